@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+# Two commands to know: `make demo` (the paper's figure) and `make test` (everything that is checked).
+# Both do their own set-up and reuse builds by content hash (~/.cache/sdn-gcc, or $SDNGCC_CACHE).
+
+PY := .venv/bin/python
+SDNGCC := .venv/bin/sdngcc
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test lint unit integration bench-datapath clean
+
+help:  ## List the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+
+setup:  ## Install missing Debian packages, make .venv
+	@testbed/setup.sh
+
+build: setup  ## Build the UML kernel, openvswitch.ko, ovs-vswitchd and the traffic generator
+	@$(SDNGCC) testbed build
+
+demo: build  ## Reproduce SDN-GCC's Fig. 4: no shim, static, sdngcc against tcp, dctcp, udp
+	@$(SDNGCC) testbed demo --out results/demo
+
+lint: build  ## ruff, mypy, checkpatch, sparse, gcc warnings
+	@.ci/lint
+
+unit: setup  ## Unit tests only (no kernel is booted)
+	@$(PY) -m pytest -q -m 'not uml'
+
+integration: build  ## Tests inside User Mode Linux only
+	@$(PY) -m pytest -v -m uml
+
+test: lint  ## Linters, unit tests, builds, tests inside User Mode Linux
+	@$(PY) -m pytest -v
+
+bench-datapath: build  ## Packets per second of our limiter beside OVS meter, tc police and HTB
+	@$(SDNGCC) testbed bench-datapath --out results/bench-datapath
+
+clean:  ## Remove .venv and results (the build cache stays; see `sdngcc testbed build --help`)
+	rm -rf .venv results build *.egg-info .mypy_cache .ruff_cache .pytest_cache

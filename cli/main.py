@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ``sdngcc`` program: a click group whose sub-commands are imported only when they are called.
+
+Loading on demand keeps ``sdngcc shim show`` from importing Matplotlib and Ryu, and lets it run on a compute
+node where neither is installed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Dict, List, Optional
+
+import click
+
+from sdngcc import __version__
+
+# Sub-command -> (one line for --help, so that listing imports nothing).
+COMMANDS: Dict[str, str] = {
+    "controller": "Run the controller (Ryu): learn VMs, poll marks, notify their sources.",
+    "shim": "Show, set and watch the shim in this machine's Open vSwitch datapath.",
+    "testbed": "Build the virtual testbed, run experiments in it, open a shell in it.",
+    "vm": "List VMs as the controller sees them; change weight, minimum and maximum.",
+}
+
+
+class LazyGroup(click.Group):
+    """A click group that imports ``sdngcc.commands.<name>`` for its attribute ``<name>`` when asked."""
+
+    def list_commands(self, ctx: click.Context) -> List[str]:
+        """Return the names of all sub-commands, sorted."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> Optional[click.Command]:
+        """Import and return a sub-command; None when there is none of that name.
+
+        Raises click.ClickException naming the package that is missing, when the import fails for that.
+        """
+        if cmd_name not in COMMANDS:
+            return None
+        try:
+            module = importlib.import_module(f"sdngcc.commands.{cmd_name}")
+        except ModuleNotFoundError as error:
+            raise click.ClickException(
+                f"sub-command '{cmd_name}' needs the Python module '{error.name}', which is not installed in "
+                f"{sys.prefix}; `make setup` installs everything, the other sub-commands work without it"
+            ) from error
+        command = getattr(module, cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the sub-commands and their summaries without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="sdngcc")
+def main() -> None:
+    """Limit what each VM may send, and let the limit follow the congestion in the fabric.
+
+    \b
+    Try it without touching this machine's network:
+      sdngcc testbed list                         which experiments there are
+      sdngcc testbed run share --set law=sdngcc   the paper's Fig. 4, in virtual time
+      sdngcc testbed shell                        look around in the same virtual machine
+
+    \b
+    On a compute node whose Open vSwitch carries the patches:
+      sdngcc shim show                            limit, share and drops of each local VM
+      sdngcc controller                           start the controller
+      sdngcc vm list                              what every VM gets, and why
+
+    Sub-commands that report take --json for one JSON document instead of a table. `sdngcc COMMAND --help`
+    tells the rest; docs/operator-guide.md tells when to use which.
+    """
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packaging of sdn-gcc: the repository's folders become the packages of ``sdngcc``.
+
+The folders are named for what an operator looks for (shim, controller, mininet, testbed); the mapping below
+says which Python package each of them is. ``mininet/`` itself holds no ``__init__.py``, so the real Mininet
+stays importable when the repository's root is on ``sys.path``.
+"""
+
+from pathlib import Path
+from typing import Dict, List
+
+from setuptools import setup
+
+ROOT = Path(__file__).resolve().parent
+
+# Package -> folder, relative to this file.
+PACKAGES: Dict[str, str] = {
+    "sdngcc": "cli",
+    "sdngcc.commands": "cli/commands",
+    "sdngcc.shim": "shim/python",
+    "sdngcc.controller": "controller",
+    "sdngcc.topologies": "mininet/topologies",
+    "sdngcc.experiments": "mininet/experiments",
+    "sdngcc.testbed": "testbed",
+}
+
+# Needed at run time by the name in requirements.txt; the linters and test tools are not.
+RUNTIME = ("click", "rich", "pydantic", "ryu", "eventlet", "dnspython", "falcon", "pyroute2", "matplotlib")
+
+
+def runtime_requirements() -> List[str]:
+    """Return the pins of requirements.txt that the installed program imports."""
+    lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line.split("==")[0] in RUNTIME]
+
+
+def subpackages(package: str, folder: str) -> Dict[str, str]:
+    """Return the packages below folder (with an __init__.py each), leaving tests out."""
+    found = {}
+    for init in sorted((ROOT / folder).glob("*/**/__init__.py")):
+        parts = init.parent.relative_to(ROOT / folder).parts
+        if "tests" not in parts:
+            found[".".join((package, *parts))] = init.parent.relative_to(ROOT).as_posix()
+    return found
+
+
+def all_packages() -> Dict[str, str]:
+    """Return every package and its folder."""
+    mapping = {}
+    for package, folder in PACKAGES.items():
+        mapping[package] = folder
+        mapping.update(subpackages(package, folder))
+    return mapping
+
+
+MAPPING = all_packages()
+
+setup(
+    name="sdn-gcc",
+    version="0.1.0",
+    description="Congestion control for tenants' VMs in Open vSwitch, steered by ECN marks of the fabric",
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0 AND GPL-2.0-only",
+    python_requires=">=3.9",
+    packages=sorted(MAPPING),
+    package_dir=MAPPING,
+    install_requires=runtime_requirements(),
+    entry_points={"console_scripts": ["sdngcc=sdngcc.main:main"]},
+)
