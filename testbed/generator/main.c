@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Traffic generator and sampler of the virtual testbed.
+ *
+ * In User Mode Linux a system call or a wake-up costs 50 to 100 us of wall time, so every mode does as few of
+ * them as its job allows: TCP moves in pieces of 1 MiB, UDP in trains cut by the kernel (UDP_SEGMENT) and is
+ * counted by the socket instead of being read.  All times are CLOCK_MONOTONIC, absolute, in nanoseconds, so
+ * that processes started one after the other begin together.
+ */
+#include "util.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+/* A mode of the program. */
+struct mode {
+	const char *name;			/* first argument that selects it */
+	int (*run)(int argc, char **argv);	/* see util.h */
+	const char *usage;			/* its options */
+};
+
+/* All modes. */
+static const struct mode modes[] = {
+	{ "source", source_main,
+	  "--proto tcp|udp --to ADDRESS --port N --start NS --stop NS\n"
+	  "          tcp: [--cc NAME]   udp: --rate BIT_PER_S [--payload BYTES]" },
+	{ "sink", sink_main,
+	  "--flow tcp:PORT:CC|udp:PORT:PAYLOAD_BYTES ... --start NS --bin NS --bins N --out FILE" },
+	{ "sampler", sampler_main,
+	  "--dev NAME --handle MAJOR --start NS --interval NS --count N --out FILE\n"
+	  "          [--limiters FILE --limiters-every N]" },
+};
+
+void die(bool errno_too, const char *format, ...)
+{
+	const char *reason = errno_too ? strerror(errno) : NULL;
+	va_list args;
+
+	fputs("generator: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fprintf(stderr, reason ? ": %s\n" : "\n", reason);
+	exit(EXIT_FAILURE);
+}
+
+int64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+void sleep_until(int64_t at_ns)
+{
+	struct timespec ts = { at_ns / NSEC_PER_SEC, at_ns % NSEC_PER_SEC };
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
+		;
+}
+
+int64_t parse_number(const char *option, const char *text, int64_t min, int64_t max)
+{
+	char *end;
+	long long value;
+
+	errno = 0;
+	value = strtoll(text, &end, 10);
+	if (errno || end == text || *end || value < min || value > max)
+		die(false, "--%s: '%s' is not a whole number from %lld to %lld", option, text,
+		    (long long)min, (long long)max);
+	return value;
+}
+
+void *alloc(size_t count, size_t size)
+{
+	void *memory = calloc(count, size);
+
+	if (!memory)
+		die(false, "no memory for %zu items of %zu bytes", count, size);
+	return memory;
+}
+
+FILE *open_output(const char *path)
+{
+	FILE *file = fopen(path, "w");
+
+	if (!file)
+		die(true, "cannot write %s", path);
+	return file;
+}
+
+void close_output(FILE *file, const char *path)
+{
+	if (ferror(file) | fclose(file))
+		die(true, "cannot write %s", path);
+}
+
+/* Prints the options of all modes to stream. */
+static void usage(FILE *stream)
+{
+	fputs("Usage: generator MODE OPTIONS\n", stream);
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+		fprintf(stream, "  %-8s%s\n", modes[i].name, modes[i].usage);
+}
+
+/* Runs the mode named by the first argument. */
+int main(int argc, char **argv)
+{
+	if (argc >= 2 && !strcmp(argv[1], "--help")) {
+		usage(stdout);
+		return EXIT_SUCCESS;
+	}
+	/* Sleeps end when asked, not up to 50 us (the default slack) later. */
+	prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+	for (size_t i = 0; argc >= 2 && i < sizeof(modes) / sizeof(modes[0]); i++)
+		if (!strcmp(argv[1], modes[i].name))
+			return modes[i].run(argc - 1, argv + 1);
+	usage(stderr);
+	return EXIT_FAILURE;
+}
