@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Token bucket T(i,j) of uplink i and VM j as one 64-bit word; bucket.c has the algebra.
+ */
+#ifndef SHIM_CORE_BUCKET_H
+#define SHIM_CORE_BUCKET_H
+
+#include "types.h"
+
+/* Clock ticks in a nanosecond: the sub-nanosecond part keeps 64-byte packets exact at 800 Gb/s. */
+#define SHIM_TICKS_PER_NS 256ULL
+
+/* What a bucket says of one packet. */
+enum shim_verdict_kind {
+	SHIM_SEND,		/* conforming: may leave now */
+	SHIM_PACE,		/* may leave at departure_ns */
+	SHIM_DROP,		/* over the rate (police) or beyond the horizon (pace) */
+};
+
+/* A rate and a depth in the form the packet path wants; read-mostly. */
+struct shim_rate {
+	u64 bytes_per_s;	/* as configured, SHIM_RATE_MIN..SHIM_RATE_MAX */
+	u64 mult;		/* ticks for a length are len * mult >> shift */
+	u64 burst_ticks;	/* burst_bytes as time at this rate */
+	u32 burst_bytes;	/* bucket depth */
+	u32 shift;		/* see mult */
+};
+
+/* The answer for one packet and the state to publish if it is taken. */
+struct shim_verdict {
+	u64 tat;		/* new state, in ticks modulo 2^64 */
+	u64 departure_ns;	/* earliest departure time; now for SHIM_SEND */
+	enum shim_verdict_kind kind;
+};
+
+/* Fills *rate; bytes_per_s is brought into [SHIM_RATE_MIN, SHIM_RATE_MAX] by the caller. */
+void shim_rate_init(struct shim_rate *rate, u64 bytes_per_s, u32 burst_bytes);
+
+/* Returns the state of a bucket that is full at now_ns. */
+u64 shim_bucket_full(u64 now_ns);
+
+/* Judges len bytes: SHIM_SEND or SHIM_DROP.  tat is unchanged on a drop. */
+struct shim_verdict shim_bucket_police(const struct shim_rate *rate, u64 tat,
+				       u64 now_ns, u32 len);
+
+/* Judges len bytes: SHIM_SEND, SHIM_PACE, or SHIM_DROP if the wait would exceed horizon_ns. */
+struct shim_verdict shim_bucket_pace(const struct shim_rate *rate, u64 tat,
+				     u64 now_ns, u32 len, u64 horizon_ns);
+
+/* Returns the state with the same bytes of credit or debt under another rate. */
+u64 shim_bucket_rerate(const struct shim_rate *from, const struct shim_rate *to,
+		       u64 tat, u64 now_ns);
+
+#endif

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+/*
+ * The laws there are, and their knobs, by name.
+ */
+#include "law.h"
+
+/* Every law, in the order in which they are listed to users. */
+static const struct shim_law *const laws[] = {
+	&shim_law_static,
+	&shim_law_sdngcc,
+};
+
+/* Tells whether two strings are equal. */
+static bool same(const char *a, const char *b)
+{
+	while (*a && *a == *b) {
+		a++;
+		b++;
+	}
+	return *a == *b;
+}
+
+const struct shim_law *shim_law_at(u32 i)
+{
+	return i < SHIM_COUNT(laws) ? laws[i] : NULL;
+}
+
+const struct shim_law *shim_law_find(const char *name)
+{
+	const struct shim_law *law;
+	u32 i;
+
+	for (i = 0; (law = shim_law_at(i)); i++)
+		if (same(law->name, name))
+			break;
+	return law;
+}
+
+int shim_knob_find(const struct shim_law *law, const char *name)
+{
+	u32 i;
+
+	for (i = 0; i < law->n_knobs; i++)
+		if (same(law->knobs[i].name, name))
+			return (int)i;
+	return -1;
+}

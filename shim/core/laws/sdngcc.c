@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+/*
+ * Law sdngcc: SDN-GCC, Algorithm 3 (section VII.A).
+ *
+ * T is the period, C the uplink's capacity, E the VM's share, w its weight, W the sum of weights
+ * that share the congested port.  A message brings m marks counted over an interval I.
+ *
+ *   start:     R = E
+ *   message:   R = max(floor, R - cut),   m > 0
+ *              cut = cut-full * m * 1514 bytes / I
+ *              or, with cut-full = 0,  m * cut-mark * C * T / I
+ *   each T:    R = min(E, R + step)
+ *              step = step-slow * C * w/W                          silence < T_c
+ *              step = min(step-fast * C * w/W * 2^k, step-max * C)  k = silence / T_c - 1
+ *   floor = min(E, max(guarantee, rmin * E))
+ *
+ * m * 1514 bytes / I is the rate at which the VM's full packets were marked.  A port of capacity C
+ * that marked all it sent cuts its VMs by cut-full * C in total, whatever C, T and I, as a fully
+ * marked window costs DCTCP a fixed fraction.  I is what a v1 message says, else the time
+ * since the last message within [T, T_c].
+ *
+ * A VM at its share that has heard nothing for T_c follows the share at once; others climb to it.
+ * Silence therefore leaves nobody low: the doubled step reaches E from any floor in some T_c.
+ *
+ * Deviations from the paper, and why (docs/decisions.md has the measurements):
+ * - Line 14 has marks >= 0; a message without marks says nothing: m > 0.
+ * - Line 31 increases a VM that is congested; it must be the one that is not, and small steps
+ *   while marks are recent keep the link full between cuts.
+ * - Lines 27-30: inactivity has nothing to do with congestion and is the caller's matter.
+ * - Line 18 takes marks / elapsed * scale(C), in which scale has no fixed unit; with the authors'
+ *   C/200 a mark, one fully marked period at 1 Gb/s costs twice the link and every VM lands on
+ *   its floor.  cut-full = 0 with cut-mark = 5000 is that form.
+ * - Equal steps for all keep differences for ever (Chiu and Jain); with steps by w/W, and marks
+ *   divided by bytes sent, rates move towards the ratio of the weights.  step-scaled = 0 is the
+ *   literal form.
+ * - R_min is a part of the share, and never below the guarantee.
+ *
+ * Time counts by the clock, not by calls: a step is in proportion to the time since the last
+ * one, at most 2 T, so extra calls (a share changed) and a late timer change nothing on average.
+ *
+ * All arithmetic saturates: the worst a mad message does is to put R on its floor.
+ */
+#include "../arith.h"
+#include "../law.h"
+
+/* Bytes of a full Ethernet packet, FCS not counted: what a mark stands for. */
+#define MARK_BYTES 1514ULL
+
+/* Denominator of the knobs that are parts. */
+#define PPM 1000000ULL
+
+/* Doublings after which a step is larger than any capacity. */
+#define DOUBLINGS_MAX 40
+
+/* Indices into the knobs. */
+enum {
+	CUT_FULL,
+	CUT_MARK,
+	CONGESTION_TIMEOUT,
+	STEP_SLOW,
+	STEP_FAST,
+	STEP_MAX,
+	STEP_SHARERS,
+	STEP_SCALED,
+	RMIN,
+};
+
+/* Indices into struct shim_law_state's memory. */
+enum {
+	STEP_NS,	/* time of the last step */
+	LAST_SHARE,	/* E(i) at the last step, bytes/s */
+};
+
+static const struct shim_knob knobs[] = {
+	[CUT_FULL] = {
+		.name = "cut-full-ppm",
+		.unit = "ppm of capacity",
+		.help = "cut for a fully marked interval, over all VMs; 0: cut by cut-mark-ppm",
+		.source = "ours, after DCTCP; SDN-GCC section VII.A, scale(C)",
+		.value = 100000,
+		.min = 0,
+		.max = 10000000,
+	},
+	[CUT_MARK] = {
+		.name = "cut-mark-ppm",
+		.unit = "ppm of capacity",
+		.help = "cut for one mark a period, if cut-full-ppm is 0; 0: marks cut nothing",
+		.source = "SDN-GCC Algorithm 3, line 18; the authors' 5 Mb/s on 1 Gb/s",
+		.value = 5000,
+		.min = 0,
+		.max = 1000000,
+	},
+	[CONGESTION_TIMEOUT] = {
+		.name = "congestion-timeout",
+		.unit = "ns",
+		.help = "T_c: silence after which congestion is over; 0 is refused",
+		.source = "SDN-GCC Table II",
+		.value = 50000000,
+		.min = 100000,
+		.max = 10000000000ULL,
+	},
+	[STEP_SLOW] = {
+		.name = "step-slow-ppm",
+		.unit = "ppm of capacity",
+		.help = "step up each period, over all sharers, until T_c has passed; 0: none",
+		.source = "ours; SDN-GCC section VII.A, \"conservatively\"",
+		.value = 2000,
+		.min = 0,
+		.max = 1000000,
+	},
+	[STEP_FAST] = {
+		.name = "step-fast-ppm",
+		.unit = "ppm of capacity",
+		.help = "step up each period, over all sharers, after T_c; 0 is refused",
+		.source = "SDN-GCC Algorithm 3, line 32",
+		.value = 20000,
+		.min = 1,
+		.max = 1000000,
+	},
+	[STEP_MAX] = {
+		.name = "step-max-ppm",
+		.unit = "ppm of capacity",
+		.help = "bound of a VM's fast step, which doubles each T_c; 0: no doubling",
+		.source = "ours, after HyGenICC section V",
+		.value = 50000,
+		.min = 0,
+		.max = 1000000,
+	},
+	[STEP_SHARERS] = {
+		.name = "step-sharers",
+		.unit = "weight",
+		.help = "W, the weights sharing a port, where no message tells; 0 is refused",
+		.source = "ours",
+		.value = 4,
+		.min = 1,
+		.max = 1000000,
+	},
+	[STEP_SCALED] = {
+		.name = "step-scaled",
+		.unit = "switch",
+		.help = "1: steps in proportion to weight / W; 0: every VM steps by the whole ppm",
+		.source = "ours; 0 is SDN-GCC Algorithm 3, line 32",
+		.value = 1,
+		.min = 0,
+		.max = 1,
+	},
+	[RMIN] = {
+		.name = "rmin-ppm",
+		.unit = "ppm of share",
+		.help = "R_min: marks cut no further; 0: down to the VM's guarantee",
+		.source = "SDN-GCC Algorithm 3, line 19",
+		.value = 10000,
+		.min = 0,
+		.max = 1000000,
+	},
+};
+
+/* Returns the rate, bytes/s, below which marks do not cut. */
+static u64 lowest(const struct shim_law_input *input)
+{
+	u64 rate = shim_mul_div(input->share, input->knobs[RMIN], PPM);
+
+	if (rate < input->min)
+		rate = input->min;
+	return rate < input->share ? rate : input->share;
+}
+
+/* Returns the time from then to now in ns, 0 if the clock went back. */
+static u64 since(u64 now_ns, u64 then_ns)
+{
+	return now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
+/* Returns the interval, in ns and at least 1, over which a message's marks were counted. */
+static u64 interval(const struct shim_law_state *state, const struct shim_law_input *input,
+		    const struct shim_message *message)
+{
+	u64 timeout_ns = input->knobs[CONGESTION_TIMEOUT];
+	u64 elapsed;
+
+	if (message->interval_ns)
+		return message->interval_ns;
+	elapsed = since(input->now_ns, state->message_ns);
+	if (!state->message_ns || elapsed > timeout_ns)
+		elapsed = timeout_ns;
+	if (elapsed < input->period_ns)
+		elapsed = input->period_ns;
+	return elapsed ? elapsed : 1;
+}
+
+/* Returns the cut in bytes/s for marks counted over interval_ns. */
+static u64 cut(const struct shim_law_input *input, u32 marks, u64 interval_ns)
+{
+	u64 full = input->knobs[CUT_FULL];
+	u64 mark;
+
+	if (full)
+		return shim_mul_div(marks * MARK_BYTES, full * (SHIM_NSEC_PER_SEC / PPM),
+				    interval_ns);
+	mark = shim_mul_div(input->capacity, input->knobs[CUT_MARK], PPM);
+	return shim_mul_div(shim_mul_div(mark, marks, 1), input->period_ns, interval_ns);
+}
+
+/* Returns the step up in bytes/s for one period, silence_ns after the last message. */
+static u64 step(const struct shim_law_state *state, const struct shim_law_input *input,
+		u64 silence_ns)
+{
+	bool slow = silence_ns < input->knobs[CONGESTION_TIMEOUT];
+	u64 ppm = input->knobs[slow ? STEP_SLOW : STEP_FAST];
+	u64 rate = shim_mul_div(input->capacity, ppm, PPM);
+	u64 total = state->weight_total ? state->weight_total : input->knobs[STEP_SHARERS];
+	u64 most = shim_mul_div(input->capacity, input->knobs[STEP_MAX], PPM);
+	u64 doublings;
+
+	if (input->knobs[STEP_SCALED] && input->weight < total)
+		rate = shim_mul_div(rate, input->weight, total);
+	if (slow || !input->knobs[STEP_MAX])
+		return rate;
+	doublings = shim_div(silence_ns, input->knobs[CONGESTION_TIMEOUT]) - 1;
+	if (doublings > DOUBLINGS_MAX)
+		doublings = DOUBLINGS_MAX;
+	rate = shim_mul_div(rate, 1ULL << doublings, 1);
+	return rate < most ? rate : most;
+}
+
+/* Starts a limiter at its share. */
+static void sdngcc_init(struct shim_law_state *state, const struct shim_law_input *input)
+{
+	static const struct shim_law_state fresh;
+
+	*state = fresh;
+	state->rate = input->share;
+	state->memory[STEP_NS] = input->now_ns;
+	state->memory[LAST_SHARE] = input->share;
+}
+
+/* Cuts the rate by the marks of a message. */
+static void sdngcc_message(struct shim_law_state *state, const struct shim_law_input *input,
+			   const struct shim_message *message)
+{
+	u64 floor = lowest(input);
+	u64 less;
+
+	if (message->type != SHIM_MESSAGE_MARKS || !message->marks)
+		return;
+	less = cut(input, message->marks, interval(state, input, message));
+	if (state->rate < floor || state->rate - floor < less)
+		state->rate = floor;
+	else
+		state->rate -= less;
+	if (state->rate > input->share)
+		state->rate = input->share;
+	state->message_ns = input->now_ns ? input->now_ns : 1;
+	state->weight_total = message->weight_total;
+	state->congested = true;
+}
+
+/* Raises the rate by a step and keeps it between floor and share. */
+static void sdngcc_period(struct shim_law_state *state, const struct shim_law_input *input)
+{
+	u64 elapsed = since(input->now_ns, state->memory[STEP_NS]);
+	u64 silence = since(input->now_ns, state->message_ns);
+	u64 floor = lowest(input);
+
+	state->congested = state->message_ns && silence < input->knobs[CONGESTION_TIMEOUT];
+	if (elapsed > 2 * input->period_ns)
+		elapsed = 2 * input->period_ns;
+	if (!state->congested && state->rate >= state->memory[LAST_SHARE])
+		state->rate = input->share;
+	else if (elapsed)
+		state->rate = shim_add_sat(state->rate,
+					   shim_mul_div(step(state, input, silence), elapsed,
+							input->period_ns));
+	if (state->rate < floor)
+		state->rate = floor;
+	if (state->rate > input->share)
+		state->rate = input->share;
+	state->memory[STEP_NS] = input->now_ns;
+	state->memory[LAST_SHARE] = input->share;
+}
+
+const struct shim_law shim_law_sdngcc = {
+	.name = "sdngcc",
+	.knobs = knobs,
+	.n_knobs = SHIM_COUNT(knobs),
+	.period_ns = 5000000,
+	.init = sdngcc_init,
+	.on_message = sdngcc_message,
+	.on_period = sdngcc_period,
+};

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Control messages v0 (the paper's form) and v1 (ours); docs/protocol.md has the layout.
+ */
+#ifndef SHIM_CORE_MESSAGE_H
+#define SHIM_CORE_MESSAGE_H
+
+#include "siphash.h"
+#include "types.h"
+
+#define SHIM_MESSAGE_V0_BYTES 2
+#define SHIM_MESSAGE_V1_BYTES 96
+#define SHIM_MESSAGE_MAGIC 0x5347	/* "SG" */
+#define SHIM_MESSAGE_PROTOCOL 253	/* default IP protocol, RFC 3692 */
+
+/* Types of a v1 message. */
+enum shim_message_type {
+	SHIM_MESSAGE_MARKS = 1,	/* marks counted at a congestion point */
+	SHIM_MESSAGE_RATE = 2,	/* an explicit rate */
+};
+
+/* A message in host order. */
+struct shim_message {
+	u8 vm[16];		/* VM told, IPv6 or IPv4-mapped */
+	u8 peer[16];		/* the VM's destination behind the congestion point */
+	u64 point_datapath;	/* congestion point: OpenFlow datapath id ... */
+	u64 interval_ns;	/* time over which marks were counted; 0: unknown */
+	u64 rate;		/* explicit rate, bytes/s; 0: none */
+	u32 point_port;		/* ... and port number */
+	u32 marks;		/* this VM's part of the marks */
+	u32 weight_total;	/* sum of weights sharing the point; 0: unknown */
+	u32 sender;		/* id of the sender, chosen by the operator */
+	u32 epoch;		/* start of the sender, seconds since 1970 */
+	u32 sequence;		/* of the sender, per VM, from 1 */
+	u16 flags;		/* none defined: 0 */
+	u8 version;		/* 0 or 1 */
+	u8 type;		/* enum shim_message_type */
+};
+
+/* Why a message was refused; SHIM_MESSAGE_OK is 0. */
+enum shim_message_error {
+	SHIM_MESSAGE_OK,
+	SHIM_MESSAGE_SHORT,	/* fewer bytes than its form needs */
+	SHIM_MESSAGE_FORM,	/* magic, version, type, length, flags or a field out of range */
+	SHIM_MESSAGE_TAG,	/* SipHash tag wrong */
+	SHIM_MESSAGE_REPLAY,	/* sequence seen before, too old, or an older epoch */
+};
+
+/* Writes the 96 bytes of a v1 message with its tag. */
+void shim_message_encode(u8 out[SHIM_MESSAGE_V1_BYTES], const struct shim_message *message,
+			 const u8 key[SHIM_KEY_BYTES]);
+
+/* Reads a v1 message and checks form and tag; *message is meaningful only on SHIM_MESSAGE_OK. */
+enum shim_message_error shim_message_decode(struct shim_message *message, const u8 *data,
+					    size_t len, const u8 key[SHIM_KEY_BYTES]);
+
+/* Reads a v0 message: marks from the 2-byte payload. */
+enum shim_message_error shim_message_decode_v0(struct shim_message *message, const u8 *data,
+					       size_t len);
+
+#define SHIM_REPLAY_SENDERS 4
+
+/* What is remembered of one sender. */
+struct shim_replay_slot {
+	u64 window;		/* bit k: sequence top - k was seen */
+	u32 sender;		/* its id */
+	u32 epoch;		/* its start; 0: slot is free */
+	u32 top;		/* highest sequence seen */
+	u32 used;		/* table->clock at its last message */
+};
+
+/* Replay protection of one VM; zero-initialised. */
+struct shim_replay {
+	struct shim_replay_slot slots[SHIM_REPLAY_SENDERS];
+	u32 floor;		/* an unknown sender must show a later epoch than this */
+	u32 clock;		/* messages accepted, for eviction of the least recent */
+};
+
+/* Accepts a message once: SHIM_MESSAGE_OK and remembers it, or SHIM_MESSAGE_REPLAY. */
+enum shim_message_error shim_replay_check(struct shim_replay *replay,
+					  const struct shim_message *message);
+
+#endif

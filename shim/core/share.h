@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Share E(i): an uplink's capacity divided among its active VMs; share.c has the algebra.
+ */
+#ifndef SHIM_CORE_SHARE_H
+#define SHIM_CORE_SHARE_H
+
+#include "types.h"
+
+/* One VM's claim on an uplink, and what it gets. */
+struct shim_claim {
+	u64 min;		/* guarantee, bytes/s; 0: none */
+	u64 max;		/* ceiling, bytes/s; 0: none */
+	u64 share;		/* result: E(i) of this VM, bytes/s */
+	u32 weight;		/* 1..SHIM_WEIGHT_MAX */
+	bool settled;		/* scratch of shim_share() */
+};
+
+#define SHIM_WEIGHT_MAX 65535U
+
+/*
+ * Writes every claim's share.  Returns false, with all shares at the guarantees scaled to fit, if
+ * guarantees exceed capacity.
+ */
+bool shim_share(struct shim_claim *claims, u32 n, u64 capacity);
+
+#endif
