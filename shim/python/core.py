@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shim core (``shim/core``) for Python: compiled on first use, loaded by cffi.
+
+The very files that run in the kernel answer here, so that tests, simulators and the controller's checks need no
+second implementation. Building takes about a second and is cached by content under
+``${SDNGCC_CACHE:-~/.cache/sdn-gcc}``. ``SDNGCC_CORE_CFLAGS`` replaces the compiler's flags, for sanitizers.
+"""
+
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Tuple, Union
+
+import cffi
+
+#: Folder of the C sources, in a checkout of the repository.
+SOURCE_DIR = Path(__file__).resolve().parent.parent / "core"
+#: Flags unless SDNGCC_CORE_CFLAGS says otherwise.
+DEFAULT_CFLAGS = "-O2"
+
+_HEADERS = ("arith.h", "bucket.h", "share.h", "siphash.h", "message.h", "law.h")
+_TYPES = """
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+"""
+
+
+class CoreBuildError(RuntimeError):
+    """The C core could not be compiled; the text holds the command and the compiler's words."""
+
+
+def sources() -> List[Path]:
+    """Return the C files of the core, laws included, sorted."""
+    found = sorted(SOURCE_DIR.glob("**/*.c"))
+    if not found:
+        raise CoreBuildError(f"no C sources in {SOURCE_DIR}: the core can only be built in a checkout")
+    return found
+
+
+def declarations() -> str:
+    """Return what cffi needs of the core's headers: no comments, no directives, constants as numbers."""
+    text = ""
+    constants: Dict[str, str] = {}
+    for name in ("types.h", *_HEADERS):
+        header = (SOURCE_DIR / name).read_text(encoding="utf-8")
+        header = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
+        constants.update(re.findall(r"^#define (SHIM_\w+) (0x[0-9a-fA-F]+|\d+)U?L*\s*$", header, re.MULTILINE))
+        if name != "types.h":
+            text += re.sub(r"^#.*$", "", header, flags=re.MULTILINE)
+    text = re.sub(r"\bSHIM_[A-Z0-9_]+\b", lambda match: constants.get(match[0], match[0]), text)
+    # cffi takes a const object of an opened library for a compile-time constant.
+    text = text.replace("extern const ", "extern ")
+    defines = "".join(f"#define {name} {value}\n" for name, value in constants.items())
+    return _TYPES + defines + text
+
+
+def build(cflags: Optional[str] = None) -> Path:
+    """Compile the core as a shared library, unless the cache has it, and return its path.
+
+    cflags are words for gcc; None takes SDNGCC_CORE_CFLAGS or else ``-O2``. Raises CoreBuildError.
+    """
+    flags = (os.environ.get("SDNGCC_CORE_CFLAGS") or DEFAULT_CFLAGS if cflags is None else cflags).split()
+    command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", *flags, "-ffreestanding", "-fPIC", "-shared"]
+    files = sources()
+    digest = hashlib.sha256("\0".join(command).encode())
+    for path in [*files, *sorted(SOURCE_DIR.glob("**/*.h"))]:
+        digest.update(path.relative_to(SOURCE_DIR).as_posix().encode() + b"\0" + path.read_bytes())
+    cache = Path(os.environ.get("SDNGCC_CACHE") or Path.home() / ".cache" / "sdn-gcc")
+    folder = cache / f"core-{digest.hexdigest()[:16]}"
+    library = folder / "libshimcore.so"
+    if library.exists():
+        return library
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        output = Path(scratch) / library.name
+        command += ["-o", str(output), *map(str, files)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise CoreBuildError(f"cannot run gcc to build the shim core: {error}") from error
+        if done.returncode:
+            raise CoreBuildError(f"building the shim core failed:\n{' '.join(command)}\n{done.stderr}")
+        output.replace(library)
+    return library
+
+
+@lru_cache(maxsize=None)
+def load(cflags: Optional[str] = None) -> Tuple[Any, Any]:
+    """Return ``(ffi, lib)`` of the core: lib holds every function and constant of the headers by its C name."""
+    ffi = cffi.FFI()
+    ffi.cdef(declarations())
+    return ffi, ffi.dlopen(str(build(cflags)))
+
+
+#: Fields of a v1 message that are addresses, as 16 bytes.
+_ADDRESSES = ("vm", "peer")
+#: Fields of a message that are numbers.
+_NUMBERS = ("type", "flags", "epoch", "sequence", "point_datapath", "point_port", "marks", "interval_ns", "rate",
+            "weight_total", "sender")
+
+Fields = Dict[str, Union[int, bytes]]
+
+
+def message(fields: Fields) -> Any:
+    """Return a ``struct shim_message *`` with these fields; the others are 0. Raises KeyError by name."""
+    ffi, _ = load()
+    result = ffi.new("struct shim_message *")
+    for name, value in fields.items():
+        if name not in (*_ADDRESSES, *_NUMBERS, "version"):
+            raise KeyError(f"a control message has no field {name!r}")
+        setattr(result, name, value)
+    return result
+
+
+def encode(fields: Fields, key: bytes) -> bytes:
+    """Return the 96 bytes of a v1 message; addresses are 16 bytes, the key is 16 bytes."""
+    ffi, lib = load()
+    out = ffi.new("u8[]", lib.SHIM_MESSAGE_V1_BYTES)
+    lib.shim_message_encode(out, message(fields), _key(key))
+    return bytes(ffi.buffer(out))
+
+
+def decode(data: bytes, key: bytes) -> Tuple[str, Fields]:
+    """Return ("ok", fields) of a v1 message, or (why it was refused, {}): short, form or tag."""
+    ffi, lib = load()
+    result = ffi.new("struct shim_message *")
+    error = lib.shim_message_decode(result, ffi.new("u8[]", data), len(data), _key(key))
+    return _answer(error, result)
+
+
+def decode_v0(data: bytes) -> Tuple[str, Fields]:
+    """Return ("ok", fields) of a v0 message, or (why it was refused, {}): short or form."""
+    ffi, lib = load()
+    result = ffi.new("struct shim_message *")
+    return _answer(lib.shim_message_decode_v0(result, ffi.new("u8[]", data), len(data)), result)
+
+
+def error_name(error: int) -> str:
+    """Return the name of an ``enum shim_message_error`` in lower case: ok, short, form, tag, replay."""
+    ffi, _ = load()
+    name: str = ffi.typeof("enum shim_message_error").elements[int(error)]
+    return name[len("SHIM_MESSAGE_"):].lower()
+
+
+def _key(key: bytes) -> bytes:
+    """Return the key if it has 16 bytes, else raise ValueError."""
+    if len(key) != 16:
+        raise ValueError(f"a key has 16 bytes, not {len(key)}")
+    return key
+
+
+def _answer(error: int, result: Any) -> Tuple[str, Fields]:
+    """Return the verdict of a decoder with the fields it read."""
+    name = error_name(error)
+    if name != "ok":
+        return name, {}
+    fields: Fields = {field: int(getattr(result, field)) for field in ("version", *_NUMBERS)}
+    fields.update({field: bytes(getattr(result, field)) for field in _ADDRESSES})
+    return name, fields
