@@ -1,0 +1,63 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Applies the hooks to a source tree and copies our own files in:
+#
+#     build.sh ovs <Open vSwitch 3.1 source>
+#
+# The tree builds as always afterwards; Open vSwitch then needs automake,
+# autoconf and libtool, because new files change its Makefile.  A tree that has
+# the patches already only gets the files anew.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(dirname "$here")
+
+# Prints what was wrong and ends with status 1.
+die() {
+	echo "build.sh: $*" >&2
+	exit 1
+}
+
+# Applies the series in folder $1 to tree $2, unless it is there already.
+apply_series() {
+	stamp=$2/.shim-patches
+	# shellcheck disable=SC2046 # names in a series hold no spaces
+	sum=$(cd "$1" && cat series $(cat series) | sha256sum)
+	if [ -e "$stamp" ]; then
+		[ "$(cat "$stamp")" = "$sum" ] ||
+			die "$2 has other patches applied; start from a fresh source tree"
+		return
+	fi
+	while read -r name; do
+		patch -p1 -d "$2" --no-backup-if-mismatch -N -s -i "$1/$name" ||
+			die "$1/$name does not apply to $2; start from a fresh source tree of the version in the folder's name"
+	done <"$1/series"
+	echo "$sum" >"$stamp"
+}
+
+# Copies file $1 to $2 unless it is the same already, so that make rebuilds
+# only what changed.
+put() {
+	cmp -s "$1" "$2" && return
+	mkdir -p "$(dirname "$2")"
+	cp "$1" "$2"
+}
+
+# Patches the Open vSwitch source $1.
+build_ovs() {
+	[ -e "$1/vswitchd/bridge.c" ] || die "$1 is no Open vSwitch source"
+	apply_series "$here/ovs/3.1" "$1"
+	(cd "$here/ovs/files" && find . -type f) | while read -r name; do
+		put "$here/ovs/files/$name" "$1/$name"
+	done
+	put "$root/shim/kernel/uapi/ovs_shim.h" "$1/include/linux/ovs_shim.h"
+}
+
+[ $# = 2 ] || die "usage: build.sh ovs <source directory>"
+[ -d "$2" ] || die "$2 is no directory"
+source=$(cd "$2" && pwd)
+case $1 in
+ovs) build_ovs "$source" ;;
+*) die "unknown target '$1'; there is: ovs" ;;
+esac

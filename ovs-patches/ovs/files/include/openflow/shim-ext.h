@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OPENFLOW_SHIM_EXT_H
+#define OPENFLOW_SHIM_EXT_H 1
+
+#include "openflow/openflow-common.h"
+#include "openvswitch/types.h"
+
+/* Experimenter multipart messages of the end-host shim, OpenFlow 1.3 and
+ * later.  All fields are in network byte order.
+ *
+ *     SHIM_VENDOR_ID, exp_type 1: PORT_MARKS, the ECN marks that the queuing
+ *                                 disciplines of a bridge's ports have set.
+ *     SHIM_VENDOR_ID, exp_type 2: VM_STATE, what the shim grants the VMs on a
+ *                                 bridge and what they send.
+ *
+ * Both requests name the generation that the client last saw, and the reply
+ * holds only what moved since.  So a client that polls an idle switch every
+ * few milliseconds pays for two headers:
+ *
+ *     entries = { e : changed(e) > generation }   if boot is ours and
+ *                                                 0 < generation <= current
+ *             = everything                        otherwise
+ *
+ * where changed(e) is the generation in which the entry last moved.  A
+ * PORT_MARKS entry moves when its marks or kinds change, or when the port
+ * joins the bridge: packets, bytes, drops and backlog alone do not move it.  A
+ * VM_STATE entry moves when anything in it changes.  Errors are
+ * OFPBRC_BAD_LEN and OFPBRC_BAD_EXPERIMENTER_TYPE. */
+
+/* Request of either kind. */
+struct shim_multipart_request {
+    ovs_be64 generation;    /* Last one seen; 0 asks for everything. */
+    ovs_be64 boot;          /* The switch's boot that it belongs to; 0 if
+                             * unknown, which asks for everything. */
+    ovs_be32 port_no;       /* One port, or OFPP_ANY. */
+    uint8_t pad[4];
+};
+OFP_ASSERT(sizeof(struct shim_multipart_request) == 24);
+
+/* Header of each part of a reply of either kind, followed by 'entry_count'
+ * entries. */
+struct shim_multipart_reply {
+    ovs_be64 generation;    /* Name this one next time. */
+    ovs_be64 boot;          /* Random, new with each start of the switch. */
+    ovs_be64 time_ns;       /* CLOCK_MONOTONIC of the reading, in ns. */
+    ovs_be32 entry_count;   /* Entries in this part. */
+    uint8_t pad[4];
+};
+OFP_ASSERT(sizeof(struct shim_multipart_reply) == 32);
+
+/* Bits of 'kinds' in struct shim_port_marks: queuing disciplines found on a
+ * port that count marks.  No bit means that the port has no such counter,
+ * which is not the same as no marks. */
+enum shim_mark_kind {
+    SHIM_MARK_RED      = 1 << 0,
+    SHIM_MARK_FQ_CODEL = 1 << 1,
+    SHIM_MARK_CODEL    = 1 << 2,
+    SHIM_MARK_CAKE     = 1 << 3,
+    SHIM_MARK_CHOKE    = 1 << 4,
+};
+
+/* Entry of a PORT_MARKS reply.  The counters are of the switch's kernel, for
+ * packets that leave by the port. */
+struct shim_port_marks {
+    ovs_be32 port_no;           /* OpenFlow port. */
+    ovs_be32 kinds;             /* SHIM_MARK_*. */
+    ovs_be64 marks;             /* Packets marked CE, all queuing disciplines
+                                 * of the port together. */
+    ovs_be64 packets;           /* Packets sent by the root one. */
+    ovs_be64 bytes;             /* Bytes sent by the root one. */
+    ovs_be64 drops;             /* Packets dropped by the root one. */
+    ovs_be32 backlog_bytes;     /* Bytes waiting now. */
+    ovs_be32 backlog_packets;   /* Packets waiting now. */
+};
+OFP_ASSERT(sizeof(struct shim_port_marks) == 48);
+
+/* Bits of 'flags' in struct shim_vm_state. */
+enum shim_vm_flags {
+    SHIM_VM_ACTIVE    = 1 << 0, /* Sent something in the last moments. */
+    SHIM_VM_CONGESTED = 1 << 1, /* Its law holds it back for congestion. */
+};
+
+/* Entry of a VM_STATE reply: one VM on one uplink.  Rates in bytes/s. */
+struct shim_vm_state {
+    ovs_be32 port_no;           /* OpenFlow port of the VM. */
+    ovs_be32 uplink_port;       /* OpenFlow port of the uplink, or OFPP_NONE if
+                                 * that is not on this bridge. */
+    ovs_be32 weight;            /* 1 to 65535. */
+    ovs_be32 flags;             /* SHIM_VM_*. */
+    ovs_be64 rate;              /* What the VM may send now. */
+    ovs_be64 share;             /* Its fair share of the uplink. */
+    ovs_be64 min_rate;          /* Its guarantee; 0 if none. */
+    ovs_be64 max_rate;          /* Its ceiling; 0 if none. */
+    ovs_be64 sent_rate;         /* What it sent in the last period. */
+    ovs_be64 tx_bytes;          /* Bytes let through. */
+    ovs_be64 tx_packets;        /* Packets let through. */
+    ovs_be64 drops;             /* Packets dropped for the rate. */
+    ovs_be32 messages;          /* Control messages accepted, modulo 2^32. */
+    ovs_be32 refused;           /* Control messages refused, modulo 2^32. */
+    ovs_be64 message_marks;     /* Marks that the accepted ones carried. */
+};
+OFP_ASSERT(sizeof(struct shim_vm_state) == 96);
+
+#endif /* openflow/shim-ext.h */

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
+/*
+ * Generic netlink family "ovs_shim": settings, ports and limiters of the end-host shim.
+ * Rates are bytes/s, times ns.  ovs_shim.yaml is the specification.
+ */
+#ifndef _UAPI_LINUX_OVS_SHIM_H
+#define _UAPI_LINUX_OVS_SHIM_H
+
+#define OVS_SHIM_FAMILY "ovs_shim"
+#define OVS_SHIM_VERSION 1
+
+/* What a vport is to the shim. */
+enum ovs_shim_role {
+	OVS_SHIM_ROLE_NONE,
+	OVS_SHIM_ROLE_VM,
+	OVS_SHIM_ROLE_UPLINK,
+};
+
+/* What happens to a packet over the rate. */
+enum ovs_shim_limiter {
+	OVS_SHIM_LIMITER_POLICE,	/* dropped */
+	OVS_SHIM_LIMITER_PACE,		/* given a departure time, obeyed by sch_fq on the uplink */
+};
+
+enum ovs_shim_cmd {
+	OVS_SHIM_CMD_UNSPEC,
+	OVS_SHIM_CMD_SETTINGS_GET,	/* do: the namespace's settings and law knobs */
+	OVS_SHIM_CMD_SETTINGS_SET,	/* do: change those named, all or none */
+	OVS_SHIM_CMD_PORT_GET,		/* do by ifindex, dump: configuration and counters */
+	OVS_SHIM_CMD_PORT_SET,		/* do: create or change */
+	OVS_SHIM_CMD_PORT_DEL,		/* do: role none, state freed */
+	OVS_SHIM_CMD_LIMITER_GET,	/* dump: one entry per (VM, uplink) pair that was ever active */
+
+	__OVS_SHIM_CMD_MAX
+};
+#define OVS_SHIM_CMD_MAX (__OVS_SHIM_CMD_MAX - 1)
+
+/* Attributes of SETTINGS_GET and SETTINGS_SET. */
+enum ovs_shim_settings_attr {
+	OVS_SHIM_SETTINGS_UNSPEC,
+	OVS_SHIM_SETTINGS_PAD,
+	OVS_SHIM_SETTINGS_LAW,		/* string: "none" switches the shim off */
+	OVS_SHIM_SETTINGS_PERIOD,	/* u64 ns: T; 0 on set: the law's default */
+	OVS_SHIM_SETTINGS_LIMITER,	/* u32: enum ovs_shim_limiter */
+	OVS_SHIM_SETTINGS_BURST,	/* u32 bytes: depth of a policing bucket */
+	OVS_SHIM_SETTINGS_QUANTUM,	/* u32 bytes: what a pacing bucket lets leave back to back */
+	OVS_SHIM_SETTINGS_HORIZON,	/* u64 ns: longest wait of a paced packet */
+	OVS_SHIM_SETTINGS_SEGMENT,	/* u8: 1 cuts GSO packets into MTU packets before the bucket */
+	OVS_SHIM_SETTINGS_ECN,		/* u8: 1 makes Not-ECT packets ECT and hides it from the receiver */
+	OVS_SHIM_SETTINGS_INACTIVE,	/* u64 ns: T_o */
+	OVS_SHIM_SETTINGS_PROTOCOL,	/* u8: IP protocol of control messages */
+	OVS_SHIM_SETTINGS_ACCEPT_V0,	/* u8: 1 accepts unauthenticated v0 messages */
+	OVS_SHIM_SETTINGS_KEY,		/* binary, 16 bytes: SipHash key; set only */
+	OVS_SHIM_SETTINGS_KEY_SET,	/* flag: a key is set; get only */
+	OVS_SHIM_SETTINGS_KNOBS,	/* nest of OVS_SHIM_KNOBS_KNOB */
+	OVS_SHIM_SETTINGS_LAWS,		/* nest of OVS_SHIM_LAWS_NAME: the laws there are; get only */
+
+	__OVS_SHIM_SETTINGS_MAX
+};
+#define OVS_SHIM_SETTINGS_MAX (__OVS_SHIM_SETTINGS_MAX - 1)
+
+enum ovs_shim_knobs_attr {
+	OVS_SHIM_KNOBS_UNSPEC,
+	OVS_SHIM_KNOBS_KNOB,		/* nest of OVS_SHIM_KNOB_*, repeated */
+
+	__OVS_SHIM_KNOBS_MAX
+};
+#define OVS_SHIM_KNOBS_MAX (__OVS_SHIM_KNOBS_MAX - 1)
+
+/* A knob of the law in force; set needs NAME and VALUE. */
+enum ovs_shim_knob_attr {
+	OVS_SHIM_KNOB_UNSPEC,
+	OVS_SHIM_KNOB_PAD,
+	OVS_SHIM_KNOB_NAME,		/* string */
+	OVS_SHIM_KNOB_VALUE,		/* u64 */
+	OVS_SHIM_KNOB_DEFAULT,		/* u64; get only, as all below */
+	OVS_SHIM_KNOB_MIN,		/* u64 */
+	OVS_SHIM_KNOB_MAX_VALUE,	/* u64 */
+	OVS_SHIM_KNOB_UNIT,		/* string */
+	OVS_SHIM_KNOB_HELP,		/* string */
+	OVS_SHIM_KNOB_SOURCE,		/* string */
+
+	__OVS_SHIM_KNOB_MAX
+};
+#define OVS_SHIM_KNOB_MAX (__OVS_SHIM_KNOB_MAX - 1)
+
+enum ovs_shim_laws_attr {
+	OVS_SHIM_LAWS_UNSPEC,
+	OVS_SHIM_LAWS_NAME,		/* string, repeated */
+
+	__OVS_SHIM_LAWS_MAX
+};
+#define OVS_SHIM_LAWS_MAX (__OVS_SHIM_LAWS_MAX - 1)
+
+/* Attributes of PORT_*.  A port is named by IFINDEX, or by NAME in requests. */
+enum ovs_shim_port_attr {
+	OVS_SHIM_PORT_UNSPEC,
+	OVS_SHIM_PORT_PAD,
+	OVS_SHIM_PORT_IFINDEX,		/* u32 */
+	OVS_SHIM_PORT_NAME,		/* string: device name */
+	OVS_SHIM_PORT_ROLE,		/* u32: enum ovs_shim_role */
+	OVS_SHIM_PORT_WEIGHT,		/* u32: 1..65535, default 1; VM */
+	OVS_SHIM_PORT_MIN_RATE,		/* u64 bytes/s; 0: no guarantee; VM */
+	OVS_SHIM_PORT_MAX_RATE,		/* u64 bytes/s; 0: no ceiling; VM */
+	OVS_SHIM_PORT_CAPACITY,		/* u64 bytes/s; 0: the device's link speed; uplink */
+	OVS_SHIM_PORT_STATS,		/* nest of OVS_SHIM_STAT_*; get only */
+
+	__OVS_SHIM_PORT_MAX
+};
+#define OVS_SHIM_PORT_MAX (__OVS_SHIM_PORT_MAX - 1)
+
+/* Counters of a port, u64 packets unless said otherwise; one for each way a packet ends. */
+enum ovs_shim_stat {
+	OVS_SHIM_STAT_UNSPEC,
+	OVS_SHIM_STAT_PAD,
+	OVS_SHIM_STAT_TX_PACKETS,	/* VM to uplink, let through; a GSO packet counts its segments */
+	OVS_SHIM_STAT_TX_BYTES,		/* bytes, headers as on the wire */
+	OVS_SHIM_STAT_TX_ECT,		/* made ECT by the shim */
+	OVS_SHIM_STAT_TX_PACED,		/* given a departure time later than now */
+	OVS_SHIM_STAT_RX_PACKETS,	/* uplink to VM */
+	OVS_SHIM_STAT_RX_BYTES,		/* bytes */
+	OVS_SHIM_STAT_RX_CE,		/* arrived CE-marked */
+	OVS_SHIM_STAT_RX_RESTORED,	/* ECN field given back as the sender's VM meant it */
+	OVS_SHIM_STAT_DROP_POLICE,	/* dropped: over the rate */
+	OVS_SHIM_STAT_DROP_HORIZON,	/* dropped: would wait longer than the horizon */
+	OVS_SHIM_STAT_DROP_SEGMENT,	/* dropped: GSO packet could not be segmented */
+	OVS_SHIM_STAT_DROP_MEMORY,	/* dropped: no memory for a writable header or a limiter */
+	OVS_SHIM_STAT_DROP_FORGED,	/* dropped: a control message sent by a VM */
+	OVS_SHIM_STAT_MESSAGES,		/* control messages for this VM accepted */
+	OVS_SHIM_STAT_MESSAGE_MARKS,	/* marks they carried */
+	OVS_SHIM_STAT_REFUSED_SHORT,	/* control messages refused: truncated */
+	OVS_SHIM_STAT_REFUSED_FORM,	/* refused: malformed, or v0 while not accepted */
+	OVS_SHIM_STAT_REFUSED_TAG,	/* refused: bad tag, or no key set */
+	OVS_SHIM_STAT_REFUSED_REPLAY,	/* refused: replayed */
+	OVS_SHIM_STAT_REFUSED_ADDRESS,	/* refused: VM in the message is not the packet's destination */
+
+	__OVS_SHIM_STAT_MAX
+};
+#define OVS_SHIM_STAT_MAX (__OVS_SHIM_STAT_MAX - 1)
+
+/* Attributes of LIMITER_GET. */
+enum ovs_shim_limiter_attr {
+	OVS_SHIM_LIMITER_UNSPEC,
+	OVS_SHIM_LIMITER_PAD,
+	OVS_SHIM_LIMITER_VM,		/* u32 ifindex */
+	OVS_SHIM_LIMITER_UPLINK,	/* u32 ifindex */
+	OVS_SHIM_LIMITER_RATE,		/* u64 bytes/s: R(i,j) */
+	OVS_SHIM_LIMITER_SHARE,		/* u64 bytes/s: E(i) of this VM */
+	OVS_SHIM_LIMITER_SENT_RATE,	/* u64 bytes/s: measured over the last period */
+	OVS_SHIM_LIMITER_TX_BYTES,	/* u64 */
+	OVS_SHIM_LIMITER_TX_PACKETS,	/* u64 */
+	OVS_SHIM_LIMITER_DROPS,		/* u64 packets: police and horizon */
+	OVS_SHIM_LIMITER_ACTIVE,	/* u8 */
+	OVS_SHIM_LIMITER_CONGESTED,	/* u8 */
+	OVS_SHIM_LIMITER_TIME,		/* u64 ns, CLOCK_MONOTONIC at reading */
+	OVS_SHIM_LIMITER_WEIGHT,	/* u32: of the VM, so that one dump tells a controller all */
+	OVS_SHIM_LIMITER_MIN_RATE,	/* u64 bytes/s: of the VM */
+	OVS_SHIM_LIMITER_MAX_RATE,	/* u64 bytes/s: of the VM; 0: no ceiling */
+	OVS_SHIM_LIMITER_MESSAGES,	/* u64: control messages accepted for the VM */
+	OVS_SHIM_LIMITER_MESSAGE_MARKS,	/* u64: marks they carried */
+	OVS_SHIM_LIMITER_REFUSED,	/* u64: control messages for the VM refused, all reasons */
+
+	__OVS_SHIM_LIMITER_MAX
+};
+#define OVS_SHIM_LIMITER_MAX (__OVS_SHIM_LIMITER_MAX - 1)
+
+#endif
