@@ -18,7 +18,7 @@ build: setup  ## Build the UML kernel, openvswitch.ko, ovs-vswitchd and the traf
 	@$(SDNGCC) testbed build
 
 demo: build  ## Reproduce SDN-GCC's Fig. 4: no shim, static, sdngcc against tcp, dctcp, udp
-	@$(SDNGCC) testbed demo --out results/demo
+	@$(PY) -m sdngcc.testbed.demo --out results/demo
 
 lint: build  ## ruff, mypy, checkpatch, sparse, gcc warnings
 	@.ci/lint
@@ -33,7 +33,7 @@ test: lint  ## Linters, unit tests, builds, tests inside User Mode Linux
 	@$(PY) -m pytest -v
 
 bench-datapath: build  ## Packets per second of our limiter beside OVS meter, tc police and HTB
-	@$(SDNGCC) testbed bench-datapath --out results/bench-datapath
+	@$(PY) -m sdngcc.testbed.bench.datapath --out results/bench-datapath
 
 clean:  ## Remove .venv and results (the build cache stays; see `sdngcc testbed build --help`)
 	rm -rf .venv results build *.egg-info .mypy_cache .ruff_cache .pytest_cache

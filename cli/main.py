@@ -55,7 +55,10 @@ class LazyGroup(click.Group):
             formatter.write_dl(sorted(COMMANDS.items()))
 
 
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+
+
+@click.command(cls=LazyGroup, context_settings=CONTEXT)
 @click.version_option(__version__, prog_name="sdngcc")
 def main() -> None:
     """Limit what each VM may send, and let the limit follow the congestion in the fabric.

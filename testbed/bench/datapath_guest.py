@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The half of ``make bench-datapath`` that runs inside User Mode Linux, in real time.
+
+Every round measures every variant once, in an order that rotates from round to round; so a slow minute of the
+host hits all of them alike, and the ratio to the unpatched module is taken inside the round.
+
+* Packets: in-kernel pktgen sends 64-byte UDP packets that are ECT already into a veth pair, the datapath
+  forwards them to a second pair, whose far end counts and drops them. One flow, installed without vswitchd.
+* Socket traffic: one TCP connection that builds single segments (no GSO), VM to uplink on one datapath,
+  uplink to VM on a second, so that setting ECT, restoring it and the ACKs' way back are all paid for.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import re
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Callable, Dict, List, NamedTuple, Sequence, Tuple
+
+PKTGEN = Path("/proc/net/pktgen")
+
+# Far above what one core forwards, so that a limiter decides on each packet and holds none back.
+LIMIT_BITS = 100 * 10**9
+
+# pktgen's packet without the frame check sequence, bytes.
+PACKET_BYTES = 60
+
+# How long one socket measurement lasts, s.
+SOCKET_SECONDS = 1.0
+
+
+class Variant(NamedTuple):
+    """A thing to measure: its name, which openvswitch.ko it needs, how to switch it on."""
+
+    name: str
+    module: str
+    enable: Callable[[], None]
+
+
+def run(*command: str) -> str:
+    """Run a program and return what it printed; raises RuntimeError with its output when it fails."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: exit {done.returncode}: {done.stdout.strip()}")
+    return done.stdout
+
+
+def seed_entropy() -> None:
+    """Credit /dev/random with made-up entropy: in real time nothing else fills it, and imports would wait.
+
+    Fit for a benchmark only, where nothing is secret.
+    """
+    add_entropy = 0x40085203  # RNDADDENTROPY: struct {int bits; int bytes; u8 data[]}
+    with open("/dev/random", "wb") as device:
+        fcntl.ioctl(device, add_entropy, struct.pack("ii512s", 4096, 512, bytes(range(256)) * 2))
+
+
+def nothing() -> None:
+    """Switch nothing on."""
+
+
+def meter() -> None:
+    """Make the flow pass an OVS meter of LIMIT_BITS."""
+    from pyroute2.netlink import NLM_F_ACK, NLM_F_REQUEST, genlmsg, nla
+    from pyroute2.netlink.generic import GenericNetlinkSocket
+
+    class Band(nla):
+        nla_map = (("UNSPEC", "none"), ("TYPE", "uint32"), ("RATE", "uint32"), ("BURST", "uint32"))
+
+    class Bands(nla):
+        nla_map = (("BAND", "band"),)
+        band = Band
+
+    class Message(genlmsg):
+        fields = genlmsg.fields + (("dpifindex", "I"),)
+        nla_map = (
+            ("UNSPEC", "none"),
+            ("ID", "uint32"),
+            ("KBPS", "flag"),
+            ("STATS", "none"),
+            ("BANDS", "bands"),
+        )
+        bands = Bands
+
+    with GenericNetlinkSocket() as channel:
+        channel.bind("ovs_meter", Message)
+        message = Message()
+        message["cmd"] = 2
+        message["version"] = 1
+        message["dpifindex"] = int(Path("/sys/class/net/dp0/ifindex").read_text())
+        kilobits = LIMIT_BITS // 1000
+        band = {"attrs": [("TYPE", 1), ("RATE", kilobits), ("BURST", kilobits // 10)]}
+        message["attrs"] = [("ID", 0), ("KBPS", True), ("BANDS", {"attrs": [("BAND", band)]})]
+        channel.nlm_request(message, msg_type=channel.prid, msg_flags=NLM_F_REQUEST | NLM_F_ACK)
+    run("ovs-dpctl", "mod-flow", "dp0", "in_port(1),eth(),eth_type(0x0800),ipv4()", "meter(0),2")
+
+
+def police() -> None:
+    """Police the ingress of the VM's port as OVS' ingress_policing_rate does."""
+    run("tc", "qdisc", "add", "dev", "vm0", "handle", "ffff:", "ingress")
+    run("tc", "filter", "add", "dev", "vm0", "parent", "ffff:", "protocol", "all", "prio", "49", "basic",
+        "police", "rate", f"{LIMIT_BITS}bit", "burst", "100m", "mtu", "64kb", "conform-exceed", "drop")
+
+
+def htb() -> None:
+    """Shape the uplink by an HTB class."""
+    run("tc", "qdisc", "add", "dev", "up0", "root", "handle", "1:", "htb", "default", "1")
+    run("tc", "class", "add", "dev", "up0", "parent", "1:", "classid", "1:1", "htb", "rate",
+        f"{LIMIT_BITS}bit", "burst", "100m", "cburst", "100m")
+
+
+def sdngcc(ecn: bool) -> Callable[[], None]:
+    """Return what makes vm0 a VM and up0 an uplink of the shim, law sdngcc, with or without ECN handling."""
+
+    def enable() -> None:
+        from sdngcc.shim.client import ShimClient
+
+        with ShimClient() as shim:
+            shim.set_settings(law="sdngcc", ecn=ecn)
+            for number in (0, 1):
+                if Path(f"/sys/class/net/up{number}").exists():
+                    shim.set_port(f"up{number}", role="uplink", capacity=LIMIT_BITS // 8)
+                    shim.set_port(f"vm{number}", role="vm")
+
+    return enable
+
+
+PACKET_VARIANTS = (
+    Variant("unpatched", "stock", nothing),
+    Variant("patched, nothing configured", "patched", nothing),
+    Variant("patched, one sdngcc limiter", "patched", sdngcc(ecn=True)),
+    Variant("OVS meter", "stock", meter),
+    Variant("tc police", "stock", police),
+    Variant("HTB", "stock", htb),
+)
+
+SOCKET_VARIANTS = (
+    Variant("unpatched", "stock", nothing),
+    Variant("patched, sdngcc without ECN handling", "patched", sdngcc(ecn=False)),
+    Variant("patched, sdngcc with ECN handling", "patched", sdngcc(ecn=True)),
+)
+
+
+def load(path: str) -> None:
+    """Put the openvswitch.ko at path in the place of the loaded one."""
+    if Path("/sys/module/openvswitch").exists():
+        run("rmmod", "openvswitch")
+    run("insmod", path)
+
+
+def bridge(number: int, peer: str) -> None:
+    """Create datapath dp<number> with port 1 = vm<number>, port 2 = up<number>, forwarding IPv4 and ARP.
+
+    The VM's end of its pair is src<number>; the uplink's far end is peer.
+    """
+    dp, vm, uplink = f"dp{number}", f"vm{number}", f"up{number}"
+    run("ip", "link", "add", f"src{number}", "type", "veth", "peer", "name", vm)
+    if not Path(f"/sys/class/net/{uplink}").exists():
+        run("ip", "link", "add", uplink, "type", "veth", "peer", "name", peer)
+    for device in (f"src{number}", vm, uplink, peer):
+        run("ip", "link", "set", device, "up")
+    run("ovs-dpctl", "add-dp", dp)
+    run("ovs-dpctl", "add-if", dp, vm, uplink)
+    for here, there in ((1, 2), (2, 1)):
+        run("ovs-dpctl", "add-flow", dp, f"in_port({here}),eth(),eth_type(0x0800),ipv4()", str(there))
+        run("ovs-dpctl", "add-flow", dp, f"in_port({here}),eth(),eth_type(0x0806),arp()", str(there))
+
+
+def unbridge(count: int) -> None:
+    """Remove the first count datapaths and their devices."""
+    for number in range(count):
+        run("ovs-dpctl", "del-dp", f"dp{number}")
+    for number in range(count):
+        for device in (f"vm{number}", f"up{number}"):
+            if Path(f"/sys/class/net/{device}").exists():
+                run("ip", "link", "del", device)
+
+
+def pktgen(path: str, *commands: str) -> None:
+    """Write commands to a file of pktgen."""
+    for command in commands:
+        (PKTGEN / path).write_text(command + "\n")
+
+
+def packet_rate(count: int) -> float:
+    """Send count packets from src0 and return packets/s; raises RuntimeError when some were lost."""
+    counter = Path("/sys/class/net/sink0/statistics/rx_packets")
+    before = int(counter.read_text())
+    pktgen("kpktgend_0", "rem_device_all", "add_device src0")
+    pktgen("src0", f"count {count}", f"pkt_size {PACKET_BYTES}", "delay 0", "dst 10.0.0.2",
+           "src_min 10.0.0.1", "src_max 10.0.0.1", "dst_mac 02:00:00:00:00:02", "tos 02",
+           "udp_src_min 9", "udp_src_max 9")
+    pktgen("pgctrl", "start")
+    result = (PKTGEN / "src0").read_text()
+    found = re.search(r"Result: OK: (\d+)\(.*?usec, (\d+) \(", result)
+    if not found:
+        raise RuntimeError(f"pktgen did not finish: {result}")
+    microseconds, sent = int(found.group(1)), int(found.group(2))
+    received = int(counter.read_text()) - before
+    pktgen("kpktgend_0", "rem_device_all")
+    if received < sent:
+        raise RuntimeError(f"{sent - received} of {sent} packets were lost between pktgen and the sink")
+    return sent / (microseconds / 1e6)
+
+
+def measure_packets(variant: Variant, count: int) -> float:
+    """Build one datapath, switch the variant on and return packets/s."""
+    bridge(0, "sink0")
+    try:
+        variant.enable()
+        return packet_rate(count)
+    finally:
+        unbridge(1)
+
+
+def socket_rate(seconds: float) -> float:
+    """Return bytes/s of one TCP connection between the namespaces a and b over seconds."""
+    here = Path(__file__).resolve()
+    receiver = subprocess.Popen(
+        ["ip", "netns", "exec", "b", sys.executable, str(here), "receive", str(seconds)],
+        stdout=subprocess.PIPE, text=True)
+    assert receiver.stdout is not None
+    receiver.stdout.readline()
+    sender = subprocess.Popen(["ip", "netns", "exec", "a", sys.executable, str(here), "send"])
+    rate = float(receiver.stdout.readline())
+    sender.wait()
+    receiver.wait()
+    return rate
+
+
+def measure_sockets(variant: Variant, count: int) -> float:
+    """Build two datapaths joined by their uplinks, switch the variant on and return TCP's packets/s."""
+    del count
+    bridge(0, "up1")
+    bridge(1, "up1")
+    try:
+        for number, name in ((0, "a"), (1, "b")):
+            run("ip", "netns", "add", name)
+            run("ip", "link", "set", f"src{number}", "netns", name)
+            run("ip", "-n", name, "link", "set", f"src{number}", "gso_max_segs", "1", "up")
+            run("ip", "-n", name, "addr", "add", f"10.0.0.{number + 1}/24", "dev", f"src{number}")
+        variant.enable()
+        return socket_rate(SOCKET_SECONDS) / 1448
+    finally:
+        for name in ("a", "b"):
+            run("ip", "netns", "del", name)
+        unbridge(2)
+
+
+def receive(seconds: float) -> None:
+    """Accept one connection, skip its first 0.3 s, count what arrives in seconds and print bytes/s."""
+    import socket
+
+    with socket.create_server(("", 5001)) as server:
+        print("ready", flush=True)
+        connection, _ = server.accept()
+    with connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1 << 20)
+        buffer = bytearray(1 << 21)
+
+        def count_until(deadline: float) -> int:
+            total = 0
+            while time.monotonic() < deadline:
+                total += connection.recv_into(buffer, len(buffer), socket.MSG_TRUNC)
+            return total
+
+        count_until(time.monotonic() + 0.3)
+        begin = time.monotonic()
+        total = count_until(begin + seconds)
+        print(total / (time.monotonic() - begin), flush=True)
+
+
+def send() -> None:
+    """Send until the receiver hangs up."""
+    import socket
+
+    block = bytes(1 << 20)
+    with socket.create_connection(("10.0.0.2", 5001)) as connection:
+        try:
+            while True:
+                connection.sendall(block)
+        except (BrokenPipeError, ConnectionResetError):
+            return
+
+
+Measure = Callable[[Variant, int], float]
+
+
+def rounds(variants: Sequence[Variant], modules: Dict[str, str], measure: Measure, number: int, count: int,
+           label: str) -> Dict[str, List[float]]:
+    """Measure all variants number times, alternating, and return each one's samples in round order."""
+    samples: Dict[str, List[float]] = {variant.name: [] for variant in variants}
+    loaded = ""
+    for index in range(number):
+        turn = index % len(variants)
+        for variant in list(variants[turn:]) + list(variants[:turn]):
+            if variant.module != loaded:
+                load(modules[variant.module])
+                loaded = variant.module
+            samples[variant.name].append(measure(variant, count))
+        print(f"sdngcc-progress {time.monotonic():.3f} {label}: round {index + 1} of {number}", flush=True)
+    return samples
+
+
+def benchmark(path: Path) -> None:
+    """Do the job: settings in path, samples.json ({load: {variant: [packets/s, ..]}}) beside it."""
+    seed_entropy()
+    job = json.loads(path.read_text())
+    modules: Dict[str, str] = job["modules"]
+    for module in job["preload"]:
+        run("insmod", module)
+    plan: List[Tuple[str, Sequence[Variant], Measure]] = [
+        ("packets", PACKET_VARIANTS, measure_packets), ("sockets", SOCKET_VARIANTS, measure_sockets)]
+    result = {}
+    for label, variants, measure in plan:
+        usable = [variant for variant in variants if variant.module in modules]
+        result[label] = rounds(usable, modules, measure, job["rounds"], job["packets"], label)
+    path.with_name("samples.json").write_text(json.dumps(result))
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run the benchmark of a job file, or one end of its TCP connection (``receive SECONDS``, ``send``)."""
+    if arguments[0] == "receive":
+        receive(float(arguments[1]))
+    elif arguments[0] == "send":
+        send()
+    else:
+        benchmark(Path(arguments[0]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
