@@ -29,10 +29,11 @@ enum ovs_shim_cmd {
 	OVS_SHIM_CMD_PORT_GET,		/* do by ifindex, dump: configuration and counters */
 	OVS_SHIM_CMD_PORT_SET,		/* do: create or change */
 	OVS_SHIM_CMD_PORT_DEL,		/* do: role none, state freed */
-	OVS_SHIM_CMD_LIMITER_GET,	/* dump: one entry per (VM, uplink) pair that was ever active */
+	OVS_SHIM_CMD_LIMITER_GET,	/* dump: one entry per (VM, uplink) pair ever active */
 
 	__OVS_SHIM_CMD_MAX
 };
+
 #define OVS_SHIM_CMD_MAX (__OVS_SHIM_CMD_MAX - 1)
 
 /* Attributes of SETTINGS_GET and SETTINGS_SET. */
@@ -43,20 +44,21 @@ enum ovs_shim_settings_attr {
 	OVS_SHIM_SETTINGS_PERIOD,	/* u64 ns: T; 0 on set: the law's default */
 	OVS_SHIM_SETTINGS_LIMITER,	/* u32: enum ovs_shim_limiter */
 	OVS_SHIM_SETTINGS_BURST,	/* u32 bytes: depth of a policing bucket */
-	OVS_SHIM_SETTINGS_QUANTUM,	/* u32 bytes: what a pacing bucket lets leave back to back */
+	OVS_SHIM_SETTINGS_QUANTUM,	/* u32 bytes: what a pacing bucket sends in one go */
 	OVS_SHIM_SETTINGS_HORIZON,	/* u64 ns: longest wait of a paced packet */
-	OVS_SHIM_SETTINGS_SEGMENT,	/* u8: 1 cuts GSO packets into MTU packets before the bucket */
-	OVS_SHIM_SETTINGS_ECN,		/* u8: 1 makes Not-ECT packets ECT and hides it from the receiver */
+	OVS_SHIM_SETTINGS_SEGMENT,	/* u8: 1 cuts GSO packets to the MTU first */
+	OVS_SHIM_SETTINGS_ECN,		/* u8: 1 makes Not-ECT ECT, hidden from the receiver */
 	OVS_SHIM_SETTINGS_INACTIVE,	/* u64 ns: T_o */
 	OVS_SHIM_SETTINGS_PROTOCOL,	/* u8: IP protocol of control messages */
 	OVS_SHIM_SETTINGS_ACCEPT_V0,	/* u8: 1 accepts unauthenticated v0 messages */
 	OVS_SHIM_SETTINGS_KEY,		/* binary, 16 bytes: SipHash key; set only */
 	OVS_SHIM_SETTINGS_KEY_SET,	/* flag: a key is set; get only */
 	OVS_SHIM_SETTINGS_KNOBS,	/* nest of OVS_SHIM_KNOBS_KNOB */
-	OVS_SHIM_SETTINGS_LAWS,		/* nest of OVS_SHIM_LAWS_NAME: the laws there are; get only */
+	OVS_SHIM_SETTINGS_LAWS,		/* nest of OVS_SHIM_LAWS_NAME; get only */
 
 	__OVS_SHIM_SETTINGS_MAX
 };
+
 #define OVS_SHIM_SETTINGS_MAX (__OVS_SHIM_SETTINGS_MAX - 1)
 
 enum ovs_shim_knobs_attr {
@@ -65,6 +67,7 @@ enum ovs_shim_knobs_attr {
 
 	__OVS_SHIM_KNOBS_MAX
 };
+
 #define OVS_SHIM_KNOBS_MAX (__OVS_SHIM_KNOBS_MAX - 1)
 
 /* A knob of the law in force; set needs NAME and VALUE. */
@@ -82,6 +85,7 @@ enum ovs_shim_knob_attr {
 
 	__OVS_SHIM_KNOB_MAX
 };
+
 #define OVS_SHIM_KNOB_MAX (__OVS_SHIM_KNOB_MAX - 1)
 
 enum ovs_shim_laws_attr {
@@ -90,6 +94,7 @@ enum ovs_shim_laws_attr {
 
 	__OVS_SHIM_LAWS_MAX
 };
+
 #define OVS_SHIM_LAWS_MAX (__OVS_SHIM_LAWS_MAX - 1)
 
 /* Attributes of PORT_*.  A port is named by IFINDEX, or by NAME in requests. */
@@ -107,13 +112,14 @@ enum ovs_shim_port_attr {
 
 	__OVS_SHIM_PORT_MAX
 };
+
 #define OVS_SHIM_PORT_MAX (__OVS_SHIM_PORT_MAX - 1)
 
 /* Counters of a port, u64 packets unless said otherwise; one for each way a packet ends. */
 enum ovs_shim_stat {
 	OVS_SHIM_STAT_UNSPEC,
 	OVS_SHIM_STAT_PAD,
-	OVS_SHIM_STAT_TX_PACKETS,	/* VM to uplink, let through; a GSO packet counts its segments */
+	OVS_SHIM_STAT_TX_PACKETS,	/* VM to uplink, let through; GSO: its segments */
 	OVS_SHIM_STAT_TX_BYTES,		/* bytes, headers as on the wire */
 	OVS_SHIM_STAT_TX_ECT,		/* made ECT by the shim */
 	OVS_SHIM_STAT_TX_PACED,		/* given a departure time later than now */
@@ -132,10 +138,11 @@ enum ovs_shim_stat {
 	OVS_SHIM_STAT_REFUSED_FORM,	/* refused: malformed, or v0 while not accepted */
 	OVS_SHIM_STAT_REFUSED_TAG,	/* refused: bad tag, or no key set */
 	OVS_SHIM_STAT_REFUSED_REPLAY,	/* refused: replayed */
-	OVS_SHIM_STAT_REFUSED_ADDRESS,	/* refused: VM in the message is not the packet's destination */
+	OVS_SHIM_STAT_REFUSED_ADDRESS,	/* refused: its VM is not the packet's destination */
 
 	__OVS_SHIM_STAT_MAX
 };
+
 #define OVS_SHIM_STAT_MAX (__OVS_SHIM_STAT_MAX - 1)
 
 /* Attributes of LIMITER_GET. */
@@ -153,7 +160,7 @@ enum ovs_shim_limiter_attr {
 	OVS_SHIM_LIMITER_ACTIVE,	/* u8 */
 	OVS_SHIM_LIMITER_CONGESTED,	/* u8 */
 	OVS_SHIM_LIMITER_TIME,		/* u64 ns, CLOCK_MONOTONIC at reading */
-	OVS_SHIM_LIMITER_WEIGHT,	/* u32: of the VM, so that one dump tells a controller all */
+	OVS_SHIM_LIMITER_WEIGHT,	/* u32: of the VM: one dump tells it all */
 	OVS_SHIM_LIMITER_MIN_RATE,	/* u64 bytes/s: of the VM */
 	OVS_SHIM_LIMITER_MAX_RATE,	/* u64 bytes/s: of the VM; 0: no ceiling */
 	OVS_SHIM_LIMITER_MESSAGES,	/* u64: control messages accepted for the VM */
@@ -162,6 +169,7 @@ enum ovs_shim_limiter_attr {
 
 	__OVS_SHIM_LIMITER_MAX
 };
+
 #define OVS_SHIM_LIMITER_MAX (__OVS_SHIM_LIMITER_MAX - 1)
 
 #endif
