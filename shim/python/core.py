@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shim core (``shim/core``) for Python: compiled on first use, loaded by cffi.
 
-The very files that run in the kernel answer here, so that tests, simulators and the controller's checks need no
-second implementation. Building takes about a second and is cached by content under
+The very files that run in the kernel answer here, so that tests, simulators and the controller's checks need
+no second implementation. Building takes about a second and is cached by content under
 ``${SDNGCC_CACHE:-~/.cache/sdn-gcc}``. ``SDNGCC_CORE_CFLAGS`` replaces the compiler's flags, for sanitizers.
 """
 
@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 import tempfile
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple, Union
 
@@ -50,9 +50,9 @@ def declarations() -> str:
     for name in ("types.h", *_HEADERS):
         header = (SOURCE_DIR / name).read_text(encoding="utf-8")
         header = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
-        constants.update(re.findall(r"^#define (SHIM_\w+) (0x[0-9a-fA-F]+|\d+)U?L*\s*$", header, re.MULTILINE))
+        constants.update(re.findall(r"^#define (SHIM_\w+) (0x[0-9a-fA-F]+|\d+)U?L*\s*$", header, re.M))
         if name != "types.h":
-            text += re.sub(r"^#.*$", "", header, flags=re.MULTILINE)
+            text += re.sub(r"^#.*$", "", header, flags=re.M)
     text = re.sub(r"\bSHIM_[A-Z0-9_]+\b", lambda match: constants.get(match[0], match[0]), text)
     # cffi takes a const object of an opened library for a compile-time constant.
     text = text.replace("extern const ", "extern ")
@@ -71,8 +71,8 @@ def build(cflags: Optional[str] = None) -> Path:
     digest = hashlib.sha256("\0".join(command).encode())
     for path in [*files, *sorted(SOURCE_DIR.glob("**/*.h"))]:
         digest.update(path.relative_to(SOURCE_DIR).as_posix().encode() + b"\0" + path.read_bytes())
-    cache = Path(os.environ.get("SDNGCC_CACHE") or Path.home() / ".cache" / "sdn-gcc")
-    folder = cache / f"core-{digest.hexdigest()[:16]}"
+    caches = Path(os.environ.get("SDNGCC_CACHE") or Path.home() / ".cache" / "sdn-gcc")
+    folder = caches / f"core-{digest.hexdigest()[:16]}"
     library = folder / "libshimcore.so"
     if library.exists():
         return library
@@ -90,9 +90,9 @@ def build(cflags: Optional[str] = None) -> Path:
     return library
 
 
-@lru_cache(maxsize=None)
+@cache
 def load(cflags: Optional[str] = None) -> Tuple[Any, Any]:
-    """Return ``(ffi, lib)`` of the core: lib holds every function and constant of the headers by its C name."""
+    """Return ``(ffi, lib)`` of the core: lib has the headers' functions and constants by their C names."""
     ffi = cffi.FFI()
     ffi.cdef(declarations())
     return ffi, ffi.dlopen(str(build(cflags)))
@@ -101,8 +101,8 @@ def load(cflags: Optional[str] = None) -> Tuple[Any, Any]:
 #: Fields of a v1 message that are addresses, as 16 bytes.
 _ADDRESSES = ("vm", "peer")
 #: Fields of a message that are numbers.
-_NUMBERS = ("type", "flags", "epoch", "sequence", "point_datapath", "point_port", "marks", "interval_ns", "rate",
-            "weight_total", "sender")
+_NUMBERS = ("type", "flags", "epoch", "sequence", "point_datapath", "point_port", "marks", "interval_ns",
+            "rate", "weight_total", "sender")
 
 Fields = Dict[str, Union[int, bytes]]
 
