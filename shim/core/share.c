@@ -14,46 +14,45 @@
  * f is piecewise linear and never falls, so x* lies in a bracket lo <= x* < hi that each pass
  * over the claims shrinks: Newton's step x + (C - f(x)) / (sum of w of those between their
  * bounds), which hits x* exactly once the right claims are at their bounds, and a halving in every
- * third pass, which bounds the passes at 3 * 64 whatever the claims.  Usually there are 3 to 8.
+ * third pass, which bounds the passes at 3 * 64 whatever the claims.  Usually there are few.
  *
- * x is an integer in units of 2^-fraction bytes/s per unit of weight: fraction is 16 and less only
- * if C << 16 does not fit 64 bits.  When lo and hi are neighbours, less than w / 2^fraction + 1
- * bytes/s a claim are left; they go to the first claims that e(hi) gives more than e(lo).  So
- * the shares add up to min(C, sum of ceilings) exactly.
+ * Levels and claims are integers in units of 2^-fraction bytes/s; fraction is 16 and less only if
+ * C << 16 does not fit 64 bits.  When lo and hi are neighbours, rounding has left less than
+ * w / 2^fraction + 1 bytes/s a claim, which go to the first claims that are below e(hi).  So the
+ * shares add up to min(C, sum of ceilings) exactly.
  */
 #include "arith.h"
 #include "share.h"
 
-/* The claims being divided and the scale of the water level. */
+/* The claims being divided and the unit of the division. */
 struct pool {
 	struct shim_claim *claims;	/* whose shares are wanted */
 	u32 n;				/* how many */
-	u32 fraction;			/* bits of the level behind the point */
-	u64 capacity;			/* C, bytes/s */
+	u32 fraction;			/* bits behind the point of what follows and of levels */
+	u64 capacity;			/* C, in 2^-fraction bytes/s */
 };
 
-/* Returns e_k(level) in bytes/s. */
-static u64 claim_at(const struct pool *pool, const struct shim_claim *claim, u64 level)
+/* Returns the most that a claim may get, unless its guarantee is more, in 2^-fraction bytes/s. */
+static u64 ceiling(const struct pool *pool, const struct shim_claim *claim)
 {
-	u64 whole = level >> pool->fraction;
-	u64 part = level & ((1ULL << pool->fraction) - 1);
-	u64 ceiling = pool->capacity;
-	u64 want;
-
-	if (claim->max && claim->max < ceiling)
-		ceiling = claim->max;
-	/* whole * 65536 may pass 2^64 only when whole is 2^48 bytes/s or more. */
-	want = whole >> 48 ? shim_mul_div(whole, claim->weight, 1) : whole * claim->weight;
-	want = shim_add_sat(want, part * claim->weight >> pool->fraction);
-	if (want > ceiling)
-		want = ceiling;
-	return want > claim->min ? want : claim->min;
+	if (!claim->max || claim->max > pool->capacity >> pool->fraction)
+		return pool->capacity;
+	return claim->max << pool->fraction;
 }
 
-/*
- * Returns f(level), at most U64_MAX, and in *slope the weight of the claims between their bounds.
- * Writes nothing to the claims.
- */
+/* Returns e_k(level) in 2^-fraction bytes/s; the guarantee must be within the capacity. */
+static u64 claim_at(const struct pool *pool, const struct shim_claim *claim, u64 level)
+{
+	u64 low = claim->min << pool->fraction;
+	u64 high = ceiling(pool, claim);
+	u64 want = shim_mul_div(level, claim->weight, 1);
+
+	if (want > high)
+		want = high;
+	return want > low ? want : low;
+}
+
+/* Returns f(level), at most U64_MAX, and in *slope the weight of the claims between their bounds. */
 static u64 total_at(const struct pool *pool, u64 level, u64 *slope)
 {
 	u64 total = 0;
@@ -62,17 +61,19 @@ static u64 total_at(const struct pool *pool, u64 level, u64 *slope)
 	*slope = 0;
 	for (i = 0; i < pool->n; i++) {
 		const struct shim_claim *claim = &pool->claims[i];
-		u64 share = claim_at(pool, claim, level);
+		u64 part = claim_at(pool, claim, level);
 
-		total = shim_add_sat(total, share);
-		if (share > claim->min && share < pool->capacity &&
-		    (!claim->max || share < claim->max))
+		total = shim_add_sat(total, part);
+		if (part > claim->min << pool->fraction && part < ceiling(pool, claim))
 			*slope += claim->weight;
 	}
 	return total;
 }
 
-/* Returns the level to try after f(level) = total, strictly between lo and hi. */
+/*
+ * Returns the level to try after f(level) = total: Newton's, or the middle where f is flat,
+ * strictly between lo and hi.
+ */
 static u64 next_level(const struct pool *pool, u64 level, u64 total, u64 slope, u64 lo, u64 hi)
 {
 	u64 next, step;
@@ -80,10 +81,9 @@ static u64 next_level(const struct pool *pool, u64 level, u64 total, u64 slope, 
 	if (!slope)
 		return lo + (hi - lo) / 2;
 	if (total <= pool->capacity) {
-		step = shim_mul_div(pool->capacity - total, 1ULL << pool->fraction, slope);
-		next = shim_add_sat(level, step);
+		next = shim_add_sat(level, shim_div(pool->capacity - total, slope));
 	} else {
-		step = shim_mul_div(total - pool->capacity, 1ULL << pool->fraction, slope);
+		step = shim_div(total - pool->capacity, slope);
 		next = level > step ? level - step : 0;
 	}
 	if (next <= lo)
@@ -91,21 +91,19 @@ static u64 next_level(const struct pool *pool, u64 level, u64 total, u64 slope, 
 	return next < hi ? next : hi - 1;
 }
 
-/* Returns the largest level with f(level) <= capacity; *top is the one at which all have all. */
-static u64 find_level(const struct pool *pool, u64 *top)
+/* Returns the largest level with f(level) <= C, at most C, where no claim wants more. */
+static u64 find_level(const struct pool *pool)
 {
-	u64 lo = 0, hi = pool->capacity << pool->fraction;
-	u64 level = hi, total, slope;
-	u32 pass;
+	u64 lo = 0, hi = pool->capacity;
+	u64 level, total, slope;
+	u32 i, pass;
 
-	*top = hi;
-	total = total_at(pool, hi, &slope);
-	if (total <= pool->capacity)
+	if (total_at(pool, hi, &slope) <= pool->capacity)
 		return hi;
-	/* The sum of weights is the slope where no bound holds: a good first guess. */
-	for (pass = 0, slope = 0; pass < pool->n; pass++)
-		slope += pool->claims[pass].weight;
-	level = shim_mul_div(pool->capacity, 1ULL << pool->fraction, slope ? slope : 1);
+	/* The first guess: nobody is at a bound. */
+	for (i = 0, slope = 1; i < pool->n; i++)
+		slope += pool->claims[i].weight;
+	level = shim_div(pool->capacity, slope);
 	for (pass = 1; hi - lo > 1; pass++) {
 		if (level <= lo || level >= hi || pass % 3 == 0)
 			level = lo + (hi - lo) / 2;
@@ -120,7 +118,34 @@ static u64 find_level(const struct pool *pool, u64 *top)
 	return lo;
 }
 
-/* Writes the guarantees, reduced in proportion until they fit the capacity. */
+/* Writes the shares at a level, rounded down, and hands what that leaves to the first in line. */
+static void settle(const struct pool *pool, u64 level)
+{
+	u64 left = pool->capacity >> pool->fraction;
+	u64 round_up = (1ULL << pool->fraction) - 1;
+	u32 i;
+
+	for (i = 0; i < pool->n; i++) {
+		struct shim_claim *claim = &pool->claims[i];
+
+		claim->share = claim_at(pool, claim, level) >> pool->fraction;
+		left -= claim->share;
+	}
+	if (level < pool->capacity)
+		level++;
+	for (i = 0; i < pool->n && left; i++) {
+		struct shim_claim *claim = &pool->claims[i];
+		u64 part = claim_at(pool, claim, level);
+		u64 more = (part >> pool->fraction) + !!(part & round_up) - claim->share;
+
+		if (more > left)
+			more = left;
+		claim->share += more;
+		left -= more;
+	}
+}
+
+/* Writes the guarantees, reduced in proportion until they fit the capacity in bytes/s. */
 static void scale_guarantees(struct shim_claim *claims, u32 n, u64 capacity)
 {
 	u64 total = 0;
@@ -141,9 +166,8 @@ static void scale_guarantees(struct shim_claim *claims, u32 n, u64 capacity)
 
 bool shim_share(struct shim_claim *claims, u32 n, u64 capacity)
 {
-	struct pool pool = { .claims = claims, .n = n, .fraction = 16, .capacity = capacity };
+	struct pool pool = { .claims = claims, .n = n, .fraction = 16 };
 	u64 guaranteed = 0;
-	u64 level, top, left;
 	u32 i;
 
 	for (i = 0; i < n; i++)
@@ -154,22 +178,7 @@ bool shim_share(struct shim_claim *claims, u32 n, u64 capacity)
 	}
 	while (pool.fraction && capacity >> (64 - pool.fraction))
 		pool.fraction--;
-
-	level = find_level(&pool, &top);
-	left = capacity;
-	for (i = 0; i < n; i++) {
-		claims[i].share = claim_at(&pool, &claims[i], level);
-		left -= claims[i].share;
-	}
-	if (level == top)
-		return true;
-	for (i = 0; i < n && left; i++) {
-		u64 more = claim_at(&pool, &claims[i], level + 1) - claims[i].share;
-
-		if (more > left)
-			more = left;
-		claims[i].share += more;
-		left -= more;
-	}
+	pool.capacity = capacity << pool.fraction;
+	settle(&pool, find_level(&pool));
 	return true;
 }

@@ -13,7 +13,6 @@ struct shim_claim {
 	u64 max;		/* ceiling, bytes/s; 0: none */
 	u64 share;		/* result: E(i) of this VM, bytes/s */
 	u32 weight;		/* 1..SHIM_WEIGHT_MAX */
-	bool settled;		/* scratch of shim_share() */
 };
 
 #define SHIM_WEIGHT_MAX 65535U
