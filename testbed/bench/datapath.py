@@ -18,8 +18,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from sdngcc.testbed.build import BuildError, build
 from sdngcc.testbed.machine import MachineError, run_job
-from sdngcc.testbed.stock import StockError
 
 # Least rate against unpatched OVS that a variant of ours must keep: what must hold, and the budget aimed at.
 BUDGETS = {
@@ -80,17 +80,17 @@ def table(load: str, rows: List[Dict[str, Any]]) -> Table:
 
 
 def measure(rounds: int, packets: int, work: Path, console: Optional[Console]) -> Dict[str, Any]:
-    """Boot, measure and return the document that --out keeps. Raises MachineError or StockError."""
-    from sdngcc.testbed.build import bench_artifacts
-
-    kernel, preload, modules = bench_artifacts()
-    job = {"rounds": rounds, "packets": packets, "preload": preload, "modules": modules}
+    """Boot, measure and return the document that --out keeps. Raises BuildError or MachineError."""
+    artifacts = build(only=("kernel", "module"))
+    modules = {"stock": str(artifacts.kernel_build / "net" / "openvswitch" / "openvswitch.ko"),
+               "patched": artifacts.modules[-1]}
+    job = {"rounds": rounds, "packets": packets, "preload": artifacts.modules[:-1], "modules": modules}
 
     def progress(_: float, text: str) -> None:
         if console is not None:
             console.print(f"bench-datapath: {text}")
 
-    run_job(kernel, job, work, seed=1, limit_s=LIMIT_S, progress=progress, virtual_time=False,
+    run_job(artifacts.kernel, job, work, seed=1, limit_s=LIMIT_S, progress=progress, virtual_time=False,
             main="sdngcc.testbed.bench.datapath_guest")
     samples = json.loads((work / "samples.json").read_text())
     return {"schema": 1, "rounds": rounds, "packets_per_round": packets, "samples": samples,
@@ -115,7 +115,7 @@ def main(rounds: int, packets: int, out: Optional[Path], as_json: bool) -> None:
     try:
         with tempfile.TemporaryDirectory(prefix="sdngcc-bench-") as work:
             document = measure(rounds, packets, Path(work), console)
-    except (MachineError, StockError) as error:
+    except (BuildError, MachineError) as error:
         raise click.ClickException(str(error)) from error
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)

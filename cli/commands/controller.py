@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``sdngcc controller``: runs the controller."""
+
+import pathlib
+from typing import Optional
+
+import click
+
+
+@click.command()
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
+    help="Settings file: .toml, else YAML.",
+)
+@click.option("--check", is_flag=True, help="Check the settings, print them and stop.")
+@click.option("--verbose", is_flag=True, help="Log what Ryu does, too.")
+def controller(config: Optional[pathlib.Path], check: bool, verbose: bool) -> None:
+    """Run the controller: learn who talks to whom, poll marks, tell the machines that caused them.
+
+    Settings come from --config and from SDNGCC_CONTROLLER_<KEY> in the environment, which wins;
+    docs/operator-guide.md has the list. Switches connect by OpenFlow 1.3.
+    """
+    from sdngcc.controller import launcher
+
+    if not check:
+        launcher.prepare()
+    from sdngcc.controller import settings
+
+    try:
+        chosen = settings.load(config)
+        chosen.read_key()
+    except settings.SettingsError as error:
+        raise click.ClickException(str(error)) from None
+    if check:
+        click.echo(chosen.model_dump_json(indent=2))
+    else:
+        launcher.start(chosen, verbose)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``sdngcc vm``: VMs as the controller sees them, over its REST interface."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Dict, Optional, Union
+
+import click
+
+from sdngcc.rest import DEFAULT_URL, RestClient, RestError
+
+# A rate's suffix and its factor to bit/s.
+SUFFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
+
+# What --min default and the like are handed on as, so that click can tell them from an option not given.
+DEFAULT = "default"
+
+
+class Rate(click.ParamType):
+    """A rate in bit/s, such as 250M or 1.5G, or `default`."""
+
+    name = "rate"
+
+    def convert(self, value: Any, param: Optional[click.Parameter], ctx: Optional[click.Context]) -> Union[int, str]:
+        """Return bit/s, or DEFAULT; fails with what is allowed."""
+        if isinstance(value, int) or value == DEFAULT:
+            return value
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)([kMG]?)(?:bit/s)?", value)
+        if not found:
+            self.fail(f"'{value}' is no rate; allowed: bit/s with an optional k, M or G, such as 250M, or `default`")
+        bits = float(found.group(1)) * SUFFIXES[found.group(2)]
+        if bits != int(bits):
+            self.fail(f"'{value}' is no whole number of bit/s")
+        return int(bits)
+
+
+class Weight(click.ParamType):
+    """A weight, or `default`; its range is the controller's to check."""
+
+    name = "weight"
+
+    def convert(self, value: Any, param: Optional[click.Parameter], ctx: Optional[click.Context]) -> Union[int, str]:
+        """Return the weight, or DEFAULT; fails when it is neither."""
+        if isinstance(value, int) or value == DEFAULT:
+            return value
+        if not re.fullmatch(r"\d+", value):
+            self.fail(f"'{value}' is no weight; allowed: a whole number from 1 to 65535, or `default`")
+        return int(value)
+
+
+def megabits(bits: Optional[int]) -> str:
+    """Return bit/s as Mb/s for a table; a dash when unknown."""
+    return "-" if bits is None else f"{bits / 1e6:,.1f}"
+
+
+@click.group()
+@click.option("--url", default=DEFAULT_URL, envvar="SDNGCC_URL", show_default=True, show_envvar=True,
+              help="The controller's REST interface.")
+@click.pass_context
+def vm(ctx: click.Context, url: str) -> None:
+    """List VMs as the controller sees them; change their weight, minimum and maximum."""
+    ctx.obj = RestClient(url)
+
+
+@vm.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print the controller's JSON instead of a table.")
+@click.pass_obj
+def list_vms(client: RestClient, as_json: bool) -> None:
+    """Show rate, share, weight, limits, drops and state of every VM; rates in Mb/s.
+
+    A VM's rate is what it may send now; below its share when the fabric is congested (state `congested`).
+    """
+    try:
+        vms = client.vms()
+    except RestError as error:
+        raise click.ClickException(str(error)) from error
+    if as_json:
+        click.echo(json.dumps({"vms": vms}, indent=1))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table()
+    for head in ("VM", "state"):
+        table.add_column(head)
+    for head in ("rate", "share", "sent", "weight", "min", "max", "drops", "marks"):
+        table.add_column(head, justify="right")
+    for one in vms:
+        limits = [megabits(one[key]) if one.get(key) else "none" for key in ("min_bps", "max_bps")]
+        table.add_row(
+            str(one["id"]), str(one["state"]), *(megabits(one.get(f"{key}_bps")) for key in ("rate", "share", "sent")),
+            str(one.get("weight", "-")), *limits, str(one.get("drops", "-")), str(one.get("marks_accepted", "-")))
+    Console().print(table)
+    if not vms:
+        click.echo("No VM yet: they appear when their hypervisors' bridges have connected.", err=True)
+
+
+@vm.command("set")
+@click.argument("vm_id", metavar="VM")
+@click.option("--weight", type=Weight(), help="Part of uplinks and congested ports, 1 to 65535 (default 1).")
+@click.option("--min", "least", type=Rate(), help="Guarantee in bit/s; 0: none.")
+@click.option("--max", "most", type=Rate(), help="Ceiling in bit/s; 0: none.")
+@click.option("--json", "as_json", is_flag=True, help="Print the VM as the controller's JSON.")
+@click.pass_obj
+def set_vm(
+    client: RestClient, vm_id: str, weight: Union[int, str, None], least: Union[int, str, None],
+    most: Union[int, str, None], as_json: bool,
+) -> None:
+    """Change a VM's policy; what is not named stays, `default` takes a value back.
+
+    \b
+    VM is the id that `sdngcc vm list` shows. Rates take k, M or G:
+      sdngcc vm set tap0 --weight 4 --max 500M
+    """
+    given = {"weight": weight, "min": least, "max": most}
+    changes: Dict[str, Optional[int]] = {
+        key: None if value == DEFAULT else int(value) for key, value in given.items() if value is not None}
+    if not changes:
+        raise click.UsageError("nothing to change: name --weight, --min or --max")
+    try:
+        answer = client.vm_change(vm_id, changes)
+    except RestError as error:
+        raise click.ClickException(str(error)) from error
+    if as_json:
+        click.echo(json.dumps(answer, indent=1))
+        return
+    said = ", ".join(f"{key} {DEFAULT if value is None else value}" for key, value in changes.items())
+    click.echo(f"{vm_id}: {said}")

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sdngcc vm against a small stand-in for the controller's REST interface."""
+
+import http.server
+import json
+import threading
+
+import click.testing
+import pytest
+
+from sdngcc.main import main
+
+VM = {
+    "id": "h1-eth0", "state": "congested", "weight": 2, "min_bps": 0, "max_bps": 500_000_000,
+    "rate_bps": 123_400_000, "share_bps": 500_000_000, "sent_bps": 120_000_000, "drops": 7, "marks_accepted": 9,
+}
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Lists one VM; takes a change unless its weight is 0."""
+
+    def answer(self, status, document):
+        body = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        self.answer(200, {"vms": [VM]})
+
+    def do_PUT(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.puts.append((self.path, body))
+        if body.get("weight") == 0:
+            self.answer(422, {"error": "weight of 0 is not allowed", "field": "weight", "allowed": "1 to 65535",
+                              "in_force": {"weight": 2, "min": None, "max": 5}})
+        else:
+            self.answer(200, {**VM, **body})
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        running.puts = []
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()
+
+
+def run(server, *args):
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+    return click.testing.CliRunner().invoke(main, ["vm", *args], env={"SDNGCC_URL": url, "COLUMNS": "120"})
+
+
+def test_list_shows_rates_in_megabits(server):
+    result = run(server, "list")
+    assert result.exit_code == 0
+    for word in ("h1-eth0", "congested", "123.4", "500.0", "none"):
+        assert word in result.output
+
+
+def test_list_json_is_the_controllers_document(server):
+    assert json.loads(run(server, "list", "--json").output) == {"vms": [VM]}
+
+
+@pytest.mark.parametrize("args, body", [
+    (["--weight", "4"], {"weight": 4}),
+    (["--min", "1.5G", "--max", "0"], {"min": 1_500_000_000, "max": 0}),
+    (["--weight", "default", "--max", "250k"], {"weight": None, "max": 250_000}),
+])
+def test_set_sends_only_what_is_named(server, args, body):
+    result = run(server, "set", "a/b", *args)
+    assert result.exit_code == 0, result.output
+    assert server.puts == [("/v1/vms/a%2Fb", body)]
+
+
+@pytest.mark.parametrize("args", [[], ["--weight", "x"], ["--max", "-1"], ["--max", "1X"], ["--min", "0.5"]])
+def test_set_refuses_before_asking(server, args):
+    result = run(server, "set", "vm", *args)
+    assert result.exit_code == 2
+    assert server.puts == []
+
+
+def test_a_refusal_names_what_is_allowed_and_what_stays(server):
+    result = run(server, "set", "vm", "--weight", "0")
+    assert result.exit_code == 1
+    assert "weight of 0 is not allowed; allowed: 1 to 65535; still in force: weight 2, min unknown, max 5" \
+        in result.output
+
+
+def test_no_controller_is_said_with_its_address():
+    result = click.testing.CliRunner().invoke(main, ["vm", "--url", "http://127.0.0.1:9", "list"])
+    assert result.exit_code == 1
+    assert "no controller answers at http://127.0.0.1:9" in result.output
