@@ -1,2 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mininet topologies with one Open vSwitch bridge per hypervisor and a marking fabric."""
+
+from sdngcc.topologies.dumbbell import Dumbbell
+from sdngcc.topologies.racks import Racks
+
+TOPOLOGIES = {"dumbbell": Dumbbell, "racks": Racks}

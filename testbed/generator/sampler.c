@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../../shim/kernel/uapi/ovs_shim.h"
+#include "ovs_shim.h"
 
 /* Bytes of a netlink answer taken at once; the kernel sends no larger ones than it was offered. */
 #define ANSWER_BYTES 32768

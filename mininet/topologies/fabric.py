@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The building blocks of the laboratory's topologies: hypervisors with their VMs, and fabric switches.
+
+A hypervisor is one Open vSwitch bridge with VMs (Mininet hosts) and one uplink to its ToR. Names, addresses and
+datapath ids follow from numbers, so that a run repeats.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+from mininet.topo import Topo
+
+from sdngcc.topologies.links import ShapedLink
+from sdngcc.topologies.shaping import Shape
+
+# Datapath ids of fabric switches start here, of hypervisors at 1: a reader of a log can tell them apart.
+FABRIC_DPID = 0x1000
+
+
+class FabricTopo(Topo):  # type: ignore[misc]
+    """Topo with hypervisors and fabric switches; subclasses build the network out of them."""
+
+    def __init__(self, *args: Any, **params: Any) -> None:
+        """Build the topology; parameters are the subclass's."""
+        self.vms: List[str] = []
+        """Sending VMs in order; the first is the tagged one."""
+        self.receivers: List[str] = []
+        """Receiving VMs in order."""
+        self.bottleneck: str = ""
+        """Device of the congestion point the experiments look at."""
+        self.marking: List[str] = []
+        """Devices of all congestion points."""
+        self.hypervisors: Dict[str, str] = {}
+        """Uplink device of each hypervisor."""
+        self._nodes = 0
+        super().__init__(*args, **params)
+
+    def add_fabric(self, name: str) -> str:
+        """Add a fabric switch and return its name."""
+        self._nodes += 1
+        node: str = self.addSwitch(name, dpid=f"{FABRIC_DPID + self._nodes:016x}", kind="fabric")
+        return node
+
+    def add_hypervisor(self, name: str, tor: str, uplink: Shape, downlink: Shape) -> str:
+        """Add a hypervisor whose uplink and whose ToR's port to it send in those shapes; return its name."""
+        self.addSwitch(name, dpid=f"{len(self.hypervisors) + 1:016x}", kind="hypervisor")
+        self.hypervisors[name] = f"{name}-up"
+        self._link(name, tor, f"{name}-up", f"{tor}-{name}", uplink, downlink)
+        return name
+
+    def add_vm(self, name: str, hypervisor: str, receiver: bool = False) -> str:
+        """Add a VM to a hypervisor and return its name."""
+        number = len(self.vms) + len(self.receivers) + 1
+        peers = self.receivers if receiver else self.vms
+        peers.append(name)
+        network = 1 if receiver else 0
+        ip, mac = f"10.0.{network}.{len(peers)}", f"02:00:00:00:{network:02x}:{len(peers):02x}"
+        self.addHost(name, ip=f"{ip}/16", mac=mac, number=number, hypervisor=hypervisor)
+        self._link(name, hypervisor, f"{name}-eth0", f"{hypervisor}-{name}", None, None, addr1=mac)
+        return name
+
+    def join_fabric(self, one: str, other: str, shape: Shape) -> None:
+        """Join two fabric switches; both directions send in that shape."""
+        self._link(one, other, f"{one}-{other}", f"{other}-{one}", shape, shape)
+
+    def _link(self, one: str, other: str, device1: str, device2: str, shape1: Any, shape2: Any,
+              addr1: str = "") -> None:
+        """Join two nodes by a pair of devices with MACs of their own."""
+        number = len(self.links()) + 1
+        self.addLink(one, other, cls=ShapedLink, intfName1=device1, intfName2=device2, shape1=shape1, shape2=shape2,
+                     addr1=addr1 or f"06:00:00:00:{number:02x}:01", addr2=f"06:00:00:00:{number:02x}:02")
+        self.marking += [device for device, shape in ((device1, shape1), (device2, shape2))
+                         if shape is not None and shape.kind == "marking"]

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs one job inside the virtual machine: Open vSwitch, Mininet, controller, workload, samplers.
+
+Started by boot/init.sh with the job's path; leaves raw samples beside it (see Job for both). Uses the standard library and
+Mininet only: in User Mode Linux every import costs wall time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any, Dict, List, Sequence
+
+from sdngcc.testbed.network import Network, build_network, run, ovs_vsctl
+
+# ovs-vswitchd 3.1 counts CPUs at most every 10 s of uptime: started before, it finds none and loses every upcall.
+VSWITCHD_UPTIME_S = 11.0
+# Time between the last preparation and the start of the experiment's clock, seconds.
+LEAD_S = 1.0
+# Time after the experiment's end for sinks and sampler to write what they have, seconds.
+TAIL_S = 2.0
+
+
+class Failure(Exception):
+    """What went wrong inside, in words for the user."""
+
+
+def note(text: str) -> None:
+    """Tell the outside how far we are; the machine's log carries it."""
+    print(f"sdngcc-progress {time.clock_gettime(time.CLOCK_MONOTONIC):.3f} {text}", flush=True)
+
+
+def sleep_until(at_s: float) -> None:
+    """Sleep until CLOCK_MONOTONIC shows at_s."""
+    while (left := at_s - time.clock_gettime(time.CLOCK_MONOTONIC)) > 0:
+        time.sleep(left)
+
+
+class Agent:
+    """One job from switches to samples. The job is the dictionary machine.py writes; out is its directory."""
+
+    def __init__(self, job: Dict[str, Any], out: Path) -> None:
+        """Remember the job."""
+        self.job = job
+        self.out = out
+        self.network: Network
+        self.processes: List[subprocess.Popen[bytes]] = []
+        self.start_s = 0.0
+
+    def start_switches(self) -> None:
+        """Load the datapath and start ovsdb-server and ovs-vswitchd."""
+        for module in self.job["modules"]:
+            run(["insmod", module])
+        files = self.job["ovs"]
+        run([files["ovsdb-tool"], "create", "/run/openvswitch/conf.db", files["schema"]])
+        run([files["ovsdb-server"], "/run/openvswitch/conf.db", "--remote=punix:/run/openvswitch/db.sock",
+             "--pidfile", "--detach", "--log-file=/run/openvswitch/ovsdb-server.log"])
+        run([files["ovs-vsctl"], "--no-wait", "init"])
+        sleep_until(VSWITCHD_UPTIME_S)
+        self.start_vswitchd()
+
+    def start_vswitchd(self) -> None:
+        """Start ovs-vswitchd."""
+        run([self.job["ovs"]["ovs-vswitchd"], "--pidfile", "--detach",
+             "--log-file=/run/openvswitch/ovs-vswitchd.log"])
+
+    def spawn(self, node: str, argv: Sequence[str], name: str) -> None:
+        """Start a program in a VM's namespace (or outside any when node is empty); its output is kept as a log."""
+        log = open(self.out / f"{name}.log", "wb")
+        prefix = ["mnexec", "-a", str(self.network.pid(node))] if node else []
+        self.processes.append(subprocess.Popen([*prefix, *argv], stdin=subprocess.DEVNULL, stdout=log,
+                                               stderr=subprocess.STDOUT))
+
+    def start_workload(self) -> None:
+        """Start sampler, sinks and sources; all wait for the same instant."""
+        job, generator = self.job, self.job["generator"]
+        start_ns = round(self.start_s * 1e9)
+        sampling = job["sampling"]
+        interval_ns = sampling["interval_us"] * 1000
+        count = int(job["duration_s"] * 1e9) // interval_ns + 1
+        argv = [generator, "sampler", "--dev", self.network.topo.bottleneck, "--handle", str(sampling["handle"]),
+                "--start", str(start_ns), "--interval", str(interval_ns), "--count", str(count),
+                "--out", str(self.out / "queue.txt")]
+        if job["shim"]:
+            argv += ["--limiters", str(self.out / "limiters.txt"),
+                     "--limiters-every", str(sampling["bin_ms"] * 1000000 // interval_ns)]
+        self.spawn("", argv, "sampler")
+        for receiver in sorted({flow["to"] for flow in job["flows"]}):
+            flows = [flow for flow in job["flows"] if flow["to"] == receiver]
+            argv = [generator, "sink", "--start", str(start_ns), "--bin", str(sampling["bin_ms"] * 1000000),
+                    "--bins", str(round(job["duration_s"] * 1000 / sampling["bin_ms"])),
+                    "--out", str(self.out / f"sink-{receiver}.txt")]
+            for flow in flows:
+                kind = flow["cc"] if flow["proto"] == "tcp" else flow["payload"]
+                argv += ["--flow", f"{flow['proto']}:{flow['port']}:{kind}"]
+            self.spawn(receiver, argv, f"sink-{receiver}")
+        for flow in job["flows"]:
+            argv = [generator, "source", "--proto", flow["proto"], "--to", self.network.ip(flow["to"]),
+                    "--port", str(flow["port"]), "--start", str(start_ns + round(flow["start_s"] * 1e9)),
+                    "--stop", str(start_ns + round(flow["stop_s"] * 1e9))]
+            argv += (["--cc", flow["cc"]] if flow["proto"] == "tcp"
+                     else ["--rate", str(flow["rate_bps"]), "--payload", str(flow["payload"])])
+            self.spawn(flow["vm"], argv, f"source-{flow['vm']}-{flow['port']}")
+
+    def watch(self) -> None:
+        """Let the experiment run, telling every virtual second; then wait for the programs to end.
+
+        Raises Failure naming a program that failed or did not end.
+        """
+        for second in range(1, int(self.job["duration_s"]) + 1):
+            sleep_until(self.start_s + second)
+            note(f"running {second}/{int(self.job['duration_s'])}")
+        sleep_until(self.start_s + self.job["duration_s"] + TAIL_S)
+        for process in self.processes:
+            code = process.poll()
+            if code != 0:
+                argv = process.args if isinstance(process.args, list) else [str(process.args)]
+                state = "did not end" if code is None else f"ended with {code}"
+                raise Failure(f"{' '.join(map(str, argv))} {state}; its log is kept")
+
+    def collect(self) -> None:
+        """Write what only the inside knows: names, indices, counters of queues."""
+        queues = json.loads(run(["tc", "-s", "-j", "qdisc", "show"]))
+        meta = {
+            "start_s": self.start_s,
+            "devices": {name: int(Path(f"/sys/class/net/{name}/ifindex").read_text())
+                        for name in os.listdir("/sys/class/net")},
+            "marking": {queue["dev"]: queue for queue in queues if queue["kind"] == "red"},
+            "drops": {queue["dev"]: queue["drops"] for queue in queues if queue.get("drops")},
+        }
+        (self.out / "meta.json").write_text(json.dumps(meta, indent=1, sort_keys=True))
+
+    def main(self) -> None:
+        """Do the job."""
+        note("starting Open vSwitch")
+        self.start_switches()
+        note("building the network")
+        self.network = build_network(self.job)
+        note("checking that every VM is reached")
+        self.network.warm_up([(flow["vm"], flow["to"]) for flow in self.job["flows"]])
+        self.start_s = float(int(time.clock_gettime(time.CLOCK_MONOTONIC) + LEAD_S) + 1)
+        note("starting the workload")
+        self.start_workload()
+        self.watch()
+        note("collecting")
+        self.collect()
+
+
+def main() -> int:
+    """Run the job named by the first argument; 0 when all went well."""
+    path = Path(sys.argv[1])
+    agent = Agent(json.loads(path.read_text()), path.parent)
+    try:
+        agent.main()
+    except Exception as error:
+        traceback.print_exc()
+        print(f"sdngcc-failure {error}", flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

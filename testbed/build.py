@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds what the virtual machine runs, each part in a folder named after the content it was made from.
+
+``$SDNGCC_CACHE`` (default ``~/.cache/sdn-gcc``) holds ``<part>-<hash>/``. The parts:
+
+* ``kernel``: User Mode Linux of the Debian package linux-source-6.1, with uml.config and patches/ of this folder;
+* ``module``: openvswitch.ko for that kernel, with ovs-patches/linux and shim/ (seconds, so a change there is cheap);
+* ``ovs``: Open vSwitch of the Debian package openvswitch-source with ovs-patches/ovs;
+* ``generator``: the traffic generator.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable, Dict, Iterator, List, Optional, Sequence
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+KERNEL_TARBALL = Path("/usr/src/linux-source-6.1.tar.xz")
+OVS_TARBALL = Path("/usr/src/openvswitch/openvswitch.tar.gz")
+JOBS = str(min(os.cpu_count() or 1, 8))
+
+# Folders of the kernel source that no User Mode Linux build reads, a quarter of the unpacking.
+UNREAD = ("Documentation/[a-z]*", "drivers/gpu/drm/amd/include")
+
+# Called with the part's name, steps done, steps expected and what is being done.
+Progress = Callable[[str, int, int, str], None]
+
+
+class BuildError(Exception):
+    """A build failed; the text names the step and the log."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One thing to build."""
+
+    name: str
+    key: str
+    """Hash over all it is made from: 16 hex digits."""
+    steps: int
+    """Lines of output a whole build prints, about: the length of its progress bar."""
+
+    @property
+    def folder(self) -> Path:
+        """Where it is built and stays."""
+        return cache_root() / f"{self.name}-{self.key}"
+
+    @property
+    def built(self) -> bool:
+        """Whether a build of it ended well."""
+        return (self.folder / ".complete").exists()
+
+
+@dataclass(frozen=True)
+class Artifacts:
+    """Paths of all a job needs."""
+
+    kernel: Path
+    modules: List[str]
+    """Modules in the order to load them."""
+    ovs: Dict[str, str]
+    """Open vSwitch's programs and its schema by name."""
+    generator: Path
+    kernel_source: Path
+    kernel_build: Path
+    module_source: Path
+    """The patched net/openvswitch, built in place."""
+    ovs_source: Path
+
+
+def cache_root() -> Path:
+    """Return the folder of all builds: $SDNGCC_CACHE, or ~/.cache/sdn-gcc."""
+    given = os.environ.get("SDNGCC_CACHE")
+    return Path(given) if given else Path.home() / ".cache" / "sdn-gcc"
+
+
+def _files(*places: Path) -> List[Path]:
+    """Return places that are files, and all files below those that are folders, sorted."""
+    found: List[Path] = []
+    for place in places:
+        found += [place] if place.is_file() else [path for path in place.rglob("*") if path.is_file()]
+    return sorted(path for path in found if "__pycache__" not in path.parts)
+
+
+def content_key(texts: Sequence[str], *places: Path) -> str:
+    """Return 16 hex digits that change when one of the texts, or a file of places (name or content), does."""
+    digest = hashlib.sha256()
+    for text in texts:
+        digest.update(text.encode() + b"\0")
+    for path in _files(*places):
+        digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _version(tarball: Path) -> str:
+    """Return what tells one release of a source package from another; BuildError when it is not installed."""
+    try:
+        stat = tarball.stat()
+    except FileNotFoundError:
+        package = "linux-source-6.1" if tarball == KERNEL_TARBALL else "openvswitch-source"
+        raise BuildError(f"{tarball} is missing: install the Debian package {package} (`make setup` does)") from None
+    return f"{tarball.name} {stat.st_size} {int(stat.st_mtime)}"
+
+
+def _compiler() -> str:
+    return subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def parts() -> Dict[str, Part]:
+    """Return all parts with the keys of the present sources. Raises BuildError when a source package is missing."""
+    patches, shim = ROOT / "ovs-patches", ROOT / "shim"
+    gcc = _compiler()
+    kernel = content_key([_version(KERNEL_TARBALL), gcc, *UNREAD], HERE / "uml.config", HERE / "patches")
+    linux = [path for path in (patches / "build.sh", patches / "linux", shim / "core", shim / "kernel")
+             if path.exists()]
+    ovs = [path for path in (patches / "build.sh", patches / "ovs", shim / "kernel" / "uapi") if path.exists()]
+    uapi = shim / "kernel" / "uapi"
+    return {part.name: part for part in (
+        Part("kernel", kernel, 1500),
+        Part("module", content_key([kernel], *linux), 60),
+        Part("ovs", content_key([_version(OVS_TARBALL), gcc], *ovs), 1400),
+        Part("generator", content_key([gcc], HERE / "generator", uapi), 1),
+    )}
+
+
+class _Build:
+    """Runs the steps of one part, counting their lines of output into its log and the progress."""
+
+    def __init__(self, part: Part, progress: Optional[Progress]) -> None:
+        self.part, self.progress = part, progress
+        self.folder = part.folder
+        self.log = self.folder / "build.log"
+        self.done = 0
+
+    def run(self, argv: Sequence[str], what: str, cwd: Optional[Path] = None) -> None:
+        """Run one step; BuildError with the end of its output when it fails."""
+        with open(self.log, "a", encoding="utf-8") as log:
+            log.write(f"$ {' '.join(argv)}\n")
+            process = subprocess.Popen(list(argv), cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                       stderr=subprocess.STDOUT, text=True, errors="replace")
+            assert process.stdout is not None
+            last: List[str] = []
+            for line in process.stdout:
+                log.write(line)
+                last = [*last[-14:], line.rstrip()]
+                self.done += 1
+                if self.progress is not None:
+                    self.progress(self.part.name, min(self.done, self.part.steps), self.part.steps, what)
+        if process.wait():
+            raise BuildError(f"{self.part.name}: {what} failed (exit {process.returncode}); {self.log} ends with:\n  "
+                             + "\n  ".join(last))
+
+
+def _build_kernel(build: _Build) -> None:
+    source, objects = build.folder / "source", build.folder / "build"
+    source.mkdir()
+    objects.mkdir()
+    excludes = [f"--exclude=linux-source-6.1/{name}" for name in UNREAD]
+    build.run(["tar", "-xf", str(KERNEL_TARBALL), "-C", str(source), "--strip-components=1", *excludes],
+              "unpacking the source")
+    for patch in _files(HERE / "patches"):
+        build.run(["patch", "-p1", "-s", "-N", "-d", str(source), "-i", str(patch)], f"applying {patch.name}")
+    make = ["make", "ARCH=um", f"O={objects}", "-C", str(source)]
+    build.run([*make, "tinyconfig"], "configuring")
+    with open(objects / ".config", "a", encoding="utf-8") as config:
+        config.write((HERE / "uml.config").read_text())
+    build.run([*make, "olddefconfig"], "configuring")
+    build.run([*make, f"-j{JOBS}", "linux", "modules"], "compiling")
+
+
+def _build_module(build: _Build) -> None:
+    kernel = parts()["kernel"].folder
+    tree = build.folder / "source"
+    (tree / "net").mkdir(parents=True)
+    shutil.copytree(kernel / "source" / "net" / "openvswitch", tree / "net" / "openvswitch")
+    script = ROOT / "ovs-patches" / "build.sh"
+    build.run(["sh", str(script), "linux", str(tree)], "applying the hooks")
+    build.run(["make", "ARCH=um", "-C", str(kernel / "build"), f"M={tree / 'net' / 'openvswitch'}", f"-j{JOBS}",
+               "modules"], "compiling")
+
+
+def _build_ovs(build: _Build) -> None:
+    tree = build.folder / "source"
+    tree.mkdir()
+    build.run(["tar", "-xf", str(OVS_TARBALL), "-C", str(tree), "--strip-components=1"], "unpacking the source")
+    build.run(["sh", str(ROOT / "ovs-patches" / "build.sh"), "ovs", str(tree)], "applying the hooks")
+    if not (tree / "configure").exists():
+        build.run(["autoreconf", "--install", "--force"], "preparing", cwd=tree)
+    build.run(["./configure", "--prefix=/usr", "--sysconfdir=/etc", "--localstatedir=/var", "CFLAGS=-O2 -g"],
+              "configuring", cwd=tree)
+    build.run(["make", f"-j{JOBS}"], "compiling", cwd=tree)
+
+
+def _build_generator(build: _Build) -> None:
+    sources = [str(path) for path in sorted((HERE / "generator").glob("*.c"))]
+    build.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'shim' / 'kernel' / 'uapi'}", "-o",
+               str(build.folder / "generator"), *sources], "compiling")
+
+
+_BUILDERS: Dict[str, Callable[[_Build], None]] = {
+    "kernel": _build_kernel, "module": _build_module, "ovs": _build_ovs, "generator": _build_generator}
+
+
+@contextlib.contextmanager
+def _locked(part: Part) -> Iterator[None]:
+    """Hold the part's lock: two processes never build the same thing at once."""
+    cache_root().mkdir(parents=True, exist_ok=True)
+    with open(cache_root() / f"{part.name}-{part.key}.lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def build_part(part: Part, progress: Optional[Progress] = None) -> None:
+    """Build a part unless it is there. Raises BuildError."""
+    if part.built:
+        return
+    with _locked(part):
+        if part.built:
+            return
+        shutil.rmtree(part.folder, ignore_errors=True)
+        part.folder.mkdir(parents=True)
+        _BUILDERS[part.name](_Build(part, progress))
+        (part.folder / ".complete").touch()
+        if progress is not None:
+            progress(part.name, part.steps, part.steps, "done")
+
+
+def build(progress: Optional[Progress] = None, only: Optional[Sequence[str]] = None) -> Artifacts:
+    """Build what is missing (all parts, or those named) and return where everything is. Raises BuildError."""
+    wanted = parts()
+    for name, part in wanted.items():
+        if only is None or name in only:
+            build_part(part, progress)
+    kernel, module, ovs = (wanted[name].folder for name in ("kernel", "module", "ovs"))
+    tree = module / "source" / "net" / "openvswitch"
+    source = ovs / "source"
+    programs = {name: str(source / path / name) for path, names in {
+        "ovsdb": ("ovsdb-tool", "ovsdb-server", "ovsdb-client"), "vswitchd": ("ovs-vswitchd",),
+        "utilities": ("ovs-vsctl", "ovs-appctl", "ovs-ofctl", "ovs-dpctl")}.items() for name in names}
+    return Artifacts(
+        kernel=kernel / "build" / "linux",
+        modules=[str(kernel / "build" / "net" / "nsh" / "nsh.ko"), str(tree / "openvswitch.ko")],
+        ovs={**programs, "schema": str(source / "vswitchd" / "vswitch.ovsschema")},
+        generator=wanted["generator"].folder / "generator",
+        kernel_source=kernel / "source", kernel_build=kernel / "build", module_source=tree, ovs_source=source)

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes a run's result out of the raw samples the machine left: phases, series, counters.
+
+Everything here follows from the samples alone, so the same samples give the same bytes; wall times stay out.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Tuple
+
+from sdngcc.testbed.parameters import Parameters
+from sdngcc.testbed.statistics import jain, mean, percentile
+
+SCHEMA = "sdngcc-result/1"
+BIN_S = 0.1
+# Windows of Jain's index, seconds.
+WINDOW_S = 1.0
+PHASES = ("competitors", "all", "tagged")
+
+
+@dataclass
+class Samples:
+    """Raw samples of one run."""
+
+    meta: Dict[str, Any]
+    goodput: Dict[str, List[int]]
+    """Payload bytes by VM and bin."""
+    queue: List[Tuple[int, ...]]
+    """t_ns bytes backlog marks early pdrop other, in order of time; t_ns from the start of the run."""
+    limiters: List[Dict[str, int]]
+    """Readings of limiters; t_ns from the start of the run."""
+
+
+def _table(path: Path) -> Tuple[List[str], List[Tuple[int, ...]]]:
+    lines = path.read_text().splitlines()
+    return lines[0].split(), [tuple(int(word) for word in line.split()) for line in lines[1:]]
+
+
+def read_samples(raw: Path, job: Dict[str, Any]) -> Samples:
+    """Read what the machine left in raw for that job. Raises OSError or ValueError when it is incomplete."""
+    meta = json.loads((raw / "meta.json").read_text())
+    start_ns = round(meta["start_s"] * 1e9)
+    ports = {(flow["to"], flow["port"]): flow["vm"] for flow in job["flows"]}
+    goodput: Dict[str, List[int]] = {}
+    for receiver in sorted({flow["to"] for flow in job["flows"]}):
+        for line in (raw / f"sink-{receiver}.txt").read_text().splitlines():
+            port, *bins = (int(word) for word in line.split())
+            vm = ports[receiver, port]
+            so_far = goodput.get(vm, [0] * len(bins))
+            goodput[vm] = [one + other for one, other in zip(so_far, bins)]
+    _, queue = _table(raw / "queue.txt")
+    limiters: List[Dict[str, int]] = []
+    if (raw / "limiters.txt").exists():
+        names, rows = _table(raw / "limiters.txt")
+        limiters = [dict(zip(names, row)) for row in rows]
+        for row in limiters:
+            row["t_ns"] -= start_ns
+    return Samples(meta, goodput, [(row[0] - start_ns, *row[1:]) for row in queue], limiters)
+
+
+def _mbps(count_bytes: float, seconds: float) -> float:
+    return round(count_bytes * 8 / seconds / 1e6, 3) if seconds else 0.0
+
+
+def _bins(start_s: float, end_s: float) -> slice:
+    return slice(round(start_s / BIN_S), round(end_s / BIN_S))
+
+
+def goodput_mbps(samples: Samples, vm: str, start_s: float, end_s: float) -> float:
+    """Return a VM's payload rate between two times, Mb/s."""
+    return _mbps(sum(samples.goodput[vm][_bins(start_s, end_s)]), end_s - start_s)
+
+
+def window_jain(samples: Samples, parameters: Parameters, start_s: float, end_s: float) -> List[float]:
+    """Return Jain's index of goodput by weight in each whole WINDOW_S between two times."""
+    indices = []
+    for number in range(int((end_s - start_s) / WINDOW_S + 1e-9)):
+        begin = start_s + number * WINDOW_S
+        indices.append(round(jain([goodput_mbps(samples, vm, begin, begin + WINDOW_S) / parameters.weight(index)
+                                   for index, vm in enumerate(parameters.vm_names)]), 5))
+    return indices
+
+
+def utilisation(samples: Samples, parameters: Parameters, start_s: float, end_s: float) -> float:
+    """Return the part of the bottleneck's capacity that its bytes on the wire took between two times."""
+    inside = [row for row in samples.queue if start_s * 1e9 <= row[0] <= end_s * 1e9]
+    if len(inside) < 2:
+        return 0.0
+    sent = inside[-1][1] - inside[0][1]
+    return round(sent * 8 / ((inside[-1][0] - inside[0][0]) / 1e9) / (parameters.link_mbps * 1e6), 4)
+
+
+def phase_bounds(parameters: Parameters) -> List[Tuple[str, float, float]]:
+    """Return name, start and end in seconds of each phase that has a length."""
+    bounds, start = [], 0.0
+    for name, length in zip(PHASES, parameters.phases):
+        if length:
+            bounds.append((name, round(start, 1), round(start + length, 1)))
+        start += length
+    return bounds
+
+
+def _phases(samples: Samples, parameters: Parameters) -> List[Dict[str, Any]]:
+    result = []
+    for name, start, end in phase_bounds(parameters):
+        # The first two seconds of a phase are for settling.
+        settled = start + 2 if end - start > 3 else start
+        result.append({
+            "name": name, "start_s": start, "end_s": end,
+            "goodput_mbps": {vm: goodput_mbps(samples, vm, start, end) for vm in parameters.vm_names},
+            "settled_start_s": settled,
+            "settled_goodput_mbps": {vm: goodput_mbps(samples, vm, settled, end) for vm in parameters.vm_names},
+            "jain": window_jain(samples, parameters, start, end),
+            "utilisation": utilisation(samples, parameters, start, end),
+            "settled_utilisation": utilisation(samples, parameters, settled, end),
+        })
+    return result
+
+
+def _queue_series(samples: Samples, bins: int) -> Tuple[List[int], List[int], List[int]]:
+    """Return mean and largest backlog in bytes, and new marks, of each bin."""
+    backlog: List[List[int]] = [[] for _ in range(bins)]
+    marks = [0] * bins
+    before = samples.queue[0][3] if samples.queue else 0
+    for row in samples.queue:
+        number = int(row[0] // (BIN_S * 1e9))
+        if 0 <= number < bins:
+            backlog[number].append(row[2])
+            marks[number] += row[3] - before
+        before = row[3]
+    return [round(mean(values)) for values in backlog], [max(values, default=0) for values in backlog], marks
+
+
+def _limit_series(samples: Samples, vm: str, bins: int) -> List[Any]:
+    """Return a VM's rate limit in Mb/s at each bin's begin; None where it has none."""
+    devices = {index: name for name, index in samples.meta["devices"].items()}
+    series: List[Any] = [None] * bins
+    for row in samples.limiters:
+        number = round(row["t_ns"] / (BIN_S * 1e9))
+        if devices.get(row["vm"], "").endswith(f"-{vm}") and 0 <= number < bins and row["active"]:
+            series[number] = _mbps(row["rate"], 1)
+    return series
+
+
+def summarise(samples: Samples, parameters: Parameters) -> Dict[str, Any]:
+    """Return everything of a run's result but its verdicts."""
+    bins = round(parameters.duration_s / BIN_S)
+    queue_mean, queue_max, marks = _queue_series(samples, bins)
+    last = samples.queue[-1]
+    microseconds = [row[2] * 8 / parameters.link_mbps for row in samples.queue]
+    shim = samples.meta.get("shim", {})
+    return {
+        "parameters": parameters.model_dump(mode="json"),
+        "phases": _phases(samples, parameters),
+        "queue": {
+            "delay_us_p50": round(percentile(microseconds, 50), 1),
+            "delay_us_p99": round(percentile(microseconds, 99), 1),
+            "bytes_p50": percentile([row[2] for row in samples.queue], 50),
+            "bytes_p99": percentile([row[2] for row in samples.queue], 99),
+            "marks": last[3],
+        },
+        "drops": {"bottleneck_early": last[4], "bottleneck_full": last[5], "bottleneck_other": last[6],
+                  **{f"shim_{name}": count for name, count in sorted(shim.get("drops", {}).items())}},
+        "notifications": shim.get("notifications", {"sent": 0, "refused": 0}),
+        "series": {
+            "t_s": [round(number * BIN_S, 1) for number in range(bins)],
+            "goodput_mbps": {vm: [_mbps(count, BIN_S) for count in samples.goodput[vm]]
+                             for vm in parameters.vm_names},
+            "limit_mbps": {vm: _limit_series(samples, vm, bins) for vm in parameters.vm_names},
+            "queue_bytes": queue_mean, "queue_bytes_max": queue_max, "marks": marks,
+        },
+    }

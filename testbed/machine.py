@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boots the virtual machine for one job and watches it: progress, failure, time limit, kernel complaints."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Optional
+
+INIT = Path(__file__).resolve().parent / "boot" / "init.sh"
+
+# The module that runs an experiment inside.
+AGENT = "sdngcc.testbed.agent"
+# Memory of the machine; pages are taken from the host only when touched.
+MEMORY = "2G"
+# The wall clock a machine starts with, nanoseconds since 1970: 2026-01-01 00:00 UTC.
+WALL_CLOCK_NS = 1767225600 * 10**9
+# What the kernel prints when it found itself at fault.
+SPLAT = re.compile(r"\bBUG:|WARNING: CPU|Kernel panic|\bOops\b|general protection fault|refcount_t:|"
+                   r"suspicious RCU usage|possible circular locking|unregister_netdevice: waiting")
+PROGRESS = re.compile(r"^sdngcc-progress ([0-9.]+) (.*)$")
+
+Progress = Callable[[float, str], None]
+
+
+class MachineError(Exception):
+    """The job did not end well; the text says what happened and where the log is."""
+
+
+@dataclass
+class Timing:
+    """What a boot cost."""
+
+    wall_s: float
+    """Wall time from power-on to power-off, seconds."""
+    virtual_s: float
+    """Virtual time at the last progress line, seconds."""
+
+
+def command_line(kernel: Path, out: Path, seed: int, virtual_time: bool = True, main: str = AGENT) -> List[str]:
+    """Return the kernel's command line for a job whose directory is out; main is the module that does it inside."""
+    argv = [str(kernel), "rootfstype=hostfs", "ro", f"mem={MEMORY}", f"init={INIT}", "con=null", "con0=null,fd:1",
+            "ssl=null", "panic=-1", "quiet", f"SDNGCC_OUT={out}", f"SDNGCC_PYTHON={sys.executable}",
+            f"SDNGCC_MAIN={main}", f"laboratory_seed={seed}"]
+    if virtual_time:
+        argv += ["time-travel=inf-cpu", f"time-travel-start={WALL_CLOCK_NS}"]
+    return argv
+
+
+class _Console:
+    """Reads the machine's console: keeps it in a log, reports progress, remembers complaints."""
+
+    def __init__(self, stream: Any, log: Path, progress: Optional[Progress]) -> None:
+        self.failure = ""
+        self.splat = ""
+        self.exit: Optional[int] = None
+        self.virtual_s = 0.0
+        self._stream, self._log, self._progress = stream, log, progress
+        self.thread = threading.Thread(target=self._read, daemon=True)
+        self.thread.start()
+
+    def _read(self) -> None:
+        with open(self._log, "w", encoding="utf-8") as log:
+            for raw in self._stream:
+                line = raw.decode("utf-8", "replace").rstrip()
+                log.write(line + "\n")
+                log.flush()
+                self._see(line)
+
+    def _see(self, line: str) -> None:
+        match = PROGRESS.match(line)
+        if match:
+            self.virtual_s = float(match[1])
+            if self._progress is not None:
+                self._progress(self.virtual_s, match[2])
+        elif line.startswith("sdngcc-failure "):
+            self.failure = line.split(" ", 1)[1]
+        elif line.startswith("sdngcc-exit "):
+            self.exit = int(line.split()[1])
+        elif SPLAT.search(line) and not self.splat:
+            self.splat = line
+
+
+def run_job(kernel: Path, job: Dict[str, Any], out: Path, seed: int, limit_s: float,
+            progress: Optional[Progress] = None, virtual_time: bool = True, main: str = AGENT) -> Timing:
+    """Run a job in a machine of its own; raw samples and console.log are left in out.
+
+    progress is called with the virtual time in seconds and a text. main is the Python module that gets job.json's
+    path inside; virtual_time=False lets the machine's clock follow the host's. Raises MachineError when the job
+    fails, the kernel complains, or limit_s of wall time pass.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "job.json").write_text(json.dumps(job, indent=1, sort_keys=True))
+    log = out / "console.log"
+    started = time.monotonic()
+    argv = command_line(kernel, out.resolve(), seed, virtual_time, main)
+    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+    console = _Console(process.stdout, log, progress)
+    try:
+        process.wait(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        raise MachineError(f"the machine did not end within {limit_s:.0f} s of wall time (virtual time "
+                           f"{console.virtual_s:.1f} s); its log is {log}") from None
+    finally:
+        # The machine is a family of host processes in a session of its own.
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+    console.thread.join(timeout=10)
+    if console.splat:
+        raise MachineError(f"the kernel complained: {console.splat}; the log is {log}")
+    if console.failure:
+        raise MachineError(f"{console.failure}; the log is {log}")
+    if console.exit != 0:
+        raise MachineError(f"the machine ended early (exit {console.exit}); its log is {log}")
+    return Timing(wall_s=time.monotonic() - started, virtual_s=console.virtual_s)

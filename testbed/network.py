@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The job's network inside the virtual machine: a Mininet of hypervisors, VMs and fabric switches."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any, Dict, List, Sequence, Tuple
+
+from mininet.net import Mininet
+from mininet.node import Host, OVSSwitch
+
+from sdngcc.topologies import TOPOLOGIES
+from sdngcc.topologies.fabric import FabricTopo
+
+# Receive and send buffers of guests' TCP, bytes: minimum, default, maximum.
+TCP_BUFFERS = "4096 131072 6291456"
+
+
+def run(argv: Sequence[str]) -> str:
+    """Run a program to its end and return its output; RuntimeError with all it said when it fails."""
+    done = subprocess.run(list(argv), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(argv)}: exit {done.returncode}: {(done.stderr or done.stdout).strip()}")
+    return done.stdout
+
+
+def ovs_vsctl(*argv: str) -> str:
+    """Run ovs-vsctl, as found on PATH."""
+    return run(["ovs-vsctl", *argv])
+
+
+class Guest(Host):  # type: ignore[misc]
+    """A VM: a Mininet host that configures its one interface in one call."""
+
+    def config(self, ip: str = "", mac: str = "", **params: Any) -> Dict[str, Any]:
+        """Give the interface its address (the device was made with its MAC); Mininet calls this once."""
+        self.ip = ip.split("/")[0]
+        self.cmd(f"ip link set lo up; ip addr add {ip} dev {self.defaultIntf()}")
+        return {}
+
+    def IP(self, intf: Any = None) -> str:
+        """Return the VM's address; Mininet's own would ask ifconfig."""
+        return self.ip
+
+
+class Bridge(OVSSwitch):  # type: ignore[misc]
+    """An Open vSwitch bridge without the shell Mininet keeps for every switch."""
+
+    def __init__(self, name: str, kind: str = "", **params: Any) -> None:
+        """kind is hypervisor or fabric."""
+        self.kind = kind
+        super().__init__(name, **{**params, "batch": True})
+
+    def startShell(self, mnopts: Any = None) -> None:
+        """Start none: commands run where the agent runs."""
+        self.pid = 1
+
+    def cmd(self, *args: Any, **params: Any) -> str:
+        """Run a command and return what it said, errors too."""
+        argv = " ".join(str(arg) for arg in args).split()
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, check=False)
+        return done.stdout
+
+    def terminate(self) -> None:
+        """Nothing to end."""
+
+
+class Network:
+    """The network once it stands."""
+
+    def __init__(self, mininet: Mininet, topo: FabricTopo) -> None:
+        """Remember what build_network() made."""
+        self.mininet = mininet
+        self.topo = topo
+
+    def pid(self, vm: str) -> int:
+        """Return the process whose network namespace is the VM's."""
+        return int(self.mininet[vm].pid)
+
+    def ip(self, vm: str) -> str:
+        """Return the VM's address."""
+        return str(self.mininet[vm].IP())
+
+    def warm_up(self, pairs: List[Tuple[str, str]]) -> None:
+        """Ping from each first to each second VM, so that addresses are known; RuntimeError if one is not reached."""
+        for one, other in pairs:
+            output = self.mininet[one].cmd(f"ping -c 1 -W 1 {self.ip(other)} || ping -c 3 -i 0.2 -W 2 {self.ip(other)}")
+            if " 0% packet loss" not in output:
+                raise RuntimeError(f"{one} does not reach {other}: {output.strip()}")
+
+
+def build_network(job: Dict[str, Any]) -> Network:
+    """Build and start the job's topology."""
+    guest = job["guest"]
+    for key, value in {"net/core/wmem_max": "16777216", "net/core/rmem_max": "16777216",
+                       "net/ipv4/tcp_rmem": TCP_BUFFERS, "net/ipv4/tcp_wmem": TCP_BUFFERS,
+                       "net/ipv6/conf/all/disable_ipv6": "1", "net/ipv6/conf/default/disable_ipv6": "1"}.items():
+        with open(f"/proc/sys/{key}", "w", encoding="ascii") as file:
+            file.write(value)
+    Mininet.inited = True  # its limits and checks are ours
+    OVSSwitch.OVSVersion = "3.1"
+    topo = TOPOLOGIES[job["topology"]["name"]](**job["topology"]["parameters"])
+    controller = job["controller"]
+    mininet = Mininet(topo=topo, switch=Bridge, host=Guest, controller=None, build=False)
+    for name in topo.switches():
+        topo.nodeInfo(name)["failMode"] = "secure" if controller else "standalone"
+    mininet.build()
+    mininet.start()
+    for name in topo.hosts():
+        device = f"{name}-eth0"
+        commands = ["sysctl -q -w net.ipv4.tcp_no_metrics_save=1"]
+        if name in topo.vms:
+            commands.append(f"sysctl -q -w net.ipv4.tcp_ecn={1 if guest['ecn'] else 0}")
+        if not guest["gso"]:
+            commands.append(f"ip link set {device} gso_max_segs 1")
+        mininet[name].cmd("; ".join(commands))
+    return Network(mininet, topo)

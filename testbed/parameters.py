@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run can be asked for: names, units, ranges, defaults; and the reading of ``name=value`` settings."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Literal, Optional, Sequence, Tuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+Protocol = Literal["tcp", "reno", "cubic", "dctcp", "udp"]
+
+
+class ParameterError(ValueError):
+    """A setting was refused; the text names it, its value and what is allowed."""
+
+
+class Parameters(BaseModel):
+    """One run. The paper's set-up is the default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    law: Literal["none", "static", "sdngcc"] = Field("sdngcc", description="control law of the shim; none: no shim")
+    senders: int = Field(4, ge=1, le=64, description="sending VMs, the tagged one among them")
+    tagged: Protocol = Field("tcp", description="what the tagged VM sends")
+    competitor: Tuple[Protocol, ...] = Field(
+        ("tcp",), min_length=1, description="what the other VMs send; a list goes round (tcp is reno)")
+    weights: Tuple[int, ...] = Field((1,), min_length=1, description="VMs' weights, tagged first; a list goes round")
+    link_mbps: int = Field(1000, ge=10, le=10000, description="rate of every link, Mb/s")
+    rtt_us: int = Field(100, ge=10, le=100000, description="round-trip time without queues, us")
+    buffer_packets: int = Field(100, ge=10, le=10000, description="buffer of a marking port, 1500-byte packets")
+    mark_percent: int = Field(20, ge=1, le=90, description="marking threshold, percent of the buffer")
+    phases: Tuple[float, float, float] = Field(
+        (10, 10, 10), description="seconds of: competitors alone, all, tagged alone")
+    period_ms: float = Field(5, ge=0.5, le=1000, description="T_i: the controller reads the marks this often, ms")
+    division: Literal["bytes", "equal"] = Field("bytes", description="how marks are divided among sources")
+    limiter: Literal["pace", "police"] = Field("pace", description="what happens to a packet over the rate")
+    guest_ecn: bool = Field(False, description="the tagged VM and tcp competitors negotiate ECN")
+    gso: bool = Field(False, description="VMs send 64 KiB packets")
+    static_mbps: Optional[float] = Field(
+        None, ge=0.1, le=10000, description="law static: each VM's rate, Mb/s; default: an equal part of the link")
+    udp_mbps: Optional[float] = Field(
+        None, ge=0.1, le=10000, description="rate of a udp sender, Mb/s on the wire; default: the link's")
+    topology: Literal["dumbbell", "racks"] = Field("dumbbell", description="dumbbell, or two racks and a core")
+    vms_per_hypervisor: int = Field(1, ge=1, le=64, description="sending VMs on a hypervisor")
+    receivers: int = Field(1, ge=1, le=64, description="receiving VMs; senders go round")
+    generator: Literal["own", "iperf"] = Field("own", description="traffic generator; iperf is slow here")
+    sample_us: int = Field(2000, ge=100, le=100000, description="the queue is read this often, us")
+    quantum_bytes: Optional[int] = Field(
+        None, ge=1514, le=1048576, description="limiter pace: bytes back to back; default: the shim's")
+    burst_bytes: Optional[int] = Field(
+        None, ge=1514, le=16777216, description="limiter police: depth of the bucket; default: the shim's")
+    horizon_us: Optional[int] = Field(
+        None, ge=100, le=10000000, description="limiter pace: longest wait of a packet, us; default: the shim's")
+    shim_period_us: Optional[int] = Field(
+        None, ge=100, le=1000000, description="T of the law in the shim, us; default: the law's")
+    kill_controller_at_s: Optional[float] = Field(
+        None, ge=0, description="the controller is killed then, s from the start; default: never")
+    restart_controller_at_s: Optional[float] = Field(
+        None, ge=0, description="and started again then, s from the start; default: never")
+    knobs: Dict[str, int] = Field(default_factory=dict, description="knob.<name>=<n>: a knob of the law")
+
+    @field_validator("competitor", "weights", "phases", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        """Let a comma-separated text stand for a list."""
+        return tuple(value.split(",")) if isinstance(value, str) else value
+
+    @field_validator("weights")
+    @classmethod
+    def _check_weights(cls, value: Tuple[int, ...]) -> Tuple[int, ...]:
+        if not all(1 <= weight <= 65535 for weight in value):
+            raise ValueError("each weight is from 1 to 65535")
+        return value
+
+    @field_validator("phases")
+    @classmethod
+    def _check_phases(cls, value: Tuple[float, float, float]) -> Tuple[float, float, float]:
+        if any(not 0 <= length <= 3600 or round(length * 10) != length * 10 for length in value) or not value[1]:
+            raise ValueError("each phase is from 0 to 3600 s in steps of 0.1 s, the second longer than 0")
+        return value
+
+    @model_validator(mode="after")
+    def _check_whole(self) -> Parameters:
+        restart, kill = self.restart_controller_at_s, self.kill_controller_at_s
+        if restart is not None and (kill is None or restart <= kill):
+            raise ValueError("restart_controller_at_s needs an earlier kill_controller_at_s")
+        if kill is not None and self.law != "sdngcc":
+            raise ValueError("kill_controller_at_s needs law=sdngcc")
+        if self.senders == 1 and self.phases[0]:
+            raise ValueError("with senders=1 nobody competes: phases must begin with 0")
+        if self.knobs and self.law == "none":
+            raise ValueError("knob.* needs a law")
+        return self
+
+    @property
+    def duration_s(self) -> float:
+        """Length of the run, seconds."""
+        return round(sum(self.phases), 1)
+
+    @property
+    def vm_names(self) -> List[str]:
+        """Sending VMs, the tagged one first."""
+        return [f"vm{number}" for number in range(1, self.senders + 1)]
+
+    def weight(self, index: int) -> int:
+        """Return the weight of the index-th VM (0: tagged)."""
+        return self.weights[index % len(self.weights)]
+
+    def protocol(self, index: int) -> str:
+        """Return what the index-th VM sends: reno, cubic, dctcp or udp."""
+        name = self.tagged if index == 0 else self.competitor[(index - 1) % len(self.competitor)]
+        return "reno" if name == "tcp" else name
+
+
+def parse_settings(settings: Sequence[str], defaults: Dict[str, Any]) -> Parameters:
+    """Return the parameters that ``name=value`` settings make of the defaults; the last of equal names counts.
+
+    Raises ParameterError naming each setting refused and what is allowed.
+    """
+    values: Dict[str, Any] = dict(defaults)
+    knobs: Dict[str, Any] = dict(values.pop("knobs", {}))
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name:
+            raise ParameterError(f"setting '{setting}': want name=value")
+        if name.startswith("knob."):
+            knobs[name[len("knob."):]] = value
+        elif name in Parameters.model_fields and name != "knobs":
+            values[name] = value
+        else:
+            known = ", ".join(sorted(set(Parameters.model_fields) - {"knobs"}))
+            raise ParameterError(f"setting '{name}' is unknown; there are: {known}, knob.<name>")
+    return make_parameters({**values, "knobs": knobs})
+
+
+def make_parameters(values: Dict[str, Any]) -> Parameters:
+    """Return validated parameters; raises ParameterError naming each value refused and why."""
+    try:
+        return Parameters(**values)
+    except ValidationError as error:
+        reasons = []
+        for item in error.errors():
+            place = ".".join(str(part) for part in item["loc"]) or "settings"
+            given = f"={item['input']!r}" if item["loc"] else ""
+            reasons.append(f"{place}{given}: {item['msg']}")
+        raise ParameterError("; ".join(reasons)) from None
