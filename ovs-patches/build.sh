@@ -3,9 +3,10 @@
 #
 # Applies the hooks to a source tree and copies our own files in:
 #
+#     build.sh linux <kernel source>
 #     build.sh ovs <Open vSwitch 3.1 source>
 #
-# The tree builds as always afterwards; Open vSwitch then needs automake,
+# A kernel gets the patches of its own version.  The tree builds as always afterwards; Open vSwitch then needs automake,
 # autoconf and libtool, because new files change its Makefile.  A tree that has
 # the patches already only gets the files anew.
 set -eu
@@ -22,17 +23,18 @@ die() {
 # Applies the series in folder $1 to tree $2, unless it is there already.
 apply_series() {
 	stamp=$2/.shim-patches
-	# shellcheck disable=SC2046 # names in a series hold no spaces
-	sum=$(cd "$1" && cat series $(cat series) | sha256sum)
+	names=$(grep -v '^#' "$1/series")
+	# shellcheck disable=SC2086 # names in a series hold no spaces
+	sum=$(cd "$1" && cat series $names | sha256sum)
 	if [ -e "$stamp" ]; then
 		[ "$(cat "$stamp")" = "$sum" ] ||
 			die "$2 has other patches applied; start from a fresh source tree"
 		return
 	fi
-	while read -r name; do
+	for name in $names; do
 		patch -p1 -d "$2" --no-backup-if-mismatch -N -s -i "$1/$name" ||
 			die "$1/$name does not apply to $2; start from a fresh source tree of the version in the folder's name"
-	done <"$1/series"
+	done
 	echo "$sum" >"$stamp"
 }
 
@@ -42,6 +44,18 @@ put() {
 	cmp -s "$1" "$2" && return
 	mkdir -p "$(dirname "$2")"
 	cp "$1" "$2"
+}
+
+# Patches the kernel source $1.
+build_linux() {
+	[ -e "$1/net/openvswitch/vport.c" ] || die "$1 is no kernel source with net/openvswitch"
+	version=$(sed -n 's/^VERSION = //p' "$1/Makefile").$(sed -n 's/^PATCHLEVEL = //p' "$1/Makefile")
+	[ -e "$here/linux/$version/series" ] ||
+		die "no patches for Linux $version; there are those for $(ls "$here/linux")"
+	apply_series "$here/linux/$version" "$1"
+	(cd "$root" && find shim/core shim/kernel -name '*.[ch]') | while read -r name; do
+		put "$root/$name" "$1/net/openvswitch/$name"
+	done
 }
 
 # Patches the Open vSwitch source $1.
@@ -54,10 +68,11 @@ build_ovs() {
 	put "$root/shim/kernel/uapi/ovs_shim.h" "$1/include/linux/ovs_shim.h"
 }
 
-[ $# = 2 ] || die "usage: build.sh ovs <source directory>"
+[ $# = 2 ] || die "usage: build.sh linux|ovs <source directory>"
 [ -d "$2" ] || die "$2 is no directory"
 source=$(cd "$2" && pwd)
 case $1 in
+linux) build_linux "$source" ;;
 ovs) build_ovs "$source" ;;
-*) die "unknown target '$1'; there is: ovs" ;;
+*) die "unknown target '$1'; there are: linux, ovs" ;;
 esac

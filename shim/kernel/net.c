@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The shim's life with the module and with each network namespace.
+ *
+ * The namespace operations are registered before the datapath's, so they are undone after them: by
+ * then every vport has gone and has taken its port along.
+ */
+#include <linux/hrtimer.h>
+#include <linux/netdevice.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <net/genetlink.h>
+#include <net/net_namespace.h>
+#include <net/netns/generic.h>
+
+#include "shim.h"
+
+/* Index of struct ovs_shim_net among a namespace's generic pointers. */
+static unsigned int net_id;
+
+/* Returns a namespace's part of the shim. */
+struct ovs_shim_net *ovs_shim_net(const struct net *net)
+{
+	return net_generic(net, net_id);
+}
+
+/* Starts the shim in a new namespace. */
+static int __net_init net_init(struct net *net)
+{
+	struct ovs_shim_net *shim = ovs_shim_net(net);
+
+	spin_lock_init(&shim->lock);
+	INIT_LIST_HEAD(&shim->ports);
+	ovs_shim_settings_default(&shim->settings);
+	ovs_shim_timer_init(shim);
+	return 0;
+}
+
+/* Ends the shim in a namespace. */
+static void __net_exit net_exit(struct net *net)
+{
+	struct ovs_shim_net *shim = ovs_shim_net(net);
+
+	WARN_ON_ONCE(!list_empty(&shim->ports));
+	hrtimer_cancel(&shim->timer);
+	kvfree(shim->claims);
+	memzero_explicit(shim->settings.key, sizeof(shim->settings.key));
+}
+
+/* Life with namespaces. */
+static struct pernet_operations net_ops = {
+	.init = net_init,
+	.exit = net_exit,
+	.id = &net_id,
+	.size = sizeof(struct ovs_shim_net),
+};
+
+int __init ovs_shim_init(void)
+{
+	int err;
+
+	err = ovs_shim_ecn_init();
+	if (err)
+		return err;
+	err = register_pernet_device(&net_ops);
+	if (err)
+		goto error_ecn;
+	err = register_netdevice_notifier(&ovs_shim_device_notifier);
+	if (err)
+		goto error_net;
+	err = genl_register_family(&ovs_shim_family);
+	if (err)
+		goto error_notifier;
+	return 0;
+
+error_notifier:
+	unregister_netdevice_notifier(&ovs_shim_device_notifier);
+error_net:
+	unregister_pernet_device(&net_ops);
+error_ecn:
+	ovs_shim_ecn_exit();
+	return err;
+}
+
+void ovs_shim_exit(void)
+{
+	genl_unregister_family(&ovs_shim_family);
+	unregister_netdevice_notifier(&ovs_shim_device_notifier);
+	unregister_pernet_device(&net_ops);
+	ovs_shim_ecn_exit();
+}

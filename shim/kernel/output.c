@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The pipeline: what happens to a packet between the datapath's decision where it goes and the
+ * device.
+ *
+ *   from a VM, anywhere:    control messages are dropped, VMs may not send them
+ *   from a VM to an uplink: GSO packets are cut; Not-ECT becomes ECT(1); the VM's bucket on that
+ *                           uplink says send, pace or drop
+ *   from elsewhere to a VM: receive.c
+ *   everything else:        untouched
+ *
+ * Departure times are CLOCK_MONOTONIC and obeyed by sch_fq on the uplink.  ovs_vport_send() clears
+ * skb->tstamp before it calls us.
+ */
+#include <linux/err.h>
+#include <linux/ip.h>
+#include <linux/skbuff.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
+#include <net/inet_ecn.h>
+
+#include "../../datapath.h"
+#include "../../vport.h"
+#include "shim.h"
+
+DEFINE_STATIC_KEY_FALSE(ovs_shim_key);
+
+/* Drops a packet and counts it at the VM's port. */
+static void drop(struct ovs_shim_port *vm, struct sk_buff *skb, enum ovs_shim_counter counter)
+{
+	atomic64_inc(&vm->counters[counter]);
+	kfree_skb(skb);
+}
+
+/*
+ * Returns the number of packets that a GSO packet will become, and in *bytes what they weigh with
+ * a header each; sch_tbf and sch_htb see the same number (qdisc_pkt_len_init()).
+ */
+static u32 gso_weight(const struct sk_buff *skb, u32 *bytes)
+{
+	const struct skb_shared_info *shared = skb_shinfo(skb);
+	unsigned int header = skb_transport_offset(skb);
+	u32 packets = shared->gso_segs;
+
+	if (shared->gso_type & (SKB_GSO_TCPV4 | SKB_GSO_TCPV6)) {
+		const struct tcphdr *tcp;
+		struct tcphdr copy;
+
+		tcp = skb_header_pointer(skb, header, sizeof(copy), &copy);
+		if (tcp)
+			header += __tcp_hdrlen(tcp);
+	} else {
+		header += sizeof(struct udphdr);
+	}
+	if (shared->gso_type & SKB_GSO_DODGY && skb->len > header)
+		packets = DIV_ROUND_UP(skb->len - header, shared->gso_size);
+	if (!packets)
+		packets = 1;
+	*bytes = skb->len + (packets - 1) * header;
+	return packets;
+}
+
+/* Asks the bucket about bytes at now_ns and takes them from it unless the verdict is a drop. */
+static struct shim_verdict take(struct ovs_shim_pair *pair, u64 now_ns, u32 bytes, u64 horizon_ns)
+{
+	s64 tat = atomic64_read(&pair->tat);
+	struct shim_verdict verdict;
+	struct shim_rate rate;
+	unsigned int seq;
+
+	do {
+		do {
+			seq = read_seqcount_begin(&pair->seq);
+			rate = pair->rate;
+		} while (read_seqcount_retry(&pair->seq, seq));
+		verdict = shim_bucket_pace(&rate, tat, now_ns, bytes, horizon_ns);
+	} while (verdict.kind != SHIM_DROP &&
+		 !atomic64_try_cmpxchg(&pair->tat, &tat, verdict.tat));
+	return verdict;
+}
+
+/* Sends, paces or drops what is one packet to the uplink; made_ect: by the shim. */
+static void judge(struct vport *vport, struct sk_buff *skb, struct ovs_shim_pair *pair,
+		  u64 horizon_ns, bool made_ect)
+{
+	struct shim_verdict verdict;
+	u32 bytes = skb->len;
+	u32 packets = 1;
+
+	if (skb_is_gso(skb))
+		packets = gso_weight(skb, &bytes);
+	verdict = take(pair, ktime_get_ns(), bytes, horizon_ns);
+	if (verdict.kind == SHIM_DROP) {
+		atomic64_add(packets, horizon_ns ? &pair->tx.drop_horizon : &pair->tx.drop_police);
+		kfree_skb(skb);
+		return;
+	}
+	atomic64_add(bytes, &pair->tx.bytes);
+	atomic64_add(packets, &pair->tx.packets);
+	if (made_ect)
+		atomic64_add(packets, &pair->tx.ect);
+	if (verdict.kind == SHIM_PACE) {
+		atomic64_add(packets, &pair->tx.paced);
+		skb_set_delivery_time(skb, verdict.departure_ns, true);
+	}
+	vport->ops->send(skb);
+}
+
+/* Cuts a GSO packet as the device would and judges every part. */
+static void cut(struct vport *vport, struct sk_buff *skb, struct ovs_shim_port *vm,
+		struct ovs_shim_pair *pair, bool made_ect)
+{
+	netdev_features_t features = netif_skb_features(skb) & ~NETIF_F_GSO_MASK;
+	u64 horizon_ns = READ_ONCE(vm->mode.horizon_ns);
+	struct sk_buff *parts, *part, *next;
+
+	parts = skb_gso_segment(skb, features);
+	if (IS_ERR(parts)) {
+		drop(vm, skb, OVS_SHIM_DROP_SEGMENT);
+		return;
+	}
+	if (!parts) {
+		/* A guest's GSO packet that turned out to be a single one. */
+		judge(vport, skb, pair, horizon_ns, made_ect);
+		return;
+	}
+	consume_skb(skb);
+	skb_list_walk_safe(parts, part, next) {
+		skb_mark_not_on_list(part);
+		judge(vport, part, pair, horizon_ns, made_ect);
+	}
+}
+
+/* Returns the limiter of vm on the uplink behind vport, NULL if there is none.  RCU read lock. */
+static struct ovs_shim_pair *find(const struct ovs_shim_port *vm, const struct vport *vport)
+{
+	struct ovs_shim_pair *pair = rcu_dereference(vm->pairs);
+
+	while (pair && pair->out != vport)
+		pair = rcu_dereference(pair->next);
+	return pair;
+}
+
+/* Handles a packet from a VM; out is the port behind vport, NULL if it has no role. */
+static void transmit(struct ovs_shim_port *vm, struct ovs_shim_port *out, struct vport *vport,
+		     struct sk_buff *skb)
+{
+	struct ovs_shim_packet packet;
+	struct ovs_shim_pair *pair;
+	bool made_ect = false;
+
+	ovs_shim_parse(skb, &packet);
+	if (unlikely(packet.version && packet.protocol == READ_ONCE(vm->mode.protocol))) {
+		drop(vm, skb, OVS_SHIM_DROP_FORGED);
+		return;
+	}
+	pair = find(vm, vport);
+	if (unlikely(!pair || !READ_ONCE(pair->active))) {
+		if (!out || out->role != OVS_SHIM_ROLE_UPLINK)
+			goto send;
+		pair = ovs_shim_limiter_start(vm, out);
+		if (IS_ERR(pair)) {
+			if (PTR_ERR(pair) != -ENOMEM)
+				goto send;
+			drop(vm, skb, OVS_SHIM_DROP_MEMORY);
+			return;
+		}
+	}
+	if (READ_ONCE(vm->mode.ecn) && packet.version && packet.ecn == INET_ECN_NOT_ECT) {
+		if (!ovs_shim_set_ecn(skb, &packet, INET_ECN_ECT_1)) {
+			drop(vm, skb, OVS_SHIM_DROP_MEMORY);
+			return;
+		}
+		made_ect = true;
+	}
+	if (READ_ONCE(vm->mode.segment) && skb_is_gso(skb))
+		cut(vport, skb, vm, pair, made_ect);
+	else
+		judge(vport, skb, pair, READ_ONCE(vm->mode.horizon_ns), made_ect);
+	return;
+send:
+	vport->ops->send(skb);
+}
+
+void ovs_shim_output(struct vport *vport, struct sk_buff *skb)
+{
+	const struct vport *in_vport = OVS_CB(skb)->input_vport;
+	struct ovs_shim_port *out = rcu_dereference(vport->shim);
+	struct ovs_shim_port *in = in_vport ? rcu_dereference(in_vport->shim) : NULL;
+
+	if (in && in->role == OVS_SHIM_ROLE_VM)
+		transmit(in, out, vport, skb);
+	else if (out && out->role == OVS_SHIM_ROLE_VM)
+		ovs_shim_receive(out, in, vport, skb);
+	else
+		vport->ops->send(skb);
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What arrives for a VM: control messages are obeyed or refused, and never delivered; other packets
+ * from an uplink are counted and get their ECN field back.
+ *
+ * A message that an uplink brought concerns the VM's limiter on that uplink; one that the controller
+ * handed to this very switch concerns all of them.
+ */
+#include <linux/in6.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/minmax.h>
+#include <linux/skbuff.h>
+#include <linux/string.h>
+#include <net/inet_ecn.h>
+#include <net/ipv6.h>
+
+#include "../../datapath.h"
+#include "../../vport.h"
+#include "shim.h"
+
+/* Counters of refusals by reason. */
+static const enum ovs_shim_counter refusals[] = {
+	[SHIM_MESSAGE_OK] = OVS_SHIM_MESSAGES,
+	[SHIM_MESSAGE_SHORT] = OVS_SHIM_REFUSED_SHORT,
+	[SHIM_MESSAGE_FORM] = OVS_SHIM_REFUSED_FORM,
+	[SHIM_MESSAGE_TAG] = OVS_SHIM_REFUSED_TAG,
+	[SHIM_MESSAGE_REPLAY] = OVS_SHIM_REFUSED_REPLAY,
+};
+
+/* Copies the packet's destination as an IPv6 address, IPv4-mapped if need be. */
+static void destination(const struct sk_buff *skb, const struct ovs_shim_packet *packet,
+			struct in6_addr *address)
+{
+	const void *ip = skb->data + packet->offset;
+
+	if (packet->version == 4)
+		ipv6_addr_set_v4mapped(((const struct iphdr *)ip)->daddr, address);
+	else
+		*address = ((const struct ipv6hdr *)ip)->daddr;
+}
+
+/* Returns the length of the message that the IP header tells of; negative if it lies. */
+static int message_length(const struct sk_buff *skb, const struct ovs_shim_packet *packet)
+{
+	const void *ip = skb->data + packet->offset;
+	int end = packet->offset;
+
+	if (packet->version == 4)
+		end += ntohs(((const struct iphdr *)ip)->tot_len);
+	else
+		end += sizeof(struct ipv6hdr) + ntohs(((const struct ipv6hdr *)ip)->payload_len);
+	return end <= skb->len ? end - packet->payload : -1;
+}
+
+/* Reads and checks a message but for address and replay; the shim's lock is held. */
+static enum shim_message_error read_message(const struct ovs_shim_settings *settings,
+					    const struct sk_buff *skb,
+					    const struct ovs_shim_packet *packet,
+					    struct shim_message *message)
+{
+	u8 data[SHIM_MESSAGE_V1_BYTES];
+	int len;
+
+	if (!packet->plain)
+		return SHIM_MESSAGE_FORM;
+	len = message_length(skb, packet);
+	if (len < 0 || skb_copy_bits(skb, packet->payload, data, min_t(int, len, sizeof(data))))
+		return SHIM_MESSAGE_SHORT;
+	if (len == SHIM_MESSAGE_V0_BYTES && packet->version == 4) {
+		if (!settings->accept_v0)
+			return SHIM_MESSAGE_FORM;
+		return shim_message_decode_v0(message, data, len);
+	}
+	/* Without a key the zero key is in settings->key: never accept by it. */
+	if (len == sizeof(data) && !settings->key_set)
+		return SHIM_MESSAGE_TAG;
+	return shim_message_decode(message, data, len, settings->key);
+}
+
+/* Obeys or refuses a message; in is the port it came by, NULL if it has no role. */
+static void obey(struct ovs_shim_port *vm, const struct ovs_shim_port *in,
+		 const struct sk_buff *skb, const struct ovs_shim_packet *packet)
+{
+	struct ovs_shim_net *shim = vm->shim;
+	enum ovs_shim_counter counter;
+	enum shim_message_error error;
+	struct shim_message message;
+	struct ovs_shim_pair *pair;
+	struct in6_addr address;
+	u64 now_ns;
+
+	spin_lock_bh(&shim->lock);
+	error = read_message(&shim->settings, skb, packet, &message);
+	counter = refusals[error];
+	if (!error && message.version) {
+		destination(skb, packet, &address);
+		if (memcmp(message.vm, &address, sizeof(message.vm)))
+			counter = OVS_SHIM_REFUSED_ADDRESS;
+		else
+			counter = refusals[shim_replay_check(&vm->replay, &message)];
+	}
+	atomic64_inc(&vm->counters[counter]);
+	if (counter == OVS_SHIM_MESSAGES) {
+		atomic64_add(message.marks, &vm->counters[OVS_SHIM_MESSAGE_MARKS]);
+		now_ns = ktime_get_ns();
+		pair = rcu_dereference_protected(vm->pairs, lockdep_is_held(&shim->lock));
+		while (pair) {
+			if (pair->uplink == in || !in || in->role != OVS_SHIM_ROLE_UPLINK)
+				ovs_shim_limiter_message(pair, &message, now_ns);
+			pair = rcu_dereference_protected(pair->next, lockdep_is_held(&shim->lock));
+		}
+	}
+	spin_unlock_bh(&shim->lock);
+}
+
+/* Handles a packet for a VM; in is the port it came by, NULL if it has no role. */
+void ovs_shim_receive(struct ovs_shim_port *vm, const struct ovs_shim_port *in,
+		      struct vport *vport, struct sk_buff *skb)
+{
+	struct ovs_shim_packet packet;
+	u32 packets = 1;
+	u8 ecn;
+
+	ovs_shim_parse(skb, &packet);
+	if (unlikely(packet.version && packet.protocol == READ_ONCE(vm->mode.protocol))) {
+		obey(vm, in, skb, &packet);
+		consume_skb(skb);
+		return;
+	}
+	if (!in || in->role != OVS_SHIM_ROLE_UPLINK)
+		goto send;
+	if (skb_is_gso(skb) && skb_shinfo(skb)->gso_segs)
+		packets = skb_shinfo(skb)->gso_segs;
+	atomic64_add(packets, &vm->counters[OVS_SHIM_RX_PACKETS]);
+	atomic64_add(skb->len, &vm->counters[OVS_SHIM_RX_BYTES]);
+	if (!packet.version)
+		goto send;
+	if (packet.ecn == INET_ECN_CE)
+		atomic64_add(packets, &vm->counters[OVS_SHIM_RX_CE]);
+	if (READ_ONCE(vm->mode.ecn)) {
+		ecn = ovs_shim_ecn_restore(skb, packet.ecn);
+		if (ecn != packet.ecn) {
+			if (!ovs_shim_set_ecn(skb, &packet, ecn)) {
+				atomic64_inc(&vm->counters[OVS_SHIM_DROP_MEMORY]);
+				kfree_skb(skb);
+				return;
+			}
+			atomic64_add(packets, &vm->counters[OVS_SHIM_RX_RESTORED]);
+		}
+	}
+send:
+	vport->ops->send(skb);
+}

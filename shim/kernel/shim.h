@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Structures of the shim's kernel glue.
+ *
+ * Locks, outermost first: ovs_mutex, RTNL, shim->lock.  Configuration is written under
+ * ovs_mutex, and under shim->lock too where the packet path or the timer reads it.  Packets take
+ * shim->lock only to make a limiter active and for control messages.
+ */
+#ifndef OVS_SHIM_INTERNAL_H
+#define OVS_SHIM_INTERNAL_H
+
+#include <linux/atomic.h>
+#include <linux/cache.h>
+#include <linux/hrtimer.h>
+#include <linux/ktime.h>
+#include <linux/list.h>
+#include <linux/netlink.h>
+#include <linux/rcupdate.h>
+#include <linux/seqlock.h>
+#include <linux/spinlock.h>
+#include <net/netlink.h>
+
+#include "../core/bucket.h"
+#include "../core/law.h"
+#include "../core/message.h"
+#include "../core/share.h"
+#include "uapi/ovs_shim.h"
+#include "ovs_shim.h"
+
+struct genl_family;
+struct genl_info;
+struct net;
+struct notifier_block;
+
+/* What a namespace's operator can set; plain values, copied as a whole. */
+struct ovs_shim_settings {
+	const struct shim_law *law;	/* NULL: law "none", the shim is off */
+	u64 period_ns;			/* T in force */
+	u64 horizon_ns;			/* longest wait of a paced packet */
+	u64 inactive_ns;		/* T_o */
+	u64 knobs[SHIM_KNOBS_MAX];	/* values, in the order of law->knobs */
+	u32 burst_bytes;		/* depth of a policing bucket */
+	u32 quantum_bytes;		/* depth of a pacing bucket */
+	enum ovs_shim_limiter limiter;	/* what happens to a packet over the rate */
+	u8 key[SHIM_KEY_BYTES];		/* SipHash key of control messages */
+	u8 protocol;			/* IP protocol of control messages */
+	bool key_set;			/* key is valid */
+	bool accept_v0;			/* unauthenticated messages are obeyed */
+	bool segment;			/* GSO packets are cut before the bucket */
+	bool ecn;			/* Not-ECT packets are made ECT, and given back */
+};
+
+/* What a packet needs of the settings; a copy stands beside each limiter and port. */
+struct ovs_shim_mode {
+	u64 horizon_ns;			/* 0: police */
+	u8 protocol;			/* IP protocol of control messages */
+	bool segment;			/* as in settings */
+	bool ecn;			/* as in settings */
+};
+
+/* Counters of a port that have no limiter to stand beside, packets unless said otherwise. */
+enum ovs_shim_counter {
+	OVS_SHIM_RX_PACKETS,
+	OVS_SHIM_RX_BYTES,		/* bytes */
+	OVS_SHIM_RX_CE,
+	OVS_SHIM_RX_RESTORED,
+	OVS_SHIM_DROP_SEGMENT,
+	OVS_SHIM_DROP_MEMORY,
+	OVS_SHIM_DROP_FORGED,
+	OVS_SHIM_MESSAGES,
+	OVS_SHIM_MESSAGE_MARKS,		/* marks */
+	OVS_SHIM_REFUSED_SHORT,
+	OVS_SHIM_REFUSED_FORM,
+	OVS_SHIM_REFUSED_TAG,
+	OVS_SHIM_REFUSED_REPLAY,
+	OVS_SHIM_REFUSED_ADDRESS,
+
+	OVS_SHIM_N_COUNTERS
+};
+
+/* Counters of one limiter, or of all a VM has lost; packets unless said otherwise. */
+struct ovs_shim_tx {
+	atomic64_t bytes;		/* bytes sent, headers as on the wire */
+	atomic64_t packets;		/* sent */
+	atomic64_t ect;			/* made ECT by the shim */
+	atomic64_t paced;		/* given a departure time later than now */
+	atomic64_t drop_police;		/* dropped: over the rate */
+	atomic64_t drop_horizon;	/* dropped: would wait longer than the horizon */
+};
+
+/* T(i,j) and R(i,j): the limiter of one VM on one uplink. */
+struct ovs_shim_pair {
+	/* First cache line: read for each packet. */
+	const struct vport *out;	/* vport of the uplink; compared, never followed */
+	struct ovs_shim_pair __rcu *next;	/* of the same VM */
+	struct shim_rate rate;		/* under seq */
+	seqcount_spinlock_t seq;	/* of rate; written under shim->lock */
+	bool active;			/* a packet came in the last T_o */
+
+	/* Second cache line: written for each packet. */
+	atomic64_t tat ____cacheline_aligned;	/* bucket word */
+	struct ovs_shim_tx tx;		/* what became of the packets */
+
+	/* The rest: the timer's, under shim->lock. */
+	struct shim_law_state state ____cacheline_aligned;	/* of the law */
+	union {
+		struct list_head active_list;	/* in uplink->active while active */
+		struct rcu_head rcu;	/* deferred free */
+	};
+	struct ovs_shim_port *vm;	/* VM it limits */
+	struct ovs_shim_port *uplink;	/* uplink it limits the VM on */
+	u64 share;			/* E(i) of this VM, bytes/s */
+	u64 sent_rate;			/* over the last period, bytes/s */
+	u64 last_bytes;			/* tx.bytes at the last tick */
+	u32 last_events;		/* packets sent and dropped at the last tick, modulo 2^32 */
+	u32 idle_us;			/* time since the last tick that saw a packet */
+};
+
+/* What is configured for a vport, and what it counted. */
+struct ovs_shim_port {
+	/* First cache line: read for each packet. */
+	enum ovs_shim_role role;	/* never OVS_SHIM_ROLE_NONE */
+	struct ovs_shim_mode mode;	/* copy of the settings */
+	struct ovs_shim_pair __rcu *pairs;	/* VM: its limiters */
+	struct ovs_shim_net *shim;	/* its namespace */
+
+	/* Configuration, under ovs_mutex and shim->lock. */
+	struct vport *vport;		/* the port itself */
+	struct list_head list;		/* in shim->ports */
+	struct list_head active;	/* uplink: active limiters */
+	u64 active_weight;		/* uplink: sum of the weights of their VMs */
+	u64 min;			/* VM: guarantee, bytes/s */
+	u64 max;			/* VM: ceiling, bytes/s; 0: none */
+	u64 capacity;			/* uplink: as configured, bytes/s; 0: link speed */
+	u64 link_rate;			/* uplink: link speed, bytes/s; 0: unknown */
+	u32 weight;			/* VM: 1..SHIM_WEIGHT_MAX */
+	int ifindex;			/* of its device */
+	struct shim_replay replay;	/* VM: messages seen, under shim->lock */
+
+	atomic64_t counters[OVS_SHIM_N_COUNTERS];	/* enum ovs_shim_counter */
+	struct ovs_shim_tx gone;	/* VM: counters of limiters that are no more */
+	struct rcu_head rcu;		/* deferred free */
+};
+
+/* A namespace's part of the shim. */
+struct ovs_shim_net {
+	spinlock_t lock;		/* see the top of the file */
+	struct ovs_shim_settings settings;	/* in force */
+	struct list_head ports;		/* struct ovs_shim_port */
+	struct shim_claim *claims;	/* scratch of ovs_shim_divide() */
+	u32 n_claims;			/* length of claims, at least n_vms */
+	u32 n_vms;			/* VMs among the ports */
+	u32 n_active;			/* active limiters */
+	bool divide;			/* shares must be computed again at the next tick */
+	bool running;			/* this namespace is counted in ovs_shim_key */
+	u64 tick_ns;			/* time of the last tick */
+	u32 generation;			/* changes with the list of ports, for dumps */
+	struct hrtimer timer;		/* every T while n_active > 0 */
+};
+
+/* A packet's network header, found without trusting anything. */
+struct ovs_shim_packet {
+	int offset;			/* of the IP header from skb->data */
+	int payload;			/* of what follows the IP header */
+	u8 version;			/* 4, 6; 0: not IP, or malformed */
+	u8 protocol;			/* of the payload, behind IPv6 extension headers */
+	u8 ecn;				/* INET_ECN_* */
+	bool plain;			/* no fragment, no IPv6 extension header */
+};
+
+/* What an operator asks of a port. */
+struct ovs_shim_port_config {
+	enum ovs_shim_role role;	/* VM or uplink */
+	u32 weight;			/* VM: 1..SHIM_WEIGHT_MAX */
+	u64 min;			/* VM: guarantee, bytes/s; 0: none */
+	u64 max;			/* VM: ceiling, bytes/s; 0: none */
+	u64 capacity;			/* uplink: bytes/s; 0: the device's link speed */
+};
+
+/* net.c */
+struct ovs_shim_net *ovs_shim_net(const struct net *net);
+
+/* packet.c */
+void ovs_shim_parse(struct sk_buff *skb, struct ovs_shim_packet *packet);
+bool ovs_shim_set_ecn(struct sk_buff *skb, struct ovs_shim_packet *packet, u8 ecn);
+
+/* ecn.c */
+int __init ovs_shim_ecn_init(void);
+void ovs_shim_ecn_exit(void);
+u8 ovs_shim_ecn_restore(struct sk_buff *skb, u8 ecn);
+
+/* receive.c */
+void ovs_shim_receive(struct ovs_shim_port *vm, const struct ovs_shim_port *in,
+		      struct vport *vport, struct sk_buff *skb);
+
+/* limiter.c */
+u64 ovs_shim_capacity(const struct ovs_shim_port *uplink);
+struct ovs_shim_pair *ovs_shim_limiter_start(struct ovs_shim_port *vm,
+					     struct ovs_shim_port *uplink);
+void ovs_shim_limiter_stop(struct ovs_shim_pair *pair);
+void ovs_shim_limiter_free(struct ovs_shim_pair __rcu **link);
+void ovs_shim_limiter_restart(struct ovs_shim_pair *pair, u64 now_ns);
+void ovs_shim_limiter_message(struct ovs_shim_pair *pair, const struct shim_message *message,
+			      u64 now_ns);
+void ovs_shim_limiter_measure(struct ovs_shim_pair *pair, u64 elapsed_ns);
+void ovs_shim_limiter_period(struct ovs_shim_pair *pair, u64 now_ns);
+void ovs_shim_divide(struct ovs_shim_net *shim);
+
+/* timer.c */
+void ovs_shim_timer_init(struct ovs_shim_net *shim);
+void ovs_shim_timer_start(struct ovs_shim_net *shim);
+
+/* settings.c */
+void ovs_shim_settings_default(struct ovs_shim_settings *settings);
+int ovs_shim_settings_change(struct ovs_shim_settings *settings, struct nlattr *const *attrs,
+			     struct netlink_ext_ack *extack);
+void ovs_shim_settings_apply(struct ovs_shim_net *shim, const struct ovs_shim_settings *settings);
+
+/* port.c */
+int ovs_shim_port_set(struct ovs_shim_net *shim, struct vport *vport,
+		      const struct ovs_shim_port_config *config, struct netlink_ext_ack *extack);
+void ovs_shim_port_del(struct ovs_shim_port *port);
+struct ovs_shim_port *ovs_shim_port_find(const struct ovs_shim_net *shim,
+					 const struct vport *vport);
+void ovs_shim_port_publish(struct ovs_shim_net *shim);
+extern struct notifier_block ovs_shim_device_notifier;
+
+/* policy.c */
+extern const struct nla_policy ovs_shim_settings_policy[OVS_SHIM_SETTINGS_MAX + 1];
+extern const struct nla_policy ovs_shim_knobs_policy[OVS_SHIM_KNOBS_MAX + 1];
+extern const struct nla_policy ovs_shim_knob_policy[OVS_SHIM_KNOB_MAX + 1];
+extern const struct nla_policy ovs_shim_port_policy[OVS_SHIM_PORT_MAX + 1];
+void __printf(2, 3) ovs_shim_say(struct netlink_ext_ack *extack, const char *format, ...);
+
+/* netlink.c, netlink_port.c */
+extern struct genl_family ovs_shim_family;
+int ovs_shim_cmd_port_get(struct sk_buff *skb, struct genl_info *info);
+int ovs_shim_cmd_port_dump(struct sk_buff *skb, struct netlink_callback *cb);
+int ovs_shim_cmd_port_set(struct sk_buff *skb, struct genl_info *info);
+int ovs_shim_cmd_port_del(struct sk_buff *skb, struct genl_info *info);
+int ovs_shim_cmd_limiter_dump(struct sk_buff *skb, struct netlink_callback *cb);
+
+#endif
