@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rim: the Ryu (or os-ken) application around the engine.
+
+``sdngcc controller`` starts it; so does ``ryu-manager sdngcc.controller.app`` with settings from the
+environment, where eventlet is old enough for Ryu's own launcher.
+"""
+
+import logging
+import time
+from typing import Any, Callable
+
+from sdngcc.controller import compat, settings
+from sdngcc.controller.engine import Engine
+from sdngcc.controller.ovsdb import Policy
+from sdngcc.controller.rest import make_app
+
+LOG = logging.getLogger(__name__)
+
+_CONFIG_DOWN = 1  # OFPPC_PORT_DOWN
+_STATE_LINK_DOWN = 1  # OFPPS_LINK_DOWN
+_PORT_DELETED = 1  # OFPPR_DELETE
+_OVSDB_PERIOD_S = 0.5
+
+compat.tap_connections()
+
+
+def _is_up(port: Any) -> bool:
+    return not (port.config & _CONFIG_DOWN or port.state & _STATE_LINK_DOWN)
+
+
+def _mac(port: Any) -> bytes:
+    return bytes.fromhex(str(port.hw_addr).replace(":", ""))
+
+
+class SdnGcc(compat.App):  # type: ignore[misc,name-defined]
+    """The application: passes events in and bytes out."""
+
+    OFP_VERSIONS = [compat.ofproto_v1_3.OFP_VERSION]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.settings = settings.current()
+        self.datapaths: dict[int, Any] = {}
+        self.engine = Engine(self.settings, self._send, self._arm)
+        self.policy = Policy(self.settings.ovsdb, compat.hub.sleep)
+
+    def start(self) -> None:
+        """Start the clock, the OVSDB clients and REST."""
+        super().start()
+        self.threads.append(compat.hub.spawn(self._clock))
+        if self.settings.ovsdb:
+            self.threads.append(compat.hub.spawn(self._follow_ovsdb))
+        if self.settings.rest:
+            self.threads.append(compat.hub.spawn(self._serve))
+
+    def stop(self) -> None:
+        """Write what is left of the trace."""
+        self.engine.flush_trace()
+        super().stop()
+
+    def _clock(self) -> None:
+        while self.is_active:
+            wait_ns = self.engine.tick() - time.monotonic_ns()
+            compat.hub.sleep(max(wait_ns, 0) / 1e9)
+
+    def _follow_ovsdb(self) -> None:
+        while self.is_active:
+            self.policy.run()
+            self.engine.set_interfaces(self.policy.interfaces())
+            compat.hub.sleep(_OVSDB_PERIOD_S)
+
+    def _serve(self) -> None:
+        import eventlet
+        import eventlet.wsgi
+
+        address = settings.split_address(self.settings.rest)
+        listener = eventlet.listen(address, reuse_port=False)
+        eventlet.wsgi.server(listener, make_app(self.engine, self.policy), log_output=False)
+
+    def _send(self, dpid: int, data: bytes) -> bool:
+        datapath = self.datapaths.get(dpid)
+        return datapath is not None and compat.has_room(datapath) and bool(datapath.send(data))
+
+    @staticmethod
+    def _arm(delay_s: float, function: Callable[[], None]) -> Callable[[], None]:
+        thread = compat.hub.spawn_after(delay_s, function)
+        return lambda: thread.cancel()
+
+    @compat.handler.set_ev_cls(
+        compat.ofp_event.EventOFPStateChange,
+        [compat.handler.MAIN_DISPATCHER, compat.handler.DEAD_DISPATCHER],
+    )
+    def state_changed(self, event: Any) -> None:
+        """Take a switch that finished its handshake or whose connection ended."""
+        datapath = event.datapath
+        if event.state == compat.handler.MAIN_DISPATCHER:
+            dpid = datapath.id
+            self.datapaths[dpid] = datapath
+            datapath.socket.sink = lambda data: self._multipart(datapath, data)
+            self.engine.switch_up(
+                dpid,
+                {
+                    number: (port.name.decode("utf-8", "replace"), _mac(port), _is_up(port))
+                    for number, port in datapath.ports.items()
+                },
+            )
+        elif datapath.id is not None and self.datapaths.get(datapath.id) is datapath:
+            del self.datapaths[datapath.id]
+            self.engine.switch_down(datapath.id)
+
+    def _multipart(self, datapath: Any, data: bytes) -> None:
+        """Pass on an experimenter reply; a fault in the engine must not end the connection's reader."""
+        if self.datapaths.get(datapath.id) is datapath:
+            try:
+                self.engine.multipart(datapath.id, data)
+            except Exception:
+                self.engine.counters["internal_errors"] += 1
+                LOG.exception("reply of switch %016x not processed", datapath.id)
+
+    @compat.handler.set_ev_cls(compat.ofp_event.EventOFPPacketIn, compat.handler.MAIN_DISPATCHER)
+    def packet_in(self, event: Any) -> None:
+        """Take a packet no flow knew."""
+        msg = event.msg
+        if self._current(msg):
+            self.engine.packet_in(msg.datapath.id, msg.match["in_port"], bytes(msg.data))
+
+    @compat.handler.set_ev_cls(compat.ofp_event.EventOFPFlowRemoved, compat.handler.MAIN_DISPATCHER)
+    def flow_removed(self, event: Any) -> None:
+        """Take note of a flow that is gone."""
+        if self._current(event.msg):
+            self.engine.flow_removed(event.msg.cookie, event.msg.reason)
+
+    @compat.handler.set_ev_cls(compat.ofp_event.EventOFPPortStatus, compat.handler.MAIN_DISPATCHER)
+    def port_status(self, event: Any) -> None:
+        """Take a port that came, changed or went."""
+        msg = event.msg
+        if not self._current(msg):
+            return
+        port, dpid = msg.desc, msg.datapath.id
+        if msg.reason == _PORT_DELETED:
+            self.engine.port_removed(dpid, port.port_no)
+        else:
+            name = port.name.decode("utf-8", "replace")
+            self.engine.port_changed(dpid, port.port_no, name, _mac(port), _is_up(port))
+
+    @compat.handler.set_ev_cls(compat.ofp_event.EventOFPErrorMsg, compat.handler.MAIN_DISPATCHER)
+    def error(self, event: Any) -> None:
+        """Take an OpenFlow error; it bears the transaction id of what it is about."""
+        msg = event.msg
+        if self._current(msg):
+            self.engine.error(msg.datapath.id, msg.xid, msg.type, msg.code)
+
+    def _current(self, msg: Any) -> bool:
+        return self.datapaths.get(msg.datapath.id) is msg.datapath

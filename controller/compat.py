@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ryu or os-ken, whichever is there, under one set of names; Ryu is preferred.
+
+Both read an OpenFlow connection by two system calls a message and parse every reply into objects.  The
+tap below reads what there is by one call and hands experimenter replies, of which there are hundreds a
+second, straight to the engine; all else goes the framework's way.
+"""
+
+import importlib
+import importlib.util
+import socket
+from typing import Any, Callable, Optional
+
+from sdngcc.controller import openflow
+
+FRAMEWORK = "ryu" if importlib.util.find_spec("ryu") else "os_ken"
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f"{FRAMEWORK}.{name}")
+
+
+app_manager = _module("base.app_manager")
+ofp_event = _module("controller.ofp_event")
+handler = _module("controller.handler")
+ofproto_v1_3 = _module("ofproto.ofproto_v1_3")
+hub = _module("lib.hub")
+_controller = _module("controller.controller")
+
+App = app_manager.RyuApp if FRAMEWORK == "ryu" else app_manager.OSKenApp
+
+_CHUNK_BYTES = 65536
+_HEADER_BYTES = 8
+
+
+class Tap:
+    """A switch's socket whose experimenter replies go to ``sink`` once it is set.
+
+    Everything else behaves as the socket itself.
+    """
+
+    def __init__(self, inner: Any) -> None:
+        self.sink: Optional[Callable[[bytes], None]] = None
+        self._inner = inner
+        self._raw = bytearray()  # not yet cut into messages
+        self._ready = bytearray()  # whole messages for the framework
+        self._closed = False
+        self._plain = not hasattr(inner, "pending")  # not TLS
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the socket itself has."""
+        return getattr(self._inner, name)
+
+    def recv(self, size: int) -> bytes:
+        """Return up to ``size`` bytes of messages for the framework; b"" at the end."""
+        while not self._ready and not self._closed:
+            if self._plain:
+                hub_wait(self._inner)
+            chunk = self._inner.recv(_CHUNK_BYTES)
+            if not chunk:
+                self._closed = True
+                break
+            self._raw += chunk
+            self._cut()
+        data = bytes(self._ready[:size])
+        del self._ready[:size]
+        return data
+
+    def _cut(self) -> None:
+        raw, start = self._raw, 0
+        while len(raw) - start >= _HEADER_BYTES:
+            length = raw[start + 2] << 8 | raw[start + 3]
+            end = start + max(length, _HEADER_BYTES)
+            if len(raw) < end:
+                break
+            if (
+                self.sink is not None
+                and raw[start + 1] == openflow.OFPT_MULTIPART_REPLY
+                and raw[start + 8 : start + 10] == b"\xff\xff"
+            ):
+                self.sink(bytes(raw[start:end]))
+            else:
+                self._ready += raw[start:end]
+            start = end
+        del raw[:start]
+
+
+def hub_wait(sock: Any) -> None:
+    """Sleep until a socket has something to read; raises socket.timeout after the socket's own timeout."""
+    import eventlet.hubs
+
+    eventlet.hubs.trampoline(sock.fileno(), read=True, timeout=sock.gettimeout(), timeout_exc=socket.timeout)
+
+
+def tap_connections() -> None:
+    """Put a tap in every connection accepted from now on; call it before the framework listens."""
+    original = _controller.datapath_connection_factory
+
+    def factory(sock: Any, address: Any) -> None:
+        original(Tap(sock), address)
+
+    _controller.datapath_connection_factory = factory
+
+
+def has_room(datapath: Any) -> bool:
+    """Tell whether something can be sent on a connection now without waiting for the switch."""
+    queue = datapath.send_q
+    return queue is not None and queue.qsize() < queue.maxsize - 1

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layer 2 forwarding that learns who talks to whom.
+
+Hypervisor bridges get one flow a (source, destination) pair at the virtual machine's port: each new pair
+comes to the controller once, which is how relations are learned, and goes with its flow when idle.
+Everywhere else one flow a destination carries all sources.  The first packet of a pair is put out at its
+destination, so nothing waits for flows along the way.
+
+Frames for everybody go to host ports only, so loops in the graph do no harm.  A question for an address
+(ARP, neighbour solicitation) whose owner is known goes to the owner; asked again soon, to everybody.
+Control messages are never put out: only the controller may send them.
+"""
+
+import collections
+import logging
+from typing import Callable, Optional
+
+from sdngcc.controller import openflow
+from sdngcc.controller.inventory import SwitchRecord
+from sdngcc.controller.packets import ETH_LLDP, Frame, parse_frame
+from sdngcc.controller.relations import Learned, Pair, Relations
+from sdngcc.controller.settings import Settings
+from sdngcc.controller.topology import Hop, Topology
+
+COOKIE = 0x5347 << 48
+COOKIE_MASK = 0xFFFF << 48
+LEARNED = 1 << 40
+PAIR = 1 << 41
+PRIORITY_LLDP = 1000
+PRIORITY_PAIR = 200
+PRIORITY_DESTINATION = 100
+ASK_AGAIN_NS = 3_000_000_000
+
+LOG = logging.getLogger(__name__)
+
+
+class Forwarder:
+    """Decides flows and packet-outs; ``send`` takes a datapath id and OpenFlow bytes."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        topology: Topology,
+        relations: Relations,
+        switches: dict[int, SwitchRecord],
+        send: Callable[[int, bytes], bool],
+    ) -> None:
+        self.counters: collections.Counter[str] = collections.Counter()
+        self._settings = settings
+        self._topology = topology
+        self._relations = relations
+        self._switches = switches
+        self._send = send
+        self._pair_flows: dict[Pair, int] = {}  # pair with a flow -> its number, the cookie's low bits
+        self._pairs: dict[int, Pair] = {}
+        self._pair_number = 0
+        self._destinations: set[tuple[int, int, bytes]] = set()  # switch, input port or 0, address
+        self._asked: dict[tuple[bytes, bytes], int] = {}  # (asker, address) -> when, ns
+        self._budget: dict[Hop, list[int]] = {}  # port -> [second, packet-ins in it]
+
+    def start_switch(self, dpid: int) -> None:
+        """Give a new switch the flows that bring everything unknown here."""
+        to_controller = (openflow.OFPP_CONTROLLER,)
+        self._send(
+            dpid,
+            openflow.flow_add(openflow.match(eth_type=ETH_LLDP), to_controller, PRIORITY_LLDP, COOKIE)
+            + openflow.flow_add(openflow.match(), to_controller, 0, COOKIE),
+        )
+
+    def flush(self, dpid: int) -> None:
+        """Delete what was learned from a switch: its pairs and destinations come here again."""
+        self._send(dpid, openflow.flow_delete(openflow.match(), COOKIE | LEARNED, COOKIE_MASK | LEARNED))
+        self.forget_switch(dpid)
+
+    def forget_switch(self, dpid: int) -> None:
+        """Forget which flows a switch has."""
+        self._destinations = {entry for entry in self._destinations if entry[0] != dpid}
+        for pair in list(self._pair_flows):
+            host = self._relations.hosts.get(pair[0])
+            if host is None or host.place[0] == dpid:
+                self._drop_pair(pair)
+
+    def _drop_pair(self, pair: Pair) -> None:
+        number = self._pair_flows.pop(pair, None)
+        if number is not None:
+            del self._pairs[number]
+
+    def paths_changed(self) -> None:
+        """Relearn every path after the graph changed."""
+        if self._pair_flows or self._destinations:
+            for dpid in self._switches:
+                self.flush(dpid)
+
+    def forget_hosts(self, macs: list[bytes]) -> None:
+        """Delete the flows from and to hosts that are gone or moved."""
+        for mac in macs:
+            deletes = openflow.flow_delete(
+                openflow.match(eth_dst=mac), COOKIE | LEARNED, COOKIE_MASK | LEARNED
+            ) + openflow.flow_delete(openflow.match(eth_src=mac), COOKIE | LEARNED, COOKIE_MASK | LEARNED)
+            for dpid in self._switches:
+                self._send(dpid, deletes)
+            self._destinations = {entry for entry in self._destinations if entry[2] != mac}
+            for pair in [pair for pair in self._pair_flows if mac in pair]:
+                self._drop_pair(pair)
+
+    def flow_removed(self, cookie: int, reason: int) -> None:
+        """Take note of a pair's flow that is gone; an idle one ends the relation."""
+        if cookie & COOKIE_MASK != COOKIE or not cookie & PAIR:
+            return
+        pair = self._pairs.get(cookie & 0xFFFFFFFF)
+        if pair is None:
+            return
+        self._drop_pair(pair)
+        if reason == openflow.OFPRR_IDLE_TIMEOUT:
+            self._relations.forget_pair(*pair)
+
+    def sweep(self, now_ns: int) -> None:
+        """Forget pairs without a flow that were not heard of lately, and questions long asked."""
+        for pair in self._relations.pairs_before(now_ns - self._settings.relation_idle_s * 1_000_000_000):
+            if pair not in self._pair_flows:
+                self._relations.forget_pair(*pair)
+        self._asked = {key: asked for key, asked in self._asked.items() if now_ns - asked < ASK_AGAIN_NS}
+        talking = {mac for pair in self._pair_flows for mac in pair}
+        before = now_ns - self._settings.host_idle_s * 1_000_000_000
+        idle = [mac for mac, host in self._relations.hosts.items() if host.seen_ns < before and mac not in talking]
+        self.forget_hosts(idle)
+        for mac in idle:
+            self._relations.forget_host(mac)
+
+    def is_host_port(self, place: Hop, now_ns: int) -> bool:
+        """Tell whether a port leads to hosts: a machine's, or one where no link was found in time."""
+        switch = self._switches.get(place[0])
+        if switch is None or self._topology.peer(*place) is not None:
+            return False
+        if place[1] in switch.vms:
+            return True
+        port = self._topology.ports.get(place[0], {}).get(place[1])
+        return port is not None and port.up and now_ns - port.since_ns >= self._settings.settle_ms * 1_000_000
+
+    def packet_in(self, dpid: int, in_port: int, data: bytes, now_ns: int) -> None:
+        """Learn from a packet no flow knew, add flows for it and pass it on."""
+        frame = parse_frame(data, self._settings.protocol)
+        if frame is None or frame.src[0] & 1 or in_port >= openflow.OFPP_MAX or dpid not in self._switches:
+            self.counters["packet_in_malformed"] += 1
+            return
+        if frame.dst[:5] == b"\x01\x80\xc2\x00\x00":
+            self.counters["packet_in_link_local"] += 1  # for bridges, never forwarded
+            return
+        place = (dpid, in_port)
+        if self._topology.peer(*place) is not None:
+            self._from_link(place, frame, data)
+            return
+        if not self._within_budget(place, now_ns):
+            self.counters["packet_in_over_budget"] += 1
+            return
+        if not self.is_host_port(place, now_ns):
+            self.counters["packet_in_early"] += 1
+            return
+        learned = self._relations.learn_host(frame.src, place, frame.source, now_ns)
+        if learned is Learned.REFUSED:
+            self.counters["host_refused"] += 1
+            return
+        if learned is Learned.MOVED:
+            self.counters["host_moved"] += 1
+            self.forget_hosts([frame.src])
+        self.counters["packet_in"] += 1
+        if frame.multicast:
+            self._to_everybody(place, frame, data, now_ns)
+        else:
+            self._to_host(place, frame, data, now_ns)
+
+    def _within_budget(self, place: Hop, now_ns: int) -> bool:
+        second = now_ns // 1_000_000_000
+        spent = self._budget.setdefault(place, [second, 0])
+        if spent[0] != second:
+            spent[:] = [second, 0]
+        spent[1] += 1
+        return spent[1] <= self._settings.packet_ins_a_second
+
+    def _from_link(self, place: Hop, frame: Frame, data: bytes) -> None:
+        """Pass on a packet that reached a switch before its destination's flow did."""
+        host = self._relations.hosts.get(frame.dst)
+        if host is None:
+            self.counters["packet_in_transit_unknown"] += 1
+            return
+        self.counters["packet_in_transit"] += 1
+        self._add_destination_flows(place, frame.dst, again=True)
+        self._deliver(host.place, frame, data)
+
+    def _to_everybody(self, place: Hop, frame: Frame, data: bytes, now_ns: int) -> None:
+        if frame.control:
+            self.counters["control_refused"] += 1
+            return
+        if frame.resolving and frame.target is not None:
+            key = (frame.src, frame.target)
+            owner = self._relations.owners.get(frame.target)
+            again = now_ns - self._asked.get(key, -ASK_AGAIN_NS) < ASK_AGAIN_NS
+            if len(self._asked) < 65536 or key in self._asked:
+                self._asked[key] = now_ns
+            if owner is not None and owner != frame.src and not again:
+                self._deliver(self._relations.hosts[owner].place, frame, data)
+                return
+        self._flood(place, data, now_ns)
+
+    def _flood(self, place: Hop, data: bytes, now_ns: int) -> None:
+        self.counters["flooded"] += 1
+        for dpid in self._switches:
+            ports = [
+                port
+                for port in self._topology.edge_ports(dpid)
+                if (dpid, port) != place and self.is_host_port((dpid, port), now_ns)
+            ]
+            if ports:
+                self._send(dpid, openflow.packet_out(data, ports))
+
+    def _deliver(self, place: Hop, frame: Frame, data: bytes) -> None:
+        """Put a frame out at its destination's port, unless it is a control message."""
+        if frame.control:
+            self.counters["control_refused"] += 1
+            return
+        self._send(place[0], openflow.packet_out(data, (place[1],)))
+
+    def _to_host(self, place: Hop, frame: Frame, data: bytes, now_ns: int) -> None:
+        host = self._relations.hosts.get(frame.dst)
+        if host is None:
+            if frame.control:
+                self.counters["control_refused"] += 1
+            else:
+                self._flood(place, data, now_ns)
+            return
+        if host.place == place:
+            return
+        path = self._topology.path(place[0], host.place, frame.dst)
+        if not path:
+            self.counters["no_path"] += 1
+            return
+        if not self._relations.learn_pair(frame.src, frame.dst, now_ns):
+            self.counters["pair_refused"] += 1
+            return
+        if len(path) > 1:
+            after = self._topology.peer(*path[0])
+            if after is not None:
+                self._add_destination_flows(after, frame.dst)
+        self._add_edge_flow(place, path[0][1], (frame.src, frame.dst))
+        self._deliver(host.place, frame, data)
+
+    def _add_edge_flow(self, place: Hop, out_port: int, pair: Pair) -> None:
+        """Add the flow that takes a pair off the controller at the source's own switch."""
+        self._drop_pair(pair)
+        self._pair_number = self._pair_number % 0xFFFFFFFF + 1
+        self._pair_flows[pair] = self._pair_number
+        self._pairs[self._pair_number] = pair
+        self._send(
+            place[0],
+            openflow.flow_add(
+                openflow.match(in_port=place[1], eth_src=pair[0], eth_dst=pair[1]),
+                (out_port,),
+                PRIORITY_PAIR,
+                COOKIE | LEARNED | PAIR | self._pair_number,
+                idle_s=self._settings.relation_idle_s,
+                report=True,
+            ),
+        )
+
+    def _add_destination_flows(self, entry: Hop, mac: bytes, again: bool = False) -> None:
+        """Add a destination's flows from where packets enter a switch by a link onwards.
+
+        On hypervisor bridges they match the link's port too, or they would hide new pairs of the bridge's
+        own machines.
+        """
+        host = self._relations.hosts[mac]
+        arrival: Optional[Hop] = entry
+        for dpid, port in self._topology.path(entry[0], host.place, mac):
+            if arrival is None:
+                return
+            switch = self._switches.get(dpid)
+            in_port = arrival[1] if switch is not None and switch.hypervisor else 0
+            key = (dpid, in_port, mac)
+            if again or key not in self._destinations:
+                self._destinations.add(key)
+                fields = openflow.match(in_port=in_port or None, eth_dst=mac)
+                self._send(dpid, openflow.flow_add(fields, (port,), PRIORITY_DESTINATION, COOKIE | LEARNED))
+            again = False
+            arrival = self._topology.peer(dpid, port)

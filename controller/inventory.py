@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of switches and virtual machines: the operator's view.
+
+A virtual machine is a port of a hypervisor bridge.  Its id is the interface's external_ids:iface-id (the
+Neutron port id under OpenStack) when OVSDB can be read, else "<datapath id in hex>:<port name>".
+"""
+
+import dataclasses
+from typing import Any, Optional
+
+from sdngcc.controller.marks import VM_ACTIVE, VM_CONGESTED, VmReading
+from sdngcc.controller.topology import Hop
+
+
+@dataclasses.dataclass
+class VmRecord:
+    """A virtual machine; rates in bytes/s."""
+
+    place: Hop
+    id: str
+    name: str  # of its port
+    reading: Optional[VmReading] = None  # last VM_STATE entry
+    read_ns: int = 0  # when it came
+    notices: int = 0  # messages sent to it
+    marks: int = 0  # marks in them
+    sequence: int = 0  # of the last message
+
+    @property
+    def sent_rate(self) -> int:
+        """Return what it sent over the shim's last period."""
+        return self.reading.sent_rate if self.reading else 0
+
+    @property
+    def weight(self) -> int:
+        """Return its weight."""
+        return self.reading.weight if self.reading else 1
+
+    @property
+    def active(self) -> bool:
+        """Tell whether the shim holds a share for it."""
+        return bool(self.reading and self.reading.flags & VM_ACTIVE)
+
+
+@dataclasses.dataclass
+class SwitchRecord:
+    """A connected switch."""
+
+    dpid: int
+    since_ns: int
+    settled: bool = False  # links had time to be found
+    hypervisor: bool = False
+    vm_state: Optional[bool] = None  # whether it answers VM_STATE; None: not known yet
+    marks: Optional[bool] = None  # whether it answers PORT_MARKS
+    state_xid: int = 0  # of the VM_STATE request not answered yet; 0: none
+    state_asked_ns: int = 0
+    state_ns: int = 0  # when VM_STATE was last answered
+    vms: dict[int, VmRecord] = dataclasses.field(default_factory=dict)  # by port
+    uplinks: set[int] = dataclasses.field(default_factory=set)
+
+
+def vm_view(vm: VmRecord, now_ns: int, details: dict[str, Any]) -> dict[str, Any]:
+    """Return a machine as REST shows it: rates in bit/s, unknown values None."""
+    reading = vm.reading
+    view: dict[str, Any] = {
+        "id": vm.id,
+        "switch": f"{vm.place[0]:016x}",
+        "port": vm.place[1],
+        "port_name": vm.name,
+        "state": "unknown",
+        "messages_sent": vm.notices,
+        "marks_sent": vm.marks,
+    }
+    if reading:
+        congested = bool(reading.flags & VM_CONGESTED)
+        view.update(
+            state="inactive" if not vm.active else "congested" if congested else "active",
+            uplink_port=reading.uplink,
+            weight=reading.weight,
+            min_bps=reading.min_rate * 8,
+            max_bps=reading.max_rate * 8,
+            rate_bps=reading.rate * 8,
+            share_bps=reading.share * 8,
+            sent_bps=reading.sent_rate * 8,
+            tx_bytes=reading.tx_bytes,
+            tx_packets=reading.tx_packets,
+            drops=reading.drops,
+            messages_accepted=reading.messages,
+            messages_refused=reading.refused,
+            marks_accepted=reading.message_marks,
+            age_ms=(now_ns - vm.read_ns) // 1_000_000,
+        )
+    view.update(details)
+    return view

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts Ryu (or os-ken) with the application, under today's eventlet.
+
+Ryu 4.34 imports eventlet.wsgi.ALREADY_HANDLED, which eventlet dropped: it must be there before Ryu's own
+launcher is imported, so no application can mend it.  The standard library must be made cooperative as
+early, before anything else holds its locks.
+"""
+
+import importlib
+import importlib.util
+import os
+import warnings
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sdngcc.controller.settings import Settings
+
+
+def prepare() -> None:
+    """Make the process ready for Ryu; call it before importing anything else of the controller."""
+    os.environ.setdefault("OSKEN_HUB_TYPE", "eventlet")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import eventlet
+        import eventlet.wsgi
+    if not hasattr(eventlet.wsgi, "ALREADY_HANDLED"):
+        eventlet.wsgi.ALREADY_HANDLED = []
+    eventlet.monkey_patch()
+
+
+def start(chosen: "Settings", verbose: bool = False) -> None:
+    """Run the controller with the given settings until it is stopped."""
+    import eventlet.hubs
+
+    from sdngcc.controller import settings
+
+    eventlet.hubs.use_hub(chosen.event_hub)
+    address, port = settings.split_address(chosen.openflow)
+    args = ["--ofp-listen-host", address, "--ofp-tcp-listen-port", str(port)]
+    args += ["--default-log-level", "10" if verbose else "20"]
+    settings.adopt(chosen)
+    if importlib.util.find_spec("ryu"):
+        manager = importlib.import_module("ryu.cmd.manager")
+        manager.main(args=[*args, "sdngcc.controller.app"], prog="sdngcc")
+    else:
+        _run_os_ken(args)
+
+
+def _run_os_ken(args: list[str]) -> None:
+    """Do what osken-manager did while there was one."""
+    hub = importlib.import_module("os_ken.lib.hub")
+    log = importlib.import_module("os_ken.log")
+    log.early_init_log(20)
+    manager = importlib.import_module("os_ken.base.app_manager").AppManager
+    importlib.import_module("os_ken.controller.controller")
+    importlib.import_module("os_ken.cfg").CONF(args=args, project="os_ken", default_config_files=[])
+    log.init_log()
+    apps = manager.get_instance()
+    apps.load_apps(["sdngcc.controller.app"])
+    services = apps.instantiate_apps(**apps.create_contexts())
+    try:
+        hub.joinall(services)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        apps.close()

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When to ask each switch for its marks.
+
+A switch with period T is due at start + k*T for whole k: a late wake-up never moves the next one, so
+periods do not drift.  A switch is never asked while it still owes an answer.  One that misses a turn
+``PATIENCE`` times in a row is asked half as often, and so on down to one in ``FACTOR_MAX``; as many
+answers in time double the pace again.  A switch without any mark counter is asked once a second only.
+"""
+
+import dataclasses
+from typing import Optional
+
+PATIENCE = 3
+FACTOR_MAX = 256
+IDLE_PERIOD_NS = 1_000_000_000
+LOST_NS = 2_000_000_000
+
+
+@dataclasses.dataclass
+class Poll:
+    """The schedule of one switch."""
+
+    due_ns: int
+    idle: bool = True  # no mark counter known: once a second
+    xid: int = 0  # of the request not answered yet; 0: none
+    asked_ns: int = 0
+    factor: int = 1  # 1: on time; more: backed off
+    misses: int = 0  # turns in a row skipped because an answer was owed
+    timely: int = 0  # answers in a row within one period
+    polls: int = 0
+    replies: int = 0
+    skipped: int = 0
+    lost: int = 0
+    reply_max_ns: int = 0
+
+
+class Monitor:
+    """Schedules of all polled switches.  ``period_ns`` is T_i."""
+
+    def __init__(self, period_ns: int, start_ns: int) -> None:
+        self.period_ns = period_ns
+        self.late_max_ns = 0  # worst wake-up after its time
+        self.polls: dict[int, Poll] = {}
+        self._start_ns = start_ns
+
+    def _after(self, now_ns: int, period_ns: int) -> int:
+        """Return the first multiple of a period after now."""
+        return self._start_ns + ((now_ns - self._start_ns) // period_ns + 1) * period_ns
+
+    def add(self, dpid: int, now_ns: int) -> None:
+        """Poll a switch from its next turn on, at first to see whether it has mark counters."""
+        self.polls[dpid] = Poll(due_ns=self._after(now_ns, self.period_ns))
+
+    def remove(self, dpid: int) -> None:
+        """Poll a switch no more."""
+        self.polls.pop(dpid, None)
+
+    def set_idle(self, dpid: int, idle: bool, now_ns: int) -> None:
+        """Say whether a switch has mark counters worth a fast poll."""
+        poll = self.polls.get(dpid)
+        if poll and poll.idle != idle:
+            poll.idle = idle
+            poll.due_ns = self._after(now_ns, IDLE_PERIOD_NS if idle else self.period_ns)
+
+    def due(self, now_ns: int) -> tuple[list[int], list[str]]:
+        """Return the switches to ask now and what is worth telling an operator; the caller calls asked()."""
+        turn: list[int] = []
+        notes: list[str] = []
+        for dpid, poll in self.polls.items():
+            if poll.due_ns > now_ns:
+                continue
+            if not poll.idle and now_ns - poll.due_ns > self.late_max_ns:
+                self.late_max_ns = now_ns - poll.due_ns
+            if poll.xid and now_ns - poll.asked_ns > max(LOST_NS, 4 * self.period_ns):
+                poll.lost += 1
+                poll.xid = 0
+                notes.append(f"switch {dpid:016x} did not answer a poll for 2 s; asking again")
+            if poll.xid:
+                poll.skipped += 1
+                poll.misses += 1
+                poll.timely = 0
+                if poll.misses >= PATIENCE and poll.factor < FACTOR_MAX:
+                    poll.misses = 0
+                    poll.factor *= 2
+                    notes.append(
+                        f"switch {dpid:016x} is slow: polled every {poll.factor * self.period_ns / 1e6:g} ms "
+                        f"instead of {self.period_ns / 1e6:g} ms"
+                    )
+            else:
+                turn.append(dpid)
+            poll.due_ns = self._after(now_ns, IDLE_PERIOD_NS if poll.idle else poll.factor * self.period_ns)
+        return turn, notes
+
+    def asked(self, dpid: int, xid: int, now_ns: int) -> None:
+        """Note a request on its way."""
+        poll = self.polls[dpid]
+        poll.xid = xid
+        poll.asked_ns = now_ns
+        poll.polls += 1
+
+    def answered(self, dpid: int, xid: int, now_ns: int) -> Optional[str]:
+        """Note a whole reply; return what is worth telling an operator, if anything."""
+        poll = self.polls.get(dpid)
+        if poll is None or poll.xid != xid:
+            return None
+        took = now_ns - poll.asked_ns
+        poll.xid = 0
+        poll.misses = 0
+        poll.replies += 1
+        poll.reply_max_ns = max(poll.reply_max_ns, took)
+        if poll.factor > 1 and took <= self.period_ns:
+            poll.timely += 1
+            if poll.timely >= PATIENCE:
+                poll.timely = 0
+                poll.factor //= 2
+                return (
+                    f"switch {dpid:016x} answers in time again: polled every {poll.factor * self.period_ns / 1e6:g} ms"
+                )
+        return None
+
+    def outstanding(self) -> bool:
+        """Tell whether a switch on the fast schedule owes an answer."""
+        return any(poll.xid and not poll.idle and poll.factor == 1 for poll in self.polls.values())
+
+    def next_ns(self) -> int:
+        """Return when a switch is due next; a second after the last start if there is none."""
+        return min((poll.due_ns for poll in self.polls.values()), default=self._start_ns)

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names and policy of virtual machines in the hypervisors' OVSDB, by python-ovs' IDL.
+
+Policy (weight, minimum, maximum) is written to the Interface's other_config, where ovs-vsctl writes it
+too: it outlives the controller, and there is one place where it is kept.  Nothing here blocks: run() does
+what can be done at once, and a transaction waits by the ``sleep`` it is given.
+"""
+
+import logging
+import time
+from typing import Any, Callable, Mapping, Optional, Sequence
+
+LOG = logging.getLogger(__name__)
+
+KEYS = {"weight": "shim-weight", "min": "shim-min-rate", "max": "shim-max-rate"}
+COMMIT_TIMEOUT_S = 5.0
+_POLL_S = 0.005
+
+
+class PolicyError(RuntimeError):
+    """Policy that could not be stored; the text says why."""
+
+
+class Policy:
+    """The OVSDB clients of all hypervisors.
+
+    ``remotes`` are OVSDB connection methods; ``sleep`` takes seconds and lets others run.
+    """
+
+    def __init__(self, remotes: Sequence[str], sleep: Callable[[float], Any]) -> None:
+        self.remotes = tuple(remotes)
+        self._sleep = sleep
+        self._clients = [_connect(remote) for remote in remotes]
+        self._busy = False
+        self._seen: list[int] = []
+        self._interfaces: dict[tuple[int, str], str] = {}
+
+    def run(self) -> None:
+        """Take in what the databases sent."""
+        if not self._busy:
+            for client in self._clients:
+                client.run()
+
+    def interfaces(self) -> dict[tuple[int, str], str]:
+        """Return external_ids:iface-id by (datapath id, port name)."""
+        seen = [client.change_seqno for client in self._clients]
+        if seen != self._seen:
+            self._seen = seen
+            self._interfaces = {
+                (dpid, row.name): row.external_ids["iface-id"]
+                for dpid, row in self._rows()
+                if "iface-id" in row.external_ids
+            }
+        return self._interfaces
+
+    def _rows(self) -> list[tuple[int, Any]]:
+        """Return (datapath id, Interface row) of every interface of every bridge."""
+        found = []
+        for client in self._clients:
+            for bridge in client.tables["Bridge"].rows.values():
+                if bridge.datapath_id:
+                    dpid = int(bridge.datapath_id[0], 16)
+                    found += [(dpid, row) for port in bridge.ports for row in port.interfaces]
+        return found
+
+    def read(self, dpid: int, name: str) -> Optional[dict[str, int]]:
+        """Return the policy stored for a port, rates in bit/s; None when no database has the port."""
+        for found, row in self._rows():
+            if (found, row.name) == (dpid, name):
+                stored = {}
+                for key, column in KEYS.items():
+                    text = row.other_config.get(column, "")
+                    if text.isdecimal():
+                        stored[key] = int(text)
+                return stored
+        return None
+
+    def write(self, dpid: int, name: str, changes: Mapping[str, Optional[int]]) -> None:
+        """Store weight, min, max (bit/s) of a port; None removes a key, so that its default holds.
+
+        Raises PolicyError when the port is in no database or the database does not take the change.
+        """
+        deadline = time.monotonic() + COMMIT_TIMEOUT_S
+        while self._busy:
+            self._wait(deadline, "another change is still being stored")
+        self._busy = True
+        try:
+            self._write(dpid, name, changes, deadline)
+        finally:
+            self._busy = False
+
+    def _write(self, dpid: int, name: str, changes: Mapping[str, Optional[int]], deadline: float) -> None:
+        from ovs.db import idl
+
+        for client in self._clients:
+            client.run()
+        row = next((row for found, row in self._rows() if (found, row.name) == (dpid, name)), None)
+        if row is None:
+            remotes = ", ".join(self.remotes) or "none is set"
+            raise PolicyError(f"no OVSDB remote has port {name} of switch {dpid:016x} (setting ovsdb: {remotes})")
+        client = row._idl
+        transaction = idl.Transaction(client)
+        for key, value in changes.items():
+            if value is None:
+                row.delkey("other_config", KEYS[key])
+            else:
+                row.setkey("other_config", KEYS[key], str(value))
+        status = transaction.commit()
+        while status == idl.Transaction.INCOMPLETE:
+            try:
+                self._wait(deadline, "OVSDB did not answer")
+            except PolicyError:
+                transaction.abort()
+                raise
+            client.run()
+            status = transaction.commit()
+        if status not in (idl.Transaction.SUCCESS, idl.Transaction.UNCHANGED):
+            raise PolicyError(f"OVSDB refused the change: {transaction.get_error() or status}")
+
+    def _wait(self, deadline: float, what: str) -> None:
+        if time.monotonic() > deadline:
+            raise PolicyError(f"{what} within {COMMIT_TIMEOUT_S:g} s")
+        self._sleep(_POLL_S)
+
+
+def _connect(remote: str) -> Any:
+    from ovs.db import idl
+
+    helper = idl.SchemaHelper(schema_json=_SCHEMA)
+    helper.register_all()
+    return idl.Idl(remote, helper, probe_interval=0)
+
+
+def _column(kind: Any) -> dict[str, Any]:
+    return {"type": kind}
+
+
+def _set_of(base: Any, low: int, high: Any) -> dict[str, Any]:
+    return _column({"key": base, "min": low, "max": high})
+
+
+_MAP = _column({"key": "string", "value": "string", "min": 0, "max": "unlimited"})
+
+# The few columns used, in the terms of vswitch.ovsschema: a client need not know more.
+_SCHEMA: dict[str, Any] = {
+    "name": "Open_vSwitch",
+    "version": "8.0.0",
+    "tables": {
+        "Bridge": {
+            "columns": {
+                "name": _column("string"),
+                "datapath_id": _set_of("string", 0, 1),
+                "ports": _set_of({"type": "uuid", "refTable": "Port"}, 0, "unlimited"),
+            },
+            "isRoot": True,
+        },
+        "Port": {
+            "columns": {
+                "name": _column("string"),
+                "interfaces": _set_of({"type": "uuid", "refTable": "Interface"}, 1, "unlimited"),
+            },
+            "isRoot": True,
+        },
+        "Interface": {
+            "columns": {"name": _column("string"), "external_ids": _MAP, "other_config": _MAP},
+            "isRoot": True,
+        },
+    },
+}

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is where, and who talks to whom (DST_SRC and IPTOPORT of the paper's Algorithm 4, mended).
+
+The paper keeps one destination a source and one port an address for the whole network.  Here a host has a
+place (switch and port), a source has a set of destinations, each aged on its own, and the sources behind a
+congested port are those of its pairs whose path really leaves by it, however many hops away they are.
+All tables are bounded: a virtual machine can fill its own part only.
+"""
+
+import dataclasses
+import enum
+from typing import Optional
+
+from sdngcc.controller.packets import is_ipv4
+from sdngcc.controller.topology import Hop, Topology
+
+ADDRESSES_A_HOST = 16
+Pair = tuple[bytes, bytes]  # Ethernet addresses of source and destination
+
+
+@dataclasses.dataclass
+class Host:
+    """An Ethernet address and what is known of it."""
+
+    mac: bytes
+    place: Hop
+    seen_ns: int
+    addresses: dict[bytes, int] = dataclasses.field(default_factory=dict)  # address -> last seen, ns
+
+    def address(self, ipv4: bool) -> Optional[bytes]:
+        """Return the address of one family seen last, or None."""
+        best = max(
+            ((seen, address) for address, seen in self.addresses.items() if is_ipv4(address) == ipv4),
+            default=None,
+        )
+        return best[1] if best else None
+
+
+class Learned(enum.Enum):
+    """What learning a host led to."""
+
+    SAME = "same"
+    NEW = "new"
+    MOVED = "moved"
+    REFUSED = "refused"  # the port has its share of hosts already
+
+
+class Relations:
+    """Hosts by Ethernet address, and the pairs that talk."""
+
+    def __init__(self, hosts_a_port: int = 64, pairs_a_source: int = 1024) -> None:
+        self.hosts: dict[bytes, Host] = {}
+        self.owners: dict[bytes, bytes] = {}  # address -> Ethernet address
+        self._hosts_at: dict[Hop, set[bytes]] = {}
+        self._targets: dict[bytes, dict[bytes, int]] = {}  # source -> destination -> last seen, ns
+        self._hosts_a_port = hosts_a_port
+        self._pairs_a_source = pairs_a_source
+        self._version = 0
+        self._index: dict[Hop, dict[bytes, set[bytes]]] = {}
+        self._indexed: tuple[int, int] = (-1, -1)
+
+    def learn_host(self, mac: bytes, place: Hop, address: Optional[bytes], now_ns: int) -> Learned:
+        """Note that a host sent from ``place``, with an address if the frame showed one."""
+        host = self.hosts.get(mac)
+        outcome = Learned.SAME
+        if host is None or host.place != place:
+            there = self._hosts_at.setdefault(place, set())
+            if len(there) >= self._hosts_a_port:
+                return Learned.REFUSED
+            if host is None:
+                outcome, host = Learned.NEW, Host(mac, place, now_ns)
+                self.hosts[mac] = host
+            else:
+                outcome = Learned.MOVED
+                self._hosts_at[host.place].discard(mac)
+                host.place = place
+            there.add(mac)
+            self._version += 1
+        host.seen_ns = now_ns
+        if address is not None:
+            self._learn_address(host, address, now_ns)
+        return outcome
+
+    def _learn_address(self, host: Host, address: bytes, now_ns: int) -> None:
+        # A former owner keeps the address too, or one machine could claim another's and stop its notices.
+        if address not in host.addresses and len(host.addresses) >= ADDRESSES_A_HOST:
+            oldest = min(host.addresses, key=lambda known: host.addresses[known])
+            del host.addresses[oldest]
+            self._disown(oldest, host.mac)
+        host.addresses[address] = now_ns
+        self.owners[address] = host.mac
+
+    def _disown(self, address: bytes, mac: bytes) -> None:
+        if self.owners.get(address) == mac:
+            del self.owners[address]
+
+    def forget_host(self, mac: bytes) -> None:
+        """Remove a host, its addresses and its pairs."""
+        host = self.hosts.pop(mac, None)
+        if host is None:
+            return
+        self._hosts_at[host.place].discard(mac)
+        for address in host.addresses:
+            self._disown(address, mac)
+        self._targets.pop(mac, None)
+        for targets in self._targets.values():
+            targets.pop(mac, None)
+        self._version += 1
+
+    def forget_place(self, dpid: int, port: Optional[int] = None) -> list[bytes]:
+        """Remove the hosts of a port, or of a whole switch; return their Ethernet addresses."""
+        places = [place for place in self._hosts_at if place[0] == dpid and port in (None, place[1])]
+        gone = sorted(mac for place in places for mac in self._hosts_at[place])
+        for mac in gone:
+            self.forget_host(mac)
+        for place in places:
+            del self._hosts_at[place]
+        return gone
+
+    def hosts_at(self, place: Hop) -> list[Host]:
+        """Return the hosts behind a port, by Ethernet address."""
+        return [self.hosts[mac] for mac in sorted(self._hosts_at.get(place, ()))]
+
+    def learn_pair(self, source: bytes, target: bytes, now_ns: int) -> bool:
+        """Note that a source sends to a destination; return False when the source has its share of pairs."""
+        targets = self._targets.setdefault(source, {})
+        if target not in targets:
+            if len(targets) >= self._pairs_a_source:
+                return False
+            self._version += 1
+        targets[target] = now_ns
+        return True
+
+    def forget_pair(self, source: bytes, target: bytes) -> None:
+        """Note that a source stopped sending to a destination."""
+        targets = self._targets.get(source)
+        if targets and targets.pop(target, None) is not None:
+            self._version += 1
+            if not targets:
+                del self._targets[source]
+
+    def targets(self, source: bytes) -> list[bytes]:
+        """Return the destinations of a source, by Ethernet address."""
+        return sorted(self._targets.get(source, ()))
+
+    def pair_count(self) -> int:
+        """Return how many pairs talk."""
+        return sum(len(targets) for targets in self._targets.values())
+
+    def pairs_before(self, before_ns: int) -> list[Pair]:
+        """Return the pairs last heard of before a time."""
+        return [
+            (source, target)
+            for source, targets in self._targets.items()
+            for target, seen in targets.items()
+            if seen < before_ns
+        ]
+
+    def sources_behind(self, hop: Hop, topology: Topology) -> dict[bytes, set[bytes]]:
+        """Return the sources whose packets leave by (switch, port), each with its destinations there."""
+        current = (self._version, topology.version)
+        if self._indexed != current:
+            self._index = self._build_index(topology)
+            self._indexed = current
+        return self._index.get(hop, {})
+
+    def _build_index(self, topology: Topology) -> dict[Hop, dict[bytes, set[bytes]]]:
+        index: dict[Hop, dict[bytes, set[bytes]]] = {}
+        for source, targets in self._targets.items():
+            sender = self.hosts.get(source)
+            if sender is None:
+                continue
+            for target in targets:
+                receiver = self.hosts.get(target)
+                if receiver is None:
+                    continue
+                for hop in topology.path(sender.place[0], receiver.place, target):
+                    index.setdefault(hop, {}).setdefault(source, set()).add(target)
+        return index

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of the controller: a TOML or YAML file, then the environment, each checked by name and range.
+
+A key ``period_us`` is set in the file by that name, in the environment as SDNGCC_CONTROLLER_PERIOD_US
+(lists with commas).  SDNGCC_CONTROLLER_CONFIG names the file.  An unknown key is refused.
+"""
+
+import os
+import pathlib
+import re
+from typing import Any, Literal, Mapping, Optional, Union
+
+import pydantic
+import yaml
+
+try:
+    import tomllib
+except ImportError:  # Python before 3.11
+    import tomli as tomllib  # type: ignore[no-redef]
+
+PREFIX = "SDNGCC_CONTROLLER_"
+CONFIG_VARIABLE = PREFIX + "CONFIG"
+
+
+class SettingsError(ValueError):
+    """Settings that cannot be used; the text names each key, what is wrong and what is allowed."""
+
+
+def _datapath_id(value: Union[str, int]) -> int:
+    """Return a datapath id given in hex, with or without colons, or as a number."""
+    if isinstance(value, int):
+        return value
+    digits = value.replace(":", "").removeprefix("0x") if hasattr(str, "removeprefix") else value
+    if not re.fullmatch(r"[0-9a-fA-F]{1,16}", digits):
+        raise ValueError(f'"{value}" is no datapath id; up to 16 hex digits are')
+    return int(digits, 16)
+
+
+class Settings(pydantic.BaseModel):
+    """All settings with their defaults."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+    period_us: int = pydantic.Field(
+        5000, ge=500, le=1_000_000, description="T_i, microseconds between two polls of a switch"
+    )
+    division: Literal["bytes", "equal"] = pydantic.Field(
+        "bytes",
+        description="how a port's marks are divided: by what each source sent, or equally (the paper)",
+    )
+    mark_source: Literal["openflow"] = pydantic.Field("openflow", description="where marks come from")
+    notify: bool = pydantic.Field(True, description="send messages; false only polls and shows")
+    message_version: Literal["v0", "v1"] = pydantic.Field("v1", description="v0 is the paper's and can be forged")
+    key_file: Optional[pathlib.Path] = pydantic.Field(
+        None, description="file with the 32 hex digits of the message key; needed for v1"
+    )
+    protocol: int = pydantic.Field(253, ge=1, le=254, description="IP protocol of control messages")
+    sender_id: int = pydantic.Field(1, ge=0, le=0xFFFFFFFF, description="id of this controller in its messages")
+    round_deadline_us: int = pydantic.Field(
+        800, ge=0, le=100_000, description="longest wait for the rates of hypervisors after marks were seen"
+    )
+    relation_idle_s: int = pydantic.Field(10, ge=1, le=3600, description="a pair silent for this long is forgotten")
+    host_idle_s: int = pydantic.Field(300, ge=1, le=86400, description="a host without pairs this long is forgotten")
+    lldp_period_ms: int = pydantic.Field(5000, ge=100, le=60_000, description="link discovery; three missed end a link")
+    settle_ms: int = pydantic.Field(
+        300, ge=0, le=10_000, description="a new port is taken for a host's after this long without LLDP"
+    )
+    packet_ins_a_second: int = pydantic.Field(
+        1000,
+        ge=1,
+        le=1_000_000,
+        description="packet-ins served a port and second; the rest is dropped and counted",
+    )
+    hypervisors: tuple[int, ...] = pydantic.Field(
+        (), description="datapath ids of hypervisor bridges; others are recognised by their virtual machines"
+    )
+    fabric: tuple[int, ...] = pydantic.Field((), description="datapath ids that are never hypervisors")
+    ovsdb: tuple[str, ...] = pydantic.Field(
+        (),
+        description="OVSDB remotes of the hypervisors: unix:<path>, tcp:<address>:<port>",
+    )
+    rest: str = pydantic.Field("127.0.0.1:8080", description="address and port of REST; empty: none")
+    openflow: str = pydantic.Field("0.0.0.0:6653", description="address and port switches connect to")
+    trace_file: Optional[pathlib.Path] = pydantic.Field(None, description="JSON lines of notifications and poll counts")
+    event_hub: Literal["selects", "poll", "epolls"] = pydantic.Field(
+        "selects",
+        description="eventlet hub; selects is exact to the microsecond but serves at most 1000 connections",
+    )
+
+    @pydantic.field_validator("hypervisors", "fabric", mode="before")
+    @classmethod
+    def _read_datapath_ids(cls, value: Any) -> Any:
+        return tuple(_datapath_id(one) for one in value) if isinstance(value, (list, tuple)) else value
+
+    @pydantic.field_validator("ovsdb")
+    @classmethod
+    def _check_remotes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for remote in value:
+            if not re.match(r"(unix|tcp|ssl):.+", remote):
+                raise ValueError(f'"{remote}" is no OVSDB remote; unix:<path>, tcp:<address>:<port> and ssl:... are')
+        return value
+
+    @pydantic.field_validator("rest", "openflow")
+    @classmethod
+    def _check_address(cls, value: str, info: pydantic.ValidationInfo) -> str:
+        if value or info.field_name != "rest":
+            split_address(value)
+        return value
+
+    @pydantic.model_validator(mode="after")
+    def _check_together(self) -> "Settings":
+        both = set(self.hypervisors) & set(self.fabric)
+        if both:
+            raise ValueError(f"datapath {min(both):016x} is named in both hypervisors and fabric")
+        if self.notify and self.message_version == "v1" and self.key_file is None:
+            raise ValueError("key_file is needed for message_version v1 (or set notify=false)")
+        return self
+
+    def read_key(self) -> bytes:
+        """Return the message key, zeros when none is set; raises SettingsError when its file is unusable."""
+        if self.key_file is None:
+            return bytes(16)
+        try:
+            text = self.key_file.read_text("ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(f"key_file {self.key_file}: {error}") from None
+        if not re.fullmatch(r"[0-9a-fA-F]{32}", text):
+            raise SettingsError(f"key_file {self.key_file}: it must hold 32 hex digits and nothing else")
+        return bytes.fromhex(text)
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """Return (address, port) of "127.0.0.1:8080" or "[::1]:8080"; raises ValueError naming what is wrong."""
+    found = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^:\[\]]+)):([0-9]+)", text)
+    if not found or not 0 <= int(found[3]) <= 65535:
+        raise ValueError(f'"{text}" is no <address>:<port> with a port of 0 to 65535')
+    return found[1] or found[2], int(found[3])
+
+
+def _read_file(path: pathlib.Path) -> dict[str, Any]:
+    try:
+        text = path.read_text("utf-8")
+        values = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, yaml.YAMLError) as error:
+        raise SettingsError(f"settings file {path}: {error}") from None
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise SettingsError(f"settings file {path}: it must hold keys and values, not a {type(values).__name__}")
+    return values
+
+
+def load(path: Optional[pathlib.Path] = None, environment: Mapping[str, str] = os.environ) -> Settings:
+    """Return the settings of a file (.toml, else YAML) and the environment, which wins.
+
+    Raises SettingsError naming every key that is unknown or out of range.
+    """
+    if path is None and environment.get(CONFIG_VARIABLE):
+        path = pathlib.Path(environment[CONFIG_VARIABLE])
+    values = _read_file(path) if path else {}
+    for name in environment:
+        if not name.startswith(PREFIX) or name == CONFIG_VARIABLE:
+            continue
+        key = name[len(PREFIX) :].lower()
+        text = environment[name]
+        field = Settings.model_fields.get(key)
+        listed = field is not None and "tuple" in str(field.annotation).lower()
+        values[key] = [one.strip() for one in text.split(",") if one.strip()] if listed else text
+    try:
+        return Settings.model_validate(values)
+    except pydantic.ValidationError as error:
+        lines = []
+        for fault in error.errors():
+            key = ".".join(str(part) for part in fault["loc"]) or "settings"
+            reason = "unknown key" if fault["type"] == "extra_forbidden" else fault["msg"]
+            shown = "" if fault["type"] in ("extra_forbidden", "value_error") else f" (got {fault['input']!r})"
+            lines.append(f"{key}: {reason}{shown}")
+        known = ", ".join(sorted(Settings.model_fields))
+        hint = f"\nknown keys: {known}" if any("unknown key" in line for line in lines) else ""
+        raise SettingsError("\n".join(lines) + hint) from None
+
+
+_adopted: Optional[Settings] = None
+
+
+def adopt(chosen: Settings) -> None:
+    """Make settings the ones that current() returns, for an application that a framework constructs."""
+    global _adopted
+    _adopted = chosen
+
+
+def current() -> Settings:
+    """Return the adopted settings, else those of the environment; raises SettingsError as load() does."""
+    return _adopted or load()

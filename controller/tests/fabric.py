@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Switches in memory that speak OpenFlow 1.3 bytes, wired to each other and to hosts."""
+
+import dataclasses
+import struct
+from typing import Callable, Optional
+
+from sdngcc.controller import marks, openflow
+from sdngcc.controller.marks import PortReading, VmReading
+
+CONTROLLER = openflow.OFPP_CONTROLLER
+
+
+@dataclasses.dataclass
+class Flow:
+    fields: dict[int, bytes]
+    priority: int
+    cookie: int
+    ports: list[int]
+    idle_s: int
+    report: bool
+
+    def matches(self, in_port: int, frame: bytes) -> bool:
+        seen = {0: struct.pack("!I", in_port), 3: frame[:6], 4: frame[6:12], 5: frame[12:14]}
+        return all(seen[field] == value for field, value in self.fields.items())
+
+
+class Switch:
+    """One switch; ``up`` takes (event, arguments) for the controller."""
+
+    def __init__(self, fabric: "Fabric", dpid: int, ports: dict[int, str]) -> None:
+        self.fabric = fabric
+        self.dpid = dpid
+        self.ports = ports
+        self.flows: list[Flow] = []
+        self.marks: dict[int, PortReading] = {}
+        self.vms: dict[int, VmReading] = {}
+        self.boot = 77
+        self.generation = 1
+        self.supported = True
+        self.silent = False
+        self.requests: list[tuple[int, int, int, int, int]] = []
+        self.packet_outs: list[tuple[int, list[int], bytes]] = []
+
+    def receive(self, data: bytes) -> None:
+        """Take OpenFlow messages from the controller."""
+        while data:
+            kind, length = data[1], struct.unpack_from("!H", data, 2)[0]
+            message, data = data[:length], data[length:]
+            if kind == openflow.OFPT_FLOW_MOD:
+                self._flow_mod(message)
+            elif kind == openflow.OFPT_PACKET_OUT:
+                self._packet_out(message)
+            elif kind == openflow.OFPT_MULTIPART_REQUEST:
+                self._experimenter(message)
+
+    def _flow_mod(self, message: bytes) -> None:
+        cookie, mask, _, command, idle_s, _, priority = struct.unpack_from("!QQBBHHH", message, 8)
+        flags = struct.unpack_from("!H", message, 44)[0]
+        length = struct.unpack_from("!H", message, 50)[0]
+        fields, place = {}, 52
+        while place < 48 + length:
+            head, size = struct.unpack_from("!xxBB", message, place)
+            fields[head >> 1] = message[place + 4 : place + 4 + size]
+            place += 4 + size
+        ports, place = [], 48 + (length + 7) // 8 * 8
+        if place < len(message):
+            place += 8
+            while place < len(message):
+                ports.append(struct.unpack_from("!I", message, place + 4)[0])
+                place += 16
+        if command == 3:
+            self.flows = [
+                flow
+                for flow in self.flows
+                if flow.cookie & mask != cookie & mask
+                or any(flow.fields.get(field) != value for field, value in fields.items())
+            ]
+            return
+        self.flows = [flow for flow in self.flows if (flow.fields, flow.priority) != (fields, priority)]
+        self.flows.append(Flow(fields, priority, cookie, ports, idle_s, bool(flags & 1)))
+        self.flows.sort(key=lambda flow: -flow.priority)
+
+    def _packet_out(self, message: bytes) -> None:
+        in_port, length = struct.unpack_from("!IH", message, 12)
+        ports = [struct.unpack_from("!I", message, 24 + 16 * i + 4)[0] for i in range(length // 16)]
+        frame = message[24 + length :]
+        self.packet_outs.append((in_port, ports, frame))
+        for port in ports:
+            self.fabric.transmit(self.dpid, port, frame)
+
+    def _experimenter(self, message: bytes) -> None:
+        request = marks.decode_request(message)
+        xid, exp_type, generation, boot, _ = request
+        self.requests.append(request)
+        if self.silent:
+            return
+        if not self.supported:
+            self.fabric.queue(lambda: self.fabric.engine.error(self.dpid, xid, 1, 3))
+            return
+        if exp_type == marks.PORT_MARKS:
+            entries = [marks.encode_port_marks(reading) for _, reading in sorted(self.marks.items())]
+        else:
+            entries = [marks.encode_vm_state(reading) for _, reading in sorted(self.vms.items())]
+        now = self.fabric.now_ns
+        reply = marks.encode_reply(xid, exp_type, self.generation, self.boot, now, entries)
+        self.fabric.queue(lambda: self.fabric.engine.multipart(self.dpid, reply))
+
+    def add_marks(self, port: int, new: int) -> None:
+        """Let a port's queue mark packets."""
+        reading = self.marks[port]
+        self.marks[port] = reading._replace(marks=reading.marks + new)
+        self.generation += 1
+
+    def forward(self, in_port: int, frame: bytes) -> None:
+        """Take a frame from the wire."""
+        for flow in self.flows:
+            if flow.matches(in_port, frame):
+                for port in flow.ports:
+                    if port == CONTROLLER:
+                        self.fabric.packet_ins += 1
+                        self.fabric.queue(lambda: self.fabric.engine.packet_in(self.dpid, in_port, frame))
+                    elif port != in_port:
+                        self.fabric.transmit(self.dpid, port, frame)
+                return
+
+    def find_pair_flow(self, source: bytes, target: bytes) -> Optional[Flow]:
+        return next(
+            (flow for flow in self.flows if flow.fields.get(4) == source and flow.fields.get(3) == target),
+            None,
+        )
+
+
+class Fabric:
+    """Switches, wires and the frames that reached hosts; time stands still unless moved."""
+
+    def __init__(self) -> None:
+        self.now_ns = 1_000_000_000_000
+        self.switches: dict[int, Switch] = {}
+        self.wires: dict[tuple[int, int], tuple[int, int]] = {}
+        self.delivered: list[tuple[tuple[int, int], bytes]] = []
+        self.packet_ins = 0
+        self.engine: Engine
+        self._timers: list[tuple[int, int, Callable[[], None]]] = []
+        self._timer_number = 0
+        self._queue: list[Callable[[], None]] = []
+
+    def clock(self) -> int:
+        return self.now_ns
+
+    def arm(self, delay_s: float, function: Callable[[], None]) -> Callable[[], None]:
+        self._timer_number += 1
+        entry = (self.now_ns + round(delay_s * 1e9), self._timer_number, function)
+        self._timers.append(entry)
+
+        def cancel() -> None:
+            if entry in self._timers:
+                self._timers.remove(entry)
+
+        return cancel
+
+    def send(self, dpid: int, data: bytes) -> bool:
+        self.queue(lambda: self.switches[dpid].receive(data))
+        return True
+
+    def queue(self, function: Callable[[], None]) -> None:
+        self._queue.append(function)
+
+    def settle(self) -> None:
+        """Deliver everything on its way, in no time."""
+        while self._queue:
+            self._queue.pop(0)()
+
+    def run(self, seconds: float) -> None:
+        """Let time pass: timers, the controller's clock and all deliveries."""
+        end = self.now_ns + round(seconds * 1e9)
+        self.settle()
+        while True:
+            wake = self.engine.tick()
+            self.settle()
+            timer = min(self._timers, default=None)
+            upcoming = min(wake, timer[0]) if timer else wake
+            if upcoming > end:
+                break
+            self.now_ns = max(self.now_ns, upcoming)
+            if timer and timer[0] <= self.now_ns:
+                self._timers.remove(timer)
+                timer[2]()
+                self.settle()
+        self.now_ns = end
+
+    def add_switch(self, dpid: int, ports: dict[int, str]) -> Switch:
+        switch = self.switches[dpid] = Switch(self, dpid, ports)
+        return switch
+
+    def wire(self, near: tuple[int, int], far: tuple[int, int]) -> None:
+        self.wires[near] = far
+        self.wires[far] = near
+
+    def connect(self) -> None:
+        """Connect all switches to the controller and let links be found."""
+        for dpid, switch in self.switches.items():
+            ports = {number: (name, bytes(6), True) for number, name in switch.ports.items()}
+            self.engine.switch_up(dpid, ports)
+            self.settle()
+        self.run(0.5)
+
+    def transmit(self, dpid: int, port: int, frame: bytes) -> None:
+        other = self.wires.get((dpid, port))
+        if other is None:
+            self.delivered.append(((dpid, port), frame))
+        else:
+            self.queue(lambda: self.switches[other[0]].forward(other[1], frame))
+
+    def inject(self, dpid: int, port: int, frame: bytes) -> None:
+        """Let a host send a frame."""
+        self.switches[dpid].forward(port, frame)
+        self.settle()
+
+
+from sdngcc.controller.engine import Engine  # noqa: E402  (only for the annotation above)
+
+
+def mac(number: int) -> bytes:
+    return b"\x02\x00\x00\x00" + struct.pack("!H", number)
+
+
+def ip(number: int) -> bytes:
+    return b"\x0a\x00" + struct.pack("!H", number)
+
+
+def arp(source: int, target: int) -> bytes:
+    body = b"\x00\x01\x08\x00\x06\x04\x00\x01" + mac(source) + ip(source) + bytes(6) + ip(target)
+    return b"\xff" * 6 + mac(source) + b"\x08\x06" + body
+
+
+def ipv4(source: int, target: int, protocol: int = 17) -> bytes:
+    head = struct.pack("!BBHHHBBH", 0x45, 0, 28, 0, 0, 64, protocol, 0) + ip(source) + ip(target)
+    return mac(target) + mac(source) + b"\x08\x00" + head + bytes(8)
+
+
+def port_reading(port: int, kinds: int = 1, count: int = 0) -> PortReading:
+    return PortReading(port, kinds, count, 0, 0, 0, 0, 0)
+
+
+def vm_reading(port: int, sent_rate: int = 0, weight: int = 1, flags: int = marks.VM_ACTIVE) -> VmReading:
+    return VmReading(port, 1, weight, flags, 10**8, 10**8, 0, 0, sent_rate, 0, 0, 0, 0, 0, 0)

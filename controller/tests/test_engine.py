@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine on two racks and a core switch, in memory."""
+
+import struct
+
+import pytest
+
+from sdngcc.controller import message
+from sdngcc.controller.engine import Engine
+from sdngcc.controller.settings import Settings
+
+from .fabric import Fabric, arp, ipv4, mac, port_reading, vm_reading
+
+KEY = bytes(range(16))
+H1, H2, H3, T1, T2, CORE = 1, 2, 3, 0x11, 0x12, 0x21
+# Machine number -> (hypervisor bridge, port).
+PLACES = {11: (H1, 2), 12: (H1, 3), 21: (H2, 2), 22: (H2, 3), 31: (H3, 2)}
+
+
+def build(tmp_path, **changes):
+    """Two racks: H1 and H2 under T1, H3 under T2, T1 and T2 under CORE; port 1 of a hypervisor is its uplink."""
+    key_file = tmp_path / "key"
+    key_file.write_text(KEY.hex())
+    fabric = Fabric()
+    for dpid in (H1, H2, H3):
+        fabric.add_switch(dpid, {1: f"up{dpid}", 2: f"vm{dpid}a", 3: f"vm{dpid}b"})
+    fabric.add_switch(T1, {1: "t1-h1", 2: "t1-h2", 9: "t1-core"})
+    fabric.add_switch(T2, {1: "t2-h3", 9: "t2-core"})
+    fabric.add_switch(CORE, {1: "core-t1", 2: "core-t2"})
+    for near, far in (
+        ((H1, 1), (T1, 1)),
+        ((H2, 1), (T1, 2)),
+        ((H3, 1), (T2, 1)),
+        ((T1, 9), (CORE, 1)),
+        ((T2, 9), (CORE, 2)),
+    ):
+        fabric.wire(near, far)
+    for dpid, port in PLACES.values():
+        fabric.switches[dpid].vms[port] = vm_reading(port)
+    for dpid in (T1, T2, CORE):
+        fabric.switches[dpid].marks = {port: port_reading(port) for port in fabric.switches[dpid].ports}
+    settings = Settings(key_file=key_file, **changes)
+    fabric.engine = Engine(settings, fabric.send, fabric.arm, fabric.clock, epoch=1000)
+    return fabric
+
+
+def talk(fabric, source, target):
+    fabric.inject(*PLACES[source], arp(source, target))
+    fabric.inject(*PLACES[target], arp(target, source))
+    fabric.inject(*PLACES[source], ipv4(source, target))
+
+
+def connected(tmp_path, **changes):
+    fabric = build(tmp_path, **changes)
+    fabric.connect()
+    fabric.delivered.clear()
+    return fabric
+
+
+def notices(fabric):
+    """Return the control messages delivered, decoded, by machine place, and clear the list."""
+    found = {}
+    for place, frame in fabric.delivered:
+        if frame[12:14] == b"\x08\x00" and frame[23] == 253:
+            found[place] = message.decode_v1(frame[34:], KEY)
+    fabric.delivered.clear()
+    return found
+
+
+def test_links_hypervisors_and_polls(tmp_path):
+    fabric = connected(tmp_path)
+    engine = fabric.engine
+    assert len(engine.topology.links()) == 5
+    assert {dpid for dpid, switch in engine.switches.items() if switch.hypervisor} == {H1, H2, H3}
+    before = len(fabric.switches[T1].requests)
+    fabric.run(1.0)
+    assert len(fabric.switches[T1].requests) - before in range(200, 204)  # 200 polls and VM_STATE
+    assert len(fabric.switches[H1].requests) < 10
+
+
+@pytest.mark.parametrize("source", PLACES)
+def test_every_pair_reaches_its_destination_once_the_flows_stand(tmp_path, source):
+    fabric = connected(tmp_path)
+    for target in PLACES:
+        if target == source:
+            continue
+        talk(fabric, source, target)
+        fabric.delivered.clear()
+        before = fabric.packet_ins
+        fabric.inject(*PLACES[source], ipv4(source, target))
+        assert fabric.delivered == [(PLACES[target], ipv4(source, target))]
+        assert fabric.packet_ins == before
+
+
+def test_first_packet_is_not_lost(tmp_path):
+    fabric = connected(tmp_path)
+    fabric.inject(*PLACES[11], arp(11, 31))
+    assert {place for place, _ in fabric.delivered} == set(PLACES.values()) - {PLACES[11]} | {(H3, 3)}
+    fabric.delivered.clear()
+    fabric.inject(*PLACES[31], arp(31, 11))
+    assert [place for place, _ in fabric.delivered] == [PLACES[11]]
+    fabric.delivered.clear()
+    fabric.inject(*PLACES[11], ipv4(11, 31))
+    assert fabric.delivered == [(PLACES[31], ipv4(11, 31))]
+
+
+def test_marks_are_divided_by_bytes_over_three_hops(tmp_path):
+    fabric = connected(tmp_path)
+    for source in (11, 12, 21):
+        talk(fabric, source, 31)
+    fabric.switches[H1].vms = {2: vm_reading(2, 30_000_000, weight=2), 3: vm_reading(3, 10_000_000)}
+    fabric.switches[H2].vms[2] = vm_reading(2, 60_000_000, weight=4)
+    fabric.run(1.0)
+    fabric.delivered.clear()
+    fabric.switches[T2].add_marks(1, 100)
+    fabric.run(0.0049)
+    fabric.run(0.0002)
+    told = notices(fabric)
+    assert {place: got.marks for place, got in told.items()} == {PLACES[11]: 30, PLACES[12]: 10, PLACES[21]: 60}
+    assert all(got.weight_total == 7 and (got.point_datapath, got.point_port) == (T2, 1) for got in told.values())
+    assert all(got.interval_ns == 5_000_000 for got in told.values())
+    assert told[PLACES[11]].sequence == 1 and told[PLACES[11]].epoch == 1000
+
+
+def test_two_congested_ports_give_one_message_a_machine(tmp_path):
+    fabric = connected(tmp_path)
+    talk(fabric, 11, 31)
+    talk(fabric, 11, 21)
+    talk(fabric, 12, 31)
+    fabric.switches[H1].vms = {2: vm_reading(2, 10_000_000), 3: vm_reading(3, 10_000_000)}
+    fabric.run(1.0)
+    fabric.delivered.clear()
+    fabric.switches[T1].add_marks(2, 8)  # towards H2: 11 alone
+    fabric.switches[CORE].add_marks(2, 20)  # towards T2: 11 and 12
+    fabric.run(0.006)
+    sent = [frame for _, frame in fabric.delivered if frame[23] == 253]
+    told = notices(fabric)
+    assert len(sent) == 2
+    assert told[PLACES[11]].marks == 18 and told[PLACES[12]].marks == 10
+    assert (told[PLACES[11]].point_datapath, told[PLACES[11]].point_port) == (CORE, 2)
+
+
+def test_equal_division_asks_no_hypervisor(tmp_path):
+    fabric = connected(tmp_path, division="equal")
+    talk(fabric, 11, 31)
+    talk(fabric, 21, 31)
+    fabric.run(1.0)
+    fabric.delivered.clear()
+    before = len(fabric.switches[H1].requests)
+    fabric.switches[CORE].add_marks(2, 11)
+    fabric.run(0.006)
+    told = notices(fabric)
+    assert sorted(got.marks for got in told.values()) == [5, 6]
+    assert len(fabric.switches[H1].requests) == before
+
+
+def test_silent_hypervisor_costs_the_deadline_only(tmp_path):
+    fabric = connected(tmp_path)
+    talk(fabric, 11, 31)
+    talk(fabric, 21, 31)
+    fabric.switches[H1].vms[2] = vm_reading(2, 40_000_000)
+    fabric.switches[H2].vms[2] = vm_reading(2, 40_000_000)
+    fabric.run(1.0)
+    fabric.delivered.clear()
+    fabric.switches[H2].silent = True
+    fabric.switches[T2].add_marks(1, 10)
+    fabric.run(0.01)
+    assert sorted(got.marks for got in notices(fabric).values()) == [5, 5]
+    assert fabric.engine.counters["round_deadlines"] == 1
+
+
+def test_a_machine_cannot_have_control_messages_forwarded(tmp_path):
+    fabric = connected(tmp_path)
+    talk(fabric, 11, 31)
+    talk(fabric, 31, 11)
+    fabric.run(11)
+    for switch in fabric.switches.values():
+        for flow in switch.flows:
+            if flow.report:
+                fabric.engine.flow_removed(flow.cookie, 0)
+        switch.flows = [flow for flow in switch.flows if not flow.report]
+    fabric.delivered.clear()
+    fabric.inject(*PLACES[11], ipv4(11, 31, protocol=253))
+    assert not fabric.delivered
+    assert fabric.engine.forwarder.counters["control_refused"] == 1
+
+
+def test_idle_flow_ends_the_relation(tmp_path):
+    fabric = connected(tmp_path)
+    talk(fabric, 11, 31)
+    flow = fabric.switches[H1].find_pair_flow(mac(11), mac(31))
+    assert flow is not None and flow.idle_s == 10 and flow.report
+    assert fabric.engine.relations.targets(mac(11)) == [mac(31)]
+    fabric.engine.flow_removed(flow.cookie, 0)
+    assert fabric.engine.relations.targets(mac(11)) == []
+
+
+def test_switch_that_knows_no_experimenter_is_left_alone(tmp_path):
+    fabric = build(tmp_path)
+    fabric.switches[CORE].supported = False
+    fabric.connect()
+    fabric.run(2.0)
+    assert len(fabric.switches[CORE].requests) == 2
+    assert fabric.engine.switches[CORE].marks is False
+
+
+def test_slow_switch_is_backed_off_and_comes_back(tmp_path, caplog):
+    fabric = connected(tmp_path)
+    fabric.run(1.0)
+    fabric.switches[T1].silent = True
+    fabric.run(0.5)
+    assert fabric.engine.monitor.polls[T1].factor > 1
+    assert "is slow" in caplog.text
+    fabric.switches[T1].silent = False
+    fabric.run(8)
+    assert fabric.engine.monitor.polls[T1].factor == 1
+    assert fabric.engine.monitor.polls[T1].lost == 1
+
+
+def test_restarted_switch_gives_a_baseline_not_marks(tmp_path):
+    fabric = connected(tmp_path)
+    talk(fabric, 11, 31)
+    fabric.run(1.0)
+    fabric.switches[T2].boot += 1
+    fabric.switches[T2].add_marks(1, 500)
+    fabric.run(0.1)
+    assert fabric.engine.counters["notices"] == 0
+    assert fabric.engine.source.restarts == 1
+
+
+def test_link_loss_moves_paths(tmp_path):
+    fabric = connected(tmp_path)
+    talk(fabric, 11, 31)
+    assert fabric.engine.relations.sources_behind((CORE, 2), fabric.engine.topology)
+    fabric.engine.port_changed(CORE, 2, "core-t2", bytes(6), False)
+    fabric.settle()
+    assert not fabric.engine.relations.sources_behind((CORE, 2), fabric.engine.topology)
+    assert fabric.switches[H1].find_pair_flow(mac(11), mac(31)) is None
+
+
+def test_switch_that_leaves_takes_its_hosts_along(tmp_path):
+    fabric = connected(tmp_path)
+    talk(fabric, 11, 31)
+    fabric.engine.switch_down(H3)
+    assert mac(31) not in fabric.engine.relations.hosts
+    assert len(fabric.engine.topology.links()) == 4
+
+
+def test_trace_counts_notices(tmp_path):
+    trace = tmp_path / "trace.jsonl"
+    fabric = connected(tmp_path, trace_file=trace)
+    talk(fabric, 11, 31)
+    fabric.run(1.0)
+    fabric.switches[T2].add_marks(1, 10)
+    fabric.run(2.0)
+    lines = trace.read_text().splitlines()
+    assert sum('"event": "notice"' in line for line in lines) == 1
+    assert sum('"event": "polls"' in line for line in lines) >= 2
+
+
+def test_version_0_carries_marks_alone(tmp_path):
+    fabric = connected(tmp_path, message_version="v0")
+    talk(fabric, 11, 31)
+    fabric.run(1.0)
+    fabric.delivered.clear()
+    fabric.switches[T2].add_marks(1, 9)
+    fabric.run(0.01)
+    [(place, frame)] = [one for one in fabric.delivered if one[1][23] == 253]
+    assert place == PLACES[11]
+    assert struct.unpack("!H", frame[34:]) == (9,)
