@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include <config.h>
+#include "shim-netlink.h"
+#include <errno.h>
+#include "util.h"
+
+#ifdef HAVE_NETLINK
+#include "netlink.h"
+#include "netlink-socket.h"
+#include "openvswitch/ofpbuf.h"
+#include "timeval.h"
+
+/* How long to believe that the kernel has no shim, in ms. */
+#define ABSENT_MS 1000
+
+/* Number of the family, 0 if not known. */
+static int family;
+
+/* Until when not to look for the family again, in ms of time_msec(). */
+static long long int absent_until = LLONG_MIN;
+
+/* Socket for everything but dumps, NULL until first used. */
+static struct nl_sock *sock;
+
+/* Looks the family up unless it is known.  Returns true if the kernel has
+ * it. */
+bool
+shim_nl_is_available(void)
+{
+    if (!family && time_msec() >= absent_until) {
+        int number = 0;
+
+        if (!nl_lookup_genl_family(OVS_SHIM_FAMILY, &number)) {
+            family = number;
+        } else {
+            absent_until = time_msec() + ABSENT_MS;
+        }
+    }
+    return family > 0;
+}
+
+/* Initializes 'b' as a request for 'cmd' with netlink 'flags'. */
+static void
+start_request(struct ofpbuf *b, uint8_t cmd, uint32_t flags)
+{
+    ofpbuf_init(b, 512);
+    nl_msg_put_genlmsghdr(b, 0, family, NLM_F_REQUEST | flags, cmd,
+                          OVS_SHIM_VERSION);
+}
+
+/* Receives messages on 'sock' until the acknowledgement or error of the
+ * request numbered 'seq'.  Moves the attributes of an answer that comes before
+ * into 'attrs', if that is not NULL.  Stores in '*reason' a copy of what the
+ * kernel says about a refusal, or NULL if it says nothing. */
+static int
+receive(uint32_t seq, struct ofpbuf *attrs, char **reason)
+{
+    struct ofpbuf buf;
+    int error;
+
+    ofpbuf_init(&buf, 4096);
+    for (;;) {
+        const char *text = NULL;
+
+        error = nl_sock_recv(sock, &buf, NULL, true);
+        if (error) {
+            break;
+        }
+        if (nl_msg_nlmsghdr(&buf)->nlmsg_seq != seq) {
+            continue;
+        }
+        if (nl_msg_nlmsgerr(&buf, &error, &text)) {
+            *reason = text ? xstrdup(text) : NULL;
+            break;
+        }
+
+        size_t hdrs_len = NLMSG_HDRLEN + GENL_HDRLEN;
+        if (attrs && buf.size > hdrs_len) {
+            ofpbuf_put(attrs, (const char *) buf.data + hdrs_len,
+                       buf.size - hdrs_len);
+        }
+    }
+    ofpbuf_uninit(&buf);
+    return error;
+}
+
+/* Sends 'request' and waits for the kernel to obey or refuse it, with 'attrs'
+ * and 'reason' as for receive().  'reason' may be NULL. */
+static int
+transact(struct ofpbuf *request, struct ofpbuf *attrs, char **reason)
+{
+    char *text = NULL;
+    int error = 0;
+
+    nl_msg_nlmsghdr(request)->nlmsg_flags |= NLM_F_ACK;
+    if (!sock) {
+        error = nl_sock_create(NETLINK_GENERIC, &sock);
+    }
+    if (!error) {
+        error = nl_sock_send(sock, request, true);
+    }
+    if (!error) {
+        error = receive(nl_msg_nlmsghdr(request)->nlmsg_seq, attrs, &text);
+    }
+    if (error == ENOENT && !text) {
+        family = 0;             /* The module was unloaded. */
+    }
+    if (reason) {
+        *reason = text;
+    } else {
+        free(text);
+    }
+    return error;
+}
+
+/* Creates or changes a port.  If the kernel refuses, stores in '*reason' what
+ * it says, which the caller must free, or NULL. */
+int
+shim_nl_port_set(const struct shim_nl_port *port, char **reason)
+{
+    struct ofpbuf request;
+
+    *reason = NULL;
+    if (!shim_nl_is_available()) {
+        return ENOENT;
+    }
+    start_request(&request, OVS_SHIM_CMD_PORT_SET, 0);
+    nl_msg_put_u32(&request, OVS_SHIM_PORT_IFINDEX, port->ifindex);
+    nl_msg_put_u32(&request, OVS_SHIM_PORT_ROLE, port->role);
+    if (port->role == OVS_SHIM_ROLE_VM) {
+        nl_msg_put_u32(&request, OVS_SHIM_PORT_WEIGHT, port->weight);
+        nl_msg_put_u64(&request, OVS_SHIM_PORT_MIN_RATE, port->min_rate);
+        nl_msg_put_u64(&request, OVS_SHIM_PORT_MAX_RATE, port->max_rate);
+    } else {
+        nl_msg_put_u64(&request, OVS_SHIM_PORT_CAPACITY, port->capacity);
+    }
+
+    int error = transact(&request, NULL, reason);
+    ofpbuf_uninit(&request);
+    return error;
+}
+
+/* Takes the port with 'ifindex' out of the shim.  'reason' as for
+ * shim_nl_port_set(). */
+int
+shim_nl_port_del(uint32_t ifindex, char **reason)
+{
+    struct ofpbuf request;
+
+    *reason = NULL;
+    if (!shim_nl_is_available()) {
+        return ENOENT;
+    }
+    start_request(&request, OVS_SHIM_CMD_PORT_DEL, 0);
+    nl_msg_put_u32(&request, OVS_SHIM_PORT_IFINDEX, ifindex);
+
+    int error = transact(&request, NULL, reason);
+    ofpbuf_uninit(&request);
+    return error;
+}
+
+/* Changes the settings named in 'attrs', OVS_SHIM_SETTINGS_* attributes, all
+ * or none.  'reason' as for shim_nl_port_set(). */
+int
+shim_nl_settings_set(const struct ofpbuf *attrs, char **reason)
+{
+    struct ofpbuf request;
+
+    *reason = NULL;
+    if (!shim_nl_is_available()) {
+        return ENOENT;
+    }
+    start_request(&request, OVS_SHIM_CMD_SETTINGS_SET, 0);
+    ofpbuf_put(&request, attrs->data, attrs->size);
+
+    int error = transact(&request, NULL, reason);
+    ofpbuf_uninit(&request);
+    return error;
+}
+
+/* Appends the settings in force, OVS_SHIM_SETTINGS_* attributes, to 'attrs'. */
+int
+shim_nl_settings_get(struct ofpbuf *attrs)
+{
+    struct ofpbuf request;
+
+    if (!shim_nl_is_available()) {
+        return ENOENT;
+    }
+    start_request(&request, OVS_SHIM_CMD_SETTINGS_GET, 0);
+
+    int error = transact(&request, attrs, NULL);
+    ofpbuf_uninit(&request);
+    return error;
+}
+
+/* Returns the integer in 'a', of 1, 4 or 8 bytes, or 0 if it has another
+ * size. */
+static uint64_t
+get_uint(const struct nlattr *a)
+{
+    switch (nl_attr_get_size(a)) {
+    case sizeof(uint8_t):
+        return nl_attr_get_u8(a);
+    case sizeof(uint32_t):
+        return nl_attr_get_u32(a);
+    case sizeof(uint64_t):
+        return nl_attr_get_u64(a);
+    default:
+        return 0;
+    }
+}
+
+/* Parses the attribute 'a' of a port into '*port'. */
+static void
+parse_port(const struct nlattr *a, void *port_)
+{
+    struct shim_nl_port *port = port_;
+    const struct nlattr *stat;
+    size_t left;
+
+    switch (nl_attr_type(a)) {
+    case OVS_SHIM_PORT_IFINDEX:
+        port->ifindex = get_uint(a);
+        break;
+    case OVS_SHIM_PORT_ROLE:
+        port->role = get_uint(a);
+        break;
+    case OVS_SHIM_PORT_WEIGHT:
+        port->weight = get_uint(a);
+        break;
+    case OVS_SHIM_PORT_MIN_RATE:
+        port->min_rate = get_uint(a);
+        break;
+    case OVS_SHIM_PORT_MAX_RATE:
+        port->max_rate = get_uint(a);
+        break;
+    case OVS_SHIM_PORT_CAPACITY:
+        port->capacity = get_uint(a);
+        break;
+    case OVS_SHIM_PORT_STATS:
+        NL_NESTED_FOR_EACH (stat, left, a) {
+            if (nl_attr_type(stat) <= OVS_SHIM_STAT_MAX) {
+                port->stats[nl_attr_type(stat)] = get_uint(stat);
+            }
+        }
+        break;
+    }
+}
+
+/* Parses the attribute 'a' of a limiter into '*limiter'. */
+static void
+parse_limiter(const struct nlattr *a, void *limiter_)
+{
+    struct shim_nl_limiter *limiter = limiter_;
+    uint64_t value = get_uint(a);
+
+    switch (nl_attr_type(a)) {
+    case OVS_SHIM_LIMITER_VM:
+        limiter->vm = value;
+        break;
+    case OVS_SHIM_LIMITER_UPLINK:
+        limiter->uplink = value;
+        break;
+    case OVS_SHIM_LIMITER_RATE:
+        limiter->rate = value;
+        break;
+    case OVS_SHIM_LIMITER_SHARE:
+        limiter->share = value;
+        break;
+    case OVS_SHIM_LIMITER_SENT_RATE:
+        limiter->sent_rate = value;
+        break;
+    case OVS_SHIM_LIMITER_TX_BYTES:
+        limiter->tx_bytes = value;
+        break;
+    case OVS_SHIM_LIMITER_TX_PACKETS:
+        limiter->tx_packets = value;
+        break;
+    case OVS_SHIM_LIMITER_DROPS:
+        limiter->drops = value;
+        break;
+    case OVS_SHIM_LIMITER_ACTIVE:
+        limiter->active = value;
+        break;
+    case OVS_SHIM_LIMITER_CONGESTED:
+        limiter->congested = value;
+        break;
+    case OVS_SHIM_LIMITER_WEIGHT:
+        limiter->weight = value;
+        break;
+    case OVS_SHIM_LIMITER_MIN_RATE:
+        limiter->min_rate = value;
+        break;
+    case OVS_SHIM_LIMITER_MAX_RATE:
+        limiter->max_rate = value;
+        break;
+    case OVS_SHIM_LIMITER_MESSAGES:
+        limiter->messages = value;
+        break;
+    case OVS_SHIM_LIMITER_MESSAGE_MARKS:
+        limiter->message_marks = value;
+        break;
+    case OVS_SHIM_LIMITER_REFUSED:
+        limiter->refused = value;
+        break;
+    }
+}
+
+/* Dumps 'cmd' into a new array of '*n' elements of 'size' bytes, of which
+ * 'parse' fills one from an attribute.  Stores the array, which the caller
+ * must free even after an error, in '*arrayp'. */
+static int
+dump(uint8_t cmd, size_t size,
+     void (*parse)(const struct nlattr *, void *element),
+     char **arrayp, size_t *n)
+{
+    static uint64_t stub[64 * 1024 / 8];
+    struct ofpbuf request, msg, buf;
+    size_t allocated = 0;
+    struct nl_dump nld;
+
+    *arrayp = NULL;
+    *n = 0;
+    if (!shim_nl_is_available()) {
+        return ENOENT;
+    }
+
+    start_request(&request, cmd, 0);
+    nl_dump_start(&nld, NETLINK_GENERIC, &request);
+    ofpbuf_uninit(&request);
+
+    ofpbuf_use_stub(&buf, stub, sizeof stub);
+    while (nl_dump_next(&nld, &msg, &buf)) {
+        size_t hdrs_len = NLMSG_HDRLEN + GENL_HDRLEN;
+        const struct nlattr *a;
+        size_t left;
+
+        if (msg.size < hdrs_len) {
+            continue;
+        }
+        if (*n >= allocated) {
+            allocated = MAX(2 * allocated, 16);
+            *arrayp = xrealloc(*arrayp, allocated * size);
+        }
+
+        char *element = *arrayp + (*n)++ * size;
+        memset(element, 0, size);
+        NL_ATTR_FOR_EACH (a, left, ofpbuf_at(&msg, hdrs_len, 0),
+                          msg.size - hdrs_len) {
+            parse(a, element);
+        }
+    }
+    ofpbuf_uninit(&buf);
+
+    int error = nl_dump_done(&nld);
+    if (error == ENOENT) {
+        family = 0;             /* The module was unloaded. */
+    }
+    return error;
+}
+
+/* Stores all ports of the shim in '*ports', a new array of '*n' that the
+ * caller must free, even after an error. */
+int
+shim_nl_dump_ports(struct shim_nl_port **ports, size_t *n)
+{
+    char *array;
+    int error = dump(OVS_SHIM_CMD_PORT_GET, sizeof **ports, parse_port,
+                     &array, n);
+
+    *ports = ALIGNED_CAST(struct shim_nl_port *, array);
+    return error;
+}
+
+/* Stores all limiters of the shim in '*limiters', a new array of '*n' that the
+ * caller must free, even after an error. */
+int
+shim_nl_dump_limiters(struct shim_nl_limiter **limiters, size_t *n)
+{
+    char *array;
+    int error = dump(OVS_SHIM_CMD_LIMITER_GET, sizeof **limiters,
+                     parse_limiter, &array, n);
+
+    *limiters = ALIGNED_CAST(struct shim_nl_limiter *, array);
+    return error;
+}
+#else  /* !HAVE_NETLINK */
+/* Returns false: there is no shim here. */
+bool
+shim_nl_is_available(void)
+{
+    return false;
+}
+
+/* Returns ENOENT: there is no shim here. */
+int
+shim_nl_port_set(const struct shim_nl_port *port OVS_UNUSED, char **reason)
+{
+    *reason = NULL;
+    return ENOENT;
+}
+
+/* Returns ENOENT: there is no shim here. */
+int
+shim_nl_port_del(uint32_t ifindex OVS_UNUSED, char **reason)
+{
+    *reason = NULL;
+    return ENOENT;
+}
+
+/* Returns ENOENT: there is no shim here. */
+int
+shim_nl_dump_ports(struct shim_nl_port **ports, size_t *n)
+{
+    *ports = NULL;
+    *n = 0;
+    return ENOENT;
+}
+
+/* Returns ENOENT: there is no shim here. */
+int
+shim_nl_dump_limiters(struct shim_nl_limiter **limiters, size_t *n)
+{
+    *limiters = NULL;
+    *n = 0;
+    return ENOENT;
+}
+
+/* Returns ENOENT: there is no shim here. */
+int
+shim_nl_settings_set(const struct ofpbuf *attrs OVS_UNUSED, char **reason)
+{
+    *reason = NULL;
+    return ENOENT;
+}
+
+/* Returns ENOENT: there is no shim here. */
+int
+shim_nl_settings_get(struct ofpbuf *attrs OVS_UNUSED)
+{
+    return ENOENT;
+}
+#endif /* !HAVE_NETLINK */

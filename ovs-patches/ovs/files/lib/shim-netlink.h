@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SHIM_NETLINK_H
+#define SHIM_NETLINK_H 1
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "linux/ovs_shim.h"
+
+/* Client of generic netlink family "ovs_shim", which the kernel's shim offers.
+ * Main thread only.  Functions that return an int return 0 if successful,
+ * otherwise a positive errno value, ENOENT if the kernel has no shim. */
+
+struct ofpbuf;
+
+/* A port of the shim. */
+struct shim_nl_port {
+    uint32_t ifindex;           /* The kernel's index of the device. */
+    uint32_t role;              /* OVS_SHIM_ROLE_*. */
+    uint32_t weight;            /* 1 to 65535. */
+    uint64_t min_rate;          /* Guarantee in bytes/s; 0 if none. */
+    uint64_t max_rate;          /* Ceiling in bytes/s; 0 if none. */
+    uint64_t capacity;          /* In bytes/s; 0 for the link speed. */
+    uint64_t stats[OVS_SHIM_STAT_MAX + 1]; /* By OVS_SHIM_STAT_*. */
+};
+
+/* A limiter: one VM on one uplink.  Rates in bytes/s. */
+struct shim_nl_limiter {
+    uint32_t vm;                /* The kernel's index of the VM's device. */
+    uint32_t uplink;            /* The same of the uplink's. */
+    uint32_t weight;            /* Of the VM. */
+    uint32_t active;            /* 1 if the VM sent in the last moments. */
+    uint32_t congested;         /* 1 if its law holds it back. */
+    uint32_t messages;          /* Control messages accepted, mod 2^32. */
+    uint32_t refused;           /* Control messages refused, mod 2^32. */
+    uint32_t pad;
+    uint64_t rate;              /* What the VM may send now. */
+    uint64_t share;             /* Its fair share. */
+    uint64_t min_rate;          /* Its guarantee; 0 if none. */
+    uint64_t max_rate;          /* Its ceiling; 0 if none. */
+    uint64_t sent_rate;         /* What it sent in the last period. */
+    uint64_t tx_bytes;          /* Bytes let through. */
+    uint64_t tx_packets;        /* Packets let through. */
+    uint64_t drops;             /* Packets dropped for the rate. */
+    uint64_t message_marks;     /* Marks that accepted messages carried. */
+};
+
+bool shim_nl_is_available(void);
+
+int shim_nl_port_set(const struct shim_nl_port *, char **reason);
+int shim_nl_port_del(uint32_t ifindex, char **reason);
+int shim_nl_dump_ports(struct shim_nl_port **, size_t *n);
+int shim_nl_dump_limiters(struct shim_nl_limiter **, size_t *n);
+
+int shim_nl_settings_set(const struct ofpbuf *attrs, char **reason);
+int shim_nl_settings_get(struct ofpbuf *attrs);
+
+#endif /* shim-netlink.h */
