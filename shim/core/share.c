@@ -52,7 +52,7 @@ static u64 claim_at(const struct pool *pool, const struct shim_claim *claim, u64
 	return want > low ? want : low;
 }
 
-/* Returns f(level), at most U64_MAX, and in *slope the weight of the claims between their bounds. */
+/* Returns f(level), at most U64_MAX, and in *slope the weight of claims between their bounds. */
 static u64 total_at(const struct pool *pool, u64 level, u64 *slope)
 {
 	u64 total = 0;

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, settings
 
 from sdngcc.shim import core as binding
 
-settings.register_profile("core", max_examples=200, deadline=None, derandomize=True, database=None,
+settings.register_profile("core", max_examples=600, deadline=None, derandomize=True, database=None,
                           suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("core-sanitized", parent=settings.get_profile("core"), max_examples=60)
+settings.register_profile("core-sanitized", parent=settings.get_profile("core"), max_examples=150)
 settings.load_profile(os.environ.get("SDNGCC_CORE_PROFILE", "core"))
 
 

@@ -216,7 +216,7 @@ def test_rerate_keeps_credit_and_debt(core: Any, before: int, after: int, depth_
     ticks = min(debt * old.mult >> old.shift, DEBT_MAX)
     tat = (now_ns * TICKS + ticks) % 2**64
     got = core.lib.shim_bucket_rerate(old, new, tat, now_ns)
-    want = min(credit(old, tat, now_ns), depth_after)
+    want = min(credit(old, tat, now_ns), Fraction(depth_after))
     # The reciprocals differ by less than 2^-31; roundings by two ticks of either rate; at most DEBT_MAX.
     slack = Fraction(2**21 + debt, 2**30) + Fraction(2 * (before + after), TICKS * SECOND)
     lowest = depth_after - Fraction(DEBT_MAX * after, TICKS * SECOND)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The core without Python: unit tests in C, the whole suite under sanitizers, and what the core may not need."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import List
+
+import pytest
+
+from sdngcc.shim import core as binding
+
+HERE = Path(__file__).resolve().parent
+STRICT = ["-std=c11", "-Wall", "-Wextra", "-Werror"]
+SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g"]
+
+
+def run(command: List[str], timeout_s: int = 120) -> str:
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+                          timeout=timeout_s)
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}"
+    return done.stdout
+
+
+def test_c_unit_tests_under_sanitizers(tmp_path: Path) -> None:
+    program = tmp_path / "test_core"
+    run(["gcc", *STRICT, *SANITIZE, "-o", str(program), str(HERE / "test_core.c"), *map(str, binding.sources())])
+    assert ", 0 failed" in run([str(program)])
+
+
+def test_core_needs_no_library(tmp_path: Path) -> None:
+    """Freestanding: the only foreign symbols are the two a compiler may always call."""
+    for source in binding.sources():
+        run(["gcc", *STRICT, "-O2", "-ffreestanding", "-fno-builtin", "-mno-sse", "-mgeneral-regs-only", "-c",
+             "-o", str(tmp_path / f"{source.stem}.o"), str(source)])
+    together = tmp_path / "core.o"
+    run(["ld", "-r", "-o", str(together), *map(str, sorted(tmp_path.glob("*.o")))])
+    undefined = set(run(["nm", "-u", str(together)]).split()) - {"U"}
+    assert undefined <= {"memcpy", "memset"}
+
+
+def test_build_failure_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SDNGCC_CACHE", str(tmp_path))
+    with pytest.raises(binding.CoreBuildError, match="gcc .*--no-such-flag"):
+        binding.build("--no-such-flag")
+    assert not list(tmp_path.glob("**/*.so"))
+
+
+@pytest.mark.skipif("SDNGCC_CORE_PROFILE" in os.environ, reason="this is the run under sanitizers")
+def test_suite_under_sanitizers() -> None:
+    """Every other test here once more, with the address and undefined-behaviour sanitizers in the core."""
+    preload = run(["gcc", "-print-file-name=libasan.so"]).strip()
+    environment = {
+        "LD_PRELOAD": preload, "ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1",
+        "SDNGCC_CORE_CFLAGS": " ".join(SANITIZE), "SDNGCC_CORE_PROFILE": "core-sanitized"}
+    files = sorted(str(path) for path in HERE.glob("test_*.py") if path.name != Path(__file__).name)
+    run(["env", *(f"{name}={value}" for name, value in environment.items()), sys.executable, "-m", "pytest", "-q",
+         "-s", "-p", "no:cacheprovider", f"--rootdir={HERE.parents[2]}", *files])

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each control message counts once, in whatever order the network delivers, and no old one ever again."""
+
+from typing import Any, List, Set, Tuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sdngcc.shim import core as binding
+
+WINDOW = 64
+SENDERS = 4
+U32_MAX = 2**32 - 1
+
+
+class Table:
+    """One VM's replay table."""
+
+    def __init__(self, core: Any) -> None:
+        self._core = core
+        self._table = core.ffi.new("struct shim_replay *")
+
+    def accepts(self, sequence: int, epoch: int = 1000, sender: int = 1) -> bool:
+        message = binding.message({"sequence": sequence, "epoch": epoch, "sender": sender})
+        error = self._core.lib.shim_replay_check(self._table, message)
+        assert error in (self._core.lib.SHIM_MESSAGE_OK, self._core.lib.SHIM_MESSAGE_REPLAY)
+        return bool(error == self._core.lib.SHIM_MESSAGE_OK)
+
+
+@pytest.fixture()
+def table(core: Any) -> Table:
+    return Table(core)
+
+
+def test_in_order_then_again(table: Table) -> None:
+    assert all(table.accepts(sequence) for sequence in range(1, 300))
+    assert not any(table.accepts(sequence) for sequence in range(1, 300))
+
+
+def test_reordered_within_the_window_once(table: Table) -> None:
+    assert table.accepts(100)
+    assert table.accepts(100 - WINDOW + 1)
+    assert not table.accepts(100 - WINDOW)
+    assert not table.accepts(100 - WINDOW + 1)
+    assert table.accepts(99)
+    assert not table.accepts(99)
+
+
+def test_jumps_of_the_window(table: Table) -> None:
+    assert table.accepts(1)
+    assert table.accepts(WINDOW)
+    assert not table.accepts(1)
+    assert table.accepts(2)
+    assert table.accepts(WINDOW + 2)
+    assert not table.accepts(2)
+    assert table.accepts(U32_MAX)
+    assert not table.accepts(U32_MAX)
+    assert table.accepts(U32_MAX - 1)
+    assert not table.accepts(WINDOW + 3)
+
+
+def test_zero_is_no_sequence_and_no_epoch(table: Table) -> None:
+    assert not table.accepts(0)
+    assert not table.accepts(1, epoch=0)
+
+
+def test_restart_of_a_sender(table: Table) -> None:
+    assert table.accepts(500, epoch=10)
+    assert table.accepts(1, epoch=11)
+    assert not table.accepts(1, epoch=11)
+    assert not table.accepts(501, epoch=10)
+    assert table.accepts(2, epoch=11)
+
+
+def test_refused_messages_change_nothing(table: Table) -> None:
+    assert table.accepts(500, epoch=10)
+    assert not table.accepts(600, epoch=9)
+    assert table.accepts(501, epoch=10)
+
+
+def test_senders_are_apart(table: Table) -> None:
+    for sender in range(SENDERS):
+        assert table.accepts(5, sender=sender)
+        assert not table.accepts(5, sender=sender)
+    assert all(table.accepts(6, sender=sender) for sender in range(SENDERS))
+
+
+def test_eviction_of_the_one_silent_longest(table: Table) -> None:
+    for sender in (1, 2, 3, 4):
+        assert table.accepts(1, epoch=100 + sender, sender=sender)
+    assert table.accepts(2, epoch=101, sender=1)
+    assert table.accepts(1, epoch=200, sender=5)
+    # Sender 2 (epoch 102) gave way: nothing it said, nor the like of it, is heard again.
+    assert not table.accepts(1, epoch=102, sender=2)
+    assert not table.accepts(2, epoch=102, sender=2)
+    # The others are known and go on, though 101 is below the floor.
+    assert table.accepts(3, epoch=101, sender=1)
+    assert table.accepts(2, epoch=103, sender=3)
+    assert table.accepts(2, epoch=104, sender=4)
+    # After its restart sender 2 is heard; it takes the place of 5, silent longest now.
+    assert table.accepts(1, epoch=300, sender=2)
+    assert not table.accepts(2, epoch=200, sender=5)
+
+
+events = st.lists(st.tuples(st.integers(1, 7), st.integers(1, 4), st.integers(1, 200)), max_size=200)
+
+
+@given(history=events)
+def test_nothing_is_accepted_twice(core: Any, history: List[Tuple[int, int, int]]) -> None:
+    table = Table(core)
+    accepted: Set[Tuple[int, int, int]] = set()
+    for sender, epoch, sequence in history:
+        if table.accepts(sequence, epoch, sender):
+            assert (sender, epoch, sequence) not in accepted
+            accepted.add((sender, epoch, sequence))
+
+
+@given(sequences=st.lists(st.integers(1, 300), max_size=150))
+def test_one_sender_against_a_model(core: Any, sequences: List[int]) -> None:
+    table = Table(core)
+    seen: Set[int] = set()
+    for sequence in sequences:
+        want = sequence not in seen and sequence > max(seen, default=0) - WINDOW
+        assert table.accepts(sequence) == want
+        if want:
+            seen.add(sequence)
