@@ -63,13 +63,19 @@ def decode_v1(data: bytes, key: bytes) -> Message:
     """Return the message in ``data``; raises MessageError naming what is wrong with it."""
     if len(data) < V1_BYTES:
         raise MessageError("short", f"message has {len(data)} bytes; version 1 needs {V1_BYTES}")
+    if len(data) > V1_BYTES:
+        raise MessageError("form", f"message has {len(data)} bytes; version 1 has {V1_BYTES}")
     body = data[: V1_BYTES - 8]
-    (magic, version, kind, flags, length, epoch, sequence, vm, peer, datapath, port, marks, interval, rate,
-     weight, sender) = _V1.unpack(body)  # fmt: skip
+    (
+        magic, version, kind, flags, length, epoch, sequence, vm, peer, datapath, port, marks, interval, rate,
+        weight, sender,
+    ) = _V1.unpack(body)  # fmt: skip
     if magic != MAGIC or version != 1 or length != V1_BYTES:
-        raise MessageError("form", f"magic {magic:#06x}, version {version}, length {length} is no version 1 message")
-    if kind not in (TYPE_MARKS, TYPE_RATE) or flags != 0:
-        raise MessageError("form", f"type {kind} with flags {flags:#06x} is not defined")
+        raise MessageError("form", f"magic {magic:#06x}, version {version}, length {length} is no version 1")
+    if kind not in (TYPE_MARKS, TYPE_RATE) or flags != 0 or (kind == TYPE_RATE and rate == 0):
+        raise MessageError("form", f"type {kind} with flags {flags:#06x} and rate {rate} is not defined")
+    if epoch == 0 or sequence == 0:
+        raise MessageError("form", f"epoch {epoch} and sequence {sequence} must not be 0")
     if _TAG.unpack_from(data, V1_BYTES - 8)[0] != siphash24(key, body):
         raise MessageError("tag", "tag does not match: other key, or a forged message")
     return Message(
@@ -85,7 +91,8 @@ def encode_v0(marks: int) -> bytes:
 
 
 def decode_v0(data: bytes) -> Message:
-    """Return the marks of a v0 message; raises MessageError when there are fewer than 2 bytes."""
-    if len(data) < V0_BYTES:
-        raise MessageError("short", f"message has {len(data)} bytes; version 0 needs {V0_BYTES}")
+    """Return the marks of a v0 message; raises MessageError unless it has 2 bytes."""
+    if len(data) != V0_BYTES:
+        reason = "short" if len(data) < V0_BYTES else "form"
+        raise MessageError(reason, f"message has {len(data)} bytes; version 0 has {V0_BYTES}")
     return Message(vm=_UNSPECIFIED, peer=_UNSPECIFIED, marks=struct.unpack_from("!H", data)[0])

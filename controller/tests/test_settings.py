@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings are refused by name, with what is allowed."""
+
+import pytest
+
+from sdngcc.controller.settings import PREFIX, SettingsError, load, split_address
+
+
+@pytest.fixture
+def key_file(tmp_path):
+    path = tmp_path / "key"
+    path.write_text("00112233445566778899aabbccddeeff\n")
+    return path
+
+
+def env(key_file, **values):
+    return {PREFIX + "KEY_FILE": str(key_file), **{PREFIX + key.upper(): text for key, text in values.items()}}
+
+
+def test_defaults(key_file):
+    settings = load(None, env(key_file))
+    assert (settings.period_us, settings.division, settings.message_version) == (5000, "bytes", "v1")
+    assert settings.rest == "127.0.0.1:8080"
+    assert settings.read_key() == bytes.fromhex("00112233445566778899aabbccddeeff")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text"),
+    [
+        (".toml", 'period_us = 1000\ndivision = "equal"\nhypervisors = ["00:00:00:00:00:00:00:0a", 11]\n'),
+        (".yaml", "period_us: 1000\ndivision: equal\nhypervisors: ['a', 11]\n"),
+    ],
+)
+def test_file_then_environment(tmp_path, key_file, suffix, text):
+    path = tmp_path / f"settings{suffix}"
+    path.write_text(text)
+    settings = load(path, env(key_file, period_us="10000", ovsdb="unix:/a, tcp:10.0.0.1:6640"))
+    assert settings.period_us == 10000
+    assert settings.division == "equal"
+    assert settings.hypervisors == (10, 11)
+    assert settings.ovsdb == ("unix:/a", "tcp:10.0.0.1:6640")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"perod_us": "5000"}, "perod_us: unknown key"),
+        ({"period_us": "100"}, "period_us: .*greater than or equal to 500.*got '100'"),
+        ({"period_us": "soon"}, "period_us: .*integer"),
+        ({"division": "fair"}, "division: .*'bytes' or 'equal'"),
+        ({"message_version": "v2"}, "message_version: .*'v0' or 'v1'"),
+        ({"ovsdb": "/run/db.sock"}, "ovsdb: .*no OVSDB remote; unix:<path>"),
+        ({"rest": "8080"}, "rest: .*<address>:<port>"),
+        ({"rest": "127.0.0.1:70000"}, "rest: .*0 to 65535"),
+        ({"hypervisors": "zz"}, 'hypervisors: .*"zz" is no datapath id'),
+        ({"hypervisors": "1", "fabric": "1"}, "datapath 0000000000000001 is named in both"),
+        ({"protocol": "300"}, "protocol: .*254"),
+    ],
+)
+def test_refusals(key_file, changes, said):
+    with pytest.raises(SettingsError, match=said):
+        load(None, env(key_file, **changes))
+
+
+def test_several_faults_are_told_at_once(key_file):
+    with pytest.raises(SettingsError) as caught:
+        load(None, env(key_file, nonsense="1", period_us="0"))
+    assert "nonsense" in str(caught.value) and "period_us" in str(caught.value)
+    assert "known keys" in str(caught.value)
+
+
+def test_v1_needs_a_key_and_v0_does_not():
+    with pytest.raises(SettingsError, match="key_file is needed"):
+        load(None, {})
+    assert load(None, {PREFIX + "MESSAGE_VERSION": "v0"}).read_key() == bytes(16)
+    assert load(None, {PREFIX + "NOTIFY": "false"}).notify is False
+
+
+@pytest.mark.parametrize("text", ["", "0011", "00112233445566778899aabbccddeeff00", "zz" * 16])
+def test_unusable_key(tmp_path, text):
+    path = tmp_path / "key"
+    path.write_text(text)
+    with pytest.raises(SettingsError, match="32 hex digits"):
+        load(None, env(path)).read_key()
+
+
+def test_unreadable_files(tmp_path, key_file):
+    with pytest.raises(SettingsError, match="No such file"):
+        load(None, env(tmp_path / "none")).read_key()
+    with pytest.raises(SettingsError, match="settings file .*No such file"):
+        load(tmp_path / "none.toml", env(key_file))
+    (tmp_path / "list.yaml").write_text("- a\n")
+    with pytest.raises(SettingsError, match="must hold keys and values"):
+        load(tmp_path / "list.yaml", env(key_file))
+    (tmp_path / "broken.toml").write_text("a = \n")
+    with pytest.raises(SettingsError, match="broken.toml"):
+        load(tmp_path / "broken.toml", env(key_file))
+
+
+def test_addresses():
+    assert split_address("[::1]:80") == ("::1", 80)
+    assert split_address("localhost:8080") == ("localhost", 8080)
+
+
+def test_settings_cannot_change_later(key_file):
+    settings = load(None, env(key_file))
+    with pytest.raises(ValueError, match="frozen"):
+        settings.period_us = 1  # type: ignore[misc]
