@@ -88,7 +88,6 @@ static struct ovs_shim_pair *create(struct ovs_shim_port *vm, struct ovs_shim_po
 	pair->uplink = uplink;
 	seqcount_spinlock_init(&pair->seq, &vm->shim->lock);
 	shim_rate_init(&pair->rate, SHIM_RATE_MIN, 0);
-	atomic64_set(&pair->tat, shim_bucket_full(ktime_get_ns()));
 	RCU_INIT_POINTER(pair->next, rcu_dereference_protected(vm->pairs, true));
 	rcu_assign_pointer(vm->pairs, pair);
 	vm->shim->generation++;
@@ -105,6 +104,7 @@ struct ovs_shim_pair *ovs_shim_limiter_start(struct ovs_shim_port *vm,
 	struct ovs_shim_net *shim = vm->shim;
 	struct ovs_shim_pair *pair;
 	u64 now_ns, share;
+	bool new;
 
 	spin_lock_bh(&shim->lock);
 	if (!shim->settings.law || list_empty(&vm->list) || list_empty(&uplink->list)) {
@@ -114,7 +114,8 @@ struct ovs_shim_pair *ovs_shim_limiter_start(struct ovs_shim_port *vm,
 	pair = rcu_dereference_protected(vm->pairs, lockdep_is_held(&shim->lock));
 	while (pair && pair->uplink != uplink)
 		pair = rcu_dereference_protected(pair->next, lockdep_is_held(&shim->lock));
-	if (!pair)
+	new = !pair;
+	if (new)
 		pair = create(vm, uplink);
 	if (!pair) {
 		pair = ERR_PTR(-ENOMEM);
@@ -134,6 +135,8 @@ struct ovs_shim_pair *ovs_shim_limiter_start(struct ovs_shim_port *vm,
 	pair->last_events = events(pair);
 	pair->idle_us = 0;
 	ovs_shim_limiter_restart(pair, now_ns);
+	if (new)
+		atomic64_set(&pair->tat, shim_bucket_full(now_ns));
 	WRITE_ONCE(pair->active, true);
 	shim->divide = true;
 	if (!shim->n_active++)

@@ -1,0 +1,402 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Client of the kernel's generic netlink family ovs_shim: settings, ports and limiters of the shim.
+
+    with ShimClient() as shim:
+        shim.settings_set(law="sdngcc", knobs={"cut-full-ppm": 100000})
+        shim.port_set("s1-eth1", role="uplink", capacity=125_000_000)
+        for limiter in shim.limiters():
+            print(limiter.vm, limiter.rate)
+
+Rates are bytes/s, times ns, as in the kernel. A client sees the network namespace it was made in. Getting
+needs no privilege, setting needs CAP_NET_ADMIN. Every error is a ShimError: ShimMissing when the kernel has no
+shim, ShimRefused with the kernel's own words when it refuses; what was in force then stays in force.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
+
+from pyroute2.netlink import NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, genlmsg, nla
+from pyroute2.netlink.exceptions import NetlinkDumpInterrupted, NetlinkError
+from pyroute2.netlink.generic import GenericNetlinkSocket
+
+FAMILY = "ovs_shim"
+VERSION = 1
+
+# Commands, enum ovs_shim_cmd.
+SETTINGS_GET, SETTINGS_SET, PORT_GET, PORT_SET, PORT_DEL, LIMITER_GET = range(1, 7)
+
+# Values of the role and limiter attributes, in the kernel's order.
+ROLES = ("none", "vm", "uplink")
+LIMITERS = ("police", "pace")
+
+# Bytes of a SipHash key.
+KEY_BYTES = 16
+
+# Times a dump is begun again when ports came or went while it ran.
+DUMP_TRIES = 8
+
+
+class ShimError(Exception):
+    """Something about the shim went wrong; the text says what."""
+
+
+class ShimMissing(ShimError):
+    """The running kernel's openvswitch module has no shim, or is not loaded."""
+
+
+class ShimRefused(ShimError):
+    """The kernel refused a request; what was in force stays in force.
+
+    code is the errno value, such as errno.ERANGE.
+    """
+
+    def __init__(self, code: int, text: str) -> None:
+        """Keep the kernel's errno value and its words."""
+        super().__init__(text)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A parameter of the law in force."""
+
+    name: str
+    value: int  # in unit
+    default: int  # in unit
+    minimum: int  # smallest value the kernel accepts
+    maximum: int  # largest value the kernel accepts
+    unit: str
+    help: str  # what it does and what 0 means
+    source: str  # paper and section, or "ours"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a namespace's operator has set."""
+
+    law: str  # "none": the shim is off
+    period: int  # T, ns
+    limiter: str  # "police" or "pace"
+    burst: int  # depth of a policing bucket, bytes
+    quantum: int  # depth of a pacing bucket, bytes
+    horizon: int  # longest wait of a paced packet, ns
+    segment: bool  # GSO packets are cut into MTU packets before the bucket
+    ecn: bool  # Not-ECT packets are made ECT, and given back
+    inactive: int  # T_o, ns
+    protocol: int  # IP protocol of control messages
+    accept_v0: bool  # unauthenticated v0 messages are accepted
+    key_set: bool  # a SipHash key is set; the key itself cannot be read
+    knobs: Dict[str, Knob] = field(default_factory=dict)  # of the law in force, by name
+    laws: Tuple[str, ...] = ()  # the laws there are
+
+
+@dataclass(frozen=True)
+class Port:
+    """What a device of a datapath is to the shim, and what it counted."""
+
+    ifindex: int
+    name: str
+    role: str  # "vm" or "uplink"
+    weight: Optional[int] = None  # VM
+    min_rate: Optional[int] = None  # VM: guarantee, bytes/s; 0: none
+    max_rate: Optional[int] = None  # VM: ceiling, bytes/s; 0: none
+    capacity: Optional[int] = None  # uplink: bytes/s; 0: the device's link speed
+    stats: Dict[str, int] = field(default_factory=dict)  # counters by name; packets, or what the name says
+
+
+@dataclass(frozen=True)
+class Limiter:
+    """The limiter of one VM on one uplink."""
+
+    vm: int  # ifindex
+    uplink: int  # ifindex
+    rate: int  # R(i,j), bytes/s
+    share: int  # E(i) of this VM, bytes/s
+    sent_rate: int  # measured over the last period, bytes/s
+    tx_bytes: int
+    tx_packets: int
+    drops: int  # packets, police and horizon
+    active: bool  # sent something in the last T_o
+    congested: bool  # a message came less than T_c ago
+    time: int  # of the reading, CLOCK_MONOTONIC, ns
+
+
+class _SettingsMessage(genlmsg):
+    """SETTINGS_GET and SETTINGS_SET."""
+
+    prefix = "OVS_SHIM_SETTINGS_"
+    nla_map = (
+        ("OVS_SHIM_SETTINGS_UNSPEC", "none"),
+        ("OVS_SHIM_SETTINGS_PAD", "hex"),
+        ("OVS_SHIM_SETTINGS_LAW", "asciiz"),
+        ("OVS_SHIM_SETTINGS_PERIOD", "uint64"),
+        ("OVS_SHIM_SETTINGS_LIMITER", "uint32"),
+        ("OVS_SHIM_SETTINGS_BURST", "uint32"),
+        ("OVS_SHIM_SETTINGS_QUANTUM", "uint32"),
+        ("OVS_SHIM_SETTINGS_HORIZON", "uint64"),
+        ("OVS_SHIM_SETTINGS_SEGMENT", "uint8"),
+        ("OVS_SHIM_SETTINGS_ECN", "uint8"),
+        ("OVS_SHIM_SETTINGS_INACTIVE", "uint64"),
+        ("OVS_SHIM_SETTINGS_PROTOCOL", "uint8"),
+        ("OVS_SHIM_SETTINGS_ACCEPT_V0", "uint8"),
+        ("OVS_SHIM_SETTINGS_KEY", "cdata"),
+        ("OVS_SHIM_SETTINGS_KEY_SET", "flag"),
+        ("OVS_SHIM_SETTINGS_KNOBS", "knobs|nested"),
+        ("OVS_SHIM_SETTINGS_LAWS", "laws"),
+    )
+
+    class knobs(nla):
+        """Nest of knobs."""
+
+        nla_map = (("OVS_SHIM_KNOBS_UNSPEC", "none"), ("OVS_SHIM_KNOBS_KNOB", "knob|nested"))
+
+        class knob(nla):
+            """One knob."""
+
+            prefix = "OVS_SHIM_KNOB_"
+            nla_map = (
+                ("OVS_SHIM_KNOB_UNSPEC", "none"),
+                ("OVS_SHIM_KNOB_PAD", "hex"),
+                ("OVS_SHIM_KNOB_NAME", "asciiz"),
+                ("OVS_SHIM_KNOB_VALUE", "uint64"),
+                ("OVS_SHIM_KNOB_DEFAULT", "uint64"),
+                ("OVS_SHIM_KNOB_MIN", "uint64"),
+                ("OVS_SHIM_KNOB_MAX_VALUE", "uint64"),
+                ("OVS_SHIM_KNOB_UNIT", "asciiz"),
+                ("OVS_SHIM_KNOB_HELP", "asciiz"),
+                ("OVS_SHIM_KNOB_SOURCE", "asciiz"),
+            )
+
+    class laws(nla):
+        """Nest of law names."""
+
+        nla_map = (("OVS_SHIM_LAWS_UNSPEC", "none"), ("OVS_SHIM_LAWS_NAME", "asciiz"))
+
+
+class _PortMessage(genlmsg):
+    """PORT_GET, PORT_SET and PORT_DEL."""
+
+    prefix = "OVS_SHIM_PORT_"
+    nla_map = (
+        ("OVS_SHIM_PORT_UNSPEC", "none"),
+        ("OVS_SHIM_PORT_PAD", "hex"),
+        ("OVS_SHIM_PORT_IFINDEX", "uint32"),
+        ("OVS_SHIM_PORT_NAME", "asciiz"),
+        ("OVS_SHIM_PORT_ROLE", "uint32"),
+        ("OVS_SHIM_PORT_WEIGHT", "uint32"),
+        ("OVS_SHIM_PORT_MIN_RATE", "uint64"),
+        ("OVS_SHIM_PORT_MAX_RATE", "uint64"),
+        ("OVS_SHIM_PORT_CAPACITY", "uint64"),
+        ("OVS_SHIM_PORT_STATS", "stats"),
+    )
+
+    class stats(nla):
+        """Nest of counters."""
+
+        prefix = "OVS_SHIM_STAT_"
+        nla_map = (
+            ("OVS_SHIM_STAT_UNSPEC", "none"),
+            ("OVS_SHIM_STAT_PAD", "hex"),
+            ("OVS_SHIM_STAT_TX_PACKETS", "uint64"),
+            ("OVS_SHIM_STAT_TX_BYTES", "uint64"),
+            ("OVS_SHIM_STAT_TX_ECT", "uint64"),
+            ("OVS_SHIM_STAT_TX_PACED", "uint64"),
+            ("OVS_SHIM_STAT_RX_PACKETS", "uint64"),
+            ("OVS_SHIM_STAT_RX_BYTES", "uint64"),
+            ("OVS_SHIM_STAT_RX_CE", "uint64"),
+            ("OVS_SHIM_STAT_RX_RESTORED", "uint64"),
+            ("OVS_SHIM_STAT_DROP_POLICE", "uint64"),
+            ("OVS_SHIM_STAT_DROP_HORIZON", "uint64"),
+            ("OVS_SHIM_STAT_DROP_SEGMENT", "uint64"),
+            ("OVS_SHIM_STAT_DROP_MEMORY", "uint64"),
+            ("OVS_SHIM_STAT_DROP_FORGED", "uint64"),
+            ("OVS_SHIM_STAT_MESSAGES", "uint64"),
+            ("OVS_SHIM_STAT_MESSAGE_MARKS", "uint64"),
+            ("OVS_SHIM_STAT_REFUSED_SHORT", "uint64"),
+            ("OVS_SHIM_STAT_REFUSED_FORM", "uint64"),
+            ("OVS_SHIM_STAT_REFUSED_TAG", "uint64"),
+            ("OVS_SHIM_STAT_REFUSED_REPLAY", "uint64"),
+            ("OVS_SHIM_STAT_REFUSED_ADDRESS", "uint64"),
+        )
+
+
+class _LimiterMessage(genlmsg):
+    """LIMITER_GET."""
+
+    prefix = "OVS_SHIM_LIMITER_"
+    nla_map = (
+        ("OVS_SHIM_LIMITER_UNSPEC", "none"),
+        ("OVS_SHIM_LIMITER_PAD", "hex"),
+        ("OVS_SHIM_LIMITER_VM", "uint32"),
+        ("OVS_SHIM_LIMITER_UPLINK", "uint32"),
+        ("OVS_SHIM_LIMITER_RATE", "uint64"),
+        ("OVS_SHIM_LIMITER_SHARE", "uint64"),
+        ("OVS_SHIM_LIMITER_SENT_RATE", "uint64"),
+        ("OVS_SHIM_LIMITER_TX_BYTES", "uint64"),
+        ("OVS_SHIM_LIMITER_TX_PACKETS", "uint64"),
+        ("OVS_SHIM_LIMITER_DROPS", "uint64"),
+        ("OVS_SHIM_LIMITER_ACTIVE", "uint8"),
+        ("OVS_SHIM_LIMITER_CONGESTED", "uint8"),
+        ("OVS_SHIM_LIMITER_TIME", "uint64"),
+    )
+
+
+def _attributes(message: Any, prefix: str) -> Dict[str, Any]:
+    """Return a message's or nest's attributes by their names without prefix, in lower case."""
+    return {name[len(prefix):].lower(): value for name, value in message["attrs"]
+            if name.startswith(prefix) and not name.endswith(("_PAD", "_UNSPEC"))}
+
+
+def _number(choices: Tuple[str, ...], what: str, name: str) -> int:
+    """Return the kernel's number for a name; ValueError names what is allowed."""
+    if name not in choices:
+        raise ValueError(f"{what}: '{name}' is not allowed, {', '.join(choices)} are; what is in force stays")
+    return choices.index(name)
+
+
+def _knob(nest: Any) -> Knob:
+    """Return a knob from its nest."""
+    got = _attributes(nest, "OVS_SHIM_KNOB_")
+    return Knob(name=got["name"], value=got["value"], default=got["default"], minimum=got["min"],
+                maximum=got["max_value"], unit=got["unit"], help=got["help"], source=got["source"])
+
+
+class ShimClient:
+    """A generic netlink socket of the family ovs_shim; usable as a context manager. Not thread-safe."""
+
+    def __init__(self) -> None:
+        """Open the socket in this process's network namespace; ShimMissing if the kernel has no shim."""
+        self._socket = GenericNetlinkSocket(ext_ack=True, strict_check=True)
+        self._socket.asyncore.module_err_level = "debug"
+        try:
+            self._socket.bind(FAMILY, _SettingsMessage)
+        except NetlinkError as error:
+            self._socket.close()
+            if error.code != errno.ENOENT:
+                raise ShimError(f"cannot ask for {FAMILY}: {os.strerror(error.code)}") from error
+            raise ShimMissing(
+                f"the kernel has no generic netlink family {FAMILY}: openvswitch is not loaded, or was built "
+                "without the shim (`modprobe openvswitch`, then `genl ctrl list`)") from error
+
+    def __enter__(self) -> ShimClient:
+        """Return the client."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the socket."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+    def settings_get(self) -> Settings:
+        """Return the settings in force, with the law's knobs."""
+        got = _attributes(self._request(_SettingsMessage, SETTINGS_GET, [])[0], "OVS_SHIM_SETTINGS_")
+        knobs = [_knob(nest) for nest in got["knobs"].get_attrs("OVS_SHIM_KNOBS_KNOB")]
+        return Settings(
+            law=got["law"], period=got["period"], limiter=LIMITERS[got["limiter"]], burst=got["burst"],
+            quantum=got["quantum"], horizon=got["horizon"], segment=bool(got["segment"]), ecn=bool(got["ecn"]),
+            inactive=got["inactive"], protocol=got["protocol"], accept_v0=bool(got["accept_v0"]),
+            key_set="key_set" in got, knobs={knob.name: knob for knob in knobs},
+            laws=tuple(got["laws"].get_attrs("OVS_SHIM_LAWS_NAME")))
+
+    def settings_set(self, *, law: Optional[str] = None, period: Optional[int] = None,
+                     limiter: Optional[str] = None, burst: Optional[int] = None, quantum: Optional[int] = None,
+                     horizon: Optional[int] = None, segment: Optional[bool] = None, ecn: Optional[bool] = None,
+                     inactive: Optional[int] = None, protocol: Optional[int] = None,
+                     accept_v0: Optional[bool] = None, key: Optional[bytes] = None,
+                     knobs: Optional[Mapping[str, int]] = None) -> None:
+        """Change the settings named, all or none; the fields of Settings say what they are.
+
+        key is 16 bytes, all zero for none. A new law brings its own period and knobs. ShimRefused when the
+        kernel refuses, ValueError for a limiter it has no number for.
+        """
+        values = {
+            "LAW": law, "PERIOD": period, "LIMITER": None if limiter is None else _number(LIMITERS, "limiter", limiter),
+            "BURST": burst, "QUANTUM": quantum, "HORIZON": horizon,
+            "SEGMENT": None if segment is None else int(segment), "ECN": None if ecn is None else int(ecn),
+            "INACTIVE": inactive, "PROTOCOL": protocol,
+            "ACCEPT_V0": None if accept_v0 is None else int(accept_v0), "KEY": key,
+        }
+        attrs: List[Any] = [(f"OVS_SHIM_SETTINGS_{name}", value) for name, value in values.items()
+                            if value is not None]
+        if knobs:
+            nests = [("OVS_SHIM_KNOBS_KNOB",
+                      {"attrs": [("OVS_SHIM_KNOB_NAME", name), ("OVS_SHIM_KNOB_VALUE", value)]})
+                     for name, value in knobs.items()]
+            attrs.append(("OVS_SHIM_SETTINGS_KNOBS", {"attrs": nests}))
+        self._request(_SettingsMessage, SETTINGS_SET, attrs)
+
+    def ports(self) -> List[Port]:
+        """Return the ports that have a role, with their counters."""
+        return [self._port(message) for message in self._dump(_PortMessage, PORT_GET)]
+
+    def port_get(self, device: Union[str, int]) -> Port:
+        """Return a port, named by device name or ifindex; ShimRefused if it has no role."""
+        return self._port(self._request(_PortMessage, PORT_GET, [self._device(device)])[0])
+
+    def port_set(self, device: Union[str, int], *, role: Optional[str] = None, weight: Optional[int] = None,
+                 min_rate: Optional[int] = None, max_rate: Optional[int] = None,
+                 capacity: Optional[int] = None) -> None:
+        """Create or change a port, all that is named or nothing; the fields of Port say what they are.
+
+        device is a device name or an ifindex. Role "none" takes the port back. ShimRefused when the kernel refuses,
+        ValueError for an unknown role.
+        """
+        values = {"ROLE": None if role is None else _number(ROLES, "role", role), "WEIGHT": weight,
+                  "MIN_RATE": min_rate, "MAX_RATE": max_rate, "CAPACITY": capacity}
+        attrs = [(f"OVS_SHIM_PORT_{name}", value) for name, value in values.items() if value is not None]
+        self._request(_PortMessage, PORT_SET, [self._device(device), *attrs])
+
+    def port_del(self, device: Union[str, int]) -> None:
+        """Take a port's role and state back; ShimRefused if it has none."""
+        self._request(_PortMessage, PORT_DEL, [self._device(device)])
+
+    def limiters(self) -> List[Limiter]:
+        """Return the limiters of all pairs of a VM and an uplink that it has sent to."""
+        limiters = []
+        for message in self._dump(_LimiterMessage, LIMITER_GET):
+            got = _attributes(message, "OVS_SHIM_LIMITER_")
+            got["active"], got["congested"] = bool(got["active"]), bool(got["congested"])
+            limiters.append(Limiter(**got))
+        return limiters
+
+    @staticmethod
+    def _device(device: Union[str, int]) -> Tuple[str, Union[str, int]]:
+        """Return the attribute that names a device."""
+        return (("OVS_SHIM_PORT_NAME", device) if isinstance(device, str) else ("OVS_SHIM_PORT_IFINDEX", device))
+
+    @staticmethod
+    def _port(message: Any) -> Port:
+        """Return a port from its message."""
+        got = _attributes(message, "OVS_SHIM_PORT_")
+        got["role"] = ROLES[got["role"]]
+        got["stats"] = _attributes(got["stats"], "OVS_SHIM_STAT_")
+        return Port(**got)
+
+    def _request(self, message_class: Any, command: int, attrs: List[Any],
+                 flags: int = NLM_F_REQUEST | NLM_F_ACK) -> List[Any]:
+        """Send a request and return the answers; ShimRefused with the kernel's words."""
+        message = message_class()
+        message["cmd"], message["version"], message["attrs"] = command, VERSION, attrs
+        self._socket.asyncore.marshal.msg_map[self._socket.prid] = message_class
+        try:
+            return list(self._socket.nlm_request(message, msg_type=self._socket.prid, msg_flags=flags))
+        except NetlinkDumpInterrupted:
+            raise
+        except NetlinkError as error:
+            raise ShimRefused(error.code, str(error.args[1])) from error
+
+    def _dump(self, message_class: Any, command: int) -> List[Any]:
+        """Return a whole dump, begun again if ports came or went meanwhile."""
+        for _ in range(DUMP_TRIES):
+            try:
+                return self._request(message_class, command, [], NLM_F_REQUEST | NLM_F_DUMP)
+            except NetlinkDumpInterrupted:
+                continue
+        raise ShimError(f"ports came and went during each of {DUMP_TRIES} readings")
