@@ -14,9 +14,16 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from sdngcc.testbed.network import Network, build_network, run, ovs_vsctl
+from sdngcc.testbed.network import (
+    Network,
+    build_network,
+    configure_shim,
+    connect_controller,
+    run,
+    unconnected,
+)
 
 # ovs-vswitchd 3.1 counts CPUs at most every 10 s of uptime: started before, it finds none and loses every upcall.
 VSWITCHD_UPTIME_S = 11.0
@@ -24,6 +31,10 @@ VSWITCHD_UPTIME_S = 11.0
 LEAD_S = 1.0
 # Time after the experiment's end for sinks and sampler to write what they have, seconds.
 TAIL_S = 2.0
+# Port of the controller inside the machine.
+OPENFLOW_PORT = 6653
+# Longest wait for all switches to connect, and what discovery gets after that, seconds.
+CONNECT_S, SETTLE_S = 60.0, 2.0
 
 
 class Failure(Exception):
@@ -50,6 +61,7 @@ class Agent:
         self.out = out
         self.network: Network
         self.processes: List[subprocess.Popen[bytes]] = []
+        self.controller: Optional[subprocess.Popen[bytes]] = None
         self.start_s = 0.0
 
     def start_switches(self) -> None:
@@ -107,14 +119,63 @@ class Agent:
                      else ["--rate", str(flow["rate_bps"]), "--payload", str(flow["payload"])])
             self.spawn(flow["vm"], argv, f"source-{flow['vm']}-{flow['port']}")
 
+    def start_controller(self) -> None:
+        """Start the controller; its log and its trace are kept."""
+        settings = self.job["controller"]["environment"]
+        topo = self.network.topo
+        kinds = {kind: ",".join(topo.nodeInfo(name)["dpid"] for name in topo.switches()
+                                if topo.nodeInfo(name)["kind"] == kind) for kind in ("hypervisor", "fabric")}
+        environment = {
+            **os.environ, **settings,
+            "SDNGCC_CONTROLLER_HYPERVISORS": kinds["hypervisor"],
+            "SDNGCC_CONTROLLER_FABRIC": kinds["fabric"],
+            "SDNGCC_CONTROLLER_OVSDB": "unix:/run/openvswitch/db.sock",
+            "SDNGCC_CONTROLLER_OPENFLOW": f"127.0.0.1:{OPENFLOW_PORT}",
+            "SDNGCC_CONTROLLER_TRACE_FILE": str(self.out / "controller-trace.jsonl"),
+        }
+        with open(self.out / "controller.log", "ab") as log:
+            self.controller = subprocess.Popen([sys.executable, "-m", "sdngcc.main", "controller"], env=environment,
+                                               stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+
+    def await_controller(self) -> None:
+        """Wait until every switch is connected. Raises Failure when one is not in time."""
+        deadline = time.clock_gettime(time.CLOCK_MONOTONIC) + CONNECT_S
+        while unconnected(self.network.topo):
+            if self.controller is not None and self.controller.poll() is not None:
+                raise Failure(f"the controller ended with {self.controller.returncode}; controller.log is kept")
+            if time.clock_gettime(time.CLOCK_MONOTONIC) > deadline:
+                raise Failure(f"not every switch connected to the controller within {CONNECT_S:.0f} s; "
+                              "controller.log is kept")
+            time.sleep(0.25)
+        time.sleep(SETTLE_S)
+
+    def kill_controller(self) -> None:
+        """Kill the controller as a crash would."""
+        assert self.controller is not None
+        self.controller.kill()
+        self.controller.wait()
+
+    def events(self) -> List[Tuple[float, str, Callable[[], None]]]:
+        """Return what happens during the run: seconds from the start, text, action; in order of time."""
+        seconds = int(self.job["duration_s"])
+        events: List[Tuple[float, str, Callable[[], None]]] = [
+            (float(second), f"running {second}/{seconds}", lambda: None) for second in range(1, seconds + 1)]
+        controller = self.job["controller"] or {}
+        if controller.get("kill_at_s") is not None:
+            events.append((controller["kill_at_s"], "killing the controller", self.kill_controller))
+        if controller.get("restart_at_s") is not None:
+            events.append((controller["restart_at_s"], "starting the controller again", self.start_controller))
+        return sorted(events, key=lambda event: event[0])
+
     def watch(self) -> None:
-        """Let the experiment run, telling every virtual second; then wait for the programs to end.
+        """Let the experiment run with its events; then wait for the programs to end.
 
         Raises Failure naming a program that failed or did not end.
         """
-        for second in range(1, int(self.job["duration_s"]) + 1):
-            sleep_until(self.start_s + second)
-            note(f"running {second}/{int(self.job['duration_s'])}")
+        for at_s, text, action in self.events():
+            sleep_until(self.start_s + at_s)
+            note(text)
+            action()
         sleep_until(self.start_s + self.job["duration_s"] + TAIL_S)
         for process in self.processes:
             code = process.poll()
@@ -138,9 +199,19 @@ class Agent:
     def main(self) -> None:
         """Do the job."""
         note("starting Open vSwitch")
+        programs = {os.path.dirname(path) for path in self.job["ovs"].values()}
+        os.environ["PATH"] = os.pathsep.join([*sorted(programs), os.environ["PATH"]])
         self.start_switches()
         note("building the network")
         self.network = build_network(self.job)
+        if self.job["shim"]:
+            Path(self.job["key_file"]).write_text(self.job["key"] + "\n")
+            configure_shim(self.network.topo, self.job["shim"])
+        if self.job["controller"]:
+            note("starting the controller")
+            self.start_controller()
+            connect_controller(self.network.topo, f"tcp:127.0.0.1:{OPENFLOW_PORT}")
+            self.await_controller()
         note("checking that every VM is reached")
         self.network.warm_up([(flow["vm"], flow["to"]) for flow in self.job["flows"]])
         self.start_s = float(int(time.clock_gettime(time.CLOCK_MONOTONIC) + LEAD_S) + 1)

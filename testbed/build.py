@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import hashlib
 import os
@@ -19,7 +20,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -74,6 +75,16 @@ class Artifacts:
     module_source: Path
     """The patched net/openvswitch, built in place."""
     ovs_source: Path
+
+    @property
+    def root(self) -> Path:
+        """Folder of all builds."""
+        return cache_root()
+
+    def as_dict(self) -> Dict[str, Any]:
+        """Return all paths as text."""
+        return {name: value if isinstance(value, (list, dict)) else str(value)
+                for name, value in dataclasses.asdict(self).items()}
 
 
 def cache_root() -> Path:
@@ -181,6 +192,7 @@ def _build_module(build: _Build) -> None:
     tree = build.folder / "source"
     (tree / "net").mkdir(parents=True)
     shutil.copytree(kernel / "source" / "net" / "openvswitch", tree / "net" / "openvswitch")
+    shutil.copy(kernel / "source" / "Makefile", tree)  # tells the version
     script = ROOT / "ovs-patches" / "build.sh"
     build.run(["sh", str(script), "linux", str(tree)], "applying the hooks")
     build.run(["make", "ARCH=um", "-C", str(kernel / "build"), f"M={tree / 'net' / 'openvswitch'}", f"-j{JOBS}",
@@ -251,3 +263,16 @@ def build(progress: Optional[Progress] = None, only: Optional[Sequence[str]] = N
         ovs={**programs, "schema": str(source / "vswitchd" / "vswitch.ovsschema")},
         generator=wanted["generator"].folder / "generator",
         kernel_source=kernel / "source", kernel_build=kernel / "build", module_source=tree, ovs_source=source)
+
+
+def clean_others() -> List[Path]:
+    """Remove builds of other versions of the sources and return their folders. Raises BuildError."""
+    kept = {part.folder.name for part in parts().values()}
+    removed = [path for path in sorted(cache_root().glob("*-*"))
+               if path.name.removesuffix(".lock") not in kept and path.name.split("-")[0] in _BUILDERS]
+    for path in removed:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    return removed

@@ -24,11 +24,6 @@ def run(argv: Sequence[str]) -> str:
     return done.stdout
 
 
-def ovs_vsctl(*argv: str) -> str:
-    """Run ovs-vsctl, as found on PATH."""
-    return run(["ovs-vsctl", *argv])
-
-
 class Guest(Host):  # type: ignore[misc]
     """A VM: a Mininet host that configures its one interface in one call."""
 
@@ -90,9 +85,40 @@ class Network:
                 raise RuntimeError(f"{one} does not reach {other}: {output.strip()}")
 
 
+def _set(table: str, row: str, column: str, values: Dict[str, str]) -> List[str]:
+    """Return ovs-vsctl's words that set keys of a map."""
+    return ["--", "set", table, row, *(f"{column}:{key}={value}" for key, value in values.items())]
+
+
+def configure_shim(topo: FabricTopo, shim: Dict[str, Any]) -> None:
+    """Tell Open vSwitch what each port is to the shim, and the shim's settings."""
+    argv = ["ovs-vsctl"]
+    for device in topo.hypervisors.values():
+        argv += _set("Interface", device, "other_config", shim["uplink"])
+    for vm in [*topo.vms, *topo.receivers]:
+        device = f"{topo.nodeInfo(vm)['hypervisor']}-{vm}"
+        argv += _set("Interface", device, "external_ids", {"iface-id": vm})
+        argv += _set("Interface", device, "other_config", {"shim-role": "vm", **shim["vms"].get(vm, {})})
+    run([*argv, *_set("Open_vSwitch", ".", "other_config", shim["settings"])])
+
+
+def connect_controller(topo: FabricTopo, target: str) -> None:
+    """Point every bridge to the controller; without it they forward what they know and nothing else."""
+    argv = ["ovs-vsctl"]
+    for name in topo.switches():
+        argv += ["--", "set", "Bridge", name, "protocols=OpenFlow13", "fail_mode=secure",
+                 "--", "set-controller", name, target]
+    run(argv)
+
+
+def unconnected(topo: FabricTopo) -> int:
+    """Return how many bridges have no connection to the controller."""
+    return run(["ovs-vsctl", "--columns=is_connected", "--format=csv", "--no-headings", "list", "Controller"]
+               ).count("false")
+
+
 def build_network(job: Dict[str, Any]) -> Network:
     """Build and start the job's topology."""
-    guest = job["guest"]
     for key, value in {"net/core/wmem_max": "16777216", "net/core/rmem_max": "16777216",
                        "net/ipv4/tcp_rmem": TCP_BUFFERS, "net/ipv4/tcp_wmem": TCP_BUFFERS,
                        "net/ipv6/conf/all/disable_ipv6": "1", "net/ipv6/conf/default/disable_ipv6": "1"}.items():
@@ -101,18 +127,17 @@ def build_network(job: Dict[str, Any]) -> Network:
     Mininet.inited = True  # its limits and checks are ours
     OVSSwitch.OVSVersion = "3.1"
     topo = TOPOLOGIES[job["topology"]["name"]](**job["topology"]["parameters"])
-    controller = job["controller"]
     mininet = Mininet(topo=topo, switch=Bridge, host=Guest, controller=None, build=False)
     for name in topo.switches():
-        topo.nodeInfo(name)["failMode"] = "secure" if controller else "standalone"
+        topo.nodeInfo(name)["failMode"] = "standalone"
     mininet.build()
     mininet.start()
+    ecn = {flow["vm"]: flow.get("ecn", False) for flow in job["flows"]}
     for name in topo.hosts():
-        device = f"{name}-eth0"
         commands = ["sysctl -q -w net.ipv4.tcp_no_metrics_save=1"]
-        if name in topo.vms:
-            commands.append(f"sysctl -q -w net.ipv4.tcp_ecn={1 if guest['ecn'] else 0}")
-        if not guest["gso"]:
-            commands.append(f"ip link set {device} gso_max_segs 1")
+        if name in ecn:
+            commands.append(f"sysctl -q -w net.ipv4.tcp_ecn={int(ecn[name])}")
+        if not job["guest"]["gso"]:
+            commands.append(f"ip link set {name}-eth0 gso_max_segs 1")
         mininet[name].cmd("; ".join(commands))
     return Network(mininet, topo)

@@ -144,3 +144,27 @@ def make_parameters(values: Dict[str, Any]) -> Parameters:
             given = f"={item['input']!r}" if item["loc"] else ""
             reasons.append(f"{place}{given}: {item['msg']}")
         raise ParameterError("; ".join(reasons)) from None
+
+
+def describe() -> List[Dict[str, str]]:
+    """Return name, default, allowed values and meaning of each parameter, for people."""
+    rows = []
+    for name, field in Parameters.model_fields.items():
+        if name == "knobs":
+            rows.append({"name": "knob.<name>", "default": "the law's", "allowed": "see `sdngcc shim show`",
+                         "meaning": "a knob of the law"})
+            continue
+        schema = Parameters.model_json_schema()["properties"][name]
+        options = schema.get("anyOf", [schema])[0]
+        options = options.get("items", options)
+        if "enum" in options:
+            allowed = ", ".join(options["enum"])
+        elif "minimum" in options:
+            allowed = f"{options['minimum']:g}" + (f" to {options['maximum']:g}" if "maximum" in options else " or more")
+        else:
+            allowed = "true, false" if options.get("type") == "boolean" else "numbers with commas"
+        default = field.default
+        shown = ",".join(str(item) for item in default) if isinstance(default, tuple) else str(default).lower()
+        rows.append({"name": name, "default": "" if default is None else shown, "allowed": allowed,
+                     "meaning": field.description or ""})
+    return rows

@@ -1,2 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Experiments, one module per figure of a paper."""
+"""Experiments, one module each, by name."""
+
+from typing import Dict
+
+from sdngcc.experiments import delay, scale, share, unfair
+from sdngcc.experiments.base import Experiment
+
+EXPERIMENTS: Dict[str, Experiment] = {
+    module.EXPERIMENT.name: module.EXPERIMENT for module in (unfair, share, scale, delay)}

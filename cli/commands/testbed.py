@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``sdngcc testbed``: build the virtual testbed, run experiments in it, look around in it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, Dict, Tuple
+
+import click
+
+
+def _refuse(error: Exception) -> click.ClickException:
+    return click.ClickException(str(error))
+
+
+def _build(quiet: bool) -> Any:
+    """Build what is missing, with a progress bar for each part."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from sdngcc.testbed.build import BuildError, build
+
+    columns = (TextColumn("{task.description:10}"), BarColumn(), TextColumn("{task.fields[what]}"),
+               TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=quiet) as bars:
+        tasks: Dict[str, Any] = {}
+
+        def show(part: str, done: int, total: int, what: str) -> None:
+            if part not in tasks:
+                tasks[part] = bars.add_task(part, total=total, what=what)
+            bars.update(tasks[part], completed=done, what=what)
+
+        try:
+            return build(show)
+        except BuildError as error:
+            raise _refuse(error) from None
+
+
+@click.group()
+def testbed() -> None:
+    """Build the virtual testbed, run experiments in it, open a shell in it.
+
+    The testbed is User Mode Linux in virtual time with the patched openvswitch.ko and ovs-vswitchd: no root, no
+    KVM, nothing of this machine's network is touched.
+    """
+
+
+@testbed.command("build")
+@click.option("--json", "as_json", is_flag=True, help="Print the paths of what was built as JSON.")
+@click.option("--clean", is_flag=True, help="Remove builds of other versions of the sources first.")
+def build_command(as_json: bool, clean: bool) -> None:
+    """Build the kernel, openvswitch.ko, Open vSwitch and the traffic generator, unless they are there.
+
+    Builds stay in $SDNGCC_CACHE (default ~/.cache/sdn-gcc), each under a hash of what it was made from.
+    """
+    from sdngcc.testbed.build import BuildError, clean_others
+
+    if clean:
+        try:
+            for folder in clean_others():
+                click.echo(f"removed {folder}", err=True)
+        except BuildError as error:
+            raise _refuse(error) from None
+    artifacts = _build(quiet=as_json)
+    if as_json:
+        click.echo(json.dumps(artifacts.as_dict(), indent=1, sort_keys=True))
+    else:
+        click.echo(f"built; everything is in {artifacts.root}")
+
+
+@testbed.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def list_command(as_json: bool) -> None:
+    """List experiments and the parameters of --set."""
+    from sdngcc.experiments import EXPERIMENTS
+    from sdngcc.testbed.parameters import describe
+
+    experiments = [{"name": one.name, "summary": one.summary, "paper": one.paper} for one in EXPERIMENTS.values()]
+    parameters = describe()
+    if as_json:
+        click.echo(json.dumps({"experiments": experiments, "parameters": parameters}, indent=1))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("experiment", "what", "paper")
+    for one in experiments:
+        table.add_row(one["name"], one["summary"], one["paper"])
+    settings = Table("parameter", "default", "allowed", "meaning")
+    for item in parameters:
+        settings.add_row(item["name"], item["default"], item["allowed"], item["meaning"])
+    console = Console()
+    console.print(table)
+    console.print(settings)
+
+
+def _print_result(result: Dict[str, Any], out: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("what", "expected", "measured", "", title=result["experiment"])
+    for verdict in result["verdicts"]:
+        table.add_row(verdict["name"], verdict["expected"], str(verdict["measured"]),
+                      "[green]holds[/]" if verdict["holds"] else "[red]does not hold[/]")
+    console = Console()
+    console.print(table)
+    console.print(f"{out / 'report.html'}, figure.png, result.json", highlight=False)
+
+
+@testbed.command("run")
+@click.argument("experiment")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter; see `testbed list`.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True,
+              help="The same seed and sources give the same result.json, byte for byte.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path),
+              help="Folder for the results.  [default: results/<experiment>]")
+@click.option("--json", "as_json", is_flag=True, help="Print result.json instead of a table.")
+def run_command(experiment: str, settings: Tuple[str, ...], seed: int, out: Path, as_json: bool) -> None:
+    """Run an experiment; exit 0 only if all its expectations hold (1: they do not, 2: it could not run).
+
+    \b
+    sdngcc testbed run share --set competitor=udp --set senders=5
+    sdngcc testbed run share --set law=static --set phases=2,5,5
+    sdngcc testbed run share --set knob.cut-full-ppm=250000
+    """
+    from sdngcc.experiments import EXPERIMENTS
+    from sdngcc.testbed.machine import MachineError
+    from sdngcc.testbed.parameters import ParameterError
+
+    if experiment not in EXPERIMENTS:
+        raise click.UsageError(f"there is no experiment '{experiment}'; there are {', '.join(EXPERIMENTS)}")
+    try:
+        cases = EXPERIMENTS[experiment].cases(settings)
+    except ParameterError as error:
+        raise click.UsageError(str(error)) from None
+    artifacts = _build(quiet=as_json)
+    out = out or Path("results") / experiment
+    from sdngcc.testbed.progress import run_progress
+    from sdngcc.testbed.runner import run_experiment
+
+    try:
+        with run_progress(quiet=as_json) as show:
+            result = run_experiment(EXPERIMENTS[experiment], cases, artifacts, seed, out, show)
+    except MachineError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(2)
+    if as_json:
+        click.echo((out / "result.json").read_text(), nl=False)
+    else:
+        _print_result(result, out)
+    sys.exit(0 if all(verdict["holds"] for verdict in result["verdicts"]) else 1)

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same with 8, 16 and 32 senders: SDN-GCC's Fig. 5."""
+
+from __future__ import annotations
+
+from typing import List, Sequence, Tuple
+
+from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, fair_share_mbps, near, phase, sweep
+
+
+def cases(settings: Sequence[str]) -> List[Case]:
+    """Return a run for 8, 16 and 32 senders, or for those the user set."""
+    return sweep(settings, {"law": "sdngcc"}, "senders", (8, 16, 32))
+
+
+def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
+    """Judge the tagged VM's part and fairness from the third second of period 2 on."""
+    verdicts = []
+    for label, run in runs:
+        shared = phase(run, "all")
+        verdicts.append(near(f"tagged, {label or 'period all'}, Mb/s", shared["settled_goodput_mbps"]["vm1"],
+                             fair_share_mbps(run), 0.25))
+        if shared["jain"][2:]:
+            verdicts.append(at_least(f"Jain in the worst second, {label or 'period all'}", min(shared["jain"][2:]), 0.95))
+    return verdicts
+
+
+EXPERIMENT = Experiment("scale", "8, 16 and 32 senders on one link", "SDN-GCC, Fig. 5", cases, judge)

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One tagged TCP and its competitors share a link in three periods: SDN-GCC's Fig. 4."""
+
+from __future__ import annotations
+
+from typing import List, Sequence, Tuple
+
+from sdngcc.experiments.base import (
+    Case,
+    Experiment,
+    Run,
+    Verdict,
+    at_least,
+    at_most,
+    fair_share_mbps,
+    goodput_by_second,
+    near,
+    phase,
+)
+from sdngcc.testbed.parameters import parse_settings
+from sdngcc.topologies.shaping import threshold_bytes
+
+
+def cases(settings: Sequence[str]) -> List[Case]:
+    """Return the one run."""
+    return [Case("", parse_settings(settings, {"law": "sdngcc"}))]
+
+
+def judge_static(run: Run) -> List[Verdict]:
+    """Judge law static: every period at the configured rate, whoever is there."""
+    parameters = run["parameters"]
+    rate = parameters["static_mbps"] or parameters["link_mbps"] / parameters["senders"]
+    target = fair_share_mbps(run) * rate / (parameters["link_mbps"] / parameters["senders"])
+    return [near(f"tagged, period {name}, Mb/s", phase(run, name)["settled_goodput_mbps"]["vm1"], target, 0.05)
+            for name in ("all", "tagged") if phase(run, name)]
+
+
+def judge_ratio(run: Run) -> List[Verdict]:
+    """Judge goodputs against weights: each VM's is within 15% of its weighted part of their sum."""
+    parameters, shared = run["parameters"], phase(run, "all")["settled_goodput_mbps"]
+    weights = [parameters["weights"][number % len(parameters["weights"])] for number in range(parameters["senders"])]
+    return [near(f"{vm}, weight {weights[index]}, period all, Mb/s", shared[vm],
+                 sum(shared.values()) * weights[index] / sum(weights), 0.15) for index, vm in enumerate(shared)]
+
+
+def judge_sdngcc(run: Run) -> List[Verdict]:
+    """Judge law sdngcc: fair and full while all send, the whole link for the last one."""
+    parameters, shared = run["parameters"], phase(run, "all")
+    gso, link = parameters["gso"], parameters["link_mbps"]
+    verdicts: List[Verdict] = []
+    if len(set(parameters["weights"])) > 1:
+        verdicts += judge_ratio(run)
+    else:
+        verdicts.append(near("tagged, period all from its third second, Mb/s",
+                             shared["settled_goodput_mbps"]["vm1"], fair_share_mbps(run), 0.10))
+    if shared["jain"][2:]:
+        verdicts.append(at_least("Jain in the worst second from the third on", min(shared["jain"][2:]),
+                                 0.97 if gso else 0.99))
+    for name in ("competitors", "all"):
+        if phase(run, name):
+            verdicts.append(at_least(f"utilisation, period {name}", phase(run, name)["utilisation"],
+                                     0.88 if gso else 0.92))
+    alone = phase(run, "tagged")
+    seconds = goodput_by_second(run, "vm1", alone["start_s"], alone["end_s"]) if alone else []
+    if len(seconds) > 2:
+        verdicts.append(at_least("tagged alone, second second, Mb/s", seconds[1], 0.90 * link))
+        verdicts.append(at_least("tagged alone, worst later second, Mb/s", min(seconds[2:]), 0.94 * link))
+    verdicts.append(at_most("queue p99, bytes", run["queue"]["bytes_p99"],
+                            2 * threshold_bytes(parameters["buffer_packets"], parameters["mark_percent"])))
+    return verdicts
+
+
+def judge_outage(run: Run) -> List[Verdict]:
+    """Judge a killed controller: two seconds later every sending VM is limited to its share E(i), no more, no less."""
+    parameters, series = run["parameters"], run["series"]
+    kill, restart = parameters["kill_controller_at_s"], parameters["restart_controller_at_s"]
+    if kill is None:
+        return []
+    end = restart if restart is not None else sum(parameters["phases"])
+    verdicts = []
+    for vm, limits in series["limit_mbps"].items():
+        pairs = [(limit, share) for limit, share in
+                 list(zip(limits, series["share_mbps"][vm]))[round((kill + 2) * 10) + 1:round(end * 10) - 1]
+                 if limit is not None]
+        if pairs:
+            worst = max(pairs, key=lambda pair: abs(pair[0] - pair[1]))
+            verdicts.append(near(f"{vm}'s limit two seconds after the controller's death, Mb/s", worst[0], worst[1],
+                                 0.001))
+    return verdicts
+
+
+def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
+    """Judge the run by its law."""
+    run = runs[0][1]
+    law = run["parameters"]["law"]
+    if law == "static":
+        return judge_static(run)
+    if law == "sdngcc":
+        return judge_outage(run) or judge_sdngcc(run)
+    return [at_least("utilisation, period all", phase(run, "all")["utilisation"], 0.90)]
+
+
+EXPERIMENT = Experiment("share", "One tagged TCP and competitors on one link, in three periods",
+                        "SDN-GCC, Fig. 4", cases, judge)

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs an experiment: its runs one after the other in machines of their own, then result, figure and report."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from sdngcc.experiments.base import Case, Experiment, Run
+from sdngcc.testbed import collect
+from sdngcc.testbed.build import Artifacts
+from sdngcc.testbed.machine import MachineError, run_job
+from sdngcc.testbed.parameters import Parameters
+from sdngcc.topologies.shaping import LEAF_HANDLE
+
+# Payload of our UDP datagrams: full frames.
+UDP_PAYLOAD_BYTES = 1472
+# Ports of flows begin here; a flow's port is its name.
+FIRST_PORT = 5001
+# Wall time a run may take: so much for the start, so much for each virtual second.
+LIMIT_BASE_S, LIMIT_PER_S = 180.0, 20.0
+# What holds the key of control messages inside the machine; the key itself is derived from the seed.
+KEY_FILE = "/run/sdngcc.key"
+
+# Called with the run's number, the number of runs, the part done (0..1) and what is being done.
+Progress = Callable[[int, int, float, str], None]
+
+
+def make_flows(parameters: Parameters) -> List[Dict[str, Any]]:
+    """Return the flows: the tagged VM sends in periods 2 and 3, the others in 1 and 2."""
+    first, second, _ = parameters.phases
+    flows = []
+    for index, vm in enumerate(parameters.vm_names):
+        protocol = parameters.protocol(index)
+        start, stop = (first, parameters.duration_s) if index == 0 else (0.0, first + second)
+        flow: Dict[str, Any] = {"vm": vm, "to": f"rx{index % parameters.receivers + 1}", "port": FIRST_PORT + index,
+                                "start_s": start, "stop_s": round(stop, 1)}
+        if protocol == "udp":
+            rate = parameters.udp_mbps or parameters.link_mbps
+            flow.update(proto="udp", rate_bps=round(rate * 1e6), payload=UDP_PAYLOAD_BYTES)
+        else:
+            flow.update(proto="tcp", cc=protocol, ecn=parameters.guest_ecn and protocol != "dctcp")
+        flows.append(flow)
+    return flows
+
+
+def _shim(parameters: Parameters) -> Optional[Dict[str, Any]]:
+    """Return the shim's part of the job: OVSDB settings, as strings; None without a shim."""
+    if parameters.law == "none":
+        return None
+    settings = {"shim-law": parameters.law, "shim-limiter": parameters.limiter, "shim-key-file": KEY_FILE}
+    for key, value in (("shim-burst", parameters.burst_bytes), ("shim-quantum", parameters.quantum_bytes),
+                       ("shim-horizon-us", parameters.horizon_us), ("shim-period-us", parameters.shim_period_us)):
+        if value is not None:
+            settings[key] = str(value)
+    settings.update({f"shim-knob-{name}": str(value) for name, value in parameters.knobs.items()})
+    static = None
+    if parameters.law == "static":
+        static = round((parameters.static_mbps or parameters.link_mbps / parameters.senders) * 1e6)
+    return {
+        "settings": settings,
+        "uplink": {"shim-role": "uplink", "shim-capacity": str(parameters.link_mbps * 10**6)},
+        "vms": {vm: {"shim-weight": str(parameters.weight(index)),
+                     **({"shim-max-rate": str(static)} if static else {})}
+                for index, vm in enumerate(parameters.vm_names)},
+    }
+
+
+def _controller(parameters: Parameters) -> Optional[Dict[str, Any]]:
+    """Return the controller's part of the job: its environment and when it dies; None without one."""
+    if parameters.law != "sdngcc":
+        return None
+    return {
+        "environment": {
+            "SDNGCC_CONTROLLER_PERIOD_US": str(round(parameters.period_ms * 1000)),
+            "SDNGCC_CONTROLLER_DIVISION": parameters.division,
+            "SDNGCC_CONTROLLER_KEY_FILE": KEY_FILE,
+        },
+        "kill_at_s": parameters.kill_controller_at_s,
+        "restart_at_s": parameters.restart_controller_at_s,
+    }
+
+
+def make_job(parameters: Parameters, artifacts: Artifacts, seed: int) -> Dict[str, Any]:
+    """Return the job that the agent inside the machine reads."""
+    return {
+        "modules": artifacts.modules,
+        "ovs": artifacts.ovs,
+        "generator": str(artifacts.generator),
+        "topology": {"name": parameters.topology, "parameters": {
+            name: getattr(parameters, name) for name in (
+                "senders", "vms_per_hypervisor", "receivers", "link_mbps", "rtt_us", "buffer_packets",
+                "mark_percent")}},
+        "guest": {"ecn": parameters.guest_ecn, "gso": parameters.gso},
+        "flows": make_flows(parameters),
+        "traffic": parameters.generator,
+        "sampling": {"interval_us": parameters.sample_us, "bin_ms": round(collect.BIN_S * 1000),
+                     "handle": LEAF_HANDLE},
+        "duration_s": parameters.duration_s,
+        "shim": _shim(parameters),
+        "controller": _controller(parameters),
+        "key": f"{seed:032x}"[-32:],
+        "key_file": KEY_FILE,
+    }
+
+
+def run_case(parameters: Parameters, artifacts: Artifacts, seed: int, raw: Path,
+             progress: Optional[Callable[[float, str], None]] = None) -> Tuple[Run, Dict[str, float]]:
+    """Run once, leaving raw samples and logs in raw; return the run's result and what it cost.
+
+    Raises MachineError when it did not end well.
+    """
+    job = make_job(parameters, artifacts, seed)
+    shutil.rmtree(raw, ignore_errors=True)
+
+    def show(virtual_s: float, text: str) -> None:
+        if progress is not None:
+            progress(min(max(virtual_s - 12, 0) / (parameters.duration_s + 3), 1.0), text)
+
+    timing = run_job(artifacts.kernel, job, raw, seed, LIMIT_BASE_S + LIMIT_PER_S * parameters.duration_s, show)
+    try:
+        result = collect.summarise(collect.read_samples(raw, job), parameters)
+    except (OSError, ValueError, KeyError, IndexError) as error:
+        raise MachineError(f"samples are incomplete: {error!r}; they are in {raw}") from error
+    return result, asdict(timing)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write content as JSON, keys in order, so that equal content gives equal bytes."""
+    path.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def run_experiment(experiment: Experiment, cases: List[Case], artifacts: Artifacts, seed: int, out: Path,
+                   progress: Optional[Progress] = None) -> Dict[str, Any]:
+    """Run all cases and leave result.json, timing.json, figure.png and report.html in out; return the result.
+
+    Raises MachineError when a run does not end well.
+    """
+    from sdngcc.testbed import plot, report
+
+    started = time.monotonic()
+    runs: List[Tuple[str, Run]] = []
+    timings: Dict[str, Any] = {}
+    for number, case in enumerate(cases):
+        def show(part: float, text: str, number: int = number) -> None:
+            if progress is not None:
+                progress(number, len(cases), part, text)
+
+        raw = out / "raw" / (f"{number + 1}" if len(cases) > 1 else "")
+        result, timing = run_case(case.parameters, artifacts, seed, raw, show)
+        runs.append((case.label, result))
+        timings[case.label or experiment.name] = timing
+    label, main = runs[0]
+    result = {
+        "schema": collect.SCHEMA, "experiment": experiment.name, "seed": seed, "label": label, **main,
+        "variants": [{"label": other, **run} for other, run in runs[1:]],
+        "verdicts": [verdict.as_dict() for verdict in experiment.judge(runs)],
+    }
+    write_json(out / "result.json", result)
+    plot.draw(result, out / "figure.png")
+    report.write(result, out / "figure.png", out / "report.html")
+    write_json(out / "timing.json", {"runs": timings, "wall_s": round(time.monotonic() - started, 3)})
+    return result
