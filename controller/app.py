@@ -32,7 +32,7 @@ def _mac(port: Any) -> bytes:
     return bytes.fromhex(str(port.hw_addr).replace(":", ""))
 
 
-class SdnGcc(compat.App):  # type: ignore[misc,name-defined]
+class SdnGcc(compat.App):
     """The application: passes events in and bytes out."""
 
     OFP_VERSIONS = [compat.ofproto_v1_3.OFP_VERSION]
@@ -79,7 +79,7 @@ class SdnGcc(compat.App):  # type: ignore[misc,name-defined]
 
     def _send(self, dpid: int, data: bytes) -> bool:
         datapath = self.datapaths.get(dpid)
-        return datapath is not None and compat.has_room(datapath) and bool(datapath.send(data))
+        return datapath is not None and compat.send(datapath, data)
 
     @staticmethod
     def _arm(delay_s: float, function: Callable[[], None]) -> Callable[[], None]:
@@ -92,7 +92,7 @@ class SdnGcc(compat.App):  # type: ignore[misc,name-defined]
     )
     def state_changed(self, event: Any) -> None:
         """Take a switch that finished its handshake or whose connection ended."""
-        datapath = event.datapath
+        datapath: Any = event.datapath
         if event.state == compat.handler.MAIN_DISPATCHER:
             dpid = datapath.id
             self.datapaths[dpid] = datapath
@@ -104,13 +104,13 @@ class SdnGcc(compat.App):  # type: ignore[misc,name-defined]
                     for number, port in datapath.ports.items()
                 },
             )
-        elif datapath.id is not None and self.datapaths.get(datapath.id) is datapath:
+        elif self._is_current(datapath):
             del self.datapaths[datapath.id]
             self.engine.switch_down(datapath.id)
 
     def _multipart(self, datapath: Any, data: bytes) -> None:
         """Pass on an experimenter reply; a fault in the engine must not end the connection's reader."""
-        if self.datapaths.get(datapath.id) is datapath:
+        if self._is_current(datapath):
             try:
                 self.engine.multipart(datapath.id, data)
             except Exception:
@@ -121,20 +121,20 @@ class SdnGcc(compat.App):  # type: ignore[misc,name-defined]
     def packet_in(self, event: Any) -> None:
         """Take a packet no flow knew."""
         msg = event.msg
-        if self._current(msg):
+        if self._is_current(msg.datapath):
             self.engine.packet_in(msg.datapath.id, msg.match["in_port"], bytes(msg.data))
 
     @compat.handler.set_ev_cls(compat.ofp_event.EventOFPFlowRemoved, compat.handler.MAIN_DISPATCHER)
     def flow_removed(self, event: Any) -> None:
         """Take note of a flow that is gone."""
-        if self._current(event.msg):
+        if self._is_current(event.msg.datapath):
             self.engine.flow_removed(event.msg.cookie, event.msg.reason)
 
     @compat.handler.set_ev_cls(compat.ofp_event.EventOFPPortStatus, compat.handler.MAIN_DISPATCHER)
     def port_status(self, event: Any) -> None:
         """Take a port that came, changed or went."""
         msg = event.msg
-        if not self._current(msg):
+        if not self._is_current(msg.datapath):
             return
         port, dpid = msg.desc, msg.datapath.id
         if msg.reason == _PORT_DELETED:
@@ -147,8 +147,9 @@ class SdnGcc(compat.App):  # type: ignore[misc,name-defined]
     def error(self, event: Any) -> None:
         """Take an OpenFlow error; it bears the transaction id of what it is about."""
         msg = event.msg
-        if self._current(msg):
+        if self._is_current(msg.datapath):
             self.engine.error(msg.datapath.id, msg.xid, msg.type, msg.code)
 
-    def _current(self, msg: Any) -> bool:
-        return self.datapaths.get(msg.datapath.id) is msg.datapath
+    def _is_current(self, datapath: Any) -> bool:
+        """Tell whether a connection is the last one its switch made."""
+        return bool(self.datapaths.get(datapath.id) is datapath)

@@ -46,6 +46,7 @@ class Tap:
         self._ready = bytearray()  # whole messages for the framework
         self._closed = False
         self._plain = not hasattr(inner, "pending")  # not TLS
+        self._sending = False  # the framework's sender is in the middle of a message
 
     def __getattr__(self, name: str) -> Any:
         """Return what the socket itself has."""
@@ -65,6 +66,23 @@ class Tap:
         data = bytes(self._ready[:size])
         del self._ready[:size]
         return data
+
+    def sendall(self, data: bytes) -> None:
+        """Send for the framework, waiting for the switch where need be."""
+        self._sending = True
+        try:
+            self._inner.sendall(data)
+        finally:
+            self._sending = False
+
+    def send_now(self, data: bytes) -> bytes:
+        """Send what goes at once and return the rest; saves the way through the framework's queue."""
+        if self._sending or not self._plain:
+            return data
+        try:
+            return data[self._inner.fd.send(data) :]
+        except BlockingIOError:
+            return data
 
     def _cut(self) -> None:
         raw, start = self._raw, 0
@@ -102,7 +120,14 @@ def tap_connections() -> None:
     _controller.datapath_connection_factory = factory
 
 
-def has_room(datapath: Any) -> bool:
-    """Tell whether something can be sent on a connection now without waiting for the switch."""
+def send(datapath: Any, data: bytes) -> bool:
+    """Send on a connection without ever waiting for the switch; return whether it could be sent or queued."""
     queue = datapath.send_q
-    return queue is not None and queue.qsize() < queue.maxsize - 1
+    if queue is None or queue.qsize() >= queue.maxsize - 1:
+        return False
+    if queue.empty() and isinstance(datapath.socket, Tap):
+        try:
+            data = datapath.socket.send_now(data)
+        except OSError:
+            return False
+    return not data or bool(datapath.send(data))

@@ -5,7 +5,8 @@ Errors are JSON: {"error": what, "field": which, "allowed": range, "in_force": w
 """
 
 import json
-from typing import Any, Optional
+from collections.abc import Mapping
+from typing import Any, Optional, Protocol
 
 import falcon
 import pydantic
@@ -13,7 +14,7 @@ import pydantic
 from sdngcc.controller.engine import Engine
 from sdngcc.controller.inventory import VmRecord, vm_view
 from sdngcc.controller.marks import KINDS
-from sdngcc.controller.ovsdb import Policy, PolicyError
+from sdngcc.controller.ovsdb import PolicyError
 
 WEIGHT_MAX = 65535
 RATE_MIN_BPS = 8_000
@@ -25,6 +26,18 @@ _ALLOWED = {
     "min": f"bit/s, 0 for no guarantee or {RATE_MIN_BPS} to {RATE_MAX_BPS}, or null for the default of 0",
     "max": f"bit/s, 0 for no ceiling or {RATE_MIN_BPS} to {RATE_MAX_BPS}, or null for the default of 0",
 }
+
+
+class Policy(Protocol):
+    """Where policy is kept; ovsdb.Policy is one."""
+
+    remotes: tuple[str, ...]
+
+    def read(self, dpid: int, name: str) -> Optional[dict[str, int]]:
+        """Return what is stored for a port; None when the port is not known."""
+
+    def write(self, dpid: int, name: str, changes: Mapping[str, Optional[int]]) -> None:
+        """Store changes for a port; raises PolicyError."""
 
 
 def _rate(value: Optional[int]) -> Optional[int]:
@@ -285,10 +298,10 @@ class Status(_Resource):
         }
 
 
-def _not_found(request: falcon.Request, response: falcon.Response) -> None:
+def _not_found(req: falcon.Request, resp: falcon.Response, **_: str) -> None:
     raise _fail(
         falcon.HTTP_404,
-        f"nothing is at {request.path}",
+        f"nothing is at {req.path}",
         allowed="/v1/vms, /v1/vms/<id>, /v1/ports, /v1/switches, /v1/settings, /v1/status",
     )
 

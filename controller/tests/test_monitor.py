@@ -116,6 +116,7 @@ def test_parts_are_put_together():
     assert assembler.feed(1, marks.encode_reply(8, marks.VM_STATE, 0, 5, 0, entry, more=True)) is None
     other = [marks.encode_vm_state(vm_reading(2, 6))]
     whole = assembler.feed(1, marks.encode_reply(8, marks.VM_STATE, 0, 5, 0, other))
+    assert whole is not None
     assert [one.port for one in marks.vm_readings(whole)] == [1, 2]
 
 
@@ -124,7 +125,7 @@ def test_part_of_an_older_reply_is_dropped():
     entry = [marks.encode_port_marks(port_reading(1))]
     assembler.feed(1, marks.encode_reply(8, marks.PORT_MARKS, 0, 5, 0, entry, more=True))
     whole = assembler.feed(1, marks.encode_reply(9, marks.PORT_MARKS, 0, 5, 0, entry))
-    assert len(whole.entries) == 1
+    assert whole is not None and len(whole.entries) == 1
 
 
 @given(st.binary(max_size=300))

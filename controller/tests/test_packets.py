@@ -15,12 +15,18 @@ V6 = b"\xfd" + bytes(14) + b"\x01", b"\xfd" + bytes(14) + b"\x02"
 ETH = mac(2) + mac(1)
 
 
+def parse(data, protocol=253):
+    frame = packets.parse_frame(data, protocol)
+    assert frame is not None
+    return frame
+
+
 def ipv6(following, payload):
     return ETH + b"\x86\xdd" + struct.pack("!IHBB", 6 << 28, len(payload), following, 64) + V6[0] + V6[1] + payload
 
 
 def test_arp_request():
-    frame = packets.parse_frame(arp(1, 2), 253)
+    frame = parse(arp(1, 2), 253)
     assert frame.resolving and frame.multicast
     assert frame.source == packets.mapped(ip(1)) and frame.target == packets.mapped(ip(2))
 
@@ -28,11 +34,11 @@ def test_arp_request():
 def test_arp_for_another_teaches_nothing():
     data = bytearray(arp(1, 2))
     data[22:28] = mac(9)
-    assert packets.parse_frame(bytes(data), 253).source is None
+    assert parse(bytes(data), 253).source is None
 
 
 def test_ipv4_udp_is_no_control_message():
-    frame = packets.parse_frame(ipv4(1, 2), 253)
+    frame = parse(ipv4(1, 2), 253)
     assert frame.ip and not frame.control
 
 
@@ -58,16 +64,16 @@ def test_ipv4_udp_is_no_control_message():
     ],
 )  # fmt: skip
 def test_control_messages_are_recognised(data):
-    assert packets.parse_frame(data, 253).control
+    assert parse(data, 253).control
 
 
 def test_other_protocol_number():
-    assert packets.parse_frame(ipv4(1, 2, protocol=143), 143).control
-    assert not packets.parse_frame(ipv4(1, 2, protocol=253), 143).control
+    assert parse(ipv4(1, 2, protocol=143), 143).control
+    assert not parse(ipv4(1, 2, protocol=253), 143).control
 
 
 def test_neighbour_solicitation():
-    frame = packets.parse_frame(ipv6(58, b"\x87" + bytes(7) + V6[1]), 253)
+    frame = parse(ipv6(58, b"\x87" + bytes(7) + V6[1]), 253)
     assert frame.resolving and frame.source == V6[0] and frame.target == V6[1]
 
 

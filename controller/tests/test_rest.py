@@ -14,11 +14,11 @@ from .test_engine import H1, PLACES, T1, T2, connected, talk
 class FakePolicy:
     """Policy kept in a dictionary."""
 
-    remotes = ("unix:/none",)
+    remotes: tuple[str, ...] = ("unix:/none",)
 
     def __init__(self):
-        self.stored = {}
-        self.fault = None
+        self.stored: dict = {}
+        self.fault = ""
 
     def read(self, dpid, name):
         return self.stored.get((dpid, name))

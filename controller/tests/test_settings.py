@@ -105,4 +105,4 @@ def test_addresses():
 def test_settings_cannot_change_later(key_file):
     settings = load(None, env(key_file))
     with pytest.raises(ValueError, match="frozen"):
-        settings.period_us = 1  # type: ignore[misc]
+        settings.period_us = 1
