@@ -21,7 +21,7 @@
 #include <linux/slab.h>
 #include <net/inet_ecn.h>
 
-#include "shim.h"
+#include "internal.h"
 
 /* Slots of the table are 1 << TABLE_BITS: 64 KiB. */
 #define TABLE_BITS 14

@@ -20,7 +20,7 @@
 #include "../../datapath.h"
 #include "../../vport.h"
 #include "../core/arith.h"
-#include "shim.h"
+#include "internal.h"
 
 /* Returns C of an uplink, bytes/s; never 0. */
 u64 ovs_shim_capacity(const struct ovs_shim_port *uplink)
@@ -209,8 +209,8 @@ void ovs_shim_limiter_period(struct ovs_shim_pair *pair, u64 now_ns)
 }
 
 /*
- * Measures what an active limiter let through in the elapsed_ns > 0 since the last tick; stops it if
- * no packet came for T_o.  shim->lock.
+ * Measures what an active limiter let through in the elapsed_ns > 0 since the last tick; stops it
+ * if no packet came for T_o.  shim->lock.
  */
 void ovs_shim_limiter_measure(struct ovs_shim_pair *pair, u64 elapsed_ns)
 {

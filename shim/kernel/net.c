@@ -13,7 +13,7 @@
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
 
-#include "shim.h"
+#include "internal.h"
 
 /* Index of struct ovs_shim_net among a namespace's generic pointers. */
 static unsigned int net_id;

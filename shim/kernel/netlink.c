@@ -2,15 +2,15 @@
 /*
  * Generic netlink family "ovs_shim": settings.  ovs_shim.yaml is the specification.
  *
- * Everything is per network namespace: that of the requesting socket.  Setting needs CAP_NET_ADMIN in
- * the user namespace that owns it.
+ * Everything is per network namespace: that of the requesting socket.  Setting needs
+ * CAP_NET_ADMIN in the user namespace that owns it.
  */
 #include <linux/module.h>
 #include <net/genetlink.h>
 #include <net/sock.h>
 
 #include "../../datapath.h"
-#include "shim.h"
+#include "internal.h"
 
 /* Bytes of a SETTINGS_GET reply: a law has at most SHIM_KNOBS_MAX knobs of less than 512 bytes. */
 #define SETTINGS_BYTES 12288

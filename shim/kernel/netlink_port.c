@@ -13,7 +13,7 @@
 #include "../../vport.h"
 #include "../../vport-internal_dev.h"
 #include "../../vport-netdev.h"
-#include "shim.h"
+#include "internal.h"
 
 /* Bytes of a PORT_GET reply: at most 40 attributes of at most 20 bytes. */
 #define PORT_BYTES 800
@@ -118,7 +118,7 @@ static struct vport *requested(struct genl_info *info)
 	struct net_device *dev;
 
 	if (!index == !name) {
-		NL_SET_ERR_MSG(info->extack, "port: either ifindex or name is needed; what is in force stays");
+		ovs_shim_say(info->extack, "port: either ifindex or name is needed");
 		return ERR_PTR(-EINVAL);
 	}
 	if (name) {
@@ -233,14 +233,14 @@ static int check_role(struct genl_info *info, enum ovs_shim_role role)
 
 	for (i = 0; role == OVS_SHIM_ROLE_UPLINK && i < ARRAY_SIZE(of_vm); i++) {
 		if (info->attrs[of_vm[i]]) {
-			NL_SET_ERR_MSG_ATTR(info->extack, info->attrs[of_vm[i]],
-					    "weight, min-rate, max-rate: only a vm has them; what is in force stays");
+			ovs_shim_say(info->extack, "weight, min-rate, max-rate: only for a vm");
+			NL_SET_BAD_ATTR(info->extack, info->attrs[of_vm[i]]);
 			return -EINVAL;
 		}
 	}
 	if (role == OVS_SHIM_ROLE_VM && info->attrs[OVS_SHIM_PORT_CAPACITY]) {
-		NL_SET_ERR_MSG_ATTR(info->extack, info->attrs[OVS_SHIM_PORT_CAPACITY],
-				    "capacity: only an uplink has one; what is in force stays");
+		ovs_shim_say(info->extack, "capacity: only for an uplink");
+		NL_SET_BAD_ATTR(info->extack, info->attrs[OVS_SHIM_PORT_CAPACITY]);
 		return -EINVAL;
 	}
 	return 0;
@@ -273,7 +273,7 @@ static int set_port(struct ovs_shim_net *shim, struct vport *vport, struct genl_
 			ovs_shim_port_del(port);
 		if (role)
 			return 0;
-		NL_SET_ERR_MSG(info->extack, "role: a port without one needs one; what is in force stays");
+		ovs_shim_say(info->extack, "role: a port without one needs one");
 		return -EINVAL;
 	}
 	err = check_role(info, config.role);

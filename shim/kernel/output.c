@@ -21,7 +21,7 @@
 
 #include "../../datapath.h"
 #include "../../vport.h"
-#include "shim.h"
+#include "internal.h"
 
 DEFINE_STATIC_KEY_FALSE(ovs_shim_key);
 

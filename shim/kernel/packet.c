@@ -17,7 +17,7 @@
 #include <net/ip.h>
 #include <net/ipv6.h>
 
-#include "shim.h"
+#include "internal.h"
 
 /* In-band VLAN tags looked behind; a packet with more of them is not IP to the shim. */
 #define VLAN_TAGS_MAX 2
@@ -68,6 +68,7 @@ static void parse_ipv6(struct sk_buff *skb, struct ovs_shim_packet *packet)
 /* Fills *packet for skb, whose data starts at the link-layer header.  May move the header. */
 void ovs_shim_parse(struct sk_buff *skb, struct ovs_shim_packet *packet)
 {
+	const struct vlan_hdr *tag;
 	__be16 type = skb->protocol;
 	int tags;
 
@@ -81,7 +82,8 @@ void ovs_shim_parse(struct sk_buff *skb, struct ovs_shim_packet *packet)
 	for (tags = 0; eth_type_vlan(type); tags++) {
 		if (tags == VLAN_TAGS_MAX || !pskb_may_pull(skb, packet->offset + VLAN_HLEN))
 			return;
-		type = ((const struct vlan_hdr *)(skb->data + packet->offset))->h_vlan_encapsulated_proto;
+		tag = (const struct vlan_hdr *)(skb->data + packet->offset);
+		type = tag->h_vlan_encapsulated_proto;
 		packet->offset += VLAN_HLEN;
 	}
 	if (type == htons(ETH_P_IP))
@@ -98,7 +100,8 @@ void ovs_shim_parse(struct sk_buff *skb, struct ovs_shim_packet *packet)
 bool ovs_shim_set_ecn(struct sk_buff *skb, struct ovs_shim_packet *packet, u8 ecn)
 {
 	struct ipv6hdr *ip6;
-	__be16 old;
+	__be16 *start;
+	__be16 old, new;
 
 	if (packet->version == 4) {
 		if (skb_ensure_writable(skb, packet->offset + sizeof(struct iphdr)))
@@ -109,11 +112,13 @@ bool ovs_shim_set_ecn(struct sk_buff *skb, struct ovs_shim_packet *packet, u8 ec
 		if (skb_ensure_writable(skb, packet->offset + sizeof(*ip6)))
 			return false;
 		ip6 = (struct ipv6hdr *)(skb->data + packet->offset);
-		old = *(__be16 *)ip6;
+		start = (__be16 *)ip6;
+		old = *start;
 		ipv6_change_dsfield(ip6, (u8)~INET_ECN_MASK, ecn);
+		new = *start;
 		if (skb->ip_summed == CHECKSUM_COMPLETE)
 			skb->csum = csum_add(csum_sub(skb->csum, (__force __wsum)old),
-					     (__force __wsum)*(__be16 *)ip6);
+					     (__force __wsum)new);
 	}
 	packet->ecn = ecn;
 	return true;

@@ -8,7 +8,7 @@
 #include <linux/kernel.h>
 #include <net/netlink.h>
 
-#include "shim.h"
+#include "internal.h"
 
 /* Refusals being sent at the same time that keep their own text. */
 #define TEXTS 16
@@ -17,9 +17,9 @@
 #define TEXT_BYTES 200
 
 /*
- * Sets a formatted extack message.  The kernel reads it after the handler has returned, so it stands
- * in one of TEXTS buffers used in turn; more refusals than that at the same instant could read
- * each other's text, never anything else.
+ * Sets a formatted extack message, and adds what becomes of the state.  The kernel reads it after
+ * the handler has returned, so it stands in one of TEXTS buffers used in turn; more refusals than
+ * that at the same instant could read each other's text, never anything else.
  */
 void ovs_shim_say(struct netlink_ext_ack *extack, const char *format, ...)
 {
@@ -27,39 +27,42 @@ void ovs_shim_say(struct netlink_ext_ack *extack, const char *format, ...)
 	static atomic_t turn;
 	char *text = texts[(u32)atomic_inc_return(&turn) % TEXTS];
 	va_list args;
+	int len;
 
 	if (!extack)
 		return;
 	va_start(args, format);
-	vscnprintf(text, TEXT_BYTES, format, args);
+	len = vscnprintf(text, TEXT_BYTES, format, args);
 	va_end(args);
+	scnprintf(text + len, TEXT_BYTES - len, "; what is in force stays");
 	extack->_msg = text;
 }
 
-/* Refuses attr with a text unless good; a validation function's body. */
-#define CHECK(attr, extack, good, text) \
-	do { \
-		if (!(good)) { \
-			NL_SET_ERR_MSG_ATTR(extack, attr, text "; what is in force stays"); \
-			return -ERANGE; \
-		} \
-		return 0; \
-	} while (0)
+/* Returns 0 if the value of attr is good, else -ERANGE with a text that says what is allowed. */
+static int check(const struct nlattr *attr, struct netlink_ext_ack *extack, bool good,
+		 const char *text)
+{
+	if (good)
+		return 0;
+	ovs_shim_say(extack, "%s", text);
+	NL_SET_BAD_ATTR(extack, attr);
+	return -ERANGE;
+}
 
 /* Checks OVS_SHIM_SETTINGS_PERIOD. */
 static int period_valid(const struct nlattr *attr, struct netlink_ext_ack *extack)
 {
 	u64 value = nla_get_u64(attr);
 
-	CHECK(attr, extack, !value || (value >= 50000 && value <= 10000000000ULL),
-	      "period: allowed are 50000 to 10000000000 ns, or 0 for the law's default");
+	return check(attr, extack, !value || (value >= 50000 && value <= 10000000000ULL),
+		     "period: allowed are 50000 to 10000000000 ns, or 0 for the law's default");
 }
 
 /* Checks OVS_SHIM_SETTINGS_LIMITER. */
 static int limiter_valid(const struct nlattr *attr, struct netlink_ext_ack *extack)
 {
-	CHECK(attr, extack, nla_get_u32(attr) <= OVS_SHIM_LIMITER_PACE,
-	      "limiter: allowed are 0 (police) and 1 (pace)");
+	return check(attr, extack, nla_get_u32(attr) <= OVS_SHIM_LIMITER_PACE,
+		     "limiter: allowed are 0 (police) and 1 (pace)");
 }
 
 /* Checks OVS_SHIM_SETTINGS_BURST. */
@@ -67,8 +70,8 @@ static int burst_valid(const struct nlattr *attr, struct netlink_ext_ack *extack
 {
 	u32 value = nla_get_u32(attr);
 
-	CHECK(attr, extack, value >= 1514 && value <= 1U << 30,
-	      "burst: allowed are 1514 to 1073741824 bytes");
+	return check(attr, extack, value >= 1514 && value <= 1U << 30,
+		     "burst: allowed are 1514 to 1073741824 bytes");
 }
 
 /* Checks OVS_SHIM_SETTINGS_QUANTUM. */
@@ -76,8 +79,8 @@ static int quantum_valid(const struct nlattr *attr, struct netlink_ext_ack *exta
 {
 	u32 value = nla_get_u32(attr);
 
-	CHECK(attr, extack, value >= 1514 && value <= 1U << 30,
-	      "quantum: allowed are 1514 to 1073741824 bytes");
+	return check(attr, extack, value >= 1514 && value <= 1U << 30,
+		     "quantum: allowed are 1514 to 1073741824 bytes");
 }
 
 /* Checks OVS_SHIM_SETTINGS_HORIZON. */
@@ -85,20 +88,20 @@ static int horizon_valid(const struct nlattr *attr, struct netlink_ext_ack *exta
 {
 	u64 value = nla_get_u64(attr);
 
-	CHECK(attr, extack, value >= 1000 && value <= 10000000000ULL,
-	      "horizon: allowed are 1000 to 10000000000 ns");
+	return check(attr, extack, value >= 1000 && value <= 10000000000ULL,
+		     "horizon: allowed are 1000 to 10000000000 ns");
 }
 
 /* Checks OVS_SHIM_SETTINGS_SEGMENT. */
 static int segment_valid(const struct nlattr *attr, struct netlink_ext_ack *extack)
 {
-	CHECK(attr, extack, nla_get_u8(attr) <= 1, "segment: allowed are 0 and 1");
+	return check(attr, extack, nla_get_u8(attr) <= 1, "segment: allowed are 0 and 1");
 }
 
 /* Checks OVS_SHIM_SETTINGS_ECN. */
 static int ecn_valid(const struct nlattr *attr, struct netlink_ext_ack *extack)
 {
-	CHECK(attr, extack, nla_get_u8(attr) <= 1, "ecn: allowed are 0 and 1");
+	return check(attr, extack, nla_get_u8(attr) <= 1, "ecn: allowed are 0 and 1");
 }
 
 /* Checks OVS_SHIM_SETTINGS_INACTIVE. */
@@ -106,8 +109,8 @@ static int inactive_valid(const struct nlattr *attr, struct netlink_ext_ack *ext
 {
 	u64 value = nla_get_u64(attr);
 
-	CHECK(attr, extack, value >= 1000000 && value <= 3600000000000ULL,
-	      "inactive: allowed are 1000000 to 3600000000000 ns");
+	return check(attr, extack, value >= 1000000 && value <= 3600000000000ULL,
+		     "inactive: allowed are 1000000 to 3600000000000 ns");
 }
 
 /* Checks OVS_SHIM_SETTINGS_PROTOCOL: nothing that carries guests' traffic. */
@@ -115,27 +118,28 @@ static int protocol_valid(const struct nlattr *attr, struct netlink_ext_ack *ext
 {
 	u8 value = nla_get_u8(attr);
 
-	CHECK(attr, extack, value >= 143 && value <= 254, "protocol: allowed are 143 to 254");
+	return check(attr, extack, value >= 143 && value <= 254,
+		     "protocol: allowed are 143 to 254");
 }
 
 /* Checks OVS_SHIM_SETTINGS_ACCEPT_V0. */
 static int accept_v0_valid(const struct nlattr *attr, struct netlink_ext_ack *extack)
 {
-	CHECK(attr, extack, nla_get_u8(attr) <= 1, "accept-v0: allowed are 0 and 1");
+	return check(attr, extack, nla_get_u8(attr) <= 1, "accept-v0: allowed are 0 and 1");
 }
 
 /* Checks OVS_SHIM_SETTINGS_KEY. */
 static int key_valid(const struct nlattr *attr, struct netlink_ext_ack *extack)
 {
-	CHECK(attr, extack, nla_len(attr) == SHIM_KEY_BYTES,
-	      "key: allowed are exactly 16 bytes, all zero for no key");
+	return check(attr, extack, nla_len(attr) == SHIM_KEY_BYTES,
+		     "key: allowed are exactly 16 bytes, all zero for no key");
 }
 
 /* Checks OVS_SHIM_PORT_ROLE. */
 static int role_valid(const struct nlattr *attr, struct netlink_ext_ack *extack)
 {
-	CHECK(attr, extack, nla_get_u32(attr) <= OVS_SHIM_ROLE_UPLINK,
-	      "role: allowed are 0 (none), 1 (vm) and 2 (uplink)");
+	return check(attr, extack, nla_get_u32(attr) <= OVS_SHIM_ROLE_UPLINK,
+		     "role: allowed are 0 (none), 1 (vm) and 2 (uplink)");
 }
 
 /* Checks OVS_SHIM_PORT_WEIGHT. */
@@ -143,7 +147,8 @@ static int weight_valid(const struct nlattr *attr, struct netlink_ext_ack *extac
 {
 	u32 value = nla_get_u32(attr);
 
-	CHECK(attr, extack, value && value <= SHIM_WEIGHT_MAX, "weight: allowed are 1 to 65535");
+	return check(attr, extack, value && value <= SHIM_WEIGHT_MAX,
+		     "weight: allowed are 1 to 65535");
 }
 
 /* Tells whether a rate in bytes/s is 0 or one that a limiter can have. */
@@ -157,22 +162,22 @@ static bool rate_ok(const struct nlattr *attr)
 /* Checks OVS_SHIM_PORT_MIN_RATE. */
 static int min_rate_valid(const struct nlattr *attr, struct netlink_ext_ack *extack)
 {
-	CHECK(attr, extack, rate_ok(attr),
-	      "min-rate: allowed are 125 to 100000000000 bytes/s, or 0 for no guarantee");
+	return check(attr, extack, rate_ok(attr),
+		     "min-rate: allowed are 125 to 100000000000 bytes/s, or 0 for no guarantee");
 }
 
 /* Checks OVS_SHIM_PORT_MAX_RATE. */
 static int max_rate_valid(const struct nlattr *attr, struct netlink_ext_ack *extack)
 {
-	CHECK(attr, extack, rate_ok(attr),
-	      "max-rate: allowed are 125 to 100000000000 bytes/s, or 0 for no ceiling");
+	return check(attr, extack, rate_ok(attr),
+		     "max-rate: allowed are 125 to 100000000000 bytes/s, or 0 for no ceiling");
 }
 
 /* Checks OVS_SHIM_PORT_CAPACITY. */
 static int capacity_valid(const struct nlattr *attr, struct netlink_ext_ack *extack)
 {
-	CHECK(attr, extack, rate_ok(attr),
-	      "capacity: allowed are 125 to 100000000000 bytes/s, or 0 for the link speed");
+	return check(attr, extack, rate_ok(attr),
+		     "capacity: allowed are 125 to 100000000000 bytes/s, or 0 for the link speed");
 }
 
 /* Of SETTINGS_SET. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Ports: what the operator says a vport is to the shim, and what becomes of that when the vport, its
- * datapath or its namespace goes.  Configuration under ovs_mutex.
+ * Ports: what the operator says a vport is to the shim, and what becomes of that when the vport,
+ * its datapath or its namespace goes.  Configuration under ovs_mutex.
  */
 #include <linux/ethtool.h>
 #include <linux/limits.h>
@@ -16,7 +16,7 @@
 #include "../../vport-internal_dev.h"
 #include "../../vport-netdev.h"
 #include "../core/arith.h"
-#include "shim.h"
+#include "internal.h"
 
 /* Bytes/s in a Mb/s, the unit of link speeds. */
 #define BYTES_PER_MBIT 125000ULL
@@ -115,7 +115,7 @@ static int check_guarantees(const struct ovs_shim_net *shim, const struct vport 
 	if (least)
 		uplink = least->vport->dev->name;
 	ovs_shim_say(extack,
-		     "min-rate: the VMs' guarantees sum to %llu bytes/s, above the capacity of uplink %s, %llu bytes/s; what is in force stays",
+		     "min-rate: guarantees sum to %llu bytes/s, uplink %s has only %llu",
 		     guaranteed, uplink, capacity);
 	return -EDQUOT;
 }
@@ -145,8 +145,8 @@ static struct ovs_shim_port *create(struct ovs_shim_net *shim, struct vport *vpo
 }
 
 /*
- * Creates or changes the port of vport; 0, or a negative error number and the reason in *extack with
- * everything as it was.  config->role is VM or uplink.  ovs_mutex.
+ * Creates or changes the port of vport; 0, or a negative error number and the reason in *extack
+ * with everything as it was.  config->role is VM or uplink.  ovs_mutex.
  */
 int ovs_shim_port_set(struct ovs_shim_net *shim, struct vport *vport,
 		      const struct ovs_shim_port_config *config, struct netlink_ext_ack *extack)
@@ -159,7 +159,7 @@ int ovs_shim_port_set(struct ovs_shim_net *shim, struct vport *vport,
 
 	if (config->max && config->max < config->min) {
 		ovs_shim_say(extack,
-			     "max-rate: %llu bytes/s is below min-rate, %llu bytes/s; what is in force stays",
+			     "max-rate: %llu bytes/s is below min-rate, %llu bytes/s",
 			     config->max, config->min);
 		return -EINVAL;
 	}
@@ -169,7 +169,7 @@ int ovs_shim_port_set(struct ovs_shim_net *shim, struct vport *vport,
 		rtnl_unlock();
 		if (!config->capacity && !rate) {
 			ovs_shim_say(extack,
-				     "capacity: %s tells no link speed, so a capacity is needed; what is in force stays",
+				     "capacity: %s tells no link speed, so a value above 0 is needed",
 				     vport->dev->name);
 			return -EINVAL;
 		}
@@ -214,7 +214,10 @@ static void free_on_uplink(struct ovs_shim_net *shim, const struct ovs_shim_port
 	}
 }
 
-/* Forgets a port with all its limiters; packets may still hold it until a grace period is over.  ovs_mutex. */
+/*
+ * Forgets a port with all its limiters; packets may hold them until a grace period is over.
+ * ovs_mutex.
+ */
 void ovs_shim_port_del(struct ovs_shim_port *port)
 {
 	struct ovs_shim_net *shim = port->shim;

@@ -3,8 +3,8 @@
  * What arrives for a VM: control messages are obeyed or refused, and never delivered; other packets
  * from an uplink are counted and get their ECN field back.
  *
- * A message that an uplink brought concerns the VM's limiter on that uplink; one that the controller
- * handed to this very switch concerns all of them.
+ * A message that an uplink brought concerns the VM's limiter on that uplink; one that the
+ * controller handed to this very switch concerns all of them.
  */
 #include <linux/in6.h>
 #include <linux/ip.h>
@@ -17,7 +17,7 @@
 
 #include "../../datapath.h"
 #include "../../vport.h"
-#include "shim.h"
+#include "internal.h"
 
 /* Counters of refusals by reason. */
 static const enum ovs_shim_counter refusals[] = {

@@ -9,7 +9,7 @@
 
 #include "../../datapath.h"
 #include "../../vport.h"
-#include "shim.h"
+#include "internal.h"
 
 /* Depth below which an uncut 64 KiB GSO packet, with a header for each part, might never pass. */
 #define UNCUT_BURST_MIN 80000U
@@ -43,8 +43,9 @@ static int change_law(struct ovs_shim_settings *settings, const struct nlattr *a
 		law = shim_law_find(name);
 		if (!law) {
 			for (i = 0; (law = shim_law_at(i)); i++)
-				len += scnprintf(names + len, sizeof(names) - len, ", %s", law->name);
-			ovs_shim_say(extack, "law: no law is called %s, there are %s; what is in force stays",
+				len += scnprintf(names + len, sizeof(names) - len, ", %s",
+						 law->name);
+			ovs_shim_say(extack, "law: no law is called %s, there are %s",
 				     name, names);
 			NL_SET_BAD_ATTR(extack, attr);
 			return -ENOENT;
@@ -73,15 +74,15 @@ static int change_knob(struct ovs_shim_settings *settings, const struct nlattr *
 	if (err)
 		return err;
 	if (!attrs[OVS_SHIM_KNOB_NAME] || !attrs[OVS_SHIM_KNOB_VALUE]) {
-		NL_SET_ERR_MSG_ATTR(extack, nest,
-				    "knob: needs a name and a value; what is in force stays");
+		ovs_shim_say(extack, "knob: needs a name and a value");
+		NL_SET_BAD_ATTR(extack, nest);
 		return -EINVAL;
 	}
 	name = nla_data(attrs[OVS_SHIM_KNOB_NAME]);
 	value = nla_get_u64(attrs[OVS_SHIM_KNOB_VALUE]);
 	i = settings->law ? shim_knob_find(settings->law, name) : -1;
 	if (i < 0) {
-		ovs_shim_say(extack, "knob %s: law %s has no such knob; what is in force stays",
+		ovs_shim_say(extack, "knob %s: law %s has no such knob",
 			     name, settings->law ? settings->law->name : "none");
 		NL_SET_BAD_ATTR(extack, attrs[OVS_SHIM_KNOB_NAME]);
 		return -ENOENT;
@@ -89,7 +90,7 @@ static int change_knob(struct ovs_shim_settings *settings, const struct nlattr *
 	knob = &settings->law->knobs[i];
 	if (value < knob->min || value > knob->max) {
 		ovs_shim_say(extack,
-			     "knob %s: %llu is not allowed, %llu to %llu %s is; what is in force stays",
+			     "knob %s: %llu is not allowed, %llu to %llu %s is",
 			     name, value, knob->min, knob->max, knob->unit);
 		NL_SET_BAD_ATTR(extack, attrs[OVS_SHIM_KNOB_VALUE]);
 		return -ERANGE;
@@ -155,7 +156,7 @@ int ovs_shim_settings_change(struct ovs_shim_settings *settings, struct nlattr *
 	if (settings->limiter == OVS_SHIM_LIMITER_POLICE && !settings->segment &&
 	    settings->burst_bytes < UNCUT_BURST_MIN) {
 		ovs_shim_say(extack,
-			     "burst: %u bytes cannot hold a GSO packet, with limiter police and segment 0 at least %u are needed; what is in force stays",
+			     "burst: %u bytes hold no GSO packet, police without segment needs %u",
 			     settings->burst_bytes, UNCUT_BURST_MIN);
 		return -EINVAL;
 	}

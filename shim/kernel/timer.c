@@ -7,7 +7,7 @@
 #include <linux/ktime.h>
 #include <linux/list.h>
 
-#include "shim.h"
+#include "internal.h"
 
 /* Does the work of one tick at now_ns.  shim->lock. */
 static void tick(struct ovs_shim_net *shim, u64 now_ns)

@@ -177,23 +177,23 @@ struct ovs_shim_port_config {
 	u64 capacity;			/* uplink: bytes/s; 0: the device's link speed */
 };
 
-/* net.c */
+/* Namespaces: net.c. */
 struct ovs_shim_net *ovs_shim_net(const struct net *net);
 
-/* packet.c */
+/* Headers: packet.c. */
 void ovs_shim_parse(struct sk_buff *skb, struct ovs_shim_packet *packet);
 bool ovs_shim_set_ecn(struct sk_buff *skb, struct ovs_shim_packet *packet, u8 ecn);
 
-/* ecn.c */
+/* What flows meant: ecn.c. */
 int __init ovs_shim_ecn_init(void);
 void ovs_shim_ecn_exit(void);
 u8 ovs_shim_ecn_restore(struct sk_buff *skb, u8 ecn);
 
-/* receive.c */
+/* Packets for VMs: receive.c. */
 void ovs_shim_receive(struct ovs_shim_port *vm, const struct ovs_shim_port *in,
 		      struct vport *vport, struct sk_buff *skb);
 
-/* limiter.c */
+/* Limiters: limiter.c. */
 u64 ovs_shim_capacity(const struct ovs_shim_port *uplink);
 struct ovs_shim_pair *ovs_shim_limiter_start(struct ovs_shim_port *vm,
 					     struct ovs_shim_port *uplink);
@@ -206,17 +206,17 @@ void ovs_shim_limiter_measure(struct ovs_shim_pair *pair, u64 elapsed_ns);
 void ovs_shim_limiter_period(struct ovs_shim_pair *pair, u64 now_ns);
 void ovs_shim_divide(struct ovs_shim_net *shim);
 
-/* timer.c */
+/* Periods: timer.c. */
 void ovs_shim_timer_init(struct ovs_shim_net *shim);
 void ovs_shim_timer_start(struct ovs_shim_net *shim);
 
-/* settings.c */
+/* Settings: settings.c. */
 void ovs_shim_settings_default(struct ovs_shim_settings *settings);
 int ovs_shim_settings_change(struct ovs_shim_settings *settings, struct nlattr *const *attrs,
 			     struct netlink_ext_ack *extack);
 void ovs_shim_settings_apply(struct ovs_shim_net *shim, const struct ovs_shim_settings *settings);
 
-/* port.c */
+/* Ports: port.c. */
 int ovs_shim_port_set(struct ovs_shim_net *shim, struct vport *vport,
 		      const struct ovs_shim_port_config *config, struct netlink_ext_ack *extack);
 void ovs_shim_port_del(struct ovs_shim_port *port);
@@ -225,14 +225,14 @@ struct ovs_shim_port *ovs_shim_port_find(const struct ovs_shim_net *shim,
 void ovs_shim_port_publish(struct ovs_shim_net *shim);
 extern struct notifier_block ovs_shim_device_notifier;
 
-/* policy.c */
+/* What requests may hold: policy.c. */
 extern const struct nla_policy ovs_shim_settings_policy[OVS_SHIM_SETTINGS_MAX + 1];
 extern const struct nla_policy ovs_shim_knobs_policy[OVS_SHIM_KNOBS_MAX + 1];
 extern const struct nla_policy ovs_shim_knob_policy[OVS_SHIM_KNOB_MAX + 1];
 extern const struct nla_policy ovs_shim_port_policy[OVS_SHIM_PORT_MAX + 1];
 void __printf(2, 3) ovs_shim_say(struct netlink_ext_ack *extack, const char *format, ...);
 
-/* netlink.c, netlink_port.c */
+/* The netlink family: netlink.c, netlink_port.c. */
 extern struct genl_family ovs_shim_family;
 int ovs_shim_cmd_port_get(struct sk_buff *skb, struct genl_info *info);
 int ovs_shim_cmd_port_dump(struct sk_buff *skb, struct netlink_callback *cb);
