@@ -155,14 +155,12 @@ static const struct shim_knob knobs[] = {
 	},
 };
 
-/* Returns the rate, bytes/s, below which marks do not cut. */
+/* Returns the rate, bytes/s, below which marks do not cut unless the share is less. */
 static u64 lowest(const struct shim_law_input *input)
 {
 	u64 rate = shim_mul_div(input->share, input->knobs[RMIN], PPM);
 
-	if (rate < input->min)
-		rate = input->min;
-	return rate < input->share ? rate : input->share;
+	return rate > input->min ? rate : input->min;
 }
 
 /* Returns the time from then to now in ns, 0 if the clock went back. */

@@ -234,6 +234,14 @@ def test_rerate_to_and_fro_earns_nothing(core: Any, choices: List[int], debt: in
         assert credit(new, tat, now_ns) <= start
 
 
+def test_debt_beyond_all_measure_stays_a_debt(core: Any) -> None:
+    """It does not come back as a full bucket when a cut makes it last longer than the clock can tell."""
+    fast, slow = make_rate(core, RATE_MAX, 65536), make_rate(core, RATE_MIN, 65536)
+    got = core.lib.shim_bucket_rerate(fast, slow, DEBT_MAX // 2, 0)
+    assert got == DEBT_MAX
+    assert core.lib.shim_bucket_police(slow, got, 0, 60).kind == core.lib.SHIM_DROP
+
+
 @given(packets=st.lists(st.tuples(log_uniform(1, 10**8), lengths, log_uniform(10**4, 10**9)), min_size=1,
                         max_size=60), burst=st.integers(2**17, 2**20))
 def test_conservation_across_rate_changes(core: Any, packets: List[Tuple[int, int, int]], burst: int) -> None:

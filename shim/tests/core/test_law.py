@@ -199,6 +199,8 @@ def test_share_does_not_lift_a_vm_that_was_cut(core: Any) -> None:
     assert vm.period() <= cut + C * 2000 // 10**6 // 4 + 1
     vm.input.share = cut // 2
     assert vm.period() == cut // 2
+    vm.input.share = C
+    assert vm.period() == cut // 2 + C * 2000 // 10**6 // 4
 
 
 def test_extra_and_late_calls_do_not_change_the_pace(core: Any) -> None:
@@ -214,6 +216,19 @@ def test_extra_and_late_calls_do_not_change_the_pace(core: Any) -> None:
     regular.input.now_ns -= SECOND
     regular.law.on_period(regular.state, regular.input)
     assert regular.rate == before
+
+
+def test_a_timer_that_is_very_late_steps_twice(core: Any) -> None:
+    vm = Limiter(core, "sdngcc", share=C)
+    floor = vm.message(2**32 - 1)
+    assert vm.period(every_ns=9 * T) == floor + 2 * (C * 2000 // 10**6 // 4)
+
+
+@pytest.mark.parametrize("timeouts", [60, 64, 65, 129, 10**6])
+def test_long_silence_keeps_the_largest_step(core: Any, timeouts: int) -> None:
+    vm = Limiter(core, "sdngcc", share=C)
+    floor = vm.message(2**32 - 1)
+    assert vm.period(every_ns=timeouts * 50 * MS) == floor + 2 * (C * 50000 // 10**6)
 
 
 any_u64 = st.one_of(st.integers(0, U64_MAX), st.integers(0, 10**11))

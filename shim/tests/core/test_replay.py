@@ -60,6 +60,13 @@ def test_jumps_of_the_window(table: Table) -> None:
     assert not table.accepts(WINDOW + 3)
 
 
+def test_a_step_of_a_whole_window_forgets_the_old(table: Table) -> None:
+    assert table.accepts(1) and table.accepts(2)
+    assert table.accepts(2 + WINDOW)
+    assert table.accepts(1 + WINDOW)
+    assert not table.accepts(2)
+
+
 def test_zero_is_no_sequence_and_no_epoch(table: Table) -> None:
     assert not table.accepts(0)
     assert not table.accepts(1, epoch=0)
