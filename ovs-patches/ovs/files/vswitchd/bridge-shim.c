@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Each Interface has a port wanted, made from the last usable values in its
+ * other_config, and a port that the kernel has, as far as we know.  To
+ * synchronize is to send the ports in which these differ.  What the kernel has
+ * is read when we begin, so that a restart of ovs-vswitchd disturbs no
+ * limiter, and again with each update of statistics, so that a kernel that
+ * lost its state gets it back. */
+
+#include <config.h>
+#include "bridge-shim.h"
+#include <errno.h>
+#include "dpif.h"
+#include "netdev-provider.h"
+#include "netdev-vport.h"
+#include "openvswitch/dynamic-string.h"
+#include "openvswitch/shash.h"
+#include "openvswitch/vlog.h"
+#include "shim-netlink.h"
+#include "shim-port.h"
+#include "shim-settings.h"
+#include "shim-show.h"
+#include "smap.h"
+#include "unixctl.h"
+#include "util.h"
+#include "vswitch-idl.h"
+
+VLOG_DEFINE_THIS_MODULE(bridge_shim);
+
+/* An Interface. */
+struct shim_iface {
+    char *name;                 /* Its name, also the key in 'ifaces'. */
+    char *bridge;               /* Name of its bridge. */
+    bool seen;                  /* Present in the database just now. */
+    bool system;                /* Its datapath is the kernel's. */
+    bool tunnel;                /* It may share its device with others. */
+    int ifindex;                /* The kernel's index, negative if none. */
+    struct shim_nl_port want;   /* Last usable values. */
+    struct shim_nl_port have;   /* What the kernel has; role none if not. */
+    bool reported;              /* Whether 'have.stats' was read. */
+    char *complaints;           /* About other_config, NULL if none. */
+    char *refusal;              /* By the kernel, NULL if none. */
+};
+
+/* All "struct shim_iface"s by name. */
+static struct shash ifaces = SHASH_INITIALIZER(&ifaces);
+
+/* Names of the counters in Interface:statistics, by OVS_SHIM_STAT_*. */
+static const char *const stat_names[] = {
+    [OVS_SHIM_STAT_TX_PACKETS] = "shim_tx_packets",
+    [OVS_SHIM_STAT_TX_BYTES] = "shim_tx_bytes",
+    [OVS_SHIM_STAT_TX_ECT] = "shim_tx_ect",
+    [OVS_SHIM_STAT_TX_PACED] = "shim_tx_paced",
+    [OVS_SHIM_STAT_RX_PACKETS] = "shim_rx_packets",
+    [OVS_SHIM_STAT_RX_BYTES] = "shim_rx_bytes",
+    [OVS_SHIM_STAT_RX_CE] = "shim_rx_ce",
+    [OVS_SHIM_STAT_RX_RESTORED] = "shim_rx_restored",
+    [OVS_SHIM_STAT_DROP_POLICE] = "shim_drop_police",
+    [OVS_SHIM_STAT_DROP_HORIZON] = "shim_drop_horizon",
+    [OVS_SHIM_STAT_DROP_SEGMENT] = "shim_drop_segment",
+    [OVS_SHIM_STAT_DROP_MEMORY] = "shim_drop_memory",
+    [OVS_SHIM_STAT_DROP_FORGED] = "shim_drop_forged",
+    [OVS_SHIM_STAT_MESSAGES] = "shim_messages",
+    [OVS_SHIM_STAT_MESSAGE_MARKS] = "shim_message_marks",
+    [OVS_SHIM_STAT_REFUSED_SHORT] = "shim_refused_short",
+    [OVS_SHIM_STAT_REFUSED_FORM] = "shim_refused_form",
+    [OVS_SHIM_STAT_REFUSED_TAG] = "shim_refused_tag",
+    [OVS_SHIM_STAT_REFUSED_REPLAY] = "shim_refused_replay",
+    [OVS_SHIM_STAT_REFUSED_ADDRESS] = "shim_refused_address",
+};
+
+/* Complaints about Open_vSwitch:other_config, and what the kernel refuses of
+ * it.  Both NULL if there are none. */
+static char *settings_complaints;
+static char *settings_refusal;
+
+/* Whether the database asks for anything of the shim, and whether it did
+ * before, so that the kernel may hold something of ours. */
+static bool enabled;
+static bool was_enabled;
+
+/* Whether there is a bridge of the kernel's datapath. */
+static bool any_system;
+
+/* Whether 'have' of each Interface was read from the kernel. */
+static bool synchronized;
+
+/* Whether we said that the kernel has no shim. */
+static bool absence_told;
+
+/* Limits the log of complaints. */
+static struct vlog_rate_limit rl = VLOG_RATE_LIMIT_INIT(20, 20);
+
+/* Appends all complaints about the settings, of which there may be none, to
+ * 's'. */
+static void
+get_settings_complaints(struct ds *s)
+{
+    ds_put_cstr(s, settings_complaints ? settings_complaints : "");
+    if (settings_refusal) {
+        ds_put_format(s, "%s%s", s->length ? " " : "", settings_refusal);
+    }
+}
+
+/* Appends all complaints about 'iface', of which there may be none, to
+ * 's'. */
+static void
+get_iface_complaints(const struct shim_iface *iface, struct ds *s)
+{
+    ds_put_cstr(s, iface->complaints ? iface->complaints : "");
+    if (iface->refusal) {
+        ds_put_format(s, "%s%s", s->length ? " " : "", iface->refusal);
+    }
+}
+
+/* Answers "ovs-appctl shim/show". */
+static void
+bridge_shim_unixctl_show(struct unixctl_conn *conn, int argc,
+                         const char *argv[], void *aux OVS_UNUSED)
+{
+    struct smap complaints = SMAP_INITIALIZER(&complaints);
+    struct ds s = DS_EMPTY_INITIALIZER;
+    struct shash_node *node;
+
+    if (argc > 1 && strcmp(argv[1], "--json")) {
+        unixctl_command_reply_error(conn, "the only option is --json");
+        return;
+    }
+    get_settings_complaints(&s);
+    if (s.length) {
+        smap_add(&complaints, "Open_vSwitch", ds_cstr(&s));
+    }
+    SHASH_FOR_EACH (node, &ifaces) {
+        const struct shim_iface *iface = node->data;
+
+        ds_clear(&s);
+        get_iface_complaints(iface, &s);
+        if (s.length) {
+            smap_add(&complaints, iface->name, ds_cstr(&s));
+        }
+    }
+    ds_clear(&s);
+    shim_show(&s, argc > 1, &complaints);
+    unixctl_command_reply(conn, ds_cstr(&s));
+    ds_destroy(&s);
+    smap_destroy(&complaints);
+}
+
+/* Registers the commands of this module. */
+void
+bridge_shim_init(void)
+{
+    unixctl_command_register("shim/show", "[--json]", 0, 1,
+                             bridge_shim_unixctl_show, NULL);
+}
+
+/* Makes '*textp' the text in 'new', or NULL if that is empty, and logs it for
+ * 'what' if it is another one.  Destroys 'new'.  Returns true if the text
+ * changed. */
+static bool
+set_text(char **textp, struct ds *new, const char *what)
+{
+    bool changed = strcmp(*textp ? *textp : "", ds_cstr(new));
+
+    if (changed) {
+        free(*textp);
+        *textp = new->length ? xstrdup(ds_cstr(new)) : NULL;
+        if (*textp) {
+            VLOG_WARN_RL(&rl, "%s: %s", what, *textp);
+        }
+    }
+    ds_destroy(new);
+    return changed;
+}
+
+/* Synchronization with the kernel. */
+
+/* Reads from the kernel what it has of each Interface, with counters. */
+static void
+read_kernel(void)
+{
+    struct shim_nl_port *ports;
+    struct shash_node *node;
+    size_t n;
+
+    if (!shim_nl_dump_ports(&ports, &n)) {
+        SHASH_FOR_EACH (node, &ifaces) {
+            struct shim_iface *iface = node->data;
+
+            memset(&iface->have, 0, sizeof iface->have);
+            iface->reported = false;
+            for (size_t i = 0; i < n; i++) {
+                if (iface->system && ports[i].ifindex == iface->ifindex) {
+                    iface->have = ports[i];
+                    iface->reported = true;
+                }
+            }
+        }
+        synchronized = true;
+    }
+    free(ports);
+}
+
+/* Takes the port that the kernel has of 'iface' out of the shim. */
+static void
+delete_port(struct shim_iface *iface)
+{
+    if (iface->have.role != OVS_SHIM_ROLE_NONE) {
+        char *reason;
+
+        /* It may be gone with its device. */
+        shim_nl_port_del(iface->have.ifindex, &reason);
+        free(reason);
+        memset(&iface->have, 0, sizeof iface->have);
+        iface->reported = false;
+    }
+}
+
+/* Returns the Interface before position 'n' of 'sorted' that wants a port for
+ * the same device as 'iface', or NULL.  Tunnels of one kind share a device. */
+static const struct shim_iface *
+find_owner(const struct shash_node **sorted, size_t n,
+           const struct shim_iface *iface)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct shim_iface *other = sorted[i]->data;
+
+        if (other->system && other->ifindex == iface->ifindex
+            && other->want.role != OVS_SHIM_ROLE_NONE) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+/* Makes the kernel's port of 'iface' the one wanted, with complaints if it
+ * refuses. */
+static void
+push_port(struct shim_iface *iface, struct ds *complaints)
+{
+    struct shim_nl_port want = iface->want;
+
+    want.ifindex = iface->ifindex;
+    if (!enabled || want.role == OVS_SHIM_ROLE_NONE) {
+        delete_port(iface);
+        return;
+    }
+    if (iface->have.role != OVS_SHIM_ROLE_NONE
+        && iface->have.ifindex != want.ifindex) {
+        memset(&iface->have, 0, sizeof iface->have);
+    }
+    if (!shim_port_differs(&want, &iface->have)) {
+        return;
+    }
+
+    char *reason;
+    int error = shim_nl_port_set(&want, &reason);
+    if (!error) {
+        memcpy(want.stats, iface->have.stats, sizeof want.stats);
+        iface->have = want;
+    } else if (error != ENOENT || reason) {
+        shim_complain(complaints, "the kernel refuses the port (%s)",
+                      reason ? reason : ovs_strerror(error));
+    }
+    free(reason);
+}
+
+/* Brings the kernel in line with what is wanted.  Returns true if there is
+ * something else to complain about than before. */
+static bool
+synchronize(void)
+{
+    if (!shim_nl_is_available()) {
+        if (enabled && !absence_told) {
+            VLOG_WARN("shim settings are configured, but the kernel has no "
+                      OVS_SHIM_FAMILY" family: nothing is limited until its "
+                      "openvswitch module has the shim");
+            absence_told = true;
+        }
+        synchronized = false;
+        shim_settings_forget();
+        return false;
+    }
+    absence_told = false;
+    if (!synchronized) {
+        read_kernel();
+    }
+
+    struct ds refusal = DS_EMPTY_INITIALIZER;
+    shim_settings_push(&refusal);
+    bool changed = set_text(&settings_refusal, &refusal, "Open_vSwitch");
+
+    const struct shash_node **sorted = shash_sort(&ifaces);
+    size_t n = shash_count(&ifaces);
+    for (size_t i = 0; i < n; i++) {
+        struct shim_iface *iface = sorted[i]->data;
+        const struct shim_iface *owner;
+
+        if (!iface->system || iface->ifindex <= 0) {
+            continue;
+        }
+        owner = iface->tunnel ? find_owner(sorted, i, iface) : NULL;
+        ds_init(&refusal);
+        if (!owner) {
+            push_port(iface, &refusal);
+        } else if (iface->want.role != OVS_SHIM_ROLE_NONE
+                   && shim_port_differs(&iface->want, &owner->want)) {
+            shim_complain(&refusal, "it shares a device with %s, whose "
+                          "settings are in force", owner->name);
+        }
+        changed |= set_text(&iface->refusal, &refusal, iface->name);
+    }
+    free(sorted);
+    return changed;
+}
+
+/* Returns true if there is, or may be, something of ours in the kernel. */
+static bool
+is_in_use(void)
+{
+    return any_system && (enabled || was_enabled);
+}
+
+/* Begins to take in a new configuration of bridges. */
+void
+bridge_shim_begin(void)
+{
+    struct shash_node *node;
+
+    was_enabled |= enabled;
+    enabled = any_system = false;
+    SHASH_FOR_EACH (node, &ifaces) {
+        struct shim_iface *iface = node->data;
+        iface->seen = false;
+    }
+}
+
+/* Takes in the Interface with row 'cfg' and device 'netdev' on the bridge named
+ * 'bridge' of 'datapath_type'. */
+void
+bridge_shim_add_iface(const struct ovsrec_interface *cfg,
+                      const struct netdev *netdev, const char *bridge,
+                      const char *datapath_type)
+{
+    struct shim_iface *iface = shash_find_data(&ifaces, cfg->name);
+    struct ds complaints = DS_EMPTY_INITIALIZER;
+
+    if (!iface) {
+        iface = xzalloc(sizeof *iface);
+        iface->name = xstrdup(cfg->name);
+        iface->want.weight = 1;
+        shash_add(&ifaces, cfg->name, iface);
+    }
+    if (!nullable_string_is_equal(iface->bridge, bridge)) {
+        /* The kernel forgets a port that leaves a bridge. */
+        free(iface->bridge);
+        iface->bridge = xstrdup(bridge);
+        memset(&iface->have, 0, sizeof iface->have);
+        iface->reported = false;
+    }
+    iface->seen = true;
+    iface->tunnel = netdev_vport_is_vport_class(netdev_get_class(netdev));
+    iface->system = !strcmp(dpif_normalize_type(datapath_type), "system");
+    iface->ifindex = iface->system ? netdev_get_ifindex(netdev) : -1;
+    any_system |= iface->system;
+    enabled |= shim_port_configure(cfg, netdev, &iface->want, &complaints);
+    set_text(&iface->complaints, &complaints, iface->name);
+}
+
+/* Forgets the Interfaces that are no longer in the database, in the kernel
+ * too. */
+static void
+forget_unseen(void)
+{
+    struct shash_node *node;
+
+    SHASH_FOR_EACH_SAFE (node, &ifaces) {
+        struct shim_iface *iface = node->data;
+
+        if (!iface->seen) {
+            delete_port(iface);
+            shash_delete(&ifaces, node);
+            free(iface->name);
+            free(iface->bridge);
+            free(iface->complaints);
+            free(iface->refusal);
+            free(iface);
+        }
+    }
+}
+
+/* Tells the complaints about the settings in 'cfg':statistics, unless they
+ * stand there. */
+static void
+report_settings(const struct ovsrec_open_vswitch *cfg)
+{
+    const char *old = smap_get(&cfg->statistics, "shim-error");
+    struct ds s = DS_EMPTY_INITIALIZER;
+
+    get_settings_complaints(&s);
+    if (s.length && (!old || strcmp(old, ds_cstr(&s)))) {
+        ovsrec_open_vswitch_update_statistics_setkey(cfg, "shim-error",
+                                                     ds_cstr(&s));
+    } else if (!s.length && old) {
+        ovsrec_open_vswitch_update_statistics_delkey(cfg, "shim-error");
+    }
+    ds_destroy(&s);
+}
+
+/* Ends taking in a new configuration, of which 'cfg' is the root, and brings
+ * the kernel in line with it. */
+void
+bridge_shim_commit(const struct ovsrec_open_vswitch *cfg)
+{
+    struct ds complaints = DS_EMPTY_INITIALIZER;
+
+    enabled |= shim_settings_configure(&cfg->other_config, &complaints);
+    set_text(&settings_complaints, &complaints, "Open_vSwitch");
+    forget_unseen();
+    if (is_in_use()) {
+        synchronize();
+    }
+    report_settings(cfg);
+}
+
+/* Reads the counters, and brings a kernel that lost its state back in line
+ * with the configuration whose root is 'cfg'.  Returns true if the status of
+ * some Interface changed. */
+bool
+bridge_shim_refresh(const struct ovsrec_open_vswitch *cfg)
+{
+    report_settings(cfg);
+    if (!is_in_use() || !shim_nl_is_available()) {
+        return false;
+    }
+    if (shim_settings_lost()) {
+        VLOG_INFO("the kernel's shim lost its settings, setting them anew");
+        shim_settings_forget();
+    }
+    read_kernel();
+    return synchronize();
+}
+
+/* Adds to 'smap' what Interface:status says about the Interface named 'name'.
+ * Returns true if there is anything. */
+bool
+bridge_shim_get_status(const char *name, struct smap *smap)
+{
+    const struct shim_iface *iface = shash_find_data(&ifaces, name);
+
+    if (!iface || !(iface->complaints || iface->refusal)) {
+        return false;
+    }
+
+    struct ds s = DS_EMPTY_INITIALIZER;
+    get_iface_complaints(iface, &s);
+    smap_add_nocopy(smap, xstrdup("shim-error"), ds_steal_cstr(&s));
+    return true;
+}
+
+/* Stores names and values of the counters of the Interface named 'name' in
+ * 'keys' and 'values', which must have room for BRIDGE_SHIM_MAX_STATS each.
+ * Returns how many there are. */
+int
+bridge_shim_get_stats(const char *name, const char **keys, int64_t *values)
+{
+    const struct shim_iface *iface = shash_find_data(&ifaces, name);
+    int n = 0;
+
+    if (iface && iface->reported) {
+        for (size_t i = 0; i < ARRAY_SIZE(stat_names); i++) {
+            if (stat_names[i]) {
+                keys[n] = stat_names[i];
+                values[n++] = iface->have.stats[i];
+            }
+        }
+    }
+    return n;
+}
+
+/* Adds to 'smap' what Open_vSwitch:statistics says about the settings. */
+void
+bridge_shim_get_system_stats(struct smap *smap)
+{
+    struct ds s = DS_EMPTY_INITIALIZER;
+
+    get_settings_complaints(&s);
+    if (s.length) {
+        smap_replace(smap, "shim-error", ds_cstr(&s));
+    }
+    ds_destroy(&s);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VSWITCHD_BRIDGE_SHIM_H
+#define VSWITCHD_BRIDGE_SHIM_H 1
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "linux/ovs_shim.h"
+
+struct netdev;
+struct ovsrec_interface;
+struct ovsrec_open_vswitch;
+struct smap;
+
+/* Carries other_config:shim-* of Open_vSwitch and Interface to the kernel's
+ * shim, and its counters back.  Main thread only. */
+
+/* Most counters that bridge_shim_get_stats() yields. */
+enum { BRIDGE_SHIM_MAX_STATS = OVS_SHIM_STAT_MAX };
+
+void bridge_shim_init(void);
+
+/* To be called within a database transaction: the first three in this order
+ * when bridges were reconfigured, the last with each update of statistics. */
+void bridge_shim_begin(void);
+void bridge_shim_add_iface(const struct ovsrec_interface *,
+                           const struct netdev *, const char *bridge,
+                           const char *datapath_type);
+void bridge_shim_commit(const struct ovsrec_open_vswitch *);
+bool bridge_shim_refresh(const struct ovsrec_open_vswitch *);
+
+bool bridge_shim_get_status(const char *iface, struct smap *);
+int bridge_shim_get_stats(const char *iface, const char **keys,
+                          int64_t *values);
+void bridge_shim_get_system_stats(struct smap *);
+
+#endif /* vswitchd/bridge-shim.h */

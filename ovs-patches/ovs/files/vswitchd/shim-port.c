@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Turns Interface:other_config:shim-* into a port of the kernel's shim. */
+
+#include <config.h>
+#include "shim-port.h"
+#include <unistd.h>
+#include "netdev-provider.h"
+#include "netdev-vport.h"
+#include "openvswitch/dynamic-string.h"
+#include "shim-netlink.h"
+#include "shim-settings.h"
+#include "smap.h"
+#include "util.h"
+#include "vswitch-idl.h"
+
+/* Names of roles, by OVS_SHIM_ROLE_*. */
+static const char *const role_names[] = { "none", "vm", "uplink" };
+
+/* Returns the role of an Interface whose row 'cfg' does not say, with device
+ * 'netdev'. */
+static uint32_t
+default_role(const struct ovsrec_interface *cfg, const struct netdev *netdev)
+{
+    if (smap_get(&cfg->external_ids, "iface-id")) {
+        return OVS_SHIM_ROLE_VM;
+    }
+    if (netdev_vport_is_vport_class(netdev_get_class(netdev))) {
+        return (netdev_vport_is_patch(netdev)
+                ? OVS_SHIM_ROLE_NONE : OVS_SHIM_ROLE_UPLINK);
+    }
+    if (!strcmp(netdev_get_type(netdev), "system")) {
+        /* Only a device with hardware or a hypervisor behind it is on a
+         * bus. */
+        char *path = xasprintf("/sys/class/net/%s/device",
+                               netdev_get_name(netdev));
+        bool physical = !access(path, F_OK);
+
+        free(path);
+        return physical ? OVS_SHIM_ROLE_UPLINK : OVS_SHIM_ROLE_NONE;
+    }
+    return OVS_SHIM_ROLE_NONE;
+}
+
+/* Takes the role of an Interface from its row 'cfg', or else from its device
+ * 'netdev'. */
+static void
+parse_role(const struct ovsrec_interface *cfg, const struct netdev *netdev,
+           uint32_t *role, struct ds *complaints)
+{
+    const char *s = smap_get(&cfg->other_config, "shim-role");
+
+    if (!s) {
+        *role = default_role(cfg, netdev);
+        return;
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(role_names); i++) {
+        if (!strcmp(s, role_names[i])) {
+            *role = i;
+            return;
+        }
+    }
+    shim_complain(complaints, "shim-role: '%s' is not allowed, vm, uplink and "
+                  "none are; %s stays in force", s, role_names[*role]);
+}
+
+/* Takes the rate in bit/s that 'key' of 'oc' holds into '*rate', in bytes/s.
+ * 'zero' is what 0, the default, means. */
+static void
+parse_rate(const struct smap *oc, const char *key, const char *zero,
+           uint64_t *rate, struct ds *complaints)
+{
+    struct shim_range range = { 1000, UINT64_C(800000000000), " bit/s", zero };
+    uint64_t bits = *rate * 8;
+
+    shim_parse_number(oc, key, &range, 0, 1, &bits, complaints);
+    *rate = bits / 8;
+}
+
+/* Returns true if 'key' of Interface:other_config is one that we know. */
+static bool
+is_known_key(const char *key)
+{
+    return (!strcmp(key, "shim-role") || !strcmp(key, "shim-weight")
+            || !strcmp(key, "shim-min-rate") || !strcmp(key, "shim-max-rate")
+            || !strcmp(key, "shim-capacity"));
+}
+
+/* Takes what the row 'cfg' of an Interface with device 'netdev' asks for into
+ * 'want', which holds the last usable values, with complaints about what
+ * cannot be used.  Returns true if it asks for anything. */
+bool
+shim_port_configure(const struct ovsrec_interface *cfg,
+                    const struct netdev *netdev, struct shim_nl_port *want,
+                    struct ds *complaints)
+{
+    static const struct shim_range weights = { 1, 65535, "", NULL };
+    const struct smap *oc = &cfg->other_config;
+    struct shim_nl_port new = *want;
+    const struct smap_node *node;
+    uint64_t weight = want->weight;
+    bool asked = false;
+
+    SMAP_FOR_EACH (node, oc) {
+        if (!strncmp(node->key, "shim-", 5)) {
+            asked = true;
+            if (!is_known_key(node->key)) {
+                shim_complain(complaints, "%s: there is no such setting",
+                              node->key);
+            }
+        }
+    }
+
+    parse_role(cfg, netdev, &new.role, complaints);
+    shim_parse_number(oc, "shim-weight", &weights, 1, 1, &weight, complaints);
+    new.weight = weight;
+    parse_rate(oc, "shim-min-rate", "no guarantee", &new.min_rate,
+               complaints);
+    parse_rate(oc, "shim-max-rate", "no ceiling", &new.max_rate, complaints);
+    parse_rate(oc, "shim-capacity", "the link speed", &new.capacity,
+               complaints);
+    if (new.max_rate && new.min_rate > new.max_rate) {
+        shim_complain(complaints, "shim-min-rate: %"PRIu64" bit/s is above "
+                      "shim-max-rate, %"PRIu64" bit/s; %"PRIu64" and "
+                      "%"PRIu64" stay in force",
+                      new.min_rate * 8, new.max_rate * 8,
+                      want->min_rate * 8, want->max_rate * 8);
+        new.min_rate = want->min_rate;
+        new.max_rate = want->max_rate;
+    }
+    *want = new;
+    return asked;
+}
+
+/* Returns true if ports 'a' and 'b' differ in what the kernel would do. */
+bool
+shim_port_differs(const struct shim_nl_port *a,
+                  const struct shim_nl_port *b)
+{
+    if (a->role != b->role) {
+        return true;
+    }
+    switch (a->role) {
+    case OVS_SHIM_ROLE_VM:
+        return (a->ifindex != b->ifindex || a->weight != b->weight
+                || a->min_rate != b->min_rate || a->max_rate != b->max_rate);
+    case OVS_SHIM_ROLE_UPLINK:
+        return a->ifindex != b->ifindex || a->capacity != b->capacity;
+    default:
+        return false;
+    }
+}

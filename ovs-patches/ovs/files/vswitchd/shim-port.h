@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VSWITCHD_SHIM_PORT_H
+#define VSWITCHD_SHIM_PORT_H 1
+
+#include <stdbool.h>
+
+struct ds;
+struct netdev;
+struct ovsrec_interface;
+struct shim_nl_port;
+
+/* What an Interface asks of the shim. */
+bool shim_port_configure(const struct ovsrec_interface *,
+                         const struct netdev *, struct shim_nl_port *want,
+                         struct ds *complaints);
+bool shim_port_differs(const struct shim_nl_port *,
+                       const struct shim_nl_port *);
+
+#endif /* vswitchd/shim-port.h */

@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Turns Open_vSwitch:other_config:shim-* into settings of the kernel's shim.
+ *
+ * Each setting is an item with a value wanted and the value that the kernel
+ * has, as far as we know.  To push is to send the items in which these differ:
+ * all in one message, and if the kernel refuses that, one by one, so that one
+ * bad value keeps no other from taking effect.  The kernel starts a new law
+ * with that law's period and knobs, so a change of law resends these. */
+
+#include <config.h>
+#include "shim-settings.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "netlink.h"
+#include "openvswitch/dynamic-string.h"
+#include "openvswitch/ofpbuf.h"
+#include "shim-netlink.h"
+#include "smap.h"
+#include "util.h"
+
+/* What a setting's text looks like. */
+enum setting_type {
+    SETTING_NUMBER,             /* Decimal digits. */
+    SETTING_BOOL,               /* "true" or "false". */
+    SETTING_LIMITER,            /* "pace" or "police". */
+};
+
+/* A setting that the kernel knows as an integer. */
+struct setting {
+    const char *key;            /* In other_config. */
+    uint16_t attr;              /* OVS_SHIM_SETTINGS_*. */
+    uint8_t size;               /* Of the attribute, in bytes. */
+    enum setting_type type;
+    uint64_t scale;             /* The kernel's units in one of ours. */
+    uint64_t def;               /* In force without the key, our units. */
+    struct shim_range range;    /* For SETTING_NUMBER. */
+};
+
+/* The settings.  The kernel has the same ranges and defaults. */
+static const struct setting settings[] = {
+    { "shim-period-us", OVS_SHIM_SETTINGS_PERIOD, 8, SETTING_NUMBER, 1000, 0,
+      { 50, 10 * 1000 * 1000, " us", "the law's own period" } },
+    { "shim-limiter", OVS_SHIM_SETTINGS_LIMITER, 4, SETTING_LIMITER, 1,
+      OVS_SHIM_LIMITER_PACE, { 0, 0, NULL, NULL } },
+    { "shim-burst", OVS_SHIM_SETTINGS_BURST, 4, SETTING_NUMBER, 1, 131072,
+      { 1514, 1 << 30, " bytes", NULL } },
+    { "shim-quantum", OVS_SHIM_SETTINGS_QUANTUM, 4, SETTING_NUMBER, 1, 3028,
+      { 1514, 1 << 30, " bytes", NULL } },
+    { "shim-horizon-us", OVS_SHIM_SETTINGS_HORIZON, 8, SETTING_NUMBER, 1000,
+      10 * 1000, { 1, 10 * 1000 * 1000, " us", NULL } },
+    { "shim-segment", OVS_SHIM_SETTINGS_SEGMENT, 1, SETTING_BOOL, 1, 1,
+      { 0, 0, NULL, NULL } },
+    { "shim-ecn", OVS_SHIM_SETTINGS_ECN, 1, SETTING_BOOL, 1, 1,
+      { 0, 0, NULL, NULL } },
+    { "shim-inactive-ms", OVS_SHIM_SETTINGS_INACTIVE, 8, SETTING_NUMBER,
+      1000 * 1000, 1000, { 1, 3600 * 1000, " ms", NULL } },
+    { "shim-protocol", OVS_SHIM_SETTINGS_PROTOCOL, 1, SETTING_NUMBER, 1, 253,
+      { 143, 254, "", NULL } },
+    { "shim-accept-v0", OVS_SHIM_SETTINGS_ACCEPT_V0, 1, SETTING_BOOL, 1, 0,
+      { 0, 0, NULL, NULL } },
+};
+enum { N_SETTINGS = ARRAY_SIZE(settings) };
+BUILD_ASSERT_DECL(ARRAY_SIZE(settings) == 10);
+
+/* Bytes of the key of control messages. */
+#define KEY_LEN 16
+
+/* Bytes of a law's name with its null terminator, as the kernel has it. */
+#define LAW_SIZE 32
+
+/* Prefix of the keys that are knobs of a law. */
+#define KNOB_PREFIX "shim-knob-"
+
+/* A set of values. */
+struct values {
+    char law[LAW_SIZE];         /* "" if not known. */
+    uint64_t numbers[N_SETTINGS]; /* In the kernel's units. */
+    bool known[N_SETTINGS];     /* Whether 'numbers' holds something. */
+    uint8_t key[KEY_LEN];       /* All zero for none. */
+    bool key_known;             /* Whether 'key' holds something. */
+    struct smap knobs;          /* Decimal numbers by name without prefix. */
+};
+
+/* The last usable values that the database asked for. */
+static struct values want = {
+    .law = "none",
+    .knobs = SMAP_INITIALIZER(&want.knobs),
+};
+
+/* What the kernel took from us. */
+static struct values have = { .knobs = SMAP_INITIALIZER(&have.knobs) };
+
+/* Knobs no longer asked for, on their way back to their defaults. */
+static struct smap dropped = SMAP_INITIALIZER(&dropped);
+
+/* Whether the database asks for anything, or did. */
+static bool in_use;
+
+/* Items: the law, then 'settings', then the key, then the knobs in 'want'. */
+enum { ITEM_LAW, ITEM_FIRST_SETTING, ITEM_KEY = 1 + N_SETTINGS, ITEM_KNOBS };
+
+/* Appends a sentence in printf() style to 'complaints'. */
+void
+shim_complain(struct ds *complaints, const char *format, ...)
+{
+    va_list args;
+
+    if (complaints->length) {
+        ds_put_char(complaints, ' ');
+    }
+    va_start(args, format);
+    ds_put_format_valist(complaints, format, args);
+    va_end(args);
+    ds_put_char(complaints, '.');
+}
+
+/* Stores the number in 's', decimal digits only, in '*value'.  Returns true if
+ * successful, false if 's' is something else or too large. */
+bool
+shim_parse_u64(const char *s, uint64_t *value)
+{
+    size_t digits = strspn(s, "0123456789");
+
+    if (!digits || s[digits]) {
+        return false;
+    }
+    errno = 0;
+    *value = strtoull(s, NULL, 10);
+    return !errno;
+}
+
+/* Stores the number that 'key' of 'map' holds, times 'scale', in '*value'.
+ * Without the key it is 'def'.  If the number is not in 'range', complains and
+ * leaves '*value' as it is. */
+void
+shim_parse_number(const struct smap *map, const char *key,
+                  const struct shim_range *range, uint64_t def,
+                  uint64_t scale, uint64_t *value, struct ds *complaints)
+{
+    const char *s = smap_get(map, key);
+    uint64_t number = def;
+
+    if (!s || (shim_parse_u64(s, &number)
+               && ((number >= range->min && number <= range->max)
+                   || (!number && range->zero)))) {
+        *value = number * scale;
+        return;
+    }
+    shim_complain(complaints, "%s: '%s' is not allowed, %"PRIu64" to %"PRIu64
+                  "%s is%s%s; %"PRIu64"%s stays in force",
+                  key, s, range->min, range->max, range->unit,
+                  range->zero ? ", or 0 for " : "",
+                  range->zero ? range->zero : "",
+                  *value / scale, range->unit);
+}
+
+/* Stores in '*value' which of the 'n' words in 'words' 'key' of 'map' holds.
+ * Without the key it is 'def'.  Complains about any other word and leaves
+ * '*value' as it is. */
+static void
+parse_word(const struct smap *map, const char *key, const char *const words[],
+           size_t n, uint64_t def, uint64_t *value, struct ds *complaints)
+{
+    const char *s = smap_get(map, key);
+
+    if (!s) {
+        *value = def;
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!strcmp(s, words[i])) {
+            *value = i;
+            return;
+        }
+    }
+    shim_complain(complaints, "%s: '%s' is not allowed, %s and %s are; "
+                  "%s stays in force", key, s, words[0], words[1],
+                  words[*value]);
+}
+
+/* Stores the key in the file named 'path', 32 hexadecimal digits, in 'key'.
+ * Returns NULL if successful, otherwise what is wrong with the file. */
+static const char *
+read_key(const char *path, uint8_t key[KEY_LEN])
+{
+    char text[2 * KEY_LEN + 1];
+    uint8_t new[KEY_LEN];
+    bool ok;
+
+    FILE *file = fopen(path, "r");
+    if (!file) {
+        return ovs_strerror(errno);
+    }
+    size_t n = fread(text, 1, 2 * KEY_LEN, file);
+    int c;
+    while ((c = getc(file)) != EOF && strchr(" \t\r\n", c)) {
+        continue;
+    }
+    fclose(file);
+
+    ok = n == 2 * KEY_LEN && c == EOF;
+    for (int i = 0; ok && i < KEY_LEN; i++) {
+        uintmax_t byte = hexits_value(&text[2 * i], 2, &ok);
+        new[i] = byte;
+    }
+    if (!ok) {
+        return "it must hold 32 hexadecimal digits";
+    }
+    if (is_all_zeros(new, sizeof new)) {
+        return "a key of zeros is none";
+    }
+    memcpy(key, new, sizeof new);
+    return NULL;
+}
+
+/* Takes "shim-law" from 'oc' into 'want'. */
+static void
+configure_law(const struct smap *oc, struct ds *complaints)
+{
+    const char *law = smap_get_def(oc, "shim-law", "none");
+
+    if (!*law || strlen(law) >= LAW_SIZE) {
+        shim_complain(complaints, "shim-law: '%s' is no law; %s stays in "
+                      "force", law, want.law);
+        return;
+    }
+    ovs_strlcpy(want.law, law, sizeof want.law);
+}
+
+/* Takes "shim-key-file" from 'oc' into 'want'.  Reads the file each time, so
+ * that a new key in it takes effect. */
+static void
+configure_key(const struct smap *oc, struct ds *complaints)
+{
+    const char *path = smap_get(oc, "shim-key-file");
+
+    if (!path) {
+        memset(want.key, 0, sizeof want.key);
+        return;
+    }
+
+    const char *why = read_key(path, want.key);
+    if (why) {
+        shim_complain(complaints, "shim-key-file: %s cannot be used (%s); %s",
+                      path, why, is_all_zeros(want.key, sizeof want.key)
+                      ? "there still is no key" : "the last key stays in "
+                      "force");
+    }
+}
+
+/* Returns the default of the knob 'name' of the law in force as a string that
+ * the caller must free, or NULL if the kernel does not tell. */
+static char *
+knob_default(const char *name)
+{
+    const struct nlattr *knobs, *knob;
+    char *value = NULL;
+    struct ofpbuf b;
+    size_t left;
+
+    ofpbuf_init(&b, 4096);
+    if (!shim_nl_settings_get(&b)
+        && (knobs = nl_attr_find(&b, 0, OVS_SHIM_SETTINGS_KNOBS))) {
+        NL_NESTED_FOR_EACH (knob, left, knobs) {
+            const struct nlattr *n = nl_attr_find_nested(knob,
+                                                         OVS_SHIM_KNOB_NAME);
+            const struct nlattr *d = nl_attr_find_nested(
+                knob, OVS_SHIM_KNOB_DEFAULT);
+            if (n && d && !strcmp(nl_attr_get_string(n), name)) {
+                value = xasprintf("%"PRIu64, nl_attr_get_u64(d));
+                break;
+            }
+        }
+    }
+    ofpbuf_uninit(&b);
+    return value;
+}
+
+/* Takes "shim-knob-*" from 'oc' into 'want'.  A knob that we set and that is
+ * no longer asked for goes back to its default. */
+static void
+configure_knobs(const struct smap *oc, struct ds *complaints)
+{
+    const struct smap_node *node;
+    struct smap knobs = SMAP_INITIALIZER(&knobs);
+
+    SMAP_FOR_EACH (node, oc) {
+        if (!strncmp(node->key, KNOB_PREFIX, strlen(KNOB_PREFIX))) {
+            const char *name = node->key + strlen(KNOB_PREFIX);
+            const char *old = smap_get(&want.knobs, name);
+            uint64_t value;
+
+            if (shim_parse_u64(node->value, &value)) {
+                smap_add_nocopy(&knobs, xstrdup(name),
+                                xasprintf("%"PRIu64, value));
+                continue;
+            }
+            shim_complain(complaints, "%s: '%s' is no decimal number of 64 "
+                          "bits; %s stays in force", node->key, node->value,
+                          old ? old : "its default");
+            if (old) {
+                smap_add(&knobs, name, old);
+            }
+        }
+    }
+    if (!strcmp(want.law, have.law)) {
+        SMAP_FOR_EACH (node, &have.knobs) {
+            char *def = (smap_get(&knobs, node->key) ? NULL
+                         : knob_default(node->key));
+            if (def) {
+                smap_replace(&dropped, node->key, def);
+                smap_add_nocopy(&knobs, xstrdup(node->key), def);
+            }
+        }
+    }
+    hmap_swap(&want.knobs.map, &knobs.map);
+    smap_destroy(&knobs);
+}
+
+/* Returns true if 'key' of Open_vSwitch:other_config is one that we know. */
+static bool
+is_known_key(const char *key)
+{
+    for (size_t i = 0; i < N_SETTINGS; i++) {
+        if (!strcmp(key, settings[i].key)) {
+            return true;
+        }
+    }
+    return (!strcmp(key, "shim-law") || !strcmp(key, "shim-key-file")
+            || !strncmp(key, KNOB_PREFIX, strlen(KNOB_PREFIX)));
+}
+
+/* Takes what Open_vSwitch:'other_config' asks for, with complaints about what
+ * cannot be used.  Returns true if it asks for anything. */
+bool
+shim_settings_configure(const struct smap *other_config,
+                        struct ds *complaints)
+{
+    static const char *const bools[] = { "false", "true" };
+    static const char *const limiters[] = {
+        [OVS_SHIM_LIMITER_POLICE] = "police",
+        [OVS_SHIM_LIMITER_PACE] = "pace",
+    };
+    const struct smap_node *node;
+    bool asked = false;
+
+    SMAP_FOR_EACH (node, other_config) {
+        if (!strncmp(node->key, "shim-", 5)) {
+            asked = in_use = true;
+            if (!is_known_key(node->key)) {
+                shim_complain(complaints, "%s: there is no such setting",
+                              node->key);
+            }
+        }
+    }
+    if (!in_use) {
+        return false;
+    }
+
+    for (size_t i = 0; i < N_SETTINGS; i++) {
+        const struct setting *s = &settings[i];
+        uint64_t *value = &want.numbers[i];
+
+        if (!want.known[i]) {
+            *value = s->def * s->scale;
+            want.known[i] = true;
+        }
+        switch (s->type) {
+        case SETTING_NUMBER:
+            shim_parse_number(other_config, s->key, &s->range, s->def,
+                              s->scale, value, complaints);
+            break;
+        case SETTING_BOOL:
+            parse_word(other_config, s->key, bools, ARRAY_SIZE(bools),
+                       s->def, value, complaints);
+            break;
+        case SETTING_LIMITER:
+            parse_word(other_config, s->key, limiters, ARRAY_SIZE(limiters),
+                       s->def, value, complaints);
+            break;
+        }
+    }
+    configure_law(other_config, complaints);
+    configure_key(other_config, complaints);
+    configure_knobs(other_config, complaints);
+    return asked;
+}
+
+/* Appends setting number 'i' to 'attrs' if the kernel may not have it.
+ * Returns true if so. */
+static bool
+put_setting(size_t i, bool new_law, struct ofpbuf *attrs)
+{
+    const struct setting *s = &settings[i];
+    bool fresh = have.known[i] && have.numbers[i] == want.numbers[i];
+
+    if (fresh && !(new_law && s->attr == OVS_SHIM_SETTINGS_PERIOD)) {
+        return false;
+    }
+    switch (s->size) {
+    case 1:
+        nl_msg_put_u8(attrs, s->attr, want.numbers[i]);
+        break;
+    case 4:
+        nl_msg_put_u32(attrs, s->attr, want.numbers[i]);
+        break;
+    default:
+        nl_msg_put_u64(attrs, s->attr, want.numbers[i]);
+        break;
+    }
+    return true;
+}
+
+/* Appends the knob 'node' to 'knobs' if the kernel may not have it.  Returns
+ * true if so. */
+static bool
+put_knob(const struct smap_node *node, bool new_law, struct ofpbuf *knobs)
+{
+    const char *old = smap_get(&have.knobs, node->key);
+    uint64_t value;
+
+    if ((!new_law && old && !strcmp(old, node->value))
+        || !shim_parse_u64(node->value, &value)) {
+        return false;
+    }
+
+    size_t ofs = nl_msg_start_nested(knobs,
+                                     OVS_SHIM_KNOBS_KNOB | NLA_F_NESTED);
+    nl_msg_put_string(knobs, OVS_SHIM_KNOB_NAME, node->key);
+    nl_msg_put_u64(knobs, OVS_SHIM_KNOB_VALUE, value);
+    nl_msg_end_nested(knobs, ofs);
+    return true;
+}
+
+/* Appends item 'i' to 'attrs', or to 'knobs' if it is a knob of 'sorted', if
+ * the kernel may not have it.  Returns true if so. */
+static bool
+put_item(size_t i, const struct smap_node **sorted, struct ofpbuf *attrs,
+         struct ofpbuf *knobs)
+{
+    bool new_law = strcmp(want.law, have.law);
+
+    if (i == ITEM_LAW) {
+        if (new_law) {
+            nl_msg_put_string(attrs, OVS_SHIM_SETTINGS_LAW, want.law);
+        }
+        return new_law;
+    } else if (i < ITEM_KEY) {
+        return put_setting(i - ITEM_FIRST_SETTING, new_law, attrs);
+    } else if (i == ITEM_KEY) {
+        if (have.key_known && !memcmp(have.key, want.key, KEY_LEN)) {
+            return false;
+        }
+        nl_msg_put_unspec(attrs, OVS_SHIM_SETTINGS_KEY, want.key, KEY_LEN);
+        return true;
+    } else {
+        return put_knob(sorted[i - ITEM_KNOBS], new_law, knobs);
+    }
+}
+
+/* Notes that the kernel took item 'i'. */
+static void
+took_item(size_t i, const struct smap_node **sorted)
+{
+    if (i == ITEM_LAW) {
+        if (strcmp(want.law, have.law)) {
+            ovs_strlcpy(have.law, want.law, sizeof have.law);
+            smap_clear(&have.knobs);
+        }
+    } else if (i < ITEM_KEY) {
+        have.numbers[i - ITEM_FIRST_SETTING]
+            = want.numbers[i - ITEM_FIRST_SETTING];
+        have.known[i - ITEM_FIRST_SETTING] = true;
+    } else if (i == ITEM_KEY) {
+        memcpy(have.key, want.key, KEY_LEN);
+        have.key_known = true;
+    } else {
+        smap_replace(&have.knobs, sorted[i - ITEM_KNOBS]->key,
+                     sorted[i - ITEM_KNOBS]->value);
+    }
+}
+
+/* Appends the name of item 'i' to 's'. */
+static void
+put_item_name(size_t i, const struct smap_node **sorted, struct ds *s)
+{
+    if (i == ITEM_LAW) {
+        ds_put_cstr(s, "shim-law");
+    } else if (i < ITEM_KEY) {
+        ds_put_cstr(s, settings[i - ITEM_FIRST_SETTING].key);
+    } else if (i == ITEM_KEY) {
+        ds_put_cstr(s, "shim-key-file");
+    } else {
+        ds_put_format(s, KNOB_PREFIX"%s", sorted[i - ITEM_KNOBS]->key);
+    }
+}
+
+/* Sends items 'first' to 'last' - 1 to the kernel as far as it may not have
+ * them.  Returns 0 if successful, otherwise a positive errno value.  Stores in
+ * '*reason' what the kernel says about a refusal, or NULL. */
+static int
+push_items(size_t first, size_t last, const struct smap_node **sorted,
+           char **reason)
+{
+    struct ofpbuf attrs, knobs;
+    bool any = false;
+    int error = 0;
+
+    *reason = NULL;
+    ofpbuf_init(&attrs, 512);
+    ofpbuf_init(&knobs, 512);
+    for (size_t i = first; i < last; i++) {
+        any |= put_item(i, sorted, &attrs, &knobs);
+    }
+    if (any) {
+        if (knobs.size) {
+            nl_msg_put_nested(&attrs, OVS_SHIM_SETTINGS_KNOBS | NLA_F_NESTED,
+                              knobs.data, knobs.size);
+        }
+        error = shim_nl_settings_set(&attrs, reason);
+    }
+    if (!error) {
+        for (size_t i = first; i < last; i++) {
+            took_item(i, sorted);
+        }
+    }
+    ofpbuf_uninit(&attrs);
+    ofpbuf_uninit(&knobs);
+    return error;
+}
+
+/* Makes the kernel's settings those wanted, with complaints about what it
+ * refuses.  Does nothing if nobody ever asked for a setting. */
+void
+shim_settings_push(struct ds *complaints)
+{
+    if (!in_use) {
+        return;
+    }
+
+    const struct smap_node **sorted = smap_sort(&want.knobs);
+    size_t n = ITEM_KNOBS + smap_count(&want.knobs);
+    char *reason;
+
+    int error = push_items(0, n, sorted, &reason);
+    bool refused = error && (error != ENOENT || reason);
+    free(reason);
+    for (size_t i = 0; refused && i < n; i++) {
+        error = push_items(i, i + 1, sorted, &reason);
+        if (error) {
+            struct ds name = DS_EMPTY_INITIALIZER;
+
+            put_item_name(i, sorted, &name);
+            shim_complain(complaints, "%s: the kernel refuses it (%s)",
+                          ds_cstr(&name),
+                          reason ? reason : ovs_strerror(error));
+            ds_destroy(&name);
+        }
+        free(reason);
+    }
+    free(sorted);
+
+    const struct smap_node *node;
+    SMAP_FOR_EACH (node, &dropped) {
+        smap_remove(&want.knobs, node->key);
+        smap_remove(&have.knobs, node->key);
+    }
+    smap_clear(&dropped);
+}
+
+/* Returns true if the kernel has another law than we gave it, as after its
+ * module was loaded anew, or if it does not answer. */
+bool
+shim_settings_lost(void)
+{
+    if (!in_use || !have.law[0]) {
+        return false;
+    }
+
+    struct ofpbuf b;
+    ofpbuf_init(&b, 4096);
+    const struct nlattr *law = (shim_nl_settings_get(&b) ? NULL
+                                : nl_attr_find(&b, 0, OVS_SHIM_SETTINGS_LAW));
+    bool lost = !law || strcmp(nl_attr_get_string(law), have.law);
+    ofpbuf_uninit(&b);
+    return lost;
+}
+
+/* Forgets what the kernel has, so that shim_settings_push() sends all. */
+void
+shim_settings_forget(void)
+{
+    smap_clear(&have.knobs);
+    memset(have.known, 0, sizeof have.known);
+    have.key_known = false;
+    have.law[0] = '\0';
+}

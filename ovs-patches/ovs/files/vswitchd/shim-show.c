@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Prints what the kernel's shim has now: its settings, ports and limiters.
+ * Rates are in bit/s, as in the database. */
+
+#include <config.h>
+#include "shim-show.h"
+#include <net/if.h>
+#include "netlink.h"
+#include "openvswitch/dynamic-string.h"
+#include "openvswitch/ofpbuf.h"
+#include "shim-netlink.h"
+#include "smap.h"
+#include "table.h"
+#include "util.h"
+
+/* A setting as the kernel has it and as we print it. */
+struct shown_setting {
+    uint16_t attr;              /* OVS_SHIM_SETTINGS_*. */
+    const char *name;           /* With the unit that the kernel uses. */
+};
+
+/* Settings that are integers, in the order of printing. */
+static const struct shown_setting shown_settings[] = {
+    { OVS_SHIM_SETTINGS_PERIOD, "period (ns)" },
+    { OVS_SHIM_SETTINGS_LIMITER, "limiter" },
+    { OVS_SHIM_SETTINGS_BURST, "burst (bytes)" },
+    { OVS_SHIM_SETTINGS_QUANTUM, "quantum (bytes)" },
+    { OVS_SHIM_SETTINGS_HORIZON, "horizon (ns)" },
+    { OVS_SHIM_SETTINGS_SEGMENT, "segment" },
+    { OVS_SHIM_SETTINGS_ECN, "ecn" },
+    { OVS_SHIM_SETTINGS_INACTIVE, "inactive (ns)" },
+    { OVS_SHIM_SETTINGS_PROTOCOL, "protocol" },
+    { OVS_SHIM_SETTINGS_ACCEPT_V0, "accept-v0" },
+};
+
+/* Adds a cell with 'text', which it takes over, to the last row of 't'. */
+static void
+put_text(struct table *t, char *text)
+{
+    table_add_cell(t)->text = text;
+}
+
+/* Adds a cell with 'number' to the last row of 't'. */
+static void
+put_number(struct table *t, uint64_t number)
+{
+    put_text(t, xasprintf("%"PRIu64, number));
+}
+
+/* Adds a cell with the rate of 'bytes' per second, in bit/s, to the last row
+ * of 't'. */
+static void
+put_rate(struct table *t, uint64_t bytes)
+{
+    put_number(t, bytes * 8);
+}
+
+/* Adds a cell with the name of the device with 'ifindex', or with that number
+ * if there is no such device, to the last row of 't'. */
+static void
+put_device(struct table *t, uint32_t ifindex)
+{
+    char name[IF_NAMESIZE];
+
+    put_text(t, if_indextoname(ifindex, name)
+             ? xstrdup(name) : xasprintf("%"PRIu32, ifindex));
+}
+
+/* Adds a row with 'name' and 'value', which it takes over, to 't'. */
+static void
+put_pair(struct table *t, const char *name, char *value)
+{
+    table_add_row(t);
+    put_text(t, xstrdup(name));
+    put_text(t, value);
+}
+
+/* Initializes 't' with 'caption' and a column for each of the 'n' strings in
+ * 'columns'. */
+static void
+start_table(struct table *t, const char *caption, const char *const columns[],
+            size_t n)
+{
+    table_init(t);
+    table_set_caption(t, xstrdup(caption));
+    for (size_t i = 0; i < n; i++) {
+        table_add_column(t, "%s", columns[i]);
+    }
+}
+
+/* Prints 't' in 'style' to 's' and destroys it. */
+static void
+end_table(struct table *t, const struct table_style *style, struct ds *s)
+{
+    table_format(t, style, s);
+    table_destroy(t);
+}
+
+/* Adds a row for each knob in 'knobs' to 't'. */
+static void
+show_knobs(struct table *t, const struct nlattr *knobs)
+{
+    const struct nlattr *knob;
+    size_t left;
+
+    NL_NESTED_FOR_EACH (knob, left, knobs) {
+        const struct nlattr *name = nl_attr_find_nested(knob,
+                                                        OVS_SHIM_KNOB_NAME);
+        const struct nlattr *value = nl_attr_find_nested(knob,
+                                                         OVS_SHIM_KNOB_VALUE);
+        const struct nlattr *unit = nl_attr_find_nested(knob,
+                                                        OVS_SHIM_KNOB_UNIT);
+        if (name && value) {
+            char *label = xasprintf("knob-%s (%s)", nl_attr_get_string(name),
+                                    unit ? nl_attr_get_string(unit) : "?");
+            put_pair(t, label,
+                     xasprintf("%"PRIu64, nl_attr_get_u64(value)));
+            free(label);
+        }
+    }
+}
+
+/* Returns the integer in 'a', of 1, 4 or 8 bytes. */
+static uint64_t
+get_uint(const struct nlattr *a)
+{
+    return (nl_attr_get_size(a) == 1 ? nl_attr_get_u8(a)
+            : nl_attr_get_size(a) == 4 ? nl_attr_get_u32(a)
+            : nl_attr_get_u64(a));
+}
+
+/* Prints the settings in force to 's'. */
+static void
+show_settings(struct ds *s, const struct table_style *style)
+{
+    static const char *const columns[] = { "setting", "value" };
+    const struct nlattr *a;
+    struct ofpbuf attrs;
+    struct table t;
+
+    ofpbuf_init(&attrs, 4096);
+    shim_nl_settings_get(&attrs);
+    start_table(&t, "Settings in force", columns, ARRAY_SIZE(columns));
+    a = nl_attr_find(&attrs, 0, OVS_SHIM_SETTINGS_LAW);
+    put_pair(&t, "law", xstrdup(a ? nl_attr_get_string(a) : "?"));
+    for (size_t i = 0; i < ARRAY_SIZE(shown_settings); i++) {
+        const struct shown_setting *ss = &shown_settings[i];
+
+        a = nl_attr_find(&attrs, 0, ss->attr);
+        if (a && ss->attr == OVS_SHIM_SETTINGS_LIMITER) {
+            put_pair(&t, ss->name,
+                     xstrdup(get_uint(a) == OVS_SHIM_LIMITER_PACE
+                             ? "pace" : "police"));
+        } else if (a) {
+            put_pair(&t, ss->name, xasprintf("%"PRIu64, get_uint(a)));
+        }
+    }
+    a = nl_attr_find(&attrs, 0, OVS_SHIM_SETTINGS_KEY_SET);
+    put_pair(&t, "key", xstrdup(a ? "set" : "none"));
+    a = nl_attr_find(&attrs, 0, OVS_SHIM_SETTINGS_KNOBS);
+    if (a) {
+        show_knobs(&t, a);
+    }
+    end_table(&t, style, s);
+    ofpbuf_uninit(&attrs);
+}
+
+/* Prints the ports to 's'. */
+static void
+show_ports(struct ds *s, const struct table_style *style)
+{
+    static const char *const columns[] = {
+        "port", "role", "weight", "min", "max", "capacity", "tx_bytes",
+        "rx_ce", "drops", "messages", "refused",
+    };
+    static const char *const roles[] = { "none", "vm", "uplink" };
+    struct shim_nl_port *ports;
+    struct table t;
+    size_t n;
+
+    shim_nl_dump_ports(&ports, &n);
+    start_table(&t, "Ports (rates in bit/s)", columns, ARRAY_SIZE(columns));
+    for (size_t i = 0; i < n; i++) {
+        const struct shim_nl_port *p = &ports[i];
+        uint64_t drops = 0;
+        uint64_t refused = 0;
+
+        for (int j = OVS_SHIM_STAT_DROP_POLICE;
+             j <= OVS_SHIM_STAT_DROP_FORGED; j++) {
+            drops += p->stats[j];
+        }
+        for (int j = OVS_SHIM_STAT_REFUSED_SHORT;
+             j <= OVS_SHIM_STAT_REFUSED_ADDRESS; j++) {
+            refused += p->stats[j];
+        }
+        table_add_row(&t);
+        put_device(&t, p->ifindex);
+        put_text(&t, xstrdup(p->role < ARRAY_SIZE(roles)
+                             ? roles[p->role] : "?"));
+        put_number(&t, p->weight);
+        put_rate(&t, p->min_rate);
+        put_rate(&t, p->max_rate);
+        put_rate(&t, p->capacity);
+        put_number(&t, p->stats[OVS_SHIM_STAT_TX_BYTES]);
+        put_number(&t, p->stats[OVS_SHIM_STAT_RX_CE]);
+        put_number(&t, drops);
+        put_number(&t, p->stats[OVS_SHIM_STAT_MESSAGES]);
+        put_number(&t, refused);
+    }
+    end_table(&t, style, s);
+    free(ports);
+}
+
+/* Prints the limiters to 's'. */
+static void
+show_limiters(struct ds *s, const struct table_style *style)
+{
+    static const char *const columns[] = {
+        "vm", "uplink", "rate", "share", "sent", "state", "tx_bytes",
+        "tx_packets", "drops",
+    };
+    struct shim_nl_limiter *limiters;
+    struct table t;
+    size_t n;
+
+    shim_nl_dump_limiters(&limiters, &n);
+    start_table(&t, "Limiters (rates in bit/s)", columns,
+                ARRAY_SIZE(columns));
+    for (size_t i = 0; i < n; i++) {
+        const struct shim_nl_limiter *l = &limiters[i];
+
+        table_add_row(&t);
+        put_device(&t, l->vm);
+        put_device(&t, l->uplink);
+        put_rate(&t, l->rate);
+        put_rate(&t, l->share);
+        put_rate(&t, l->sent_rate);
+        put_text(&t, xstrdup(!l->active ? "inactive"
+                             : l->congested ? "congested" : "active"));
+        put_number(&t, l->tx_bytes);
+        put_number(&t, l->tx_packets);
+        put_number(&t, l->drops);
+    }
+    end_table(&t, style, s);
+    free(limiters);
+}
+
+/* Prints 'complaints' by name to 's', if there are any. */
+static void
+show_complaints(struct ds *s, const struct table_style *style,
+                const struct smap *complaints)
+{
+    static const char *const columns[] = { "name", "complaints" };
+    struct table t;
+
+    if (smap_is_empty(complaints)) {
+        return;
+    }
+
+    const struct smap_node **sorted = smap_sort(complaints);
+    start_table(&t, "Not in force", columns, ARRAY_SIZE(columns));
+    for (size_t i = 0; i < smap_count(complaints); i++) {
+        put_pair(&t, sorted[i]->key, xstrdup(sorted[i]->value));
+    }
+    end_table(&t, style, s);
+    free(sorted);
+}
+
+/* Prints what the kernel's shim has, and 'complaints', to 's': tables for a
+ * reader, or with 'json' a JSON object in a line for each. */
+void
+shim_show(struct ds *s, bool json, const struct smap *complaints)
+{
+    struct table_style style = TABLE_STYLE_DEFAULT;
+
+    style.format = json ? TF_JSON : TF_TABLE;
+    style.cell_format = CF_STRING;
+    style.json_flags = JSSF_SORT;
+    table_format_reset();
+    if (shim_nl_is_available()) {
+        show_settings(s, &style);
+        show_ports(s, &style);
+        show_limiters(s, &style);
+    } else if (!json) {
+        ds_put_cstr(s, "the kernel has no "OVS_SHIM_FAMILY" family\n");
+    }
+    show_complaints(s, &style, complaints);
+}
