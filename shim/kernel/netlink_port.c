@@ -344,6 +344,28 @@ static int put_limiter(struct sk_buff *skb, const struct ovs_shim_pair *pair)
 	return 0;
 }
 
+/* Puts what a limiter's VM is granted, and the messages it got.  shim->lock. */
+static int put_limiter_vm(struct sk_buff *skb, const struct ovs_shim_port *vm)
+{
+	u64 refused = 0;
+	u32 i;
+
+	for (i = OVS_SHIM_REFUSED_SHORT; i <= OVS_SHIM_REFUSED_ADDRESS; i++)
+		refused += atomic64_read(&vm->counters[i]);
+	if (nla_put_u32(skb, OVS_SHIM_LIMITER_WEIGHT, vm->weight) ||
+	    nla_put_u64_64bit(skb, OVS_SHIM_LIMITER_MIN_RATE, vm->min, OVS_SHIM_LIMITER_PAD) ||
+	    nla_put_u64_64bit(skb, OVS_SHIM_LIMITER_MAX_RATE, vm->max, OVS_SHIM_LIMITER_PAD) ||
+	    nla_put_u64_64bit(skb, OVS_SHIM_LIMITER_MESSAGES,
+			      atomic64_read(&vm->counters[OVS_SHIM_MESSAGES]),
+			      OVS_SHIM_LIMITER_PAD) ||
+	    nla_put_u64_64bit(skb, OVS_SHIM_LIMITER_MESSAGE_MARKS,
+			      atomic64_read(&vm->counters[OVS_SHIM_MESSAGE_MARKS]),
+			      OVS_SHIM_LIMITER_PAD) ||
+	    nla_put_u64_64bit(skb, OVS_SHIM_LIMITER_REFUSED, refused, OVS_SHIM_LIMITER_PAD))
+		return -EMSGSIZE;
+	return 0;
+}
+
 /* Puts a message about a limiter.  shim->lock. */
 static int put_limiter_message(struct sk_buff *skb, const struct ovs_shim_pair *pair,
 			       struct netlink_callback *cb)
@@ -357,6 +379,8 @@ static int put_limiter_message(struct sk_buff *skb, const struct ovs_shim_pair *
 		return -EMSGSIZE;
 	genl_dump_check_consistent(cb, header);
 	err = put_limiter(skb, pair);
+	if (!err)
+		err = put_limiter_vm(skb, pair->vm);
 	if (err) {
 		genlmsg_cancel(skb, header);
 		return err;
