@@ -28,6 +28,7 @@ from sdngcc.controller.topology import Hop, Port, Topology
 SECOND_NS = 1_000_000_000
 STATE_LOST_NS = 2 * SECOND_NS
 NAP_NS = SECOND_NS // 10
+SEQUENCE_MAX = 0xFFFFFFFF
 _FIRST_LLDP_S = (0.02, 0.1, 0.25)
 
 LOG = logging.getLogger(__name__)
@@ -441,7 +442,7 @@ class Engine:
         if version == "v0":
             payload = message.encode_v0(notice.marks)
         else:
-            sequence = self._sequence[notice.vm] = self._sequence.get(notice.vm, 0) + 1
+            sequence = self._next_sequence(notice.vm)
             payload = message.encode_v1(
                 message.Message(
                     vm=address,
@@ -464,6 +465,15 @@ class Engine:
             self._trace_notice(vm, notice)
         frame = packets.message_frame(host.mac, pair[1], address, peer, self.settings.protocol, payload)
         return openflow.packet_out(frame, (notice.vm[1],))
+
+    def _next_sequence(self, vm: Hop) -> int:
+        """Return the next sequence number for a machine; after the last one a new epoch begins."""
+        sequence = self._sequence.get(vm, 0) + 1
+        if sequence > SEQUENCE_MAX:
+            self._sequence.clear()
+            self.epoch, sequence = max(self.epoch + 1, int(time.time())), 1
+        self._sequence[vm] = sequence
+        return sequence
 
     # The trace
 

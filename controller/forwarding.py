@@ -17,7 +17,7 @@ from typing import Callable, Optional
 
 from sdngcc.controller import openflow
 from sdngcc.controller.inventory import SwitchRecord
-from sdngcc.controller.packets import ETH_LLDP, Frame, parse_frame
+from sdngcc.controller.packets import ETH_LLDP, Frame, arp_request, is_ipv4, parse_frame
 from sdngcc.controller.relations import Learned, Pair, Relations
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.topology import Hop, Topology
@@ -192,15 +192,31 @@ class Forwarder:
             self.counters["control_refused"] += 1
             return
         if frame.resolving and frame.target is not None:
-            key = (frame.src, frame.target)
             owner = self._relations.owners.get(frame.target)
-            again = now_ns - self._asked.get(key, -ASK_AGAIN_NS) < ASK_AGAIN_NS
-            if len(self._asked) < 65536 or key in self._asked:
-                self._asked[key] = now_ns
-            if owner is not None and owner != frame.src and not again:
+            first = self._ask(frame.src, frame.target, now_ns)
+            if owner is not None and owner != frame.src and first:
                 self._deliver(self._relations.hosts[owner].place, frame, data)
                 return
         self._flood(place, data, now_ns)
+
+    def _look_for(self, place: Hop, frame: Frame, now_ns: int) -> None:
+        """Ask in the sender's name for a destination of unknown place; one that never sends answers this.
+
+        After a restart of the controller, receivers of one-way traffic are found by it.
+        """
+        source, target = frame.source, frame.target
+        if not frame.ip or source is None or target is None or not (is_ipv4(source) and is_ipv4(target)):
+            return
+        if self._ask(frame.src, target, now_ns):
+            self._flood(place, arp_request(frame.src, source, target), now_ns)
+
+    def _ask(self, mac: bytes, target: bytes, now_ns: int) -> bool:
+        """Note a question for an address; return whether the same was not put lately."""
+        key = (mac, target)
+        again = now_ns - self._asked.get(key, -ASK_AGAIN_NS) < ASK_AGAIN_NS
+        if len(self._asked) < 65536 or key in self._asked:
+            self._asked[key] = now_ns
+        return not again
 
     def _flood(self, place: Hop, data: bytes, now_ns: int) -> None:
         self.counters["flooded"] += 1
@@ -226,6 +242,7 @@ class Forwarder:
             if frame.control:
                 self.counters["control_refused"] += 1
             else:
+                self._look_for(place, frame, now_ns)
                 self._flood(place, data, now_ns)
             return
         if host.place == place:

@@ -15,6 +15,7 @@ LOG = logging.getLogger(__name__)
 KEYS = {"weight": "shim-weight", "min": "shim-min-rate", "max": "shim-max-rate"}
 COMMIT_TIMEOUT_S = 5.0
 _POLL_S = 0.005
+RATE_UNKNOWN = 1 << 63
 
 
 class PolicyError(RuntimeError):
@@ -67,13 +68,24 @@ class Policy:
         """Return the policy stored for a port, rates in bit/s; None when no database has the port."""
         for found, row in self._rows():
             if (found, row.name) == (dpid, name):
-                stored = {}
-                for key, column in KEYS.items():
-                    text = row.other_config.get(column, "")
-                    if text.isdecimal():
-                        stored[key] = int(text)
-                return stored
+                return {key: _number(row, column) for key, column in KEYS.items() if column in row.other_config}
         return None
+
+    def guarantees(self, dpid: int, name: str) -> tuple[int, Optional[int]]:
+        """Return what a bridge's other machines are guaranteed, and its smallest uplink capacity, in bit/s.
+
+        The capacity is None when no uplink says its own (shim-capacity): the device's link speed holds then.
+        """
+        others, capacity = 0, None
+        for found, row in self._rows():
+            if found != dpid:
+                continue
+            role = row.other_config.get("shim-role", "vm" if "iface-id" in row.external_ids else "")
+            if role == "vm" and row.name != name:
+                others += _number(row, KEYS["min"])
+            if role == "uplink" and _number(row, "shim-capacity"):
+                capacity = min(capacity or RATE_UNKNOWN, _number(row, "shim-capacity"))
+        return others, capacity
 
     def write(self, dpid: int, name: str, changes: Mapping[str, Optional[int]]) -> None:
         """Store weight, min, max (bit/s) of a port; None removes a key, so that its default holds.
@@ -121,6 +133,12 @@ class Policy:
         if time.monotonic() > deadline:
             raise PolicyError(f"{what} within {COMMIT_TIMEOUT_S:g} s")
         self._sleep(_POLL_S)
+
+
+def _number(row: Any, key: str) -> int:
+    """Return a number of an Interface's other_config; 0 when there is none."""
+    text = row.other_config.get(key, "")
+    return int(text) if text.isascii() and text.isdecimal() else 0
 
 
 def _connect(remote: str) -> Any:

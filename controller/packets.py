@@ -171,6 +171,12 @@ def parse_lldp(data: bytes, key: bytes) -> Optional[tuple[int, int]]:
     return None
 
 
+def arp_request(eth_src: bytes, source: bytes, target: bytes) -> bytes:
+    """Return the broadcast by which ``source`` asks for ``target``, both IPv4 in 16 bytes."""
+    body = b"\x00\x01\x08\x00\x06\x04\x00\x01" + eth_src + source[12:] + bytes(6) + target[12:]
+    return b"\xff" * 6 + eth_src + b"\x08\x06" + body + bytes(18)
+
+
 def _checksum(header: bytes) -> int:
     total = sum(struct.unpack(f"!{len(header) // 2}H", header))
     total = (total & 0xFFFF) + (total >> 16)

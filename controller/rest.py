@@ -36,6 +36,9 @@ class Policy(Protocol):
     def read(self, dpid: int, name: str) -> Optional[dict[str, int]]:
         """Return what is stored for a port; None when the port is not known."""
 
+    def guarantees(self, dpid: int, name: str) -> tuple[int, Optional[int]]:
+        """Return what a bridge's other machines are guaranteed, and its uplink's capacity if known."""
+
     def write(self, dpid: int, name: str, changes: Mapping[str, Optional[int]]) -> None:
         """Store changes for a port; raises PolicyError."""
 
@@ -138,6 +141,16 @@ class Vm(_Resource):
                 f"min of {low} bit/s is above max of {high} bit/s",
                 field="min" if "min" in changes else "max",
                 allowed="min <= max, unless max is 0 (no ceiling)",
+                in_force=self._in_force(vm),
+            )
+        others, capacity = self._policy.guarantees(*self._port(vm))
+        if "min" in changes and capacity is not None and low + others > capacity:
+            raise _fail(
+                falcon.HTTP_422,
+                f"min of {low} bit/s and the {others} bit/s guaranteed to the bridge's other machines "
+                f"are above the uplink's {capacity} bit/s",
+                field="min",
+                allowed=f"0 to {max(0, capacity - others)}",
                 in_force=self._in_force(vm),
             )
         try:

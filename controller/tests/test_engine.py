@@ -185,6 +185,30 @@ def test_a_machine_cannot_have_control_messages_forwarded(tmp_path):
     assert fabric.engine.forwarder.counters["control_refused"] == 1
 
 
+def test_restarted_controller_finds_a_receiver_that_never_sends(tmp_path):
+    fabric = connected(tmp_path)
+    fabric.inject(*PLACES[11], ipv4(11, 31))
+    asked = [frame for place, frame in fabric.delivered if place == PLACES[31]]
+    assert ipv4(11, 31) in asked and any(frame.startswith(arp(11, 31)) for frame in asked)
+    fabric.inject(*PLACES[31], arp(31, 11)[:20] + b"\x00\x02" + arp(31, 11)[22:])
+    fabric.delivered.clear()
+    fabric.inject(*PLACES[11], ipv4(11, 31))
+    assert fabric.delivered == [(PLACES[31], ipv4(11, 31))]
+    assert fabric.engine.relations.targets(mac(11)) == [mac(31)]
+
+
+def test_sequence_that_ran_out_takes_a_new_epoch(tmp_path):
+    fabric = connected(tmp_path)
+    talk(fabric, 11, 31)
+    fabric.run(1.0)
+    fabric.engine._sequence[PLACES[11]] = 0xFFFFFFFF
+    fabric.delivered.clear()
+    fabric.switches[T2].add_marks(1, 5)
+    fabric.run(0.01)
+    [told] = notices(fabric).values()
+    assert told.sequence == 1 and told.epoch > 1000
+
+
 def test_idle_flow_ends_the_relation(tmp_path):
     fabric = connected(tmp_path)
     talk(fabric, 11, 31)

@@ -23,6 +23,9 @@ class FakePolicy:
     def read(self, dpid, name):
         return self.stored.get((dpid, name))
 
+    def guarantees(self, dpid, name):
+        return 600_000_000, 1_000_000_000
+
     def write(self, dpid, name, changes):
         if self.fault:
             raise PolicyError(self.fault)
@@ -106,6 +109,7 @@ def test_put_stores_what_is_named_and_leaves_the_rest(bench):
         ({"min": 7999}, 422, "min", "0 for no guarantee or 8000 to"),
         ({"max": 10**12}, 422, "max", "0 for no ceiling or 8000 to"),
         ({"min": 20_000_000}, 422, "min", "min <= max"),
+        ({"min": 400_000_001, "max": 0}, 422, "min", "0 to 400000000"),
         ({"burst": 3}, 422, "burst", "weight, min, max"),
         (b"{", 400, None, "weight, min, max"),
         (b"[1]", 400, None, "weight, min, max"),
