@@ -7,7 +7,10 @@
 
 #include "types.h"
 
-/* Clock ticks in a nanosecond: the sub-nanosecond part keeps 64-byte packets exact at 800 Gb/s. */
+/*
+ * Clock ticks in a nanosecond.  A packet's time is rounded up to a tick: less than 1% of a 64-byte
+ * packet at 800 Gb/s, less than 4e-7 of a 1500-byte one at 1 Gb/s.
+ */
 #define SHIM_TICKS_PER_NS 256ULL
 
 /* What a bucket says of one packet. */
@@ -33,17 +36,27 @@ struct shim_verdict {
 	enum shim_verdict_kind kind;
 };
 
-/* Fills *rate; bytes_per_s is brought into [SHIM_RATE_MIN, SHIM_RATE_MAX] by the caller. */
+/*
+ * Fills *rate.  The caller has refused rates outside [SHIM_RATE_MIN, SHIM_RATE_MAX]; they would
+ * become the nearer end.  A burst that takes more than 2^53 ns (104 days) at the rate counts as
+ * that long.
+ */
 void shim_rate_init(struct shim_rate *rate, u64 bytes_per_s, u32 burst_bytes);
 
 /* Returns the state of a bucket that is full at now_ns. */
 u64 shim_bucket_full(u64 now_ns);
 
-/* Judges len bytes: SHIM_SEND or SHIM_DROP.  tat is unchanged on a drop. */
+/*
+ * Judges len bytes: SHIM_SEND or SHIM_DROP.  tat is unchanged on a drop.  A packet larger than the
+ * bucket never passes.
+ */
 struct shim_verdict shim_bucket_police(const struct shim_rate *rate, u64 tat,
 				       u64 now_ns, u32 len);
 
-/* Judges len bytes: SHIM_SEND, SHIM_PACE, or SHIM_DROP if the wait would exceed horizon_ns. */
+/*
+ * Judges len bytes: SHIM_SEND, SHIM_PACE, or SHIM_DROP if the wait would exceed horizon_ns.  A packet
+ * larger than the bucket waits until the rate has paid for the difference.
+ */
 struct shim_verdict shim_bucket_pace(const struct shim_rate *rate, u64 tat,
 				     u64 now_ns, u32 len, u64 horizon_ns);
 

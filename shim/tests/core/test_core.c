@@ -151,6 +151,8 @@ static void test_message(void)
 	}
 	CHECK(shim_message_decode_v0(&out, data, 2) == SHIM_MESSAGE_OK);
 	CHECK(out.marks == SHIM_MESSAGE_MAGIC && out.version == 0);
+	/* Nothing is left of the v1 message read before. */
+	CHECK(!out.epoch && !out.sequence && out.type == SHIM_MESSAGE_MARKS);
 }
 
 /* A law starts at the share, is cut by marks, and returns to the share in silence. */

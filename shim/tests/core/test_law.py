@@ -156,6 +156,12 @@ def test_messages_that_say_nothing(core: Any, marks: int, kind: int) -> None:
     assert not vm.state.congested and vm.state.message_ns == 0
 
 
+def test_a_message_at_time_0_is_not_never(core: Any) -> None:
+    vm = Limiter(core, "sdngcc", now_ns=0)
+    cut = vm.message(100)
+    assert vm.period() == cut + C * 2000 // 10**6 // 4 and vm.state.congested
+
+
 def test_floor_is_a_part_of_the_share_or_the_guarantee(core: Any) -> None:
     assert Limiter(core, "sdngcc").message(2**32 - 1) == C // 400
     assert Limiter(core, "sdngcc", low=C // 8).message(2**32 - 1) == C // 8
