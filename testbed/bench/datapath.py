@@ -42,8 +42,9 @@ LIMIT_S = 900.0
 def summarize(samples: Dict[str, Dict[str, List[float]]]) -> Dict[str, List[Dict[str, Any]]]:
     """Turn samples (packets/s by load, variant and round) into one row a variant.
 
-    A row holds variant, per_s (median), ratio (median of the rounds' ratios), ratio_min, ratio_max, and for
-    variants of ours required, budget and holds.
+    A row holds variant, per_s (median), ratio (median of the rounds' ratios), ratio_best (best of the whole run by
+    unpatched's best: the steadier figure on a busy host), ratio_min, ratio_max, and for variants of ours required,
+    budget and holds (by ratio).
     """
     result: Dict[str, List[Dict[str, Any]]] = {}
     for load, by_variant in samples.items():
@@ -55,6 +56,7 @@ def summarize(samples: Dict[str, Dict[str, List[float]]]) -> Dict[str, List[Dict
                 "variant": variant,
                 "per_s": round(statistics.median(rates)),
                 "ratio": round(statistics.median(ratios), 4),
+                "ratio_best": round(max(rates) / max(reference), 4),
                 "ratio_min": round(min(ratios), 4),
                 "ratio_max": round(max(ratios), 4),
             }
@@ -69,13 +71,13 @@ def table(load: str, rows: List[Dict[str, Any]]) -> Table:
     """Return one load's rows as a table."""
     result = Table(title=TITLES[load], title_justify="left")
     result.add_column("variant")
-    for head in ("packets/s", "ns/packet", "of unpatched", "least..most", "required", ""):
+    for head in ("packets/s", "ns/packet", "of unpatched", "by best", "least..most", "required", ""):
         result.add_column(head, justify="right")
     for row in rows:
         verdict = "" if "holds" not in row else "holds" if row["holds"] else "does not hold"
         result.add_row(
             row["variant"], f"{row['per_s']:,}", f"{1e9 / row['per_s']:.0f}", f"{row['ratio']:.3f}",
-            f"{row['ratio_min']:.3f}..{row['ratio_max']:.3f}", str(row.get("required", "")), verdict)
+            f"{row['ratio_best']:.3f}", f"{row['ratio_min']:.3f}..{row['ratio_max']:.3f}", str(row.get("required", "")), verdict)
     return result
 
 
@@ -112,6 +114,7 @@ def main(rounds: int, packets: int, out: Optional[Path], as_json: bool) -> None:
     meanwhile.
     """
     console = Console(stderr=as_json)
+    console.width = max(console.width, 118)
     try:
         with tempfile.TemporaryDirectory(prefix="sdngcc-bench-") as work:
             document = measure(rounds, packets, Path(work), console)
