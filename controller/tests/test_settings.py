@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings are refused by name, with what is allowed."""
 
+import pathlib
+import re
+
 import pytest
 
-from sdngcc.controller.settings import PREFIX, SettingsError, load, split_address
+from sdngcc.controller.settings import PREFIX, Settings, SettingsError, load, split_address
 
 
 @pytest.fixture
@@ -106,3 +109,12 @@ def test_settings_cannot_change_later(key_file):
     settings = load(None, env(key_file))
     with pytest.raises(ValueError, match="frozen"):
         settings.period_us = 1
+
+
+def test_every_setting_is_documented_with_its_default():
+    text = (pathlib.Path(__file__).parents[2] / "docs/controller.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", text, re.MULTILINE))
+    for name, field in Settings.model_fields.items():
+        default = field.default
+        shown = "none" if default in (None, ()) else str(default).lower() if default is True else str(default)
+        assert rows.get(name, "").strip() == shown, name
