@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bridge with two VMs and an uplink, raw frames, and a test list, for tests inside the virtual machine.
+
+    VM namespace v1 -- s1 |           |
+    VM namespace v2 -- s2 | bridge br0 | s3 -- namespace u, "the fabric"
+
+Frames are written and read by packet sockets at the namespaces' ends of the veths. Flows say only where frames
+go; MAC addresses do not matter. Needs root, ovs-vswitchd and the patched openvswitch module.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import struct
+import subprocess
+import sys
+import time
+import traceback
+from contextlib import contextmanager
+from typing import Callable, Iterator, List, Optional
+
+from sdngcc.shim.netlink import Port, ShimClient, ShimRefused
+
+BRIDGE = "br0"
+MACS = bytes.fromhex("020000000002") + bytes.fromhex("020000000001")
+V1, V2, U = "10.9.0.1", "10.9.0.2", "10.9.0.3"
+V1_6, U_6 = "fd09::1", "fd09::3"
+PROTOCOL = 253
+UDP = 17
+NOT_ECT, ECT_1, ECT_0, CE = range(4)
+SOL_PACKET, PACKET_AUXDATA = 263, 8
+CLONE_NEWNET = 0x40000000
+
+Check = Callable[[], None]
+_checks: List[Check] = []
+
+
+def run(command: str) -> str:
+    """Run a shell command and return its output; RuntimeError with all it said when it fails."""
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{command}: exit {done.returncode}: {done.stderr}{done.stdout}")
+    return done.stdout
+
+
+def ifindex(device: str) -> int:
+    """Return a device's index."""
+    return socket.if_nametoindex(device)
+
+
+def settle() -> None:
+    """Let the datapath catch up with what was set or sent; virtual time, so free."""
+    run("ovs-appctl revalidator/wait")
+    time.sleep(0.01)
+
+
+@contextmanager
+def namespace(name: Optional[str]) -> Iterator[None]:
+    """Let this thread be in a network namespace for a while; None: stay."""
+    if name is None:
+        yield
+        return
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    home = os.open("/proc/self/ns/net", os.O_RDONLY)
+    there = os.open(f"/run/netns/{name}", os.O_RDONLY)
+    try:
+        if libc.setns(there, CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), f"setns {name}")
+        yield
+    finally:
+        libc.setns(home, CLONE_NEWNET)
+        os.close(home)
+        os.close(there)
+
+
+class Wire:
+    """A packet socket at a namespace's end of a veth."""
+
+    def __init__(self, name: str, device: str) -> None:
+        """Open it for every protocol."""
+        with namespace(name):
+            self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+            self.socket.bind((device, 0))
+        self.socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame."""
+        self.socket.send(frame)
+
+    def flush(self) -> None:
+        """Forget what has arrived."""
+        while select.select([self.socket], [], [], 0)[0]:
+            self.socket.recv(65536)
+
+    def receive(self, wait_s: float = 0.05) -> Optional[bytes]:
+        """Return the next frame that arrives, its VLAN tag put back in; None when none comes."""
+        deadline = time.monotonic() + wait_s
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            if not select.select([self.socket], [], [], left)[0]:
+                return None
+            frame, extra, _, address = self.socket.recvmsg(65536, 256)
+            if address[2] == socket.PACKET_OUTGOING:  # type: ignore[attr-defined]
+                continue
+            for level, kind, data in extra:
+                if level == SOL_PACKET and kind == PACKET_AUXDATA:
+                    status, _, _, _, _, tci, tpid = struct.unpack("IIIHHHH", data[:20])
+                    if status & 0x10:
+                        frame = frame[:12] + struct.pack("!HH", tpid or 0x8100, tci) + frame[12:]
+            return frame
+
+
+def checksum(data: bytes) -> int:
+    """Return the Internet checksum of an even number of bytes."""
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def ipv4(src: str, dst: str, payload: bytes, *, protocol: int = UDP, ecn: int = NOT_ECT, fragment: int = 0,
+         total: Optional[int] = None, vlan: bool = False, version: int = 0x45) -> bytes:
+    """Return an Ethernet frame with an IPv4 packet; fragment is the 16-bit flags and offset field."""
+    length = 20 + len(payload) if total is None else total
+    head = struct.pack("!BBHHHBBH4s4s", version, 0x28 | ecn, length, 7, fragment, 64, protocol, 0,
+                       socket.inet_aton(src), socket.inet_aton(dst))
+    head = head[:10] + struct.pack("!H", checksum(head)) + head[12:]
+    return MACS + (b"\x81\x00\x00\x05" if vlan else b"") + b"\x08\x00" + head + payload
+
+
+def ipv6(src: str, dst: str, payload: bytes, *, protocol: int = UDP, ecn: int = NOT_ECT, extension: bool = False,
+         vlan: bool = False) -> bytes:
+    """Return an Ethernet frame with an IPv6 packet, with a destination options header if extension."""
+    following = protocol
+    if extension:
+        payload = bytes([protocol, 0, 1, 4, 0, 0, 0, 0]) + payload
+        following = 60
+    head = struct.pack("!IHBB", 6 << 28 | (0x28 | ecn) << 20, len(payload), following, 64)
+    head += socket.inet_pton(socket.AF_INET6, src) + socket.inet_pton(socket.AF_INET6, dst)
+    return MACS + (b"\x81\x00\x00\x05" if vlan else b"") + b"\x86\xdd" + head + payload
+
+
+def udp(size: int, port: int = 9) -> bytes:
+    """Return a UDP header without checksum and a payload, size bytes together; port makes a flow."""
+    return struct.pack("!HHHH", port, 9, size, 0) + bytes(size - 8)
+
+
+def ecn_of(frame: bytes) -> int:
+    """Return a frame's ECN field; ValueError if an IPv4 header's checksum is wrong or it is not IP."""
+    offset = 16 if frame[12:14] == b"\x81\x00" else 12
+    kind, ip = frame[offset:offset + 2], frame[offset + 2:]
+    if kind == b"\x08\x00":
+        if checksum(ip[:20]):
+            raise ValueError("IPv4 header checksum is wrong")
+        return ip[1] & 3
+    if kind == b"\x86\xdd":
+        return ip[1] >> 4 & 3
+    raise ValueError(f"ethertype {kind.hex()}")
+
+
+class Lab:
+    """The bridge, its ends and a client of the shim."""
+
+    def __init__(self) -> None:
+        """Build it, with roles but no law."""
+        run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1")
+        run(f"ovs-vsctl --may-exist add-br {BRIDGE} -- set-fail-mode {BRIDGE} secure")
+        for name, number in (("v1", 1), ("v2", 2), ("u", 3)):
+            run(f"ip netns add {name}")
+            run(f"ip link add e{number} netns {name} type veth peer name s{number}")
+            run(f"ip netns exec {name} sysctl -qw net.ipv6.conf.all.disable_ipv6=1")
+            run(f"ip link set s{number} up; ip -n {name} link set lo up; ip -n {name} link set e{number} up")
+            run(f"ovs-vsctl add-port {BRIDGE} s{number} -- set interface s{number} ofport_request={number}")
+        self.route()
+        self.shim = ShimClient()
+        self.roles()
+        self.v1, self.v2, self.u = Wire("v1", "e1"), Wire("v2", "e2"), Wire("u", "e3")
+
+    @staticmethod
+    def route() -> None:
+        """From VMs to the uplink, from the uplink to v1, and frames of ethertype 0x88b5 from v1 to v2."""
+        run(f"ovs-ofctl del-flows {BRIDGE}")
+        run(f"ovs-ofctl add-flow {BRIDGE} in_port=1,dl_type=0x88b5,actions=output:2")
+        run(f"ovs-ofctl add-flow {BRIDGE} in_port=1,tp_dst=7,udp,actions=output:2")
+        for before, after in ((1, 3), (2, 3), (3, 1)):
+            run(f"ovs-ofctl add-flow {BRIDGE} priority=9,in_port={before},actions=output:{after}")
+        settle()
+
+    def roles(self) -> None:
+        """Give s1 and s2 the role vm, s3 the role uplink of 1 Gb/s, with default values and fresh counters."""
+        for device in ("s1", "s2", "s3"):
+            try:
+                self.shim.port_del(device)
+            except ShimRefused:
+                pass
+        for device in ("s1", "s2"):
+            self.shim.port_set(device, role="vm")
+        self.shim.port_set("s3", role="uplink", capacity=125_000_000)
+
+    def stats(self, device: str) -> dict[str, int]:
+        """Return a port's counters."""
+        port: Port = self.shim.port_get(device)
+        return port.stats
+
+
+def check(function: Check) -> Check:
+    """Register a test; its docstring's first line is its name."""
+    _checks.append(function)
+    return function
+
+
+def equal(got: object, wanted: object, what: str) -> None:
+    """Raise AssertionError with both values unless they are equal."""
+    if got != wanted:
+        raise AssertionError(f"{what}: got {got!r}, wanted {wanted!r}")
+
+
+def main() -> None:
+    """Run every registered test, print TAP, exit 1 if one failed or the kernel complained."""
+    failed = 0
+    print(f"1..{len(_checks) + 1}", flush=True)
+    for number, function in enumerate(_checks, 1):
+        name = (function.__doc__ or function.__name__).strip().splitlines()[0]
+        try:
+            function()
+            print(f"ok {number} - {name}", flush=True)
+        except Exception:
+            failed += 1
+            print(f"not ok {number} - {name}", flush=True)
+            print("".join(f"# {line}\n" for line in traceback.format_exc().splitlines()), flush=True)
+    log = run("dmesg")
+    complaints = [line for line in log.splitlines()
+                  if any(word in line for word in ("WARNING", "BUG", "KASAN", "Oops", "suspicious RCU", "lockdep"))]
+    failed += bool(complaints)
+    print(f"{'not ok' if complaints else 'ok'} {len(_checks) + 1} - the kernel log has no complaint")
+    print("".join(f"# {line}\n" for line in complaints), end="", flush=True)
+    sys.exit(1 if failed else 0)

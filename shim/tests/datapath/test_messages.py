@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Control messages in the datapath: obeyed, refused, counted, and never delivered to a VM."""
+
+from __future__ import annotations
+
+import dataclasses
+import socket
+import time
+from typing import Optional
+
+from lab import BRIDGE, PROTOCOL, U, U_6, V1, V1_6, Lab, check, equal, ipv4, ipv6, main, run, settle, udp
+
+from sdngcc.controller.message import Message, encode_v0, encode_v1
+from sdngcc.shim.netlink import Limiter, ShimRefused
+
+KEY = bytes(range(16))
+MAPPED = bytes(10) + b"\xff\xff"
+lab = Lab()
+sequence = 0
+
+
+def message(**changes: object) -> Message:
+    """Return a valid message for v1 with the next sequence number, changed."""
+    global sequence
+    sequence += 1
+    base = Message(vm=MAPPED + socket.inet_aton(V1), peer=MAPPED + socket.inet_aton(U), marks=4,
+                   interval_ns=5_000_000, weight_total=4, sender=1, epoch=1000, sequence=sequence)
+    return dataclasses.replace(base, **changes)  # type: ignore[arg-type]
+
+
+def frame(payload: bytes, **options: object) -> bytes:
+    """Return a control packet for v1."""
+    return ipv4(U, V1, payload, protocol=PROTOCOL, **options)  # type: ignore[arg-type]
+
+
+def deliver(data: bytes, counter: str, times: int = 1) -> None:
+    """Send a frame from the uplink to v1: it must not arrive, and exactly one counter must count it."""
+    lab.v1.flush()
+    before = lab.stats("s1")
+    lab.u.send(data)
+    equal(lab.v1.receive(), None, "delivered to the VM")
+    after = lab.stats("s1")
+    changed = {name: after[name] - before[name] for name in after if after[name] != before[name]}
+    changed.pop("message_marks", None)
+    equal(changed, {counter: times}, "counters")
+
+
+def activate() -> Limiter:
+    """Let v1 send a packet and return its limiter."""
+    lab.v1.send(ipv4(V1, U, udp(100)))
+    time.sleep(0.001)
+    limiter: Optional[Limiter] = next((one for one in lab.shim.limiters() if one.active), None)
+    assert limiter, "no limiter became active"
+    return limiter
+
+
+@check
+def accepted_from_uplink() -> None:
+    """A v1 message from the uplink cuts the VM's rate"""
+    lab.shim.settings_set(law="sdngcc", key=KEY)
+    before = activate()
+    marks = lab.stats("s1")["message_marks"]
+    deliver(frame(encode_v1(message(marks=100), KEY)), "messages")
+    after = lab.shim.limiters()[0]
+    assert after.rate < before.rate and after.congested, f"{before} then {after}"
+    equal(lab.stats("s1")["message_marks"] - marks, 100, "marks counted")
+
+
+@check
+def recovers() -> None:
+    """After a second of silence the rate is the share again"""
+    for _ in range(10):
+        activate()
+        time.sleep(0.1)
+    limiter = activate()
+    equal(limiter.rate, limiter.share, "rate")
+    equal(limiter.congested, False, "congested")
+
+
+@check
+def accepted_from_controller() -> None:
+    """A packet-out at the VM's own bridge is obeyed"""
+    before = lab.stats("s1")["messages"]
+    rate = activate().rate
+    data = frame(encode_v1(message(marks=100), KEY))
+    run(f"ovs-ofctl packet-out {BRIDGE} in_port=CONTROLLER,packet={data.hex()},actions=output:1")
+    equal(lab.stats("s1")["messages"] - before, 1, "messages")
+    assert lab.shim.limiters()[0].rate < rate, "rate not cut"
+    equal(lab.v1.receive(), None, "delivered to the VM")
+
+
+@check
+def accepted_ipv6() -> None:
+    """A v1 message over IPv6 is obeyed"""
+    data = encode_v1(message(vm=socket.inet_pton(socket.AF_INET6, V1_6)), KEY)
+    deliver(ipv6(U_6, V1_6, data, protocol=PROTOCOL), "messages")
+
+
+@check
+def accepted_vlan() -> None:
+    """A v1 message in a VLAN is obeyed"""
+    deliver(frame(encode_v1(message(), KEY), vlan=True), "messages")
+
+
+@check
+def padded() -> None:
+    """Ethernet padding behind a message is no part of it"""
+    deliver(frame(encode_v1(message(), KEY), total=116) + bytes(30), "messages")
+
+
+@check
+def refused_tag() -> None:
+    """A wrong tag is refused"""
+    deliver(frame(encode_v1(message(), bytes(15) + b"\x01")), "refused_tag")
+    data = bytearray(encode_v1(message(), KEY))
+    data[60] ^= 1
+    deliver(frame(bytes(data)), "refused_tag")
+
+
+@check
+def refused_replay() -> None:
+    """A message seen before is refused"""
+    data = frame(encode_v1(message(), KEY))
+    deliver(data, "messages")
+    deliver(data, "refused_replay")
+
+
+@check
+def refused_address() -> None:
+    """A message for another VM is refused"""
+    other = message(vm=MAPPED + socket.inet_aton("10.9.0.77"))
+    deliver(frame(encode_v1(other, KEY)), "refused_address")
+
+
+@check
+def refused_short() -> None:
+    """Truncated messages are refused"""
+    data = encode_v1(message(), KEY)
+    deliver(frame(data[:95]), "refused_short")
+    deliver(frame(b""), "refused_short")
+    deliver(frame(data[:40], total=116), "refused_short")
+    deliver(frame(data, total=10), "refused_short")
+
+
+@check
+def refused_form() -> None:
+    """Malformed, fragmented and over-long messages are refused, and v0 while it is not accepted"""
+    data = encode_v1(message(), KEY)
+    deliver(frame(b"\x00" + data[1:]), "refused_form")
+    deliver(frame(data + b"\x00"), "refused_form")
+    deliver(frame(data, fragment=0x2000), "refused_form")
+    deliver(frame(data, fragment=0x0010), "refused_form")
+    deliver(frame(encode_v0(4)), "refused_form")
+    deliver(ipv6(U_6, V1_6, data, protocol=PROTOCOL, extension=True), "refused_form")
+
+
+@check
+def accepted_v0() -> None:
+    """v0 is obeyed once the operator accepts it"""
+    lab.shim.settings_set(accept_v0=True)
+    deliver(frame(encode_v0(4)), "messages")
+    lab.shim.settings_set(accept_v0=False)
+
+
+@check
+def refused_without_key() -> None:
+    """Without a key every v1 message is refused, even one under the all-zero key"""
+    lab.shim.settings_set(key=bytes(16))
+    equal(lab.shim.settings_get().key_set, False, "key_set")
+    deliver(frame(encode_v1(message(), bytes(16))), "refused_tag")
+    lab.shim.settings_set(key=KEY)
+
+
+@check
+def forged() -> None:
+    """A VM's control message is dropped, to the uplink and to another VM"""
+    lab.u.flush()
+    data = encode_v1(message(), KEY)
+    before = lab.stats("s1")["drop_forged"]
+    frames = [ipv4(V1, U, data, protocol=PROTOCOL), ipv4(V1, U, data, protocol=PROTOCOL, vlan=True),
+              ipv4(V1, U, data, protocol=PROTOCOL, fragment=0x2000),
+              ipv6(V1_6, U_6, data, protocol=PROTOCOL), ipv6(V1_6, U_6, data, protocol=PROTOCOL, extension=True)]
+    for one in frames:
+        lab.v1.send(one)
+    equal(lab.u.receive(), None, "reached the uplink")
+    run(f"ovs-ofctl add-flow {BRIDGE} priority=99,in_port=1,actions=output:2")
+    settle()
+    lab.v2.flush()
+    for one in frames:
+        lab.v1.send(one)
+    equal(lab.v2.receive(), None, "reached the other VM")
+    equal(lab.stats("s1")["drop_forged"] - before, 2 * len(frames), "drop_forged")
+    lab.route()
+
+
+@check
+def other_protocol() -> None:
+    """Another protocol number moves the messages, and 253 passes as data"""
+    lab.shim.settings_set(protocol=200)
+    lab.v1.flush()
+    lab.u.send(frame(b"data"))
+    assert lab.v1.receive(), "253 not delivered"
+    deliver(ipv4(U, V1, encode_v1(message(), KEY), protocol=200), "messages")
+    lab.shim.settings_set(protocol=PROTOCOL)
+
+
+@check
+def key_unreadable() -> None:
+    """The key cannot be read back"""
+    assert KEY.hex() not in repr(lab.shim.settings_get())
+    try:
+        lab.shim.settings_set(key=b"short")
+        raise AssertionError("a short key was accepted")
+    except ShimRefused as refusal:
+        assert "16 bytes" in str(refusal), refusal
+
+
+main()
