@@ -54,8 +54,8 @@ struct shim_verdict shim_bucket_police(const struct shim_rate *rate, u64 tat,
 				       u64 now_ns, u32 len);
 
 /*
- * Judges len bytes: SHIM_SEND, SHIM_PACE, or SHIM_DROP if the wait would exceed horizon_ns.  A packet
- * larger than the bucket waits until the rate has paid for the difference.
+ * Judges len bytes: SHIM_SEND, SHIM_PACE, or SHIM_DROP if the wait would exceed horizon_ns.  A
+ * packet larger than the bucket waits until the rate has paid for the difference.
  */
 struct shim_verdict shim_bucket_pace(const struct shim_rate *rate, u64 tat,
 				     u64 now_ns, u32 len, u64 horizon_ns);

@@ -54,7 +54,7 @@ def ideal(claims: List[Claim], capacity: int) -> List[Fraction]:
     above = min(corner for corner in corners if sum(at(corner)) > capacity)
     middle = (below + above) / 2
     slope = sum(claim[2] for claim, (low, high) in zip(claims, limits) if low < middle * claim[2] < high)
-    return at(below + (capacity - sum(at(below))) / slope)
+    return at(below + (capacity - sum(at(below), Fraction(0))) / slope)
 
 
 @given(problem=problems)
