@@ -108,9 +108,9 @@ def test_ten_thousand_vms_in_few_passes(core: Any) -> None:
     array = core.ffi.new("struct shim_claim[]", n)
     for item, (low, high, weight) in zip(array, claims):
         item.min, item.max, item.weight = low, high, weight
-    start = time.perf_counter()
+    start = time.process_time()
     assert core.lib.shim_share(array, n, capacity)
-    elapsed = time.perf_counter() - start
+    elapsed = time.process_time() - start
     shares = [item.share for item in array]
     assert sum(shares) == min(capacity, sum(high for _, high, _ in claims))
     # 192 passes at some ns a claim; a quadratic algorithm takes a second.
