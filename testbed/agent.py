@@ -52,6 +52,21 @@ def sleep_until(at_s: float) -> None:
         time.sleep(left)
 
 
+def shim_counters() -> Dict[str, Any]:
+    """Return the shim's counters, summed over ports: drops and refusals by reason, messages accepted."""
+    from sdngcc.shim.netlink import ShimClient
+
+    with ShimClient() as client:
+        ports = client.ports()
+        settings = client.settings_get()
+    total: Dict[str, int] = {}
+    for port in ports:
+        for name, count in port.stats.items():
+            total[name] = total.get(name, 0) + count
+    return {"counters": total, "by_port": {port.name: port.stats for port in ports},
+            "knobs": {name: knob.value for name, knob in settings.knobs.items()}}
+
+
 class Agent:
     """One job from switches to samples. The job is the dictionary machine.py writes; out is its directory."""
 
@@ -194,6 +209,8 @@ class Agent:
             "marking": {queue["dev"]: queue for queue in queues if queue["kind"] == "red"},
             "drops": {queue["dev"]: queue["drops"] for queue in queues if queue.get("drops")},
         }
+        if self.job["shim"]:
+            meta["shim"] = shim_counters()
         (self.out / "meta.json").write_text(json.dumps(meta, indent=1, sort_keys=True))
 
     def main(self) -> None:

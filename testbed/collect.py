@@ -134,14 +134,14 @@ def _queue_series(samples: Samples, bins: int) -> Tuple[List[int], List[int], Li
     return [round(mean(values)) for values in backlog], [max(values, default=0) for values in backlog], marks
 
 
-def _limit_series(samples: Samples, vm: str, bins: int) -> List[Any]:
-    """Return a VM's rate limit in Mb/s at each bin's begin; None where it has none."""
+def _limit_series(samples: Samples, vm: str, bins: int, column: str) -> List[Any]:
+    """Return a VM's rate limit (or its share) in Mb/s at each bin's begin; None where it has none."""
     devices = {index: name for name, index in samples.meta["devices"].items()}
     series: List[Any] = [None] * bins
     for row in samples.limiters:
         number = round(row["t_ns"] / (BIN_S * 1e9))
         if devices.get(row["vm"], "").endswith(f"-{vm}") and 0 <= number < bins and row["active"]:
-            series[number] = _mbps(row["rate"], 1)
+            series[number] = _mbps(row[column], 1)
     return series
 
 
@@ -151,7 +151,7 @@ def summarise(samples: Samples, parameters: Parameters) -> Dict[str, Any]:
     queue_mean, queue_max, marks = _queue_series(samples, bins)
     last = samples.queue[-1]
     microseconds = [row[2] * 8 / parameters.link_mbps for row in samples.queue]
-    shim = samples.meta.get("shim", {})
+    shim = samples.meta.get("shim", {}).get("counters", {})
     return {
         "parameters": parameters.model_dump(mode="json"),
         "phases": _phases(samples, parameters),
@@ -163,13 +163,21 @@ def summarise(samples: Samples, parameters: Parameters) -> Dict[str, Any]:
             "marks": last[3],
         },
         "drops": {"bottleneck_early": last[4], "bottleneck_full": last[5], "bottleneck_other": last[6],
-                  **{f"shim_{name}": count for name, count in sorted(shim.get("drops", {}).items())}},
-        "notifications": shim.get("notifications", {"sent": 0, "refused": 0}),
+                  **{f"shim_{name[5:]}": count for name, count in shim.items() if name.startswith("drop_")}},
+        "notifications": {
+            "sent": sum(count for name, count in shim.items() if name == "messages" or name.startswith("refused_")),
+            "accepted": shim.get("messages", 0), "marks": shim.get("message_marks", 0),
+            "refused": sum(count for name, count in shim.items() if name.startswith("refused_")),
+            "refused_by_reason": {name[8:]: count for name, count in shim.items() if name.startswith("refused_")},
+        },
+        "shim": {name: count for name, count in shim.items() if name.startswith(("tx_", "rx_"))},
+        "knobs": samples.meta.get("shim", {}).get("knobs", {}),
         "series": {
             "t_s": [round(number * BIN_S, 1) for number in range(bins)],
             "goodput_mbps": {vm: [_mbps(count, BIN_S) for count in samples.goodput[vm]]
                              for vm in parameters.vm_names},
-            "limit_mbps": {vm: _limit_series(samples, vm, bins) for vm in parameters.vm_names},
+            "limit_mbps": {vm: _limit_series(samples, vm, bins, "rate") for vm in parameters.vm_names},
+            "share_mbps": {vm: _limit_series(samples, vm, bins, "share") for vm in parameters.vm_names},
             "queue_bytes": queue_mean, "queue_bytes_max": queue_max, "marks": marks,
         },
     }
