@@ -134,14 +134,28 @@ def write_json(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
+def leave_result(experiment: Experiment, runs: List[Tuple[str, Run]], seed: int, out: Path) -> Dict[str, Any]:
+    """Judge labelled runs, leave result.json, figure.png and report.html in out, and return the result."""
+    from sdngcc.testbed import plot, report
+
+    label, main = runs[0]
+    result = {
+        "schema": collect.SCHEMA, "experiment": experiment.name, "seed": seed, "label": label, **main,
+        "variants": [{"label": other, **run} for other, run in runs[1:]],
+        "verdicts": [verdict.as_dict() for verdict in experiment.judge(runs)],
+    }
+    write_json(out / "result.json", result)
+    plot.draw(result, out / "figure.png")
+    report.write(result, out / "figure.png", out / "report.html")
+    return result
+
+
 def run_experiment(experiment: Experiment, cases: List[Case], artifacts: Artifacts, seed: int, out: Path,
                    progress: Optional[Progress] = None) -> Dict[str, Any]:
     """Run all cases and leave result.json, timing.json, figure.png and report.html in out; return the result.
 
     Raises MachineError when a run does not end well.
     """
-    from sdngcc.testbed import plot, report
-
     started = time.monotonic()
     runs: List[Tuple[str, Run]] = []
     timings: Dict[str, Any] = {}
@@ -154,14 +168,6 @@ def run_experiment(experiment: Experiment, cases: List[Case], artifacts: Artifac
         result, timing = run_case(case.parameters, artifacts, seed, raw, show)
         runs.append((case.label, result))
         timings[case.label or experiment.name] = timing
-    label, main = runs[0]
-    result = {
-        "schema": collect.SCHEMA, "experiment": experiment.name, "seed": seed, "label": label, **main,
-        "variants": [{"label": other, **run} for other, run in runs[1:]],
-        "verdicts": [verdict.as_dict() for verdict in experiment.judge(runs)],
-    }
-    write_json(out / "result.json", result)
-    plot.draw(result, out / "figure.png")
-    report.write(result, out / "figure.png", out / "report.html")
+    result = leave_result(experiment, runs, seed, out)
     write_json(out / "timing.json", {"runs": timings, "wall_s": round(time.monotonic() - started, 3)})
     return result
