@@ -3,9 +3,10 @@
 
 With M new marks and sources i that sent s_i bytes/s, ``bytes`` gives m_i = M * s_i / sum(s), the default:
 equal marks make the cut additive, and additive increase with additive decrease keeps whatever difference
-it starts from.  ``equal`` gives m_i = M / n, the paper's literal form (Algorithm 4, line 18).  Marks are
-whole numbers, so each m_i is rounded such that they add up to M exactly, and what rounding took from a
-source or gave it is carried to the port's next division: over time nobody gains by it.
+it starts from.  While no rate is known the active sources share equally.  ``equal`` gives m_i = M / n, the
+paper's literal form (Algorithm 4, line 18).  Marks are whole numbers, so each m_i is rounded such that they
+add up to M exactly, and what rounding took from a source or gave it is carried to the port's next
+division: over time nobody gains by it.
 """
 
 import dataclasses
@@ -69,6 +70,9 @@ class Divider:
             return {}
         rates = [float(source.sent_rate) if self.division == "bytes" else 1.0 for source in sources]
         total = sum(rates)
+        if total <= 0:
+            rates = [float(source.active) for source in sources]
+            total = sum(rates)
         if total <= 0:
             rates, total = [1.0] * len(sources), float(len(sources))
         owed = self._owed.get(congestion.point, {})

@@ -20,14 +20,13 @@ from sdngcc.controller import message, openflow, packets
 from sdngcc.controller.decision import Congestion, Divider, Notice, Source
 from sdngcc.controller.forwarding import Forwarder
 from sdngcc.controller.inventory import SwitchRecord, VmRecord
-from sdngcc.controller.monitor import Monitor
+from sdngcc.controller.monitor import NAP_NS, Monitor
 from sdngcc.controller.relations import Relations
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.topology import Hop, Port, Topology
 
 SECOND_NS = 1_000_000_000
 STATE_LOST_NS = 2 * SECOND_NS
-NAP_NS = SECOND_NS // 10
 SEQUENCE_MAX = 0xFFFFFFFF
 _FIRST_LLDP_S = (0.02, 0.1, 0.25)
 
@@ -262,7 +261,7 @@ class Engine:
             self.forwarder.sweep(now)
             self._trace_polls(now)
             self.flush_trace()
-        return min(self.monitor.next_ns() if self.monitor.polls else now + NAP_NS, self._slow_ns, now + NAP_NS)
+        return min(self.monitor.next_ns(), self._slow_ns, now + NAP_NS)
 
     def _next_xid(self) -> int:
         self._xid = self._xid % 0x7FFFFFFF + 1

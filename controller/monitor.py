@@ -14,6 +14,8 @@ PATIENCE = 3
 FACTOR_MAX = 256
 IDLE_PERIOD_NS = 1_000_000_000
 LOST_NS = 2_000_000_000
+NAP_NS = 20_000_000
+FAR_NS = 1 << 63
 
 
 @dataclasses.dataclass
@@ -56,11 +58,14 @@ class Monitor:
         self.polls.pop(dpid, None)
 
     def set_idle(self, dpid: int, idle: bool, now_ns: int) -> None:
-        """Say whether a switch has mark counters worth a fast poll."""
+        """Say whether a switch has mark counters worth a fast poll.
+
+        The fast schedule begins after NAP_NS, the longest that the caller of due() sleeps.
+        """
         poll = self.polls.get(dpid)
         if poll and poll.idle != idle:
             poll.idle = idle
-            poll.due_ns = self._after(now_ns, IDLE_PERIOD_NS if idle else self.period_ns)
+            poll.due_ns = self._after(now_ns + NAP_NS, IDLE_PERIOD_NS if idle else self.period_ns)
 
     def due(self, now_ns: int) -> tuple[list[int], list[str]]:
         """Return the switches to ask now and what is worth telling an operator; the caller calls asked()."""
@@ -123,5 +128,5 @@ class Monitor:
         return any(poll.xid and not poll.idle and poll.factor == 1 for poll in self.polls.values())
 
     def next_ns(self) -> int:
-        """Return when a switch is due next; a second after the last start if there is none."""
-        return min((poll.due_ns for poll in self.polls.values()), default=self._start_ns)
+        """Return when a switch is due next; FAR_NS when there is none."""
+        return min((poll.due_ns for poll in self.polls.values()), default=FAR_NS)

@@ -57,6 +57,11 @@ def test_bytes_without_any_rate_known_is_equal():
     assert list(Divider("bytes").divide(Congestion(POINT, 8, 1, sources([0, 0]))).values()) == [4, 4]
 
 
+def test_bytes_without_any_rate_known_spares_the_inactive():
+    some = [Source((1, 1), active=False), Source((1, 2)), Source((1, 3))]
+    assert list(Divider("bytes").divide(Congestion(POINT, 8, 1, some)).values()) == [0, 4, 4]
+
+
 def test_without_sources_nobody_is_told():
     assert Divider("bytes").notices([Congestion(POINT, 8, 1, [])]) == []
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdngcc.controller import marks
-from sdngcc.controller.monitor import FACTOR_MAX, Monitor
+from sdngcc.controller.monitor import FACTOR_MAX, NAP_NS, Monitor
 
 from .fabric import port_reading, vm_reading
 
@@ -25,7 +25,8 @@ def test_late_wake_ups_never_move_the_schedule(lateness):
     monitor = Monitor(T, 0)
     monitor.add(1, 0)
     monitor.set_idle(1, False, 0)
-    for turn, late in enumerate(lateness, 1):
+    first = NAP_NS // T + 1
+    for turn, late in enumerate(lateness, first):
         assert monitor.next_ns() == turn * T
         assert asked(monitor, turn * T + late) == [1]
         monitor.answered(1, 1, turn * T + late)
@@ -35,10 +36,11 @@ def test_never_two_requests_outstanding_then_backing_off():
     monitor = Monitor(T, 0)
     monitor.add(1, 0)
     monitor.set_idle(1, False, 0)
-    assert asked(monitor, T) == [1]
+    first = monitor.next_ns()
+    assert asked(monitor, first) == [1]
     notes = []
-    for turn in range(2, 5):
-        due, said = monitor.due(turn * T)
+    for turn in range(1, 4):
+        due, said = monitor.due(first + turn * T)
         assert due == []
         notes += said
     assert monitor.polls[1].factor == 2 and "polled every 10 ms instead of 5 ms" in notes[0]
@@ -60,7 +62,7 @@ def test_backing_off_ends_somewhere_and_an_answer_is_waited_for_2_s():
 def test_stale_answer_is_ignored():
     monitor = Monitor(T, 0)
     monitor.add(1, 0)
-    asked(monitor, T, xid=7)
+    asked(monitor, monitor.next_ns(), xid=7)
     assert monitor.answered(1, 6, T) is None
     assert monitor.polls[1].xid == 7
 
