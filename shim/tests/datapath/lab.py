@@ -39,7 +39,7 @@ _checks: List[Check] = []
 
 def run(command: str) -> str:
     """Run a shell command and return its output; RuntimeError with all it said when it fails."""
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{command}: exit {done.returncode}: {done.stderr}{done.stdout}")
     return done.stdout
@@ -104,7 +104,7 @@ class Wire:
             if not select.select([self.socket], [], [], left)[0]:
                 return None
             frame, extra, _, address = self.socket.recvmsg(65536, 256)
-            if address[2] == socket.PACKET_OUTGOING:  # type: ignore[attr-defined]
+            if address[2] == socket.PACKET_OUTGOING:
                 continue
             for level, kind, data in extra:
                 if level == SOL_PACKET and kind == PACKET_AUXDATA:

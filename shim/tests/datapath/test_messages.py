@@ -8,7 +8,7 @@ import socket
 import time
 from typing import Optional
 
-from lab import BRIDGE, PROTOCOL, U, U_6, V1, V1_6, Lab, check, equal, ipv4, ipv6, main, run, settle, udp
+from lab import BRIDGE, PROTOCOL, U_6, V1, V1_6, Lab, U, check, equal, ipv4, ipv6, main, run, settle, udp
 
 from sdngcc.controller.message import Message, encode_v0, encode_v1
 from sdngcc.shim.netlink import Limiter, ShimRefused

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``sdngcc shim``: the shim in this machine's Open vSwitch datapath, over generic netlink."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import time
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple, TypeVar
+
+import click
+
+from sdngcc.shim.netlink import LIMITERS, ROLES, Limiter, Port, Settings, ShimClient, ShimError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+# Suffixes of rates and of times, and their factors to bit/s and ns.
+RATE_SUFFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
+TIME_SUFFIXES = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
+
+Result = TypeVar("Result")
+
+
+class Rate(click.ParamType):
+    """A rate in bit/s, such as 250M; converted to bytes/s."""
+
+    name = "rate"
+
+    def convert(self, value: Any, param: Optional[click.Parameter], ctx: Optional[click.Context]) -> int:
+        """Return bytes/s; fails with what is allowed."""
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)([kMG]?)(?:bit/s)?", str(value))
+        bits = float(found.group(1)) * RATE_SUFFIXES[found.group(2)] if found else -1.0
+        if bits < 0 or bits % 8:
+            self.fail(f"'{value}' is no rate; allowed: a multiple of 8 bit/s with an optional k, M or G, such as 250M")
+        return int(bits // 8)
+
+
+class Time(click.ParamType):
+    """A time such as 5ms; converted to ns."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: Optional[click.Parameter], ctx: Optional[click.Context]) -> int:
+        """Return ns; fails with what is allowed."""
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)(ns|us|ms|s)", str(value))
+        if str(value) == "0":
+            return 0
+        if not found:
+            self.fail(f"'{value}' is no time; allowed: a number with ns, us, ms or s, such as 5ms")
+        return round(float(found.group(1)) * TIME_SUFFIXES[found.group(2)])
+
+
+class KnobValue(click.ParamType):
+    """NAME=VALUE of a knob."""
+
+    name = "knob"
+
+    def convert(self, value: Any, param: Optional[click.Parameter], ctx: Optional[click.Context]) -> Tuple[str, int]:
+        """Return name and value; fails with what is allowed."""
+        found = re.fullmatch(r"([a-z0-9-]+)=(\d+)", str(value))
+        if not found:
+            self.fail(f"'{value}' is no knob; allowed: NAME=WHOLE_NUMBER; `sdngcc shim show` lists the names")
+        return found.group(1), int(found.group(2))
+
+
+def with_shim(action: Callable[[ShimClient], Result]) -> Result:
+    """Return what an action on a client returns; a ShimError or ValueError ends the program with its text."""
+    try:
+        with ShimClient() as client:
+            return action(client)
+    except (ShimError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def megabits(rate: Optional[int], zero: str = "0.0") -> str:
+    """Return bytes/s as Mb/s; a dash for a value that the port has not."""
+    if rate is None:
+        return "-"
+    return f"{rate * 8 / 1e6:,.1f}" if rate else zero
+
+
+def read_all(client: ShimClient) -> Tuple[Settings, List[Port], List[Limiter]]:
+    """Return all there is to see."""
+    return client.settings_get(), client.ports(), client.limiters()
+
+
+def settings_text(settings: Settings) -> str:
+    """Return the settings as lines for people."""
+    pace = settings.limiter == "pace"
+    depth = f"quantum {settings.quantum} bytes, horizon {settings.horizon / 1e6:g} ms" if pace else (
+        f"burst {settings.burst} bytes")
+    words = ["yes" if flag else "no" for flag in (settings.segment, settings.ecn, settings.accept_v0, settings.key_set)]
+    lines = [
+        f"law {settings.law} of {', '.join(settings.laws)}; period {settings.period / 1e6:g} ms; "
+        f"a VM is inactive after {settings.inactive / 1e9:g} s",
+        f"limiter {settings.limiter}: {depth}; segment {words[0]}; ecn {words[1]}",
+        f"control messages: IP protocol {settings.protocol}; key set {words[3]}; accept v0 {words[2]}",
+    ]
+    lines += [f"knob {knob.name} = {knob.value} {knob.unit} (default {knob.default}, {knob.minimum} to "
+              f"{knob.maximum}): {knob.help}" for knob in settings.knobs.values()]
+    return "\n".join(lines)
+
+
+def limiter_table(ports: List[Port], limiters: List[Limiter], sent: Dict[Tuple[int, int], float]) -> Table:
+    """Return a table of limiters; sent has bytes/s by (VM, uplink), and else the last period's rate is shown."""
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    by_index = {port.ifindex: port for port in ports}
+    table = Table(title="limiters (Mb/s)", box=SIMPLE, pad_edge=False)
+    for head in ("VM", "uplink", "state"):
+        table.add_column(head)
+    for head in ("rate", "share", "sent", "weight", "min", "max", "packets", "drops"):
+        table.add_column(head, justify="right")
+    for one in limiters:
+        vm, uplink = by_index.get(one.vm), by_index.get(one.uplink)
+        if not vm or not uplink:
+            continue
+        state = "congested" if one.congested else "active" if one.active else "inactive"
+        rate = sent.get((one.vm, one.uplink), one.sent_rate)
+        table.add_row(vm.name, uplink.name, state, megabits(one.rate), megabits(one.share), megabits(round(rate)),
+                      str(vm.weight), megabits(vm.min_rate, "none"), megabits(vm.max_rate, "none"),
+                      f"{one.tx_packets:,}", f"{one.drops:,}")
+    return table
+
+
+def port_table(ports: List[Port]) -> Table:
+    """Return a table of ports and their counters, those that are not 0."""
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    table = Table(title="ports (Mb/s)", box=SIMPLE, pad_edge=False)
+    for head in ("port", "role", "weight", "min", "max", "capacity", "counters"):
+        table.add_column(head)
+    for port in ports:
+        counters = "  ".join(f"{name} {value:,}" for name, value in port.stats.items() if value)
+        table.add_row(port.name, port.role, "-" if port.weight is None else str(port.weight),
+                      megabits(port.min_rate, "none"), megabits(port.max_rate, "none"),
+                      megabits(port.capacity, "link speed"), counters)
+    return table
+
+
+def as_document(settings: Optional[Settings], ports: List[Port], limiters: List[Limiter]) -> Dict[str, Any]:
+    """Return what was read as a JSON document; rates in bytes/s, times in ns."""
+    document: Dict[str, Any] = {"ports": [dataclasses.asdict(port) for port in ports],
+                                "limiters": [dataclasses.asdict(limiter) for limiter in limiters]}
+    return document if settings is None else {"settings": dataclasses.asdict(settings), **document}
+
+
+@click.group()
+def shim() -> None:
+    """Show, set and watch the shim in this machine's Open vSwitch datapath.
+
+    Where ovs-vswitchd carries the patches, it sets the shim from the database (shim-* keys) and overwrites what
+    is set here when the keys change; these commands then are for looking.
+    """
+
+
+@shim.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document; rates in bytes/s, times in ns.")
+def show(as_json: bool) -> None:
+    """Show settings, ports with their counters, and limiters."""
+    settings, ports, limiters = with_shim(read_all)
+    if as_json:
+        click.echo(json.dumps(as_document(settings, ports, limiters), indent=1))
+        return
+    from rich.console import Console
+
+    console = Console()
+    console.print(settings_text(settings), highlight=False)
+    console.print(port_table(ports))
+    console.print(limiter_table(ports, limiters, {}))
+
+
+@shim.command("set")
+@click.option("--law", help="none, static, sdngcc; a new law brings its own period and knobs.")
+@click.option("--period", type=Time(), help="T, such as 5ms; 0: the law's default.")
+@click.option("--limiter", type=click.Choice(LIMITERS), help="What happens to a packet over the rate.")
+@click.option("--burst", type=int, help="Depth of a policing bucket, bytes.")
+@click.option("--quantum", type=int, help="What a pacing bucket lets leave back to back, bytes.")
+@click.option("--horizon", type=Time(), help="Longest wait of a paced packet, such as 10ms.")
+@click.option("--segment/--no-segment", default=None, help="Cut GSO packets before the bucket.")
+@click.option("--ecn/--no-ecn", default=None, help="Make Not-ECT packets ECT, and give them back Not-ECT.")
+@click.option("--inactive", type=Time(), help="Silence after which a VM's share goes to others, such as 1s.")
+@click.option("--protocol", type=int, help="IP protocol of control messages.")
+@click.option("--accept-v0/--no-accept-v0", default=None, help="Obey unauthenticated v0 messages.")
+@click.option("--key-file", type=click.File("r"), help="File with the 32 hex digits of the key; all 0: no key.")
+@click.option("--knob", "knobs", type=KnobValue(), multiple=True, metavar="NAME=VALUE", help="Knob of the law.")
+@click.option("--json", "as_json", is_flag=True, help="Print the settings then in force as JSON.")
+def set_settings(key_file: Any, knobs: Tuple[Tuple[str, int], ...], as_json: bool, **given: Any) -> None:
+    """Change settings: all that is named, or nothing.
+
+    \b
+      sdngcc shim set --law sdngcc --period 5ms --knob cut-full-ppm=100000
+    """
+    if key_file:
+        text = key_file.read().strip()
+        if not re.fullmatch(r"[0-9a-fA-F]{32}", text):
+            raise click.ClickException(f"{key_file.name}: a key is 32 hex digits; the key in force stays")
+        given["key"] = bytes.fromhex(text)
+    if knobs:
+        given["knobs"] = dict(knobs)
+    if all(value is None for value in given.values()):
+        raise click.UsageError("nothing to set; --help lists the options")
+
+    def change(client: ShimClient) -> Settings:
+        client.settings_set(**given)
+        return client.settings_get()
+
+    settings = with_shim(change)
+    click.echo(json.dumps(dataclasses.asdict(settings), indent=1) if as_json else settings_text(settings))
+
+
+@shim.command("set-port")
+@click.argument("device")
+@click.option("--role", type=click.Choice(ROLES), help="What the port is to the shim; none frees its state.")
+@click.option("--weight", type=int, help="Part of the uplink, 1 to 65535 (default 1).")
+@click.option("--min", "min_rate", type=Rate(), help="Guarantee, such as 100M; 0: none.")
+@click.option("--max", "max_rate", type=Rate(), help="Ceiling, such as 250M; 0: none.")
+@click.option("--capacity", type=Rate(), help="Of an uplink, such as 10G; 0: the link speed.")
+@click.option("--json", "as_json", is_flag=True, help="Print the port as JSON.")
+def set_port(device: str, as_json: bool, **given: Any) -> None:
+    """Change what a port of the datapath is to the shim: all that is named, or nothing.
+
+    \b
+      sdngcc shim set-port eth1 --role uplink --capacity 10G
+      sdngcc shim set-port tap0 --role vm --weight 2 --max 250M
+    """
+    if all(value is None for value in given.values()):
+        raise click.UsageError("nothing to set; --help lists the options")
+
+    def change(client: ShimClient) -> Optional[Port]:
+        client.port_set(device, **given)
+        return None if given["role"] == "none" else client.port_get(device)
+
+    port = with_shim(change)
+    if as_json:
+        click.echo(json.dumps(port and dataclasses.asdict(port), indent=1))
+    elif port:
+        from rich.console import Console
+
+        Console().print(port_table([port]))
+
+
+def sent_between(before: List[Limiter], after: List[Limiter]) -> Dict[Tuple[int, int], float]:
+    """Return the bytes/s that each (VM, uplink) sent between two readings."""
+    old = {(one.vm, one.uplink): one for one in before}
+    rates = {}
+    for one in after:
+        last = old.get((one.vm, one.uplink))
+        if last and one.time > last.time and one.tx_bytes >= last.tx_bytes:
+            rates[one.vm, one.uplink] = (one.tx_bytes - last.tx_bytes) * 1e9 / (one.time - last.time)
+    return rates
+
+
+@shim.command()
+@click.option("--interval", type=click.FloatRange(0.01), default=1.0, show_default=True,
+              help="Seconds between readings.")
+@click.option("--count", type=click.IntRange(1), help="Readings; without it, until interrupted.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON a reading.")
+def monitor(interval: float, count: Optional[int], as_json: bool) -> None:
+    """Watch the limiters; `sent` is what each sent since the reading before."""
+    from rich.console import Console
+    from rich.live import Live
+
+    def watch(client: ShimClient) -> None:
+        before: List[Limiter] = []
+        with Live(console=Console(), auto_refresh=False, transient=False) as live:
+            number = 0
+            while count is None or number < count:
+                if number:
+                    time.sleep(interval)
+                ports, limiters = client.ports(), client.limiters()
+                if as_json:
+                    click.echo(json.dumps(as_document(None, ports, limiters)))
+                else:
+                    live.update(limiter_table(ports, limiters, sent_between(before, limiters)), refresh=True)
+                before = limiters
+                number += 1
+
+    try:
+        with_shim(watch)
+    except KeyboardInterrupt:
+        return

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``sdngcc shim`` without a kernel: what options become, and what refusals look like."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, List
+
+import pytest
+from click.testing import CliRunner
+
+from sdngcc.commands import shim as commands
+from sdngcc.shim.netlink import Knob, Limiter, Port, Settings, ShimRefused
+
+SETTINGS = Settings(law="sdngcc", period=5_000_000, limiter="pace", burst=131072, quantum=3028, horizon=10_000_000,
+                    segment=True, ecn=True, inactive=10**9, protocol=253, accept_v0=False, key_set=True,
+                    knobs={"rmin-ppm": Knob("rmin-ppm", 7, 10_000, 0, 10**6, "ppm", "help", "ours")},
+                    laws=("none", "sdngcc"))
+VM = Port(ifindex=1, name="tap0", role="vm", weight=2, min_rate=0, max_rate=31_250_000, stats={"tx_packets": 5})
+UPLINK = Port(ifindex=2, name="eth0", role="uplink", capacity=125_000_000)
+
+
+def limiter(time: int, tx_bytes: int) -> Limiter:
+    """Return a reading of tap0's limiter."""
+    return Limiter(vm=1, uplink=2, rate=31_250_000, share=31_250_000, sent_rate=1, tx_bytes=tx_bytes, tx_packets=5,
+                   drops=3, active=True, congested=False, time=time)
+
+
+class FakeClient:
+    """Remembers what it was asked to set."""
+
+    asked: List[Dict[str, Any]] = []
+
+    def __enter__(self) -> FakeClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def settings_get(self) -> Settings:
+        return SETTINGS
+
+    def settings_set(self, **given: Any) -> None:
+        self.asked.append(given)
+
+    def port_get(self, _device: str) -> Port:
+        return VM
+
+    def port_set(self, device: str, **given: Any) -> None:
+        if given["weight"] == 0:
+            raise ShimRefused(34, "weight: allowed are 1 to 65535; what is in force stays")
+        self.asked.append({"device": device, **given})
+
+    def ports(self) -> List[Port]:
+        return [VM, UPLINK]
+
+    def limiters(self) -> List[Limiter]:
+        return [limiter(10**9, 0)]
+
+
+@pytest.fixture(autouse=True)
+def fake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the fake in the client's place."""
+    FakeClient.asked = []
+    monkeypatch.setattr(commands, "ShimClient", FakeClient)
+
+
+def run(*args: str) -> Any:
+    """Run the command."""
+    return CliRunner().invoke(commands.shim, args)
+
+
+def given() -> Dict[str, Any]:
+    """Return what was asked for, without what was not."""
+    (one,) = FakeClient.asked
+    return {name: value for name, value in one.items() if value is not None}
+
+
+def test_show() -> None:
+    """Both forms name the VM, its limits and the knobs."""
+    text = run("show").output
+    assert "tap0" in text and "250.0" in text and "rmin-ppm" in text
+    document = json.loads(run("show", "--json").output)
+    assert document["settings"]["knobs"]["rmin-ppm"]["value"] == 7
+    assert document["limiters"][0]["rate"] == 31_250_000
+
+
+def test_set_converts_units() -> None:
+    """Times become ns, knobs a mapping."""
+    assert run("set", "--law", "sdngcc", "--period", "2.5ms", "--no-ecn", "--knob", "rmin-ppm=7").exit_code == 0
+    assert given() == {"law": "sdngcc", "period": 2_500_000, "ecn": False, "knobs": {"rmin-ppm": 7}}
+
+
+def test_set_port_converts_units() -> None:
+    """Rates become bytes/s."""
+    assert run("set-port", "tap0", "--role", "vm", "--max", "250M", "--min", "0").exit_code == 0
+    assert given() == {"device": "tap0", "role": "vm", "max_rate": 31_250_000, "min_rate": 0}
+
+
+@pytest.mark.parametrize(("args", "words"), [
+    (("set",), "nothing to set"),
+    (("set", "--period", "5"), "no time"),
+    (("set", "--knob", "rmin=x"), "no knob"),
+    (("set-port", "tap0", "--max", "1"), "no rate"),
+    (("set-port", "tap0"), "nothing to set"),
+    (("set-port", "tap0", "--weight", "0"), "1 to 65535; what is in force stays"),
+])
+def test_refusals(args: Any, words: str) -> None:
+    """What cannot be set is refused with words, and nothing is asked of the kernel."""
+    result = run(*args)
+    assert result.exit_code and words in result.output
+    assert not FakeClient.asked
+
+
+def test_sent_between() -> None:
+    """The rate is bytes over the kernel's own time; a counter that fell back tells none."""
+    assert commands.sent_between([limiter(10**9, 0)], [limiter(3 * 10**9, 1000)]) == {(1, 2): 500.0}
+    assert not commands.sent_between([limiter(10**9, 1000)], [limiter(3 * 10**9, 0)])
+
+
+def test_monitor() -> None:
+    """JSON comes one line a reading."""
+    lines = run("monitor", "--count", "2", "--interval", "0.01", "--json").output.splitlines()
+    assert [json.loads(line)["limiters"][0]["drops"] for line in lines] == [3, 3]
