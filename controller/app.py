@@ -54,7 +54,9 @@ class SdnGcc(compat.App):
             self.threads.append(compat.hub.spawn(self._serve))
 
     def stop(self) -> None:
-        """Write what is left of the trace."""
+        """End clock, OVSDB clients and REST; write what is left of the trace."""
+        for thread in self.threads:
+            compat.hub.kill(thread)
         self.engine.flush_trace()
         super().stop()
 

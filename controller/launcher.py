@@ -9,8 +9,9 @@ early, before anything else holds its locks.
 import importlib
 import importlib.util
 import os
+import signal
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sdngcc.controller.settings import Settings
@@ -39,11 +40,17 @@ def start(chosen: "Settings", verbose: bool = False) -> None:
     args = ["--ofp-listen-host", address, "--ofp-tcp-listen-port", str(port)]
     args += ["--default-log-level", "10" if verbose else "20"]
     settings.adopt(chosen)
+    signal.signal(signal.SIGTERM, _interrupt)
     if importlib.util.find_spec("ryu"):
         manager = importlib.import_module("ryu.cmd.manager")
         manager.main(args=[*args, "sdngcc.controller.app"], prog="sdngcc")
     else:
         _run_os_ken(args)
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    """End as on Ctrl-C: applications are stopped, the trace is written."""
+    raise KeyboardInterrupt
 
 
 def _run_os_ken(args: list[str]) -> None:

@@ -3,12 +3,14 @@
 
 import json
 import os
+import pathlib
 import socket
 import struct
 import subprocess
 import sys
 import time
 import urllib.request
+from typing import NamedTuple
 
 import pytest
 
@@ -17,6 +19,13 @@ from sdngcc.controller import marks, message, openflow
 from .fabric import arp, ipv4, port_reading, vm_reading
 
 KEY = bytes(range(16))
+
+
+class Running(NamedTuple):
+    address: tuple[str, int]
+    url: str
+    log: pathlib.Path
+    process: subprocess.Popen
 
 
 def free_port():
@@ -103,6 +112,7 @@ def controller(tmp_path):
         "REST": f"127.0.0.1:{rest_port}",
         "SETTLE_MS": "50",
         "PERIOD_US": "20000",
+        "TRACE_FILE": tmp_path / "trace",
     }
     environment = {**os.environ, **{f"SDNGCC_CONTROLLER_{key}": str(text) for key, text in settings.items()}}
     with open(tmp_path / "log", "wb") as log:
@@ -118,7 +128,7 @@ def controller(tmp_path):
                 except OSError:
                     assert time.monotonic() < deadline, (tmp_path / "log").read_text()
                     time.sleep(0.1)
-            yield ("127.0.0.1", openflow_port), f"http://127.0.0.1:{rest_port}", tmp_path / "log"
+            yield Running(("127.0.0.1", openflow_port), f"http://127.0.0.1:{rest_port}", tmp_path / "log", process)
         finally:
             process.terminate()
             process.wait(10)
@@ -130,7 +140,7 @@ def get(url):
 
 
 def test_from_handshake_to_notice(controller):
-    address, url, log = controller
+    address, url, log, _ = controller
     # One bridge is the whole network: machines on ports 1 and 2, whose port 2 has a marking queue.
     switch = WireSwitch(address, 0xA1, {1: b"tap1", 2: b"tap2"})
     switch.vms = {1: vm_reading(1, 5_000_000), 2: vm_reading(2, 0)}
@@ -155,7 +165,7 @@ def test_from_handshake_to_notice(controller):
 
 
 def test_fabric_switch_is_polled_every_period(controller):
-    address, url, log = controller
+    address, url, log, _ = controller
     switch = WireSwitch(address, 0xB1, {1: b"p1"})
     switch.marks = {1: port_reading(1)}
     switch.serve(1.3)
@@ -164,6 +174,17 @@ def test_fabric_switch_is_polled_every_period(controller):
     assert 45 <= len(switch.polls) <= 51, log.read_text()  # 50 at 20 ms; the machine may be busy
     [shown] = get(url + "/v1/switches")["switches"]
     assert shown["poll"]["period_ms"] == 20.0 and not shown["hypervisor"]
+
+
+def test_stopped_politely_it_writes_its_trace(controller, tmp_path):
+    address, url, log, _ = controller
+    switch = WireSwitch(address, 0xA1, {1: b"tap1", 2: b"tap2"})
+    switch.vms = {1: vm_reading(1, 5_000_000), 2: vm_reading(2, 0)}
+    switch.serve(0.5)
+    controller.process.terminate()
+    assert controller.process.wait(10) == 0, log.read_text()
+    assert (tmp_path / "trace").exists()
+    assert "Traceback" not in log.read_text()
 
 
 def test_wrong_settings_stop_it_before_it_starts(tmp_path):
