@@ -179,7 +179,8 @@ shim_nl_settings_set(const struct ofpbuf *attrs, char **reason)
     return error;
 }
 
-/* Appends the settings in force, OVS_SHIM_SETTINGS_* attributes, to 'attrs'. */
+/* Appends the settings in force, OVS_SHIM_SETTINGS_* attributes, to
+ * 'attrs'. */
 int
 shim_nl_settings_get(struct ofpbuf *attrs)
 {

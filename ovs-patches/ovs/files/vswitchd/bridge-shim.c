@@ -335,8 +335,8 @@ bridge_shim_begin(void)
     }
 }
 
-/* Takes in the Interface with row 'cfg' and device 'netdev' on the bridge named
- * 'bridge' of 'datapath_type'. */
+/* Takes in the Interface with row 'cfg' and device 'netdev' on the bridge
+ * named 'bridge' of 'datapath_type'. */
 void
 bridge_shim_add_iface(const struct ovsrec_interface *cfg,
                       const struct netdev *netdev, const char *bridge,
