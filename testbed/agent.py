@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs one job inside the virtual machine: Open vSwitch, Mininet, controller, workload, samplers.
 
-Started by boot/init.sh with the job's path; leaves raw samples beside it (see Job for both). Uses the standard library and
-Mininet only: in User Mode Linux every import costs wall time.
+Started by boot/init.sh with the path of the job runner.py wrote; leaves raw samples beside it. Uses the standard
+library and Mininet as far as it can: in User Mode Linux every import costs wall time.
 """
 
 from __future__ import annotations

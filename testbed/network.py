@@ -24,7 +24,7 @@ def run(argv: Sequence[str]) -> str:
     return done.stdout
 
 
-class Guest(Host):  # type: ignore[misc]
+class Guest(Host):
     """A VM: a Mininet host that configures its one interface in one call."""
 
     def config(self, ip: str = "", mac: str = "", **params: Any) -> Dict[str, Any]:
@@ -38,7 +38,7 @@ class Guest(Host):  # type: ignore[misc]
         return self.ip
 
 
-class Bridge(OVSSwitch):  # type: ignore[misc]
+class Bridge(OVSSwitch):
     """An Open vSwitch bridge without the shell Mininet keeps for every switch."""
 
     def __init__(self, name: str, kind: str = "", **params: Any) -> None:

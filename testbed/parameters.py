@@ -160,7 +160,8 @@ def describe() -> List[Dict[str, str]]:
         if "enum" in options:
             allowed = ", ".join(options["enum"])
         elif "minimum" in options:
-            allowed = f"{options['minimum']:g}" + (f" to {options['maximum']:g}" if "maximum" in options else " or more")
+            above = f" to {options['maximum']:g}" if "maximum" in options else " or more"
+            allowed = f"{options['minimum']:g}{above}"
         else:
             allowed = "true, false" if options.get("type") == "boolean" else "numbers with commas"
         default = field.default

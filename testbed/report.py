@@ -63,6 +63,7 @@ def write(result: Dict[str, Any], figure: Path, path: Path) -> None:
     path.write_text(
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(result['experiment'])}</title>"
         f"<style>{STYLE}</style><h1>{html.escape(result['experiment'])}, seed {result['seed']}</h1>"
-        + _verdicts(result) + f'<img alt="goodput, rate limits and queue over time" src="data:image/png;base64,{image}">'
+        + _verdicts(result)
+        + f'<img alt="goodput, rate limits and queue over time" src="data:image/png;base64,{image}">'
         + "".join(_run(run) for run in runs_of(result))
         + f'<script type="application/json" id="result">{data}</script></html>\n', encoding="utf-8")

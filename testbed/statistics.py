@@ -7,7 +7,7 @@ from typing import List, Sequence
 
 
 def jain(values: Sequence[float]) -> float:
-    """Return Jain's index, (sum x)^2 / (n * sum x^2): 1 when all are equal, 1/n when one has all; 0 when none has any."""
+    """Return Jain's index, (sum x)^2 / (n * sum x^2): 1 when all are equal, 1/n when one has all, 0 when all are 0."""
     squares = sum(value * value for value in values)
     return sum(values) ** 2 / (len(values) * squares) if squares else 0.0
 

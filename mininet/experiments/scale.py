@@ -21,7 +21,8 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
         verdicts.append(near(f"tagged, {label or 'period all'}, Mb/s", shared["settled_goodput_mbps"]["vm1"],
                              fair_share_mbps(run), 0.25))
         if shared["jain"][2:]:
-            verdicts.append(at_least(f"Jain in the worst second, {label or 'period all'}", min(shared["jain"][2:]), 0.95))
+            verdicts.append(at_least(f"Jain in the worst second, {label or 'period all'}",
+                                     min(shared["jain"][2:]), 0.95))
     return verdicts
 
 

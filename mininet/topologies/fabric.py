@@ -18,7 +18,7 @@ from sdngcc.topologies.shaping import Shape
 FABRIC_DPID = 0x1000
 
 
-class FabricTopo(Topo):  # type: ignore[misc]
+class FabricTopo(Topo):
     """Topo with hypervisors and fabric switches; subclasses build the network out of them."""
 
     def __init__(self, *args: Any, **params: Any) -> None:

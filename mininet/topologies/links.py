@@ -10,7 +10,7 @@ from mininet.link import Link, TCIntf
 from sdngcc.topologies.shaping import Shape, tc_commands
 
 
-class ShapedIntf(TCIntf):  # type: ignore[misc]
+class ShapedIntf(TCIntf):
     """A switch's interface that sends in a shape.
 
     Open vSwitch clears a device's queues when it takes the device as a port. Mininet knows that of TCIntf and calls
@@ -37,7 +37,7 @@ class ShapedIntf(TCIntf):  # type: ignore[misc]
         return {}
 
 
-class ShapedLink(Link):  # type: ignore[misc]
+class ShapedLink(Link):
     """A veth pair with a shape at each end.
 
     ``shape1`` and ``shape2`` are what the two ends send with; None leaves that end alone.

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Experiments make the runs they say, and their verdicts fail when the numbers do."""
+
+import copy
+
+import pytest
+
+from sdngcc.experiments import EXPERIMENTS
+from sdngcc.experiments.base import fair_share_mbps
+from sdngcc.experiments.delay import oscillation_mbps
+from sdngcc.testbed.parameters import ParameterError, Parameters
+from sdngcc.topologies.shaping import Shape, tc_commands, threshold_bytes
+
+
+def run_of(goodput=239.1, alone=955.0, jain=1.0, utilisation=0.95, p99=40000, **parameters):
+    """Return a run as summarise() makes it, with the tagged VM's payload rate in periods 2 and 3."""
+    given = Parameters(**{"law": "sdngcc", **parameters})
+    vms = given.vm_names
+    series = {vm: [0.0] * 100 + [goodput] * 100 + [alone if vm == "vm1" else 0.0] * 100 for vm in vms}
+    bounds = [("competitors", 0, 10), ("all", 10, 20), ("tagged", 20, 30)]
+    rates = [0.0, goodput, alone]
+    return {
+        "parameters": given.model_dump(mode="json"),
+        "phases": [{"name": name, "start_s": start, "end_s": end, "settled_start_s": start + 2, "jain": [jain] * 10,
+                    "settled_goodput_mbps": dict.fromkeys(vms, rate), "goodput_mbps": dict.fromkeys(vms, rate),
+                    "utilisation": utilisation, "settled_utilisation": utilisation}
+                   for (name, start, end), rate in zip(bounds, rates)],
+        "queue": {"bytes_p99": p99},
+        "series": {"goodput_mbps": series, "limit_mbps": {vm: [1000.0] * 300 for vm in vms},
+                   "share_mbps": {vm: [1000.0] * 300 for vm in vms}},
+    }
+
+
+def failing(name, *runs):
+    """Return the names of an experiment's verdicts that do not hold."""
+    return [verdict.name for verdict in EXPERIMENTS[name].judge([("", run) for run in runs]) if not verdict.holds]
+
+
+def test_share_holds_when_all_is_well():
+    assert failing("share", run_of()) == []
+
+
+@pytest.mark.parametrize("broken, word", [
+    ({"goodput": 200.0}, "tagged, period all"), ({"jain": 0.98}, "Jain"), ({"utilisation": 0.9}, "utilisation"),
+    ({"alone": 800.0}, "tagged alone"), ({"p99": 61000}, "queue p99")])
+def test_share_fails_when_one_thing_is_not(broken, word):
+    assert any(word in name for name in failing("share", run_of(**broken)))
+
+
+def test_share_with_gso_asks_for_less():
+    assert failing("share", run_of(gso=True, jain=0.975, utilisation=0.89)) == []
+
+
+def test_static_is_judged_by_its_rate():
+    assert failing("share", run_of(law="static", alone=239.0)) == []
+    assert failing("share", run_of(law="static", alone=900.0)) == ["tagged, period tagged, Mb/s"]
+    assert failing("share", run_of(law="static", static_mbps=100, goodput=95.6, alone=95.6)) == []
+
+
+def test_weights_are_judged_by_ratio():
+    run = run_of(senders=3, weights=(1, 2, 4))
+    shared = run["phases"][1]["settled_goodput_mbps"]
+    shared.update(vm1=137.0, vm2=273.0, vm3=546.0)
+    assert failing("share", run) == []
+    shared.update(vm1=239.0, vm2=239.0)
+    assert failing("share", run) == ["vm1, weight 1, period all, Mb/s", "vm2, weight 2, period all, Mb/s"]
+
+
+def test_a_dead_controller_must_leave_every_vm_at_its_share():
+    run = run_of(kill_controller_at_s=12, restart_controller_at_s=16)
+    assert failing("share", run) == []
+    run["series"]["limit_mbps"]["vm3"][150] = 500.0
+    assert failing("share", run) == ["vm3's limit two seconds after the controller's death, Mb/s"]
+
+
+def test_unfair_has_six_runs_and_fewer_when_the_user_chooses():
+    choices = [[], ["competitor=udp"], ["guest_ecn=true"], ["competitor=udp", "guest_ecn=false"]]
+    assert [len(EXPERIMENTS["unfair"].cases(settings)) for settings in choices] == [6, 2, 3, 1]
+
+
+@pytest.mark.parametrize("competitor, ecn, goodput, holds", [
+    ("udp", False, 5, True), ("udp", False, 20, False), ("dctcp", False, 20, True), ("dctcp", False, 30, False),
+    ("tcp", False, 250, True), ("tcp", False, 150, False), ("udp", True, 62, True), ("udp", True, 200, False),
+    ("dctcp", True, 238, True)])
+def test_unfair(competitor, ecn, goodput, holds):
+    run = run_of(law="none", competitor=(competitor,), guest_ecn=ecn, goodput=goodput)
+    assert (failing("unfair", run) == []) is holds
+
+
+def test_scale_and_delay_sweep_unless_told():
+    assert [case.parameters.senders for case in EXPERIMENTS["scale"].cases([])] == [8, 16, 32]
+    assert [case.parameters.senders for case in EXPERIMENTS["scale"].cases(["senders=5"])] == [5]
+    assert [case.parameters.period_ms for case in EXPERIMENTS["delay"].cases([])] == [1, 10, 50]
+    with pytest.raises(ParameterError):
+        EXPERIMENTS["scale"].cases(["senders=none"])
+
+
+def test_scale_judges_by_the_fair_part():
+    assert failing("scale", run_of(senders=8, goodput=119.6)) == []
+    assert len(failing("scale", run_of(senders=8, goodput=80.0, jain=0.9))) == 2
+
+
+def test_delay_wants_oscillation_to_grow():
+    calm, wild = run_of(), copy.deepcopy(run_of())
+    for number in range(120, 200):
+        wild["series"]["goodput_mbps"]["vm1"][number] += 20 * (-1) ** number
+    assert oscillation_mbps(calm) == 0 and oscillation_mbps(wild) == 20
+    assert failing("delay", calm, wild) == []
+    assert failing("delay", wild, calm) == ["oscillation of the tagged VM by period, Mb/s"]
+
+
+def test_fair_share_counts_headers_and_weights():
+    assert fair_share_mbps(run_of()) == pytest.approx(239.1, abs=0.05)
+    assert fair_share_mbps(run_of(tagged="udp")) == pytest.approx(243.1, abs=0.05)
+    assert fair_share_mbps(run_of(weights=(1, 2, 1, 1))) == pytest.approx(191.3, abs=0.05)
+
+
+def test_a_marking_port_has_the_papers_queue():
+    commands = [" ".join(command) for command in tc_commands("p0", Shape("marking", 1000, 100, 20))]
+    assert "htb rate 1000mbit" in commands[1]
+    assert "red limit 150000 min 30000 max 31500 avpkt 1500 burst 20 probability 1.0" in commands[2]
+    assert commands[2].endswith("bandwidth 1000mbit ecn")
+    assert threshold_bytes(100, 20) == 30000
+
+
+def test_shapes_of_uplink_and_delay():
+    assert "fq nopacing" in " ".join(tc_commands("up", Shape("uplink", 500))[-1])
+    assert "netem delay 70us" in " ".join(tc_commands("down", Shape("delay", delay_us=70))[0])
+    with pytest.raises(ValueError, match="'x' of d: allowed are uplink, marking, delay"):
+        tc_commands("d", Shape("x"))
