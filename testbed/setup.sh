@@ -64,6 +64,8 @@ pip=(.venv/bin/python -m pip --disable-pip-version-check install --quiet --const
 "${pip[@]}" --no-build-isolation --requirement requirements.txt
 say "installing sdngcc in editable mode"
 "${pip[@]}" --no-build-isolation --no-deps --editable .
+# ryu-manager needs mending before it imports anything; `sdngcc controller` does it by itself.
+cp controller/ryu-manager.pth "$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/"
 .venv/bin/sdngcc --version >/dev/null
 printf '%s\n' "$stamp" > .venv/.stamp
 say "done: .venv/bin/sdngcc"

@@ -8,6 +8,7 @@ import socket
 import struct
 import subprocess
 import sys
+import sysconfig
 import time
 import urllib.request
 from typing import NamedTuple
@@ -32,6 +33,17 @@ def free_port():
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return sock.getsockname()[1]
+
+
+def await_port(port, log):
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.1)
 
 
 class WireSwitch:
@@ -120,14 +132,7 @@ def controller(tmp_path):
             [sys.executable, "-m", "sdngcc.main", "controller"], env=environment, stdout=log, stderr=log
         )
         try:
-            deadline = time.monotonic() + 30
-            while True:
-                try:
-                    socket.create_connection(("127.0.0.1", openflow_port), timeout=1).close()
-                    break
-                except OSError:
-                    assert time.monotonic() < deadline, (tmp_path / "log").read_text()
-                    time.sleep(0.1)
+            await_port(openflow_port, tmp_path / "log")
             yield Running(("127.0.0.1", openflow_port), f"http://127.0.0.1:{rest_port}", tmp_path / "log", process)
         finally:
             process.terminate()
@@ -185,6 +190,27 @@ def test_stopped_politely_it_writes_its_trace(controller, tmp_path):
     assert controller.process.wait(10) == 0, log.read_text()
     assert (tmp_path / "trace").exists()
     assert "Traceback" not in log.read_text()
+
+
+def test_ryu_manager_itself_starts_it(tmp_path):
+    manager = pathlib.Path(sys.executable).with_name("ryu-manager")
+    mended = pathlib.Path(sysconfig.get_path("purelib")) / "ryu-manager.pth"
+    if not (manager.exists() and mended.exists()):
+        pytest.skip("Ryu, or the .pth file that mends it, is not installed beside this Python")
+    environment = {**os.environ, "SDNGCC_CONTROLLER_NOTIFY": "false", "SDNGCC_CONTROLLER_REST": ""}
+    log = tmp_path / "log"
+    port = free_port()
+    with open(log, "wb") as stream:
+        process = subprocess.Popen(
+            [manager, "--ofp-tcp-listen-port", str(port), "sdngcc.controller.app"],
+            env=environment, stdout=stream, stderr=stream,
+        )  # fmt: skip
+    try:
+        await_port(port, log)
+    finally:
+        process.terminate()
+        process.wait(10)
+    assert "instantiating app sdngcc.controller.app" in log.read_text()
 
 
 def test_wrong_settings_stop_it_before_it_starts(tmp_path):
