@@ -7,7 +7,7 @@ environment, where eventlet is old enough for Ryu's own launcher.
 
 import logging
 import time
-from typing import Any, Callable
+from typing import Any, Callable, TypeVar
 
 from sdngcc.controller import compat, settings
 from sdngcc.controller.engine import Engine
@@ -20,6 +20,9 @@ _CONFIG_DOWN = 1  # OFPPC_PORT_DOWN
 _STATE_LINK_DOWN = 1  # OFPPS_LINK_DOWN
 _PORT_DELETED = 1  # OFPPR_DELETE
 _OVSDB_PERIOD_S = 0.5
+_RETRY_NS = 1_000_000_000
+
+Result = TypeVar("Result")
 
 compat.tap_connections()
 
@@ -62,20 +65,34 @@ class SdnGcc(compat.App):
 
     def _clock(self) -> None:
         while self.is_active:
-            wait_ns = self.engine.tick() - time.monotonic_ns()
-            compat.hub.sleep(max(wait_ns, 0) / 1e9)
+            wait_ns = self._guarded(self.engine.tick, 0) - time.monotonic_ns()
+            compat.hub.sleep(max(wait_ns, 0) / 1e9 if wait_ns > -_RETRY_NS else _RETRY_NS / 1e9)
 
     def _follow_ovsdb(self) -> None:
         while self.is_active:
-            self.policy.run()
-            self.engine.set_interfaces(self.policy.interfaces())
+            self._guarded(self._read_ovsdb, None)
             compat.hub.sleep(_OVSDB_PERIOD_S)
+
+    def _read_ovsdb(self) -> None:
+        self.policy.run()
+        self.engine.set_interfaces(self.policy.interfaces())
+
+    def _guarded(self, function: Callable[[], Result], otherwise: Result) -> Result:
+        """Call a function; a fault in it is logged and counted, and ends nothing else."""
+        try:
+            return function()
+        except Exception:
+            self.engine.counters["internal_errors"] += 1
+            LOG.exception("internal error; the controller goes on")
+            return otherwise
 
     def _serve(self) -> None:
         import eventlet
         import eventlet.wsgi
 
         address = settings.split_address(self.settings.rest)
+        if address[0] not in ("localhost", "::1") and not address[0].startswith("127."):
+            LOG.warning("REST at %s is open to all who reach it: it has no authentication", self.settings.rest)
         listener = eventlet.listen(address, reuse_port=False)
         eventlet.wsgi.server(listener, make_app(self.engine, self.policy), log_output=False)
 
@@ -113,11 +130,7 @@ class SdnGcc(compat.App):
     def _multipart(self, datapath: Any, data: bytes) -> None:
         """Pass on an experimenter reply; a fault in the engine must not end the connection's reader."""
         if self._is_current(datapath):
-            try:
-                self.engine.multipart(datapath.id, data)
-            except Exception:
-                self.engine.counters["internal_errors"] += 1
-                LOG.exception("reply of switch %016x not processed", datapath.id)
+            self._guarded(lambda: self.engine.multipart(datapath.id, data), None)
 
     @compat.handler.set_ev_cls(compat.ofp_event.EventOFPPacketIn, compat.handler.MAIN_DISPATCHER)
     def packet_in(self, event: Any) -> None:

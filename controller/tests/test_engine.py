@@ -4,6 +4,8 @@
 import struct
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from sdngcc.controller import message
 from sdngcc.controller.engine import Engine
@@ -39,8 +41,8 @@ def build(tmp_path, **changes):
         fabric.switches[dpid].vms[port] = vm_reading(port)
     for dpid in (T1, T2, CORE):
         fabric.switches[dpid].marks = {port: port_reading(port) for port in fabric.switches[dpid].ports}
-    settings = Settings(key_file=key_file, **changes)
-    fabric.engine = Engine(settings, fabric.send, fabric.arm, fabric.clock, epoch=1000)
+    chosen = Settings(key_file=key_file, **changes)
+    fabric.engine = Engine(chosen, fabric.send, fabric.arm, fabric.clock, epoch=1000)
     return fabric
 
 
@@ -292,3 +294,49 @@ def test_version_0_carries_marks_alone(tmp_path):
     [(place, frame)] = [one for one in fabric.delivered if one[1][23] == 253]
     assert place == PLACES[11]
     assert struct.unpack("!H", frame[34:]) == (9,)
+
+
+def test_machine_with_ipv6_only_is_told_by_ipv6(tmp_path):
+    fabric = connected(tmp_path)
+    one, two = (b"\xfd" + bytes(13) + struct.pack("!H", number) for number in (11, 31))
+
+    def ipv6(source, target, from_mac, to_mac):
+        return to_mac + from_mac + b"\x86\xdd" + struct.pack("!IHBB", 6 << 28, 8, 17, 64) + source + target + bytes(8)
+
+    fabric.inject(*PLACES[31], ipv6(two, one, mac(31), mac(11)))
+    fabric.inject(*PLACES[11], ipv6(one, two, mac(11), mac(31)))
+    fabric.run(1.0)
+    fabric.delivered.clear()
+    fabric.switches[T2].add_marks(1, 5)
+    fabric.run(0.01)
+    [frame] = [frame for place, frame in fabric.delivered if place == PLACES[11]]
+    told = message.decode_v1(frame[54:], KEY)
+    assert told.vm == one == frame[38:54] and told.peer == two == frame[22:38] and told.marks == 5
+
+
+EVENTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("packet_in"), st.sampled_from([H1, H3, T1, 99]), st.integers(0, 12), st.binary(max_size=80)),
+        st.tuples(st.just("multipart"), st.sampled_from([H1, T1, 99]), st.binary(max_size=150)),
+        st.tuples(st.just("flow_removed"), st.integers(0, 2**64 - 1), st.integers(0, 3)),
+        st.tuples(st.just("error"), st.sampled_from([H1, T1, 99]), st.integers(0, 300), st.just(1), st.just(3)),
+        st.tuples(st.just("port_removed"), st.sampled_from([H1, T1, 99]), st.integers(0, 12)),
+        st.tuples(
+            st.just("port_changed"), st.sampled_from([H1, T1, 99]), st.integers(0, 12), st.just("x"), st.just(bytes(6)),
+            st.booleans(),
+        ),
+        st.tuples(st.just("switch_down"), st.sampled_from([H1, T1, 99])),
+    ),
+    max_size=30,
+)  # fmt: skip
+
+
+@given(EVENTS)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+def test_no_event_ends_the_controller(tmp_path, events):
+    fabric = connected(tmp_path)
+    talk(fabric, 11, 31)
+    for name, *arguments in events:
+        getattr(fabric.engine, name)(*arguments)
+        fabric.settle()
+    fabric.run(0.02)
