@@ -36,18 +36,22 @@ class Ended:
     """What it wrote to standard output and error."""
 
 
-def run_inside(argv: Sequence[str], modules: Sequence[str] = (), environment: Optional[Dict[str, str]] = None,
-               virtual_time: bool = True, limit_s: float = 300.0, seed: int = 1) -> Ended:
+def run_inside(argv: Sequence[str], modules: Sequence[str] = (), switches: Optional[Dict[str, str]] = None,
+               environment: Optional[Dict[str, str]] = None, virtual_time: bool = True, limit_s: float = 300.0,
+               seed: int = 1) -> Ended:
     """Boot, load kernel modules in order, run argv as root in /run/work, and return how it ended.
 
-    The host's files are there read-only; what is written to /run and /tmp stays inside. Python programs find the packages
-    of this interpreter. Raises BuildError, or MachineError when the machine itself fails or takes longer than
+    switches are Open vSwitch's programs by name (Artifacts.ovs): ovsdb-server and ovs-vswitchd run then, and the
+    programs are found by name. The host's files are there read-only; what is written to /run and /tmp stays inside.
+    Python programs find the packages of this interpreter.
+
+    Raises BuildError, or MachineError when the machine itself fails or takes longer than
     limit_s of wall time.
     """
     kernel = build(only=["kernel"]).kernel
     with tempfile.TemporaryDirectory(prefix="sdngcc-inside-") as work:
         out = Path(work)
-        job = {"argv": list(argv), "modules": list(modules), "environment": environment or {}}
+        job = {"argv": list(argv), "modules": list(modules), "ovs": switches, "environment": environment or {}}
         try:
             run_job(kernel, job, out, seed, limit_s, virtual_time=virtual_time, main="sdngcc.testbed.inside")
         except MachineError as error:
@@ -61,11 +65,18 @@ def run_inside(argv: Sequence[str], modules: Sequence[str] = (), environment: Op
 def main(path: Path) -> int:
     """Do the job described in a file; the machine's main program. Returns 0 unless a module cannot be loaded."""
     job = json.loads(path.read_text())
-    for module in job["modules"]:
-        subprocess.run(["insmod", module], check=True)
+    folders = [str(Path(sys.executable).parent)]
+    if job["ovs"]:
+        from sdngcc.testbed.agent import Agent
+
+        Agent(job, path.parent).start_switches()
+        folders += sorted({str(Path(program).parent) for program in job["ovs"].values()})
+    else:
+        for module in job["modules"]:
+            subprocess.run(["insmod", module], check=True)
     os.makedirs(WORK, exist_ok=True)
     environment = {**os.environ, **job["environment"]}
-    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    environment["PATH"] = ":".join([*folders, environment["PATH"]])
     with open(path.with_name(OUTPUT), "wb") as output:
         done = subprocess.run(job["argv"], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                               cwd=WORK, env=environment, check=False)
