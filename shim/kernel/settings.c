@@ -20,7 +20,7 @@ void ovs_shim_settings_default(struct ovs_shim_settings *settings)
 	*settings = (struct ovs_shim_settings){
 		.horizon_ns = 10 * NSEC_PER_MSEC,
 		.inactive_ns = NSEC_PER_SEC,
-		.burst_bytes = 131072,
+		.burst_bytes = 2097152,
 		.quantum_bytes = 3028,
 		.limiter = OVS_SHIM_LIMITER_PACE,
 		.protocol = SHIM_MESSAGE_PROTOCOL,

@@ -45,7 +45,7 @@ static const struct setting settings[] = {
       { 50, 10 * 1000 * 1000, " us", "the law's own period" } },
     { "shim-limiter", OVS_SHIM_SETTINGS_LIMITER, 4, SETTING_LIMITER, 1,
       OVS_SHIM_LIMITER_PACE, { 0, 0, NULL, NULL } },
-    { "shim-burst", OVS_SHIM_SETTINGS_BURST, 4, SETTING_NUMBER, 1, 131072,
+    { "shim-burst", OVS_SHIM_SETTINGS_BURST, 4, SETTING_NUMBER, 1, 2097152,
       { 1514, 1 << 30, " bytes", NULL } },
     { "shim-quantum", OVS_SHIM_SETTINGS_QUANTUM, 4, SETTING_NUMBER, 1, 3028,
       { 1514, 1 << 30, " bytes", NULL } },

@@ -81,7 +81,7 @@ def settings_change() -> None:
     equal(lab.shim.settings_get().period, 5_000_000, "default period")
     lab.shim.settings_set(law="static")
     equal(list(lab.shim.settings_get().knobs), ["rate"], "knobs of static")
-    lab.shim.settings_set(law="sdngcc", limiter="pace", burst=131072, quantum=3028, horizon=10_000_000, segment=True,
+    lab.shim.settings_set(law="sdngcc", limiter="pace", burst=2097152, quantum=3028, horizon=10_000_000, segment=True,
                           ecn=True, inactive=10**9, protocol=253, accept_v0=False, key=bytes(16))
     equal(lab.shim.settings_get().knobs["rmin-ppm"].value, 10_000, "knob of a law begun anew")
 
