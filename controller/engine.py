@@ -197,7 +197,8 @@ class Engine:
         """Forward a bridge's traffic by pairs from now on."""
         if not switch.hypervisor:
             switch.hypervisor = True
-            self.monitor.set_idle(switch.dpid, True, self.clock())
+            if not self.settings.poll_hypervisors:
+                self.monitor.set_idle(switch.dpid, True, self.clock())
             self.forwarder.flush(switch.dpid)
 
     # Discovery
@@ -329,9 +330,10 @@ class Engine:
             LOG.info("%s", note)
         switch.marks = True
         fresh = self.source.take(switch.dpid, reply)
+        spared = switch.hypervisor and not self.settings.poll_hypervisors
         if any(reply.entries):
-            self.monitor.set_idle(switch.dpid, switch.hypervisor or not self.source.counted(switch.dpid), now)
-        if fresh:
+            self.monitor.set_idle(switch.dpid, spared or not self.source.counted(switch.dpid), now)
+        if fresh and not spared:
             self._begin_round(switch.dpid, fresh, now)
         if self._round and not self._round.waiting:
             self._finish_if_complete()
@@ -345,7 +347,7 @@ class Engine:
         for port_marks in fresh:
             point = (dpid, port_marks.port)
             current.marks[point] = current.marks.get(point, 0) + port_marks.marks
-            current.interval_ns[point] = port_marks.interval_ns
+            current.interval_ns[point] = current.interval_ns.get(point, 0) + port_marks.interval_ns
             self.counters["marks"] += port_marks.marks
             if self.divider.division == "equal" or not self.settings.notify:
                 continue

@@ -176,8 +176,8 @@ class _Switch:
 class OpenFlowMarks(MarkSource):
     """Marks by the experimenter multipart of the patched ovs-vswitchd.
 
-    ``period_ns`` is T_i; an interval is never reported longer than two of them, since what was marked
-    before is no news.
+    ``period_ns`` is T_i.  An interval is never reported longer than two of them: after a longer one (a switch
+    that was slow, or a controller that was held up) the marks are scaled down with it, which keeps their rate.
     """
 
     name = "openflow"
@@ -205,8 +205,8 @@ class OpenFlowMarks(MarkSource):
             switch.boot = reply.boot
             switch.ports.clear()
             switch.time_ns = 0
-        elapsed = reply.time_ns - switch.time_ns
-        interval = min(max(elapsed, 1), 2 * self.period_ns) if switch.time_ns else self.period_ns
+        elapsed = max(reply.time_ns - switch.time_ns, 1) if switch.time_ns else self.period_ns
+        interval = min(elapsed, 2 * self.period_ns)
         switch.generation, switch.time_ns = reply.generation, reply.time_ns
         fresh = []
         for part in reply.entries:
@@ -219,7 +219,8 @@ class OpenFlowMarks(MarkSource):
                 if before.kinds != reading.kinds or reading.marks < before.marks:
                     self.resets += 1
                 elif reading.marks > before.marks:
-                    fresh.append(PortMarks(reading.port, reading.marks - before.marks, interval))
+                    new = max(1, (reading.marks - before.marks) * interval // elapsed)
+                    fresh.append(PortMarks(reading.port, new, interval))
         return fresh
 
     def counted(self, dpid: int) -> bool:

@@ -75,6 +75,9 @@ class Settings(pydantic.BaseModel):
         (), description="datapath ids of hypervisor bridges; others are recognised by their virtual machines"
     )
     fabric: tuple[int, ...] = pydantic.Field((), description="datapath ids that are never hypervisors")
+    poll_hypervisors: bool = pydantic.Field(
+        False, description="poll hypervisors' own ports every period too, and act on their marks"
+    )
     ovsdb: tuple[str, ...] = pydantic.Field(
         (),
         description="OVSDB remotes of the hypervisors: unix:<path>, tcp:<address>:<port>",

@@ -125,6 +125,7 @@ def controller(tmp_path):
         "SETTLE_MS": "50",
         "PERIOD_US": "20000",
         "TRACE_FILE": tmp_path / "trace",
+        "POLL_HYPERVISORS": "true",
     }
     environment = {**os.environ, **{f"SDNGCC_CONTROLLER_{key}": str(text) for key, text in settings.items()}}
     with open(tmp_path / "log", "wb") as log:
@@ -159,7 +160,7 @@ def test_from_handshake_to_notice(controller):
     status = get(url + "/v1/status")
     assert status["ready"] and status["vms"] == 2 and status["pairs"] == 1, log.read_text()
     switch.marks[2] = port_reading(2, count=12)
-    switch.serve(1.5)  # a hypervisor's own ports are read once a second
+    switch.serve(0.5)
     told = [
         frame for port, frame in switch.packet_outs if port == 1 and frame[12:14] == b"\x08\x00" and frame[23] == 253
     ]

@@ -142,6 +142,18 @@ def test_two_congested_ports_give_one_message_a_machine(tmp_path):
     assert (told[PLACES[11]].point_datapath, told[PLACES[11]].point_port) == (CORE, 2)
 
 
+def test_marks_of_a_hypervisor_are_shown_not_acted_on(tmp_path):
+    fabric = build(tmp_path)
+    fabric.switches[H1].marks[1] = port_reading(1, kinds=2)
+    fabric.connect()
+    talk(fabric, 11, 31)
+    fabric.run(1.0)
+    fabric.switches[H1].add_marks(1, 500)
+    fabric.run(2.0)
+    assert fabric.engine.source.readings(H1)[1].marks == 500
+    assert fabric.engine.counters["notices"] == 0
+
+
 def test_equal_division_asks_no_hypervisor(tmp_path):
     fabric = connected(tmp_path, division="equal")
     talk(fabric, 11, 31)

@@ -80,10 +80,11 @@ def test_first_reading_is_a_baseline_then_differences():
     assert source.take(1, reply(port_reading(3, count=1008), time_ns=4 * T)) == [marks.PortMarks(3, 1, T)]
 
 
-def test_interval_is_at_most_two_periods():
+def test_after_a_long_interval_the_rate_of_marks_is_kept():
     source = marks.OpenFlowMarks(T)
     source.take(1, reply(port_reading(3)))
-    assert source.take(1, reply(port_reading(3, count=9), time_ns=50 * T))[0].interval_ns == 2 * T
+    assert source.take(1, reply(port_reading(3, count=1000), time_ns=51 * T)) == [marks.PortMarks(3, 40, 2 * T)]
+    assert source.take(1, reply(port_reading(3, count=1001), time_ns=101 * T)) == [marks.PortMarks(3, 1, 2 * T)]
 
 
 def test_restart_reset_and_missing_counter_are_told_apart():

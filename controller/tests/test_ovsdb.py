@@ -10,6 +10,7 @@ import pytest
 
 from sdngcc.controller.ovsdb import Policy, PolicyError
 
+pytestmark = pytest.mark.filterwarnings(r"ignore:\s*Eventlet is deprecated")
 SCHEMA = pathlib.Path("/usr/share/openvswitch/vswitch.ovsschema")
 needs_ovsdb = pytest.mark.skipif(
     not (shutil.which("ovsdb-server") and SCHEMA.exists()), reason="Open vSwitch is not installed"

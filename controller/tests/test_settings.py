@@ -116,5 +116,5 @@ def test_every_setting_is_documented_with_its_default():
     rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", text, re.MULTILINE))
     for name, field in Settings.model_fields.items():
         default = field.default
-        shown = "none" if default in (None, ()) else str(default).lower() if default is True else str(default)
+        shown = "none" if default in (None, ()) else str(default).lower() if isinstance(default, bool) else str(default)
         assert rows.get(name, "").strip() == shown, name
