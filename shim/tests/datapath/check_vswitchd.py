@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ovs-vswitchd: the database's shim-* keys reach the kernel, and OpenFlow tells marks and VMs' state."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Dict, List, Tuple
+
+from lab import BRIDGE, ECT_0, V1, Lab, U, check, equal, ifindex, ipv4, main, run, udp
+
+# The database's statistics, and with them a kernel that lost its state, are looked at every 5 s; virtual.
+REFRESH_S = 6.0
+
+lab = Lab()
+lab.shim.settings_set(law="static")
+
+
+def setting(*keys: str) -> None:
+    """Set keys of Open_vSwitch:other_config."""
+    run("ovs-vsctl set Open_vSwitch . " + " ".join(f"other_config:shim-{key}" for key in keys))
+
+
+def unset(*keys: str) -> None:
+    """Remove keys of Open_vSwitch:other_config."""
+    run("ovs-vsctl" + "".join(f" -- remove Open_vSwitch . other_config shim-{key}" for key in keys))
+
+
+def interface(device: str, *keys: str) -> None:
+    """Set keys of Interface:other_config."""
+    run(f"ovs-vsctl set Interface {device} " + " ".join(f"other_config:shim-{key}" for key in keys))
+
+
+def complaint(device: str = "") -> str:
+    """Return shim-error of an Interface, or of the settings; empty if there is none."""
+    row = f"Interface {device} status" if device else "Open_vSwitch . statistics"
+    time.sleep(0.2)
+    return run(f"ovs-vsctl --if-exists get {row}:shim-error").strip().strip('"')
+
+
+def ports() -> Dict[str, Tuple[object, ...]]:
+    """Return what the kernel has: role, weight, min, max, capacity by device."""
+    return {port.name: (port.role, port.weight, port.min_rate, port.max_rate, port.capacity)
+            for port in lab.shim.ports()}
+
+
+def fresh() -> None:
+    """Begin with the roles of the database and nothing else."""
+    run("ovs-vsctl clear Open_vSwitch . other_config" + "".join(
+        f" -- clear Interface s{number} other_config" for number in (1, 2, 3)))
+    run("ovs-vsctl set Interface s1 external_ids:iface-id=one -- set Interface s2 external_ids:iface-id=two")
+    interface("s3", "role=uplink", "capacity=1000000000")
+
+
+def dump(what: str, port: str = "") -> Tuple[Dict[str, str], List[Dict[str, str]]]:
+    """Ask for PORT_MARKS or VM_STATE; return the head's fields and each entry's."""
+    text = run(f"ovs-ofctl -O OpenFlow13 {what} {BRIDGE} {port}")
+    rows = [dict(re.findall(r"(\w+)=(\S+)", line)) for line in text.splitlines()]
+    return rows[0], rows[1:]
+
+
+@check
+def leaves_alone() -> None:
+    """Without shim-* keys, what others set in the kernel stays"""
+    before = ports()
+    run("ovs-vsctl set Interface s1 external_ids:iface-id=one")
+    time.sleep(REFRESH_S)
+    equal((ports(), lab.shim.settings_get().law), (before, "static"), "state")
+
+
+@check
+def roles() -> None:
+    """An iface-id makes a VM, shim-role an uplink, and rates in bit/s become bytes/s"""
+    fresh()
+    interface("s2", "weight=3", "min-rate=8000000", "max-rate=80000000")
+    equal(ports(), {"s1": ("vm", 1, 0, 0, None), "s2": ("vm", 3, 1_000_000, 10_000_000, None),
+                    "s3": ("uplink", None, None, None, 125_000_000)}, "ports")
+    run("ovs-vsctl remove Interface s1 external_ids iface-id")
+    assert "s1" not in ports()
+
+
+@check
+def settings() -> None:
+    """Settings and knobs take effect, and go back to their defaults without the key"""
+    fresh()
+    run("echo 000102030405060708090a0b0c0d0e0f > key")
+    wanted = ("law=sdngcc", "period-us=1000", "limiter=police", "burst=200000", "quantum=1514", "horizon-us=5",
+              "segment=false", "ecn=false", "inactive-ms=7", "protocol=200", "accept-v0=true", "key-file=$PWD/key",
+              "knob-step-fast-ppm=123")
+    setting(*wanted)
+    got = lab.shim.settings_get()
+    equal((got.law, got.period, got.limiter, got.burst, got.quantum, got.horizon, got.segment, got.ecn, got.inactive,
+           got.protocol, got.accept_v0, got.key_set, got.knobs["step-fast-ppm"].value),
+          ("sdngcc", 10**6, "police", 200000, 1514, 5000, False, False, 7 * 10**6, 200, True, True, 123), "settings")
+    equal(complaint(), "", "complaint")
+    unset(*(key.split("=")[0] for key in wanted[1:]))
+    got = lab.shim.settings_get()
+    equal((got.law, got.limiter, got.quantum, got.horizon, got.segment, got.ecn, got.inactive, got.protocol,
+           got.accept_v0, got.key_set),
+          ("sdngcc", "pace", 3028, 10**7, True, True, 10**9, 253, False, False), "defaults")
+    knob = got.knobs["step-fast-ppm"]
+    equal(knob.value, knob.default, "knob")
+    unset("law")
+    equal(lab.shim.settings_get().law, "none", "law")
+
+
+@check
+def unusable() -> None:
+    """What cannot be used is reported, and everything else takes effect"""
+    fresh()
+    setting("law=sdngcc", "quantum=2000")
+    setting("law=fair", "quantum=100", "knob-nonsense=1", "horizon-us=777")
+    text = complaint()
+    for words in ("shim-law: the kernel refuses it", "none, static, sdngcc", "shim-knob-nonsense",
+                  "shim-quantum: '100' is not allowed", "2000 bytes stays in force"):
+        assert words in text, f"'{words}' is not in: {text}"
+    got = lab.shim.settings_get()
+    equal((got.law, got.quantum, got.horizon), ("sdngcc", 2000, 777_000), "settings")
+    interface("s1", "min-rate=600000000")
+    interface("s2", "min-rate=600000000", "weight=9")
+    assert "guarantees sum to" in complaint("s2"), complaint("s2")
+    equal((ports()["s1"][2], ports()["s2"][1:3]), (75_000_000, (1, 0)), "ports")
+    interface("s2", "min-rate=300000000")
+    equal((complaint("s2"), ports()["s2"][1:3]), ("", (9, 37_500_000)), "after the mistake")
+
+
+@check
+def restart() -> None:
+    """A restart of ovs-vswitchd changes no rate and no counter"""
+    fresh()
+    setting("law=sdngcc")
+    for _ in range(5):
+        lab.v1.send(ipv4(V1, U, udp(500)))
+    time.sleep(0.1)
+    before = [(limiter.vm, limiter.rate, limiter.tx_packets) for limiter in lab.shim.limiters()]
+    assert before and before[0][2] >= 5, before
+    run("ovs-appctl exit")
+    time.sleep(0.5)
+    run("ovs-vswitchd --pidfile --detach --log-file=/run/openvswitch/again.log 2>&1")
+    time.sleep(0.5)
+    equal([(limiter.vm, limiter.rate, limiter.tx_packets) for limiter in lab.shim.limiters()], before, "limiters")
+    equal(lab.shim.settings_get().law, "sdngcc", "law")
+    lab.route()
+
+
+@check
+def lost() -> None:
+    """A kernel that lost settings and ports gets them back"""
+    fresh()
+    setting("law=sdngcc", "period-us=3000", "knob-step-fast-ppm=321")
+    before = ports()
+    lab.shim.settings_set(law="none")
+    lab.shim.port_del("s2")
+    time.sleep(REFRESH_S)
+    got = lab.shim.settings_get()
+    equal((got.law, got.period, got.knobs["step-fast-ppm"].value), ("sdngcc", 3_000_000, 321), "settings")
+    equal(ports(), before, "ports")
+
+
+@check
+def removed() -> None:
+    """A port that leaves its bridge leaves the shim, and one that moves takes its settings along"""
+    fresh()
+    interface("s2", "weight=5")
+    run(f"ovs-vsctl add-br br9 -- del-port {BRIDGE} s2 -- add-port br9 s2 -- set Interface s2 "
+        "external_ids:iface-id=two other_config:shim-weight=5")
+    equal(ports()["s2"][:2], ("vm", 5), "moved")
+    run("ovs-vsctl del-port br9 s2; ovs-vsctl del-br br9")
+    assert "s2" not in ports()
+    run(f"ovs-vsctl add-port {BRIDGE} s2 -- set Interface s2 ofport_request=2 external_ids:iface-id=two")
+    equal(ports()["s2"][:2], ("vm", 1), "added")
+
+
+@check
+def statistics() -> None:
+    """The shim's counters stand in Interface:statistics"""
+    fresh()
+    setting("law=sdngcc")
+    lab.v1.send(ipv4(V1, U, udp(500)))
+    time.sleep(REFRESH_S)
+    got = int(run("ovs-vsctl get Interface s1 statistics:shim_tx_packets"))
+    equal(got, lab.stats("s1")["tx_packets"], "shim_tx_packets")
+    assert got > 0
+
+
+@check
+def marks() -> None:
+    """PORT_MARKS counts what RED marked, goes on when RED is replaced, and knows a port without"""
+    fresh()
+    run("tc qdisc add dev s3 root handle 1: tbf rate 8mbit burst 1600 limit 1000000")
+    red = "red limit 400000 min 3000 max 4000 avpkt 1000 burst 4 probability 1 bandwidth 8mbit ecn"
+    total = 0
+    for handle in (10, 20):
+        run(f"tc qdisc add dev s3 parent 1: handle {handle}: {red}")
+        for _ in range(60):
+            lab.v1.send(ipv4(V1, U, udp(1000), ecn=ECT_0))
+        time.sleep(0.5)
+        text = run("tc -s qdisc show dev s3")
+        total += int(re.findall(r"marked (\d+)", text)[0])
+        head, entries = dump("dump-port-marks", "3")
+        equal((int(entries[0]["marks"]), entries[0]["kinds"]), (total, "red"), text)
+        assert total > 0
+        run(f"tc qdisc del dev s3 parent 1: handle {handle}:")
+    time.sleep(0.001)
+    equal(dump("dump-port-marks", "3")[1][0]["kinds"], "none", "kinds without RED")
+    equal(int(dump("dump-port-marks", "3")[1][0]["marks"]), total, "marks without RED")
+    run("tc qdisc del dev s3 root")
+    equal(dump("dump-port-marks", "1")[1][0]["kinds"], "none", "kinds of s1")
+
+
+@check
+def state() -> None:
+    """VM_STATE tells what the kernel's limiters tell"""
+    fresh()
+    setting("law=sdngcc")
+    interface("s1", "weight=2", "min-rate=8000000", "max-rate=400000000")
+    lab.v1.send(ipv4(V1, U, udp(500)))
+    time.sleep(0.05)
+    (limiter,) = [limiter for limiter in lab.shim.limiters() if limiter.vm == ifindex("s1")]
+    head, (entry,) = dump("dump-vm-state", "1")
+    equal({key: entry[key] for key in ("port", "uplink", "weight", "rate", "share", "min", "max", "tx_packets")},
+          {"port": "1", "uplink": "3", "weight": "2", "rate": str(limiter.rate), "share": str(limiter.share),
+           "min": "1000000", "max": "50000000", "tx_packets": str(limiter.tx_packets)}, "VM_STATE")
+    equal(dump("dump-vm-state", "3")[1], [], "VM_STATE of an uplink")
+
+
+@check
+def show() -> None:
+    """ovs-appctl shim/show prints settings, ports, limiters and complaints"""
+    fresh()
+    setting("law=sdngcc", "quantum=1")
+    text = run("ovs-appctl shim/show")
+    for words in (r"law +sdngcc", r"s1 +vm +1 ", r"s3 +uplink", r"vm +uplink +rate", r"shim-quantum: '1'"):
+        assert re.search(words, text), f"'{words}' is not in: {text}"
+    unset("quantum")
+    equal(len(run("ovs-appctl shim/show --json").splitlines()), 3, "JSON lines")
+
+
+main()
