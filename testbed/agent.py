@@ -7,6 +7,7 @@ library and Mininet as far as it can: in User Mode Linux every import costs wall
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -31,6 +32,8 @@ VSWITCHD_UPTIME_S = 11.0
 LEAD_S = 1.0
 # Time after the experiment's end for sinks and sampler to write what they have, seconds.
 TAIL_S = 2.0
+# Ethernet, IPv4 and UDP headers of a datagram.
+UDP_HEADER_BYTES = 42
 # Port of the controller inside the machine.
 OPENFLOW_PORT = 6653
 # Longest wait for all switches to connect, and what discovery gets after that, seconds.
@@ -76,6 +79,7 @@ class Agent:
         self.out = out
         self.network: Network
         self.processes: List[subprocess.Popen[bytes]] = []
+        self.iperf: Dict[int, subprocess.Popen[bytes]] = {}
         self.controller: Optional[subprocess.Popen[bytes]] = None
         self.start_s = 0.0
 
@@ -96,12 +100,14 @@ class Agent:
         run([self.job["ovs"]["ovs-vswitchd"], "--pidfile", "--detach",
              "--log-file=/run/openvswitch/ovs-vswitchd.log"])
 
-    def spawn(self, node: str, argv: Sequence[str], name: str) -> None:
+    def spawn(self, node: str, argv: Sequence[str], name: str) -> subprocess.Popen[bytes]:
         """Start a program in a VM's namespace (or outside any when node is empty); its output is kept as a log."""
-        log = open(self.out / f"{name}.log", "wb")
         prefix = ["mnexec", "-a", str(self.network.pid(node))] if node else []
-        self.processes.append(subprocess.Popen([*prefix, *argv], stdin=subprocess.DEVNULL, stdout=log,
-                                               stderr=subprocess.STDOUT))
+        with open(self.out / f"{name}.log", "wb") as log:
+            process = subprocess.Popen([*prefix, *argv], stdin=subprocess.DEVNULL, stdout=log,
+                                       stderr=subprocess.STDOUT)
+        self.processes.append(process)
+        return process
 
     def start_workload(self) -> None:
         """Start sampler, sinks and sources; all wait for the same instant."""
@@ -126,13 +132,37 @@ class Agent:
                 kind = flow["cc"] if flow["proto"] == "tcp" else flow["payload"]
                 argv += ["--flow", f"{flow['proto']}:{flow['port']}:{kind}"]
             self.spawn(receiver, argv, f"sink-{receiver}")
-        for flow in job["flows"]:
-            argv = [generator, "source", "--proto", flow["proto"], "--to", self.network.ip(flow["to"]),
-                    "--port", str(flow["port"]), "--start", str(start_ns + round(flow["start_s"] * 1e9)),
-                    "--stop", str(start_ns + round(flow["stop_s"] * 1e9))]
-            argv += (["--cc", flow["cc"]] if flow["proto"] == "tcp"
-                     else ["--rate", str(flow["rate_bps"]), "--payload", str(flow["payload"])])
-            self.spawn(flow["vm"], argv, f"source-{flow['vm']}-{flow['port']}")
+        if job["traffic"] == "own":
+            for flow in job["flows"]:
+                self.start_source(flow, start_ns)
+
+    def start_source(self, flow: Dict[str, Any], start_ns: int) -> None:
+        """Start our generator for a flow; it waits for its time."""
+        argv = [self.job["generator"], "source", "--proto", flow["proto"], "--to", self.network.ip(flow["to"]),
+                "--port", str(flow["port"]), "--start", str(start_ns + round(flow["start_s"] * 1e9)),
+                "--stop", str(start_ns + round(flow["stop_s"] * 1e9))]
+        argv += (["--cc", flow["cc"]] if flow["proto"] == "tcp"
+                 else ["--rate", str(flow["rate_bps"]), "--payload", str(flow["payload"])])
+        self.spawn(flow["vm"], argv, f"source-{flow['vm']}-{flow['port']}")
+
+    def start_iperf(self, flow: Dict[str, Any]) -> None:
+        """Start iperf for a flow, which begins at once; our sink receives it."""
+        argv = ["iperf", "-c", self.network.ip(flow["to"]), "-p", str(flow["port"]),
+                "-t", str(round(flow["stop_s"] - flow["start_s"], 1))]
+        if flow["proto"] == "tcp":
+            argv += ["-Z", flow["cc"], "-l", "1M"]
+        else:
+            # iperf counts payload only.
+            rate = flow["rate_bps"] * flow["payload"] // (flow["payload"] + UDP_HEADER_BYTES)
+            argv += ["-u", "-b", str(rate), "-l", str(flow["payload"])]
+        self.iperf[flow["port"]] = self.spawn(flow["vm"], argv, f"iperf-{flow['vm']}-{flow['port']}")
+
+    def stop_iperf(self, flow: Dict[str, Any]) -> None:
+        """End a flow's iperf with what it has queued; it would wait for a report of its own server."""
+        process = self.iperf.pop(flow["port"])
+        process.kill()
+        process.wait()
+        self.processes.remove(process)
 
     def start_controller(self) -> None:
         """Start the controller; its log and its trace are kept."""
@@ -180,6 +210,11 @@ class Agent:
             events.append((controller["kill_at_s"], "killing the controller", self.kill_controller))
         if controller.get("restart_at_s") is not None:
             events.append((controller["restart_at_s"], "starting the controller again", self.start_controller))
+        if self.job["traffic"] == "iperf":
+            for flow in self.job["flows"]:
+                name = f"iperf of {flow['vm']}"
+                events.append((flow["start_s"], f"starting {name}", functools.partial(self.start_iperf, flow)))
+                events.append((flow["stop_s"], f"stopping {name}", functools.partial(self.stop_iperf, flow)))
         return sorted(events, key=lambda event: event[0])
 
     def watch(self) -> None:
@@ -213,8 +248,8 @@ class Agent:
             meta["shim"] = shim_counters()
         (self.out / "meta.json").write_text(json.dumps(meta, indent=1, sort_keys=True))
 
-    def main(self) -> None:
-        """Do the job."""
+    def prepare(self) -> None:
+        """Bring up switches, network, shim and controller, until every VM reaches its receiver."""
         note("starting Open vSwitch")
         programs = {os.path.dirname(path) for path in self.job["ovs"].values()}
         os.environ["PATH"] = os.pathsep.join([*sorted(programs), os.environ["PATH"]])
@@ -231,6 +266,10 @@ class Agent:
             self.await_controller()
         note("checking that every VM is reached")
         self.network.warm_up([(flow["vm"], flow["to"]) for flow in self.job["flows"]])
+
+    def main(self) -> None:
+        """Do the job."""
+        self.prepare()
         self.start_s = float(int(time.clock_gettime(time.CLOCK_MONOTONIC) + LEAD_S) + 1)
         note("starting the workload")
         self.start_workload()

@@ -45,11 +45,14 @@ class Timing:
     """Virtual time at the last progress line, seconds."""
 
 
-def command_line(kernel: Path, out: Path, seed: int, virtual_time: bool = True, main: str = AGENT) -> List[str]:
+def command_line(kernel: Path, out: Path, seed: int, virtual_time: bool = True, main: str = AGENT,
+                 terminal: bool = False) -> List[str]:
     """Return the kernel's command line for a job whose directory is out; main is the module that does it inside."""
-    argv = [str(kernel), "rootfstype=hostfs", "ro", f"mem={MEMORY}", f"init={INIT}", "con=null", "con0=null,fd:1",
-            "ssl=null", "panic=-1", "quiet", f"SDNGCC_OUT={out}", f"SDNGCC_PYTHON={sys.executable}",
-            f"SDNGCC_MAIN={main}", f"laboratory_seed={seed}"]
+    argv = [str(kernel), "rootfstype=hostfs", "ro", f"mem={MEMORY}", f"init={INIT}", "con=null",
+            f"con0={'fd:0' if terminal else 'null'},fd:1", "ssl=null", "panic=-1", "quiet", f"SDNGCC_OUT={out}",
+            f"SDNGCC_PYTHON={sys.executable}", f"SDNGCC_MAIN={main}", f"laboratory_seed={seed}"]
+    if terminal:
+        argv.append("SDNGCC_TERMINAL=1")
     if virtual_time:
         argv += ["time-travel=inf-cpu", f"time-travel-start={WALL_CLOCK_NS}"]
     return argv
@@ -125,3 +128,16 @@ def run_job(kernel: Path, job: Dict[str, Any], out: Path, seed: int, limit_s: fl
     if console.exit != 0:
         raise MachineError(f"the machine ended early (exit {console.exit}); its log is {log}")
     return Timing(wall_s=time.monotonic() - started, virtual_s=console.virtual_s)
+
+
+def run_shell(kernel: Path, job: Dict[str, Any], out: Path, seed: int) -> None:
+    """Boot with this process's terminal as console and the host's clock, until the user leaves.
+
+    Raises MachineError when the machine ends on its own account.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "job.json").write_text(json.dumps(job, indent=1, sort_keys=True))
+    argv = command_line(kernel, out.resolve(), seed, virtual_time=False, main="sdngcc.testbed.shell", terminal=True)
+    code = subprocess.run(argv, check=False).returncode
+    if code:
+        raise MachineError(f"the machine ended with {code}")

@@ -15,6 +15,9 @@ from sdngcc.topologies.fabric import FabricTopo
 # Receive and send buffers of guests' TCP, bytes: minimum, default, maximum.
 TCP_BUFFERS = "4096 131072 6291456"
 
+# Longest wait between two attempts of a bridge to reach the controller, ms.
+BACKOFF_MS = 1000
+
 
 def run(argv: Sequence[str]) -> str:
     """Run a program to its end and return its output; RuntimeError with all it said when it fails."""
@@ -106,8 +109,8 @@ def connect_controller(topo: FabricTopo, target: str) -> None:
     """Point every bridge to the controller; without it they forward what they know and nothing else."""
     argv = ["ovs-vsctl"]
     for name in topo.switches():
-        argv += ["--", "set", "Bridge", name, "protocols=OpenFlow13", "fail_mode=secure",
-                 "--", "set-controller", name, target]
+        argv += ["--", f"--id=@{name}", "create", "Controller", f"target=\"{target}\"", f"max_backoff={BACKOFF_MS}",
+                 "--", "set", "Bridge", name, "protocols=OpenFlow13", "fail_mode=secure", f"controller=@{name}"]
     run(argv)
 
 

@@ -151,3 +151,30 @@ def run_command(experiment: str, settings: Tuple[str, ...], seed: int, out: Path
     else:
         _print_result(result, out)
     sys.exit(0 if all(verdict["holds"] for verdict in result["verdicts"]) else 1)
+
+
+@testbed.command("shell")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter; see `testbed list`.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True,
+              help="Seed of the machine's randomness.")
+def shell_command(settings: Tuple[str, ...], seed: int) -> None:
+    """Open Mininet's command line inside the machine, on the network `testbed run share` uses.
+
+    Time is the host's here, so it takes some twenty seconds to come up. `exit` powers off.
+    """
+    import tempfile
+
+    from sdngcc.testbed.machine import MachineError, run_shell
+    from sdngcc.testbed.parameters import ParameterError, parse_settings
+    from sdngcc.testbed.runner import make_job
+
+    try:
+        parameters = parse_settings(settings, {"law": "sdngcc"})
+    except ParameterError as error:
+        raise click.UsageError(str(error)) from None
+    artifacts = _build(quiet=False)
+    with tempfile.TemporaryDirectory(prefix="sdngcc-shell-") as work:
+        try:
+            run_shell(artifacts.kernel, make_job(parameters, artifacts, seed), Path(work), seed)
+        except MachineError as error:
+            raise _refuse(error) from None

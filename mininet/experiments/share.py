@@ -20,6 +20,9 @@ from sdngcc.experiments.base import (
 from sdngcc.testbed.parameters import parse_settings
 from sdngcc.topologies.shaping import threshold_bytes
 
+# After its return the controller has so long to learn the network and take hold again, seconds.
+RESUME_S = 4
+
 
 def cases(settings: Sequence[str]) -> List[Case]:
     """Return the one run."""
@@ -86,6 +89,13 @@ def judge_outage(run: Run) -> List[Verdict]:
             worst = max(pairs, key=lambda pair: abs(pair[0] - pair[1]))
             verdicts.append(near(f"{vm}'s limit two seconds after the controller's death, Mb/s", worst[0], worst[1],
                                  0.001))
+    if restart is not None and (restart + RESUME_S) * 10 < len(series["t_s"]):
+        moment = round((restart + RESUME_S) * 10)
+        below = [vm for vm, limits in series["limit_mbps"].items()
+                 if any(limit is not None and limit < 0.95 * share for limit, share in
+                        zip(limits[moment - 10:moment], series["share_mbps"][vm][moment - 10:moment]))]
+        verdicts.append(Verdict(f"VMs controlled again {RESUME_S} s after its return", "one or more", len(below),
+                                bool(below)))
     return verdicts
 
 

@@ -23,6 +23,10 @@ mkdir -p /run/overlay/upper /run/overlay/work
 mount -t overlay overlay /tmp -o lowerdir=/tmp,upperdir=/run/overlay/upper,workdir=/run/overlay/work
 ip link set lo up
 
-"$SDNGCC_PYTHON" -m "$SDNGCC_MAIN" /run/out/job.json </dev/null
+if [ -n "$SDNGCC_TERMINAL" ]; then
+	"$SDNGCC_PYTHON" -m "$SDNGCC_MAIN" /run/out/job.json
+else
+	"$SDNGCC_PYTHON" -m "$SDNGCC_MAIN" /run/out/job.json </dev/null
+fi
 echo "sdngcc-exit $?"
 poweroff -f
