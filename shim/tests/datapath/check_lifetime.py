@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports, limiters, namespaces and the module come and go under traffic, and leave nothing behind.
+
+Arguments: the traffic generator (not used), the patched openvswitch.ko.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from typing import List
+
+from lab import BRIDGE, V1, Lab, U, Wire, check, equal, ipv4, main, namespace, run, settle, udp
+
+from sdngcc.shim.netlink import ShimClient, ShimMissing, ShimRefused
+
+MODULE = sys.argv[2] if len(sys.argv) > 2 else "openvswitch.ko"
+lab = Lab()
+lab.shim.settings_set(law="sdngcc")
+
+
+class Traffic:
+    """A stream of packets from v1 and of answers from u, in processes of their own."""
+
+    PROGRAM = """
+import socket, sys, time
+wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+wire.bind((sys.argv[1], 0))
+frame = bytes.fromhex(sys.argv[2])
+while True:
+    try:
+        wire.send(frame)
+    except OSError:
+        pass
+    time.sleep(0.0002)
+"""
+
+    def __init__(self) -> None:
+        """Start it."""
+        out, back = ipv4(V1, U, udp(1000)), ipv4(U, V1, udp(1000), ecn=1)
+        self.processes: List[subprocess.Popen[bytes]] = [
+            subprocess.Popen(["ip", "netns", "exec", name, sys.executable, "-c", self.PROGRAM, device, frame.hex()])
+            for name, device, frame in (("v1", "e1", out), ("u", "e3", back))]
+        time.sleep(0.1)
+
+    def __enter__(self) -> Traffic:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+def limiters() -> List[bool]:
+    """Return whether each limiter is active."""
+    return [limiter.active for limiter in lab.shim.limiters()]
+
+
+@check
+def idle() -> None:
+    """A VM is inactive a second after its last packet, and active with the next"""
+    lab.v1.send(ipv4(V1, U, udp(100)))
+    time.sleep(0.9)
+    equal(limiters(), [True], "after 0.9 s")
+    time.sleep(0.2)
+    equal(limiters(), [False], "after 1.1 s")
+    lab.v1.send(ipv4(V1, U, udp(100)))
+    time.sleep(0.001)
+    equal(limiters(), [True], "after a packet")
+
+
+@check
+def redistribution() -> None:
+    """A second VM halves the share, and gives it back when it falls silent"""
+    with Traffic():
+        equal(lab.shim.limiters()[0].share, 125_000_000, "alone")
+        lab.v2.send(ipv4("10.9.0.2", U, udp(100)))
+        time.sleep(0.02)
+        equal([one.share for one in lab.shim.limiters()], [62_500_000] * 2, "two")
+        time.sleep(1.2)
+        equal(sorted(one.share for one in lab.shim.limiters() if one.active), [125_000_000], "alone again")
+
+
+@check
+def ports_under_traffic() -> None:
+    """Roles are given and taken a hundred times under traffic"""
+    with Traffic():
+        for number in range(100):
+            device = ("s1", "s3")[number % 2]
+            lab.shim.port_del(device)
+            time.sleep(0.002)
+            lab.shim.port_set(device, role=("vm", "uplink")[number % 2],
+                              capacity=125_000_000 if number % 2 else None)
+            time.sleep(0.002)
+        time.sleep(0.02)
+        equal(limiters(), [True], "limiters")
+
+
+@check
+def counters_stay() -> None:
+    """A VM's counters survive its uplink"""
+    lab.roles()
+    lab.v1.send(ipv4(V1, U, udp(100)))
+    time.sleep(0.001)
+    before = lab.stats("s1")
+    equal(before["tx_packets"], 1, "tx_packets")
+    lab.shim.port_del("s3")
+    equal(lab.stats("s1"), before, "after the uplink has gone")
+    equal(limiters(), [], "limiters")
+    lab.shim.port_set("s3", role="uplink", capacity=125_000_000)
+
+
+@check
+def settings_under_traffic() -> None:
+    """Laws, limiters and periods change under traffic"""
+    with Traffic():
+        for number in range(60):
+            lab.shim.settings_set(law=("sdngcc", "static", "none")[number % 3], limiter=("pace", "police")[number % 2],
+                                  period=(50_000, 1_000_000, 20_000_000)[number % 3], inactive=1_000_000)
+            time.sleep(0.005)
+    lab.shim.settings_set(law="sdngcc", limiter="pace", inactive=10**9)
+
+
+@check
+def datapath_port_deleted() -> None:
+    """A port deleted from the bridge under traffic loses its role; added again, it has none"""
+    with Traffic():
+        for device, number in (("s1", 1), ("s3", 3)):
+            run(f"ovs-vsctl del-port {BRIDGE} {device}")
+            time.sleep(0.01)
+            try:
+                lab.shim.port_get(device)
+                raise AssertionError(f"{device} still has a role")
+            except ShimRefused:
+                pass
+            run(f"ovs-vsctl add-port {BRIDGE} {device} -- set interface {device} ofport_request={number}")
+            settle()
+        equal([port.name for port in lab.shim.ports()], ["s2"], "ports")
+    lab.route()
+    lab.roles()
+
+
+@check
+def device_deleted() -> None:
+    """A device that goes takes its port along"""
+    run(f"ip link add t1 type veth peer name t2; ovs-vsctl add-port {BRIDGE} t1")
+    lab.shim.port_set("t1", role="vm")
+    run("ip link del t1")
+    settle()
+    equal([port.name for port in lab.shim.ports()], ["s1", "s2", "s3"], "ports")
+    run(f"ovs-vsctl del-port {BRIDGE} t1")
+
+
+@check
+def namespace_deleted() -> None:
+    """A namespace with a datapath, ports and an active law can be deleted, twenty times"""
+    for _ in range(20):
+        run("ip netns add gone")
+        run("ip -n gone link add x0 type veth peer name x1; ip -n gone link set x0 up; ip -n gone link set x1 up; "
+            "ip -n gone link add x2 type dummy; ip -n gone link set x2 up")
+        run("ip netns exec gone ovs-dpctl add-dp dpx; ip netns exec gone ovs-dpctl add-if dpx x0 x2")
+        run("ip netns exec gone ovs-dpctl add-flow dpx 'in_port(1),eth(),eth_type(0x0800),ipv4(frag=no)' 2")
+        with namespace("gone"), ShimClient() as client:
+            client.settings_set(law="static")
+            client.port_set("x0", role="vm")
+            client.port_set("x2", role="uplink", capacity=10**6)
+            Wire("gone", "x1").send(ipv4(V1, U, udp(100)))
+            time.sleep(0.002)
+            equal([limiter.active for limiter in client.limiters()], [True], "limiters there")
+        run("ip netns del gone")
+    time.sleep(1)
+
+
+@check
+def module_reloaded() -> None:
+    """The module is unloaded under traffic, five times, and loaded again"""
+    lab.shim.close()
+    for _ in range(5):
+        with Traffic():
+            run("ovs-appctl exit")
+            time.sleep(1)
+            run("ovs-dpctl del-dp ovs-system; rmmod openvswitch")
+            time.sleep(0.1)
+            try:
+                ShimClient()
+                raise AssertionError("the family is still there")
+            except ShimMissing:
+                pass
+            run(f"insmod {MODULE}")
+            run("ovs-vswitchd --pidfile --detach --log-file=/run/vswitchd.log")
+            lab.route()
+            with ShimClient() as lab.shim:
+                equal(lab.shim.settings_get().law, "none", "law")
+                lab.shim.settings_set(law="sdngcc")
+                lab.roles()
+                time.sleep(0.05)
+                equal(limiters(), [True], "limiters")
+
+
+@check
+def nothing_leaked() -> None:
+    """kmemleak, where it is there, finds nothing of openvswitch"""
+    try:
+        with open("/sys/kernel/debug/kmemleak", "r+", encoding="ascii") as file:
+            for _ in range(2):
+                file.write("scan")
+                file.flush()
+                time.sleep(6)
+            leaks = file.read()
+    except OSError:
+        print("# no kmemleak in this kernel", flush=True)
+        return
+    assert "shim" not in leaks and "openvswitch" not in leaks, leaks
+
+
+main()
