@@ -24,10 +24,10 @@ lint: build  ## ruff, mypy, checkpatch, sparse, gcc warnings
 	@.ci/lint
 
 unit: setup  ## Unit tests only (no kernel is booted)
-	@$(PY) -m pytest -q -m 'not uml'
+	@$(PY) -m pytest -q -m 'not uml and not slow'
 
-integration: build  ## Tests inside User Mode Linux only
-	@$(PY) -m pytest -v -m uml
+integration: build  ## Tests that need the builds, most inside User Mode Linux
+	@$(PY) -m pytest -v -m 'uml or slow'
 
 test: lint  ## Linters, unit tests, builds, tests inside User Mode Linux
 	@$(PY) -m pytest -v
