@@ -23,7 +23,8 @@ UPLINK = Port(ifindex=2, name="eth0", role="uplink", capacity=125_000_000)
 def limiter(time: int, tx_bytes: int) -> Limiter:
     """Return a reading of tap0's limiter."""
     return Limiter(vm=1, uplink=2, rate=31_250_000, share=31_250_000, sent_rate=1, tx_bytes=tx_bytes, tx_packets=5,
-                   drops=3, active=True, congested=False, time=time)
+                   drops=3, active=True, congested=False, time=time, weight=2, min_rate=0, max_rate=31_250_000,
+                   messages=0, message_marks=0, refused=0)
 
 
 class FakeClient:

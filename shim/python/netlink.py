@@ -123,6 +123,12 @@ class Limiter:
     active: bool  # sent something in the last T_o
     congested: bool  # a message came less than T_c ago
     time: int  # of the reading, CLOCK_MONOTONIC, ns
+    weight: int  # of the VM, as all below
+    min_rate: int  # guarantee, bytes/s; 0: none
+    max_rate: int  # ceiling, bytes/s; 0: none
+    messages: int  # control messages accepted
+    message_marks: int  # marks they carried
+    refused: int  # control messages refused, all reasons
 
 
 class _SettingsMessage(genlmsg):
@@ -242,6 +248,12 @@ class _LimiterMessage(genlmsg):
         ("OVS_SHIM_LIMITER_ACTIVE", "uint8"),
         ("OVS_SHIM_LIMITER_CONGESTED", "uint8"),
         ("OVS_SHIM_LIMITER_TIME", "uint64"),
+        ("OVS_SHIM_LIMITER_WEIGHT", "uint32"),
+        ("OVS_SHIM_LIMITER_MIN_RATE", "uint64"),
+        ("OVS_SHIM_LIMITER_MAX_RATE", "uint64"),
+        ("OVS_SHIM_LIMITER_MESSAGES", "uint64"),
+        ("OVS_SHIM_LIMITER_MESSAGE_MARKS", "uint64"),
+        ("OVS_SHIM_LIMITER_REFUSED", "uint64"),
     )
 
 
