@@ -89,7 +89,7 @@ def judge_outage(run: Run) -> List[Verdict]:
             worst = max(pairs, key=lambda pair: abs(pair[0] - pair[1]))
             verdicts.append(near(f"{vm}'s limit two seconds after the controller's death, Mb/s", worst[0], worst[1],
                                  0.001))
-    if restart is not None and (restart + RESUME_S) * 10 < len(series["t_s"]):
+    if restart is not None and (restart + RESUME_S) * 10 < len(series["limit_mbps"]["vm1"]):
         moment = round((restart + RESUME_S) * 10)
         below = [vm for vm, limits in series["limit_mbps"].items()
                  if any(limit is not None and limit < 0.95 * share for limit, share in
