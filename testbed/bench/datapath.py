@@ -77,7 +77,7 @@ def table(load: str, rows: List[Dict[str, Any]]) -> Table:
         verdict = "" if "holds" not in row else "holds" if row["holds"] else "does not hold"
         result.add_row(
             row["variant"], f"{row['per_s']:,}", f"{1e9 / row['per_s']:.0f}", f"{row['ratio']:.3f}",
-            f"{row['ratio_best']:.3f}", f"{row['ratio_min']:.3f}..{row['ratio_max']:.3f}", 
+            f"{row['ratio_best']:.3f}", f"{row['ratio_min']:.3f}..{row['ratio_max']:.3f}",
             str(row.get("required", "")), verdict)
     return result
 
