@@ -50,9 +50,10 @@ struct ovs_shim_settings {
 	bool ecn;			/* Not-ECT packets are made ECT, and given back */
 };
 
-/* What a packet needs of the settings; a copy stands beside each limiter and port. */
+/* What a packet needs to know of a port and of the settings; read without a lock. */
 struct ovs_shim_mode {
 	u64 horizon_ns;			/* 0: police */
+	u8 role;			/* enum ovs_shim_role; none while the law is "none" */
 	u8 protocol;			/* IP protocol of control messages */
 	bool segment;			/* as in settings */
 	bool ecn;			/* as in settings */
@@ -119,14 +120,15 @@ struct ovs_shim_pair {
 /* What is configured for a vport, and what it counted. */
 struct ovs_shim_port {
 	/* First cache line: read for each packet. */
-	enum ovs_shim_role role;	/* never OVS_SHIM_ROLE_NONE */
-	struct ovs_shim_mode mode;	/* copy of the settings */
+	struct ovs_shim_mode mode;	/* what packets need to know */
 	struct ovs_shim_pair __rcu *pairs;	/* VM: its limiters */
 	struct ovs_shim_net *shim;	/* its namespace */
 
 	/* Configuration, under ovs_mutex and shim->lock. */
 	struct vport *vport;		/* the port itself */
+	enum ovs_shim_role role;	/* VM or uplink, as configured */
 	struct list_head list;		/* in shim->ports */
+	struct list_head uplink_list;	/* uplink: in shim->uplinks */
 	struct list_head active;	/* uplink: active limiters */
 	u64 active_weight;		/* uplink: sum of the weights of their VMs */
 	u64 min;			/* VM: guarantee, bytes/s */
@@ -146,7 +148,8 @@ struct ovs_shim_port {
 struct ovs_shim_net {
 	spinlock_t lock;		/* see the top of the file */
 	struct ovs_shim_settings settings;	/* in force */
-	struct list_head ports;		/* struct ovs_shim_port */
+	struct list_head ports;		/* struct ovs_shim_port, all */
+	struct list_head uplinks;	/* struct ovs_shim_port, uplinks */
 	struct shim_claim *claims;	/* scratch of ovs_shim_divide() */
 	u32 n_claims;			/* length of claims, at least n_vms */
 	u32 n_vms;			/* VMs among the ports */
@@ -220,9 +223,8 @@ void ovs_shim_settings_apply(struct ovs_shim_net *shim, const struct ovs_shim_se
 int ovs_shim_port_set(struct ovs_shim_net *shim, struct vport *vport,
 		      const struct ovs_shim_port_config *config, struct netlink_ext_ack *extack);
 void ovs_shim_port_del(struct ovs_shim_port *port);
-struct ovs_shim_port *ovs_shim_port_find(const struct ovs_shim_net *shim,
-					 const struct vport *vport);
-void ovs_shim_port_publish(struct ovs_shim_net *shim);
+struct ovs_shim_port *ovs_shim_port_find(const struct vport *vport);
+void ovs_shim_port_count(struct ovs_shim_net *shim);
 extern struct notifier_block ovs_shim_device_notifier;
 
 /* What requests may hold: policy.c. */

@@ -256,7 +256,7 @@ void ovs_shim_divide(struct ovs_shim_net *shim)
 	struct ovs_shim_port *port;
 
 	shim->divide = false;
-	list_for_each_entry(port, &shim->ports, list)
-		if (port->role == OVS_SHIM_ROLE_UPLINK && !list_empty(&port->active))
+	list_for_each_entry(port, &shim->uplinks, uplink_list)
+		if (!list_empty(&port->active))
 			divide_uplink(shim, port);
 }

@@ -31,6 +31,7 @@ static int __net_init net_init(struct net *net)
 
 	spin_lock_init(&shim->lock);
 	INIT_LIST_HEAD(&shim->ports);
+	INIT_LIST_HEAD(&shim->uplinks);
 	ovs_shim_settings_default(&shim->settings);
 	ovs_shim_timer_init(shim);
 	return 0;

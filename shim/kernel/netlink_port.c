@@ -150,7 +150,7 @@ static struct ovs_shim_port *requested_port(struct genl_info *info)
 
 	if (IS_ERR(vport))
 		return ERR_CAST(vport);
-	port = ovs_shim_port_find(ovs_shim_net(genl_info_net(info)), vport);
+	port = ovs_shim_port_find(vport);
 	if (port)
 		return port;
 	ovs_shim_say(info->extack, "port: %s has no role", ovs_vport_name(vport));
@@ -262,7 +262,7 @@ static void change(struct ovs_shim_port_config *config, struct nlattr *const *at
 /* Sets a vport's port as the request asks.  ovs_mutex. */
 static int set_port(struct ovs_shim_net *shim, struct vport *vport, struct genl_info *info)
 {
-	struct ovs_shim_port *port = ovs_shim_port_find(shim, vport);
+	struct ovs_shim_port *port = ovs_shim_port_find(vport);
 	const struct nlattr *role = info->attrs[OVS_SHIM_PORT_ROLE];
 	struct ovs_shim_port_config config = { .weight = 1 };
 	int err;

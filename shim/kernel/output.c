@@ -42,6 +42,10 @@ static u32 gso_weight(const struct sk_buff *skb, u32 *bytes)
 	unsigned int header = skb_transport_offset(skb);
 	u32 packets = shared->gso_segs;
 
+	if (!skb_transport_header_was_set(skb)) {
+		*bytes = skb->len;
+		return 1;
+	}
 	if (shared->gso_type & (SKB_GSO_TCPV4 | SKB_GSO_TCPV6)) {
 		const struct tcphdr *tcp;
 		struct tcphdr copy;
@@ -156,7 +160,7 @@ static void transmit(struct ovs_shim_port *vm, struct ovs_shim_port *out, struct
 	}
 	pair = find(vm, vport);
 	if (unlikely(!pair || !READ_ONCE(pair->active))) {
-		if (!out || out->role != OVS_SHIM_ROLE_UPLINK)
+		if (!out || READ_ONCE(out->mode.role) != OVS_SHIM_ROLE_UPLINK)
 			goto send;
 		pair = ovs_shim_limiter_start(vm, out);
 		if (IS_ERR(pair)) {
@@ -188,9 +192,9 @@ void ovs_shim_output(struct vport *vport, struct sk_buff *skb)
 	struct ovs_shim_port *out = rcu_dereference(vport->shim);
 	struct ovs_shim_port *in = in_vport ? rcu_dereference(in_vport->shim) : NULL;
 
-	if (in && in->role == OVS_SHIM_ROLE_VM)
+	if (in && READ_ONCE(in->mode.role) == OVS_SHIM_ROLE_VM)
 		transmit(in, out, vport, skb);
-	else if (out && out->role == OVS_SHIM_ROLE_VM)
+	else if (out && READ_ONCE(out->mode.role) == OVS_SHIM_ROLE_VM)
 		ovs_shim_receive(out, in, vport, skb);
 	else
 		vport->ops->send(skb);

@@ -21,16 +21,10 @@
 /* Bytes/s in a Mb/s, the unit of link speeds. */
 #define BYTES_PER_MBIT 125000ULL
 
-/* Returns the port configured for vport, NULL if there is none.  ovs_mutex or shim->lock. */
-struct ovs_shim_port *ovs_shim_port_find(const struct ovs_shim_net *shim,
-					 const struct vport *vport)
+/* Returns the port configured for vport, NULL if there is none.  ovs_mutex. */
+struct ovs_shim_port *ovs_shim_port_find(const struct vport *vport)
 {
-	struct ovs_shim_port *port;
-
-	list_for_each_entry(port, &shim->ports, list)
-		if (port->vport == vport)
-			return port;
-	return NULL;
+	return ovsl_dereference(vport->shim);
 }
 
 /* Returns a device's link speed in bytes/s, 0 if it tells none.  RTNL. */
@@ -45,16 +39,13 @@ static u64 link_rate(struct net_device *dev)
 }
 
 /*
- * Makes packets see the ports if the law is on and there are any, and else not even look.
- * ovs_mutex, which may sleep: the static key is counted here.
+ * Counts this namespace in ovs_shim_key if it has a law and a port, so that packets look at ports
+ * at all.  ovs_mutex; may sleep.
  */
-void ovs_shim_port_publish(struct ovs_shim_net *shim)
+void ovs_shim_port_count(struct ovs_shim_net *shim)
 {
 	bool run = shim->settings.law && !list_empty(&shim->ports);
-	struct ovs_shim_port *port;
 
-	list_for_each_entry(port, &shim->ports, list)
-		rcu_assign_pointer(port->vport->shim, shim->settings.law ? port : NULL);
 	if (run && !shim->running)
 		static_branch_inc(&ovs_shim_key);
 	else if (!run && shim->running)
@@ -120,7 +111,7 @@ static int check_guarantees(const struct ovs_shim_net *shim, const struct vport 
 	return -EDQUOT;
 }
 
-/* Returns a new port for vport, listed but not yet configured; NULL without memory. */
+/* Returns a new port for vport, listed, with no role for packets yet; NULL without memory. */
 static struct ovs_shim_port *create(struct ovs_shim_net *shim, struct vport *vport,
 				    enum ovs_shim_role role)
 {
@@ -138,6 +129,8 @@ static struct ovs_shim_port *create(struct ovs_shim_net *shim, struct vport *vpo
 	INIT_LIST_HEAD(&port->active);
 	spin_lock_bh(&shim->lock);
 	list_add_tail(&port->list, &shim->ports);
+	if (role == OVS_SHIM_ROLE_UPLINK)
+		list_add_tail(&port->uplink_list, &shim->uplinks);
 	shim->n_vms += role == OVS_SHIM_ROLE_VM;
 	shim->generation++;
 	spin_unlock_bh(&shim->lock);
@@ -151,7 +144,7 @@ static struct ovs_shim_port *create(struct ovs_shim_net *shim, struct vport *vpo
 int ovs_shim_port_set(struct ovs_shim_net *shim, struct vport *vport,
 		      const struct ovs_shim_port_config *config, struct netlink_ext_ack *extack)
 {
-	struct ovs_shim_port *port = ovs_shim_port_find(shim, vport);
+	struct ovs_shim_port *port = ovs_shim_port_find(vport);
 	struct ovs_shim_port *old = port;
 	struct ovs_shim_settings settings;
 	u64 rate = 0;
@@ -183,6 +176,7 @@ int ovs_shim_port_set(struct ovs_shim_net *shim, struct vport *vport,
 			return -ENOMEM;
 		if (old)
 			ovs_shim_port_del(old);
+		rcu_assign_pointer(vport->shim, port);
 	}
 	spin_lock_bh(&shim->lock);
 	port->weight = config->weight;
@@ -222,24 +216,24 @@ void ovs_shim_port_del(struct ovs_shim_port *port)
 {
 	struct ovs_shim_net *shim = port->shim;
 
-	if (rcu_access_pointer(port->vport->shim) == port)
-		RCU_INIT_POINTER(port->vport->shim, NULL);
+	RCU_INIT_POINTER(port->vport->shim, NULL);
 	spin_lock_bh(&shim->lock);
 	free_on_uplink(shim, port);
 	while (rcu_access_pointer(port->pairs))
 		ovs_shim_limiter_free(&port->pairs);
 	list_del_init(&port->list);
+	if (port->role == OVS_SHIM_ROLE_UPLINK)
+		list_del(&port->uplink_list);
 	shim->n_vms -= port->role == OVS_SHIM_ROLE_VM;
 	shim->generation++;
 	spin_unlock_bh(&shim->lock);
-	ovs_shim_port_publish(shim);
+	ovs_shim_port_count(shim);
 	kfree_rcu(port, rcu);
 }
 
 void ovs_shim_vport_gone(struct vport *vport)
 {
-	struct ovs_shim_net *shim = ovs_shim_net(ovs_dp_get_net(vport->dp));
-	struct ovs_shim_port *port = ovs_shim_port_find(shim, vport);
+	struct ovs_shim_port *port = ovs_shim_port_find(vport);
 
 	if (port)
 		ovs_shim_port_del(port);

@@ -128,7 +128,7 @@ void ovs_shim_receive(struct ovs_shim_port *vm, const struct ovs_shim_port *in,
 		consume_skb(skb);
 		return;
 	}
-	if (!in || in->role != OVS_SHIM_ROLE_UPLINK)
+	if (!in || READ_ONCE(in->mode.role) != OVS_SHIM_ROLE_UPLINK)
 		goto send;
 	if (skb_is_gso(skb) && skb_shinfo(skb)->gso_segs)
 		packets = skb_shinfo(skb)->gso_segs;

@@ -172,6 +172,7 @@ static void set_mode(struct ovs_shim_port *port, const struct ovs_shim_settings 
 	WRITE_ONCE(port->mode.protocol, settings->protocol);
 	WRITE_ONCE(port->mode.segment, settings->segment);
 	WRITE_ONCE(port->mode.ecn, settings->ecn);
+	WRITE_ONCE(port->mode.role, settings->law ? port->role : OVS_SHIM_ROLE_NONE);
 }
 
 /* Stops all limiters of an uplink.  shim->lock. */
@@ -198,8 +199,9 @@ void ovs_shim_settings_apply(struct ovs_shim_net *shim, const struct ovs_shim_se
 	new_law = shim->settings.law != settings->law;
 	new_period = shim->settings.period_ns != settings->period_ns;
 	shim->settings = *settings;
-	list_for_each_entry(port, &shim->ports, list) {
+	list_for_each_entry(port, &shim->ports, list)
 		set_mode(port, settings);
+	list_for_each_entry(port, &shim->uplinks, uplink_list) {
 		if (!settings->law)
 			stop_all(port);
 		port->active_weight = 0;
@@ -207,7 +209,7 @@ void ovs_shim_settings_apply(struct ovs_shim_net *shim, const struct ovs_shim_se
 			port->active_weight += pair->vm->weight;
 	}
 	ovs_shim_divide(shim);
-	list_for_each_entry(port, &shim->ports, list) {
+	list_for_each_entry(port, &shim->uplinks, uplink_list) {
 		list_for_each_entry(pair, &port->active, active_list) {
 			if (new_law)
 				ovs_shim_limiter_restart(pair, now_ns);
@@ -218,5 +220,5 @@ void ovs_shim_settings_apply(struct ovs_shim_net *shim, const struct ovs_shim_se
 	if (new_period && shim->n_active)
 		ovs_shim_timer_start(shim);
 	spin_unlock_bh(&shim->lock);
-	ovs_shim_port_publish(shim);
+	ovs_shim_port_count(shim);
 }
