@@ -7,8 +7,10 @@
  *
  *   start:     R = E
  *   message:   R = max(floor, R - cut),   m > 0
- *              cut = cut-full * m * 1514 bytes / I
+ *              cut = h * cut-full * m * 1514 bytes / I
  *              or, with cut-full = 0,  m * cut-mark * C * T / I
+ *              h = min(2^max(0, k - cut-patience), cut-haste) for the k-th message in a row that is
+ *              full (m * 1514 bytes / I at least 3/4 of the rate sent), else 1
  *   each T:    R = min(E, R + step)
  *              step = step-slow * C * w/W                          silence < T_c
  *              step = min(step-fast * C * w/W * 2^k, step-max * C)  k = silence / T_c - 1
@@ -18,6 +20,10 @@
  * that marked all it sent cuts its VMs by cut-full * C in total, whatever C, T and I, as a fully
  * marked window costs DCTCP a fixed fraction.  I is what a v1 message says, else the time
  * since the last message within [T, T_c].
+ *
+ * A queue that stays over its threshold for more than cut-patience periods in a row has an overload
+ * that small cuts would take long to end: a start or a newcomer at line rate.  The haste h ends it in
+ * tens of ms; in the steady state two full periods in a row are common and three are rare.
  *
  * A VM at its share that has heard nothing for T_c follows the share at once; others climb to it.
  * Silence therefore leaves nobody low: the doubled step reaches E from any floor in some T_c.
@@ -49,12 +55,18 @@
 /* Denominator of the knobs that are parts. */
 #define PPM 1000000ULL
 
+/* A message is full when its marks stand for at least this part of the bytes sent. */
+#define FULL_NUMERATOR 3
+#define FULL_DENOMINATOR 4
+
 /* Doublings after which a step is larger than any capacity. */
 #define DOUBLINGS_MAX 40
 
 /* Indices into the knobs. */
 enum {
 	CUT_FULL,
+	CUT_PATIENCE,
+	CUT_HASTE,
 	CUT_MARK,
 	CONGESTION_TIMEOUT,
 	STEP_SLOW,
@@ -69,6 +81,7 @@ enum {
 enum {
 	STEP_NS,	/* time of the last step */
 	LAST_SHARE,	/* E(i) at the last step, bytes/s */
+	FULL_RUN,	/* full messages in a row, the last one included */
 };
 
 static const struct shim_knob knobs[] = {
@@ -77,9 +90,27 @@ static const struct shim_knob knobs[] = {
 		.unit = "ppm of capacity",
 		.help = "cut for a fully marked interval, over all VMs; 0: cut by cut-mark-ppm",
 		.source = "ours, after DCTCP; SDN-GCC section VII.A, scale(C)",
-		.value = 100000,
+		.value = 50000,
 		.min = 0,
 		.max = 10000000,
+	},
+	[CUT_PATIENCE] = {
+		.name = "cut-patience",
+		.unit = "messages",
+		.help = "full messages in a row before cuts double; 0: the first one doubles",
+		.source = "ours",
+		.value = 2,
+		.min = 0,
+		.max = 1000,
+	},
+	[CUT_HASTE] = {
+		.name = "cut-haste",
+		.unit = "factor",
+		.help = "bound of the doubling of cuts; 1: never double; 0 is refused",
+		.source = "ours",
+		.value = 4,
+		.min = 1,
+		.max = 1000,
 	},
 	[CUT_MARK] = {
 		.name = "cut-mark-ppm",
@@ -95,7 +126,7 @@ static const struct shim_knob knobs[] = {
 		.unit = "ns",
 		.help = "T_c: silence after which congestion is over; 0 is refused",
 		.source = "SDN-GCC Table II",
-		.value = 50000000,
+		.value = 200000000,
 		.min = 100000,
 		.max = 10000000000ULL,
 	},
@@ -104,7 +135,7 @@ static const struct shim_knob knobs[] = {
 		.unit = "ppm of capacity",
 		.help = "step up each period, over all sharers, until T_c has passed; 0: none",
 		.source = "ours; SDN-GCC section VII.A, \"conservatively\"",
-		.value = 2000,
+		.value = 7500,
 		.min = 0,
 		.max = 1000000,
 	},
@@ -186,15 +217,44 @@ static u64 interval(const struct shim_law_state *state, const struct shim_law_in
 	return elapsed ? elapsed : 1;
 }
 
+/* Returns the factor h of a cut, and keeps count of full messages in a row. */
+static u64 haste(struct shim_law_state *state, const struct shim_law_input *input, u32 marks,
+		 u64 interval_ns)
+{
+	u64 marked = shim_mul_div(marks * MARK_BYTES, SHIM_NSEC_PER_SEC, interval_ns);
+	u64 enough = shim_mul_div(input->sent_rate, FULL_NUMERATOR, FULL_DENOMINATOR);
+	u64 patience = input->knobs[CUT_PATIENCE];
+	u64 most = input->knobs[CUT_HASTE];
+	u64 pause = since(input->now_ns, state->message_ns);
+	u64 doublings;
+
+	if (!input->sent_rate || marked < enough) {
+		state->memory[FULL_RUN] = 0;
+		return 1;
+	}
+	if (shim_div(pause, 2) > interval_ns)
+		state->memory[FULL_RUN] = 0;
+	state->memory[FULL_RUN] = shim_add_sat(state->memory[FULL_RUN], 1);
+	if (state->memory[FULL_RUN] <= patience)
+		return 1;
+	doublings = state->memory[FULL_RUN] - patience;
+	if (doublings > DOUBLINGS_MAX || 1ULL << doublings > most)
+		return most;
+	return 1ULL << doublings;
+}
+
 /* Returns the cut in bytes/s for marks counted over interval_ns. */
-static u64 cut(const struct shim_law_input *input, u32 marks, u64 interval_ns)
+static u64 cut(struct shim_law_state *state, const struct shim_law_input *input, u32 marks,
+	       u64 interval_ns)
 {
 	u64 full = input->knobs[CUT_FULL];
 	u64 mark;
 
-	if (full)
-		return shim_mul_div(marks * MARK_BYTES, full * (SHIM_NSEC_PER_SEC / PPM),
+	if (full) {
+		mark = shim_mul_div(marks * MARK_BYTES, full * (SHIM_NSEC_PER_SEC / PPM),
 				    interval_ns);
+		return shim_mul_div(mark, haste(state, input, marks, interval_ns), 1);
+	}
 	mark = shim_mul_div(input->capacity, input->knobs[CUT_MARK], PPM);
 	return shim_mul_div(shim_mul_div(mark, marks, 1), input->period_ns, interval_ns);
 }
@@ -241,7 +301,7 @@ static void sdngcc_message(struct shim_law_state *state, const struct shim_law_i
 
 	if (message->type != SHIM_MESSAGE_MARKS || !message->marks)
 		return;
-	less = cut(input, message->marks, interval(state, input, message));
+	less = cut(state, input, message->marks, interval(state, input, message));
 	if (state->rate < floor || state->rate - floor < less)
 		state->rate = floor;
 	else
