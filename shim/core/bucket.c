@@ -114,6 +114,11 @@ void shim_rate_init(struct shim_rate *rate, u64 bytes_per_s, u32 burst_bytes)
 	rate->burst_ticks = burst < DEBT_MAX ? burst : DEBT_MAX;
 }
 
+u64 shim_rate_ns(const struct shim_rate *rate, u32 len)
+{
+	return (cost(rate, len) + SHIM_TICKS_PER_NS - 1) / SHIM_TICKS_PER_NS;
+}
+
 u64 shim_bucket_full(u64 now_ns)
 {
 	return ticks(now_ns);

@@ -43,6 +43,9 @@ struct shim_verdict {
  */
 void shim_rate_init(struct shim_rate *rate, u64 bytes_per_s, u32 burst_bytes);
 
+/* Returns how long len bytes take at the rate, ns rounded up. */
+u64 shim_rate_ns(const struct shim_rate *rate, u32 len);
+
 /* Returns the state of a bucket that is full at now_ns. */
 u64 shim_bucket_full(u64 now_ns);
 

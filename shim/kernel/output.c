@@ -64,27 +64,38 @@ static u32 gso_weight(const struct sk_buff *skb, u32 *bytes)
 	return packets;
 }
 
-/* Asks the bucket about bytes at now_ns and takes them from it unless the verdict is a drop. */
-static struct shim_verdict take(struct ovs_shim_pair *pair, u64 now_ns, u32 bytes, u64 horizon_ns)
+/*
+ * Asks the bucket about bytes at now_ns and takes them from it unless the verdict is a drop.  They
+ * are part of a GSO packet of whole bytes (0: of none), which waits for itself beyond the horizon:
+ * a guest's burst of 64 KiB passes or not as the guest meant it, as one.
+ */
+static struct shim_verdict take(struct ovs_shim_pair *pair, u64 now_ns, u32 bytes, u32 whole,
+				u64 horizon_ns)
 {
 	s64 tat = atomic64_read(&pair->tat);
 	struct shim_verdict verdict;
 	struct shim_rate rate;
 	unsigned int seq;
+	u64 wait_ns;
 
 	do {
 		do {
 			seq = read_seqcount_begin(&pair->seq);
 			rate = pair->rate;
 		} while (read_seqcount_retry(&pair->seq, seq));
-		verdict = shim_bucket_pace(&rate, tat, now_ns, bytes, horizon_ns);
+		wait_ns = horizon_ns && whole ? horizon_ns + shim_rate_ns(&rate, whole) :
+						horizon_ns;
+		verdict = shim_bucket_pace(&rate, tat, now_ns, bytes, wait_ns);
 	} while (verdict.kind != SHIM_DROP &&
 		 !atomic64_try_cmpxchg(&pair->tat, &tat, verdict.tat));
 	return verdict;
 }
 
-/* Sends, paces or drops what is one packet to the uplink; made_ect: by the shim. */
-static void judge(struct vport *vport, struct sk_buff *skb, struct ovs_shim_pair *pair,
+/*
+ * Sends, paces or drops what is one packet to the uplink, part of a GSO packet of whole bytes if
+ * that is not 0; made_ect: by the shim.
+ */
+static void judge(struct vport *vport, struct sk_buff *skb, struct ovs_shim_pair *pair, u32 whole,
 		  u64 horizon_ns, bool made_ect)
 {
 	struct shim_verdict verdict;
@@ -93,7 +104,7 @@ static void judge(struct vport *vport, struct sk_buff *skb, struct ovs_shim_pair
 
 	if (skb_is_gso(skb))
 		packets = gso_weight(skb, &bytes);
-	verdict = take(pair, ktime_get_ns(), bytes, horizon_ns);
+	verdict = take(pair, ktime_get_ns(), bytes, whole, horizon_ns);
 	if (verdict.kind == SHIM_DROP) {
 		atomic64_add(packets, horizon_ns ? &pair->tx.drop_horizon : &pair->tx.drop_police);
 		kfree_skb(skb);
@@ -117,6 +128,7 @@ static void cut(struct vport *vport, struct sk_buff *skb, struct ovs_shim_port *
 	netdev_features_t features = netif_skb_features(skb) & ~NETIF_F_GSO_MASK;
 	u64 horizon_ns = READ_ONCE(vm->mode.horizon_ns);
 	struct sk_buff *parts, *part, *next;
+	u32 whole = skb->len;
 
 	parts = skb_gso_segment(skb, features);
 	if (IS_ERR(parts)) {
@@ -125,13 +137,13 @@ static void cut(struct vport *vport, struct sk_buff *skb, struct ovs_shim_port *
 	}
 	if (!parts) {
 		/* A guest's GSO packet that turned out to be a single one. */
-		judge(vport, skb, pair, horizon_ns, made_ect);
+		judge(vport, skb, pair, 0, horizon_ns, made_ect);
 		return;
 	}
 	consume_skb(skb);
 	skb_list_walk_safe(parts, part, next) {
 		skb_mark_not_on_list(part);
-		judge(vport, part, pair, horizon_ns, made_ect);
+		judge(vport, part, pair, whole, horizon_ns, made_ect);
 	}
 }
 
@@ -180,7 +192,7 @@ static void transmit(struct ovs_shim_port *vm, struct ovs_shim_port *out, struct
 	if (READ_ONCE(vm->mode.segment) && skb_is_gso(skb))
 		cut(vport, skb, vm, pair, made_ect);
 	else
-		judge(vport, skb, pair, READ_ONCE(vm->mode.horizon_ns), made_ect);
+		judge(vport, skb, pair, 0, READ_ONCE(vm->mode.horizon_ns), made_ect);
 	return;
 send:
 	vport->ops->send(skb);
