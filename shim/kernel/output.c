@@ -14,6 +14,7 @@
  */
 #include <linux/err.h>
 #include <linux/ip.h>
+#include <linux/minmax.h>
 #include <linux/skbuff.h>
 #include <linux/tcp.h>
 #include <linux/udp.h>
@@ -66,8 +67,8 @@ static u32 gso_weight(const struct sk_buff *skb, u32 *bytes)
 
 /*
  * Asks the bucket about bytes at now_ns and takes them from it unless the verdict is a drop.  They
- * are part of a GSO packet of whole bytes (0: of none), which waits for itself beyond the horizon:
- * a guest's burst of 64 KiB passes or not as the guest meant it, as one.
+ * are part of a GSO packet of whole bytes (0: of none), which may wait for itself if that takes longer
+ * than the horizon: at a low rate a 64 KiB burst that finds the bucket full still passes.
  */
 static struct shim_verdict take(struct ovs_shim_pair *pair, u64 now_ns, u32 bytes, u32 whole,
 				u64 horizon_ns)
@@ -83,8 +84,9 @@ static struct shim_verdict take(struct ovs_shim_pair *pair, u64 now_ns, u32 byte
 			seq = read_seqcount_begin(&pair->seq);
 			rate = pair->rate;
 		} while (read_seqcount_retry(&pair->seq, seq));
-		wait_ns = horizon_ns && whole ? horizon_ns + shim_rate_ns(&rate, whole) :
-						horizon_ns;
+		wait_ns = horizon_ns;
+		if (horizon_ns && whole)
+			wait_ns = max(horizon_ns, shim_rate_ns(&rate, whole));
 		verdict = shim_bucket_pace(&rate, tat, now_ns, bytes, wait_ns);
 	} while (verdict.kind != SHIM_DROP &&
 		 !atomic64_try_cmpxchg(&pair->tat, &tat, verdict.tat));

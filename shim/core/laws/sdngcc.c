@@ -23,7 +23,7 @@
  *
  * A queue that stays over its threshold for more than cut-patience periods in a row has an overload
  * that small cuts would take long to end: a start or a newcomer at line rate.  The haste h ends it in
- * tens of ms; in the steady state two full periods in a row are common and three are rare.
+ * tens of ms; in the steady state a few full periods in a row are common and seven are rare.
  *
  * A VM at its share that has heard nothing for T_c follows the share at once; others climb to it.
  * Silence therefore leaves nobody low: the doubled step reaches E from any floor in some T_c.
@@ -99,7 +99,7 @@ static const struct shim_knob knobs[] = {
 		.unit = "messages",
 		.help = "full messages in a row before cuts double; 0: the first one doubles",
 		.source = "ours",
-		.value = 2,
+		.value = 6,
 		.min = 0,
 		.max = 1000,
 	},

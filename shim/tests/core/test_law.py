@@ -95,7 +95,7 @@ def test_every_knob_is_documented_and_consistent(core: Any) -> None:
 def test_defaults_are_the_documented_ones(core: Any) -> None:
     law = core.lib.shim_law_find(b"sdngcc")
     have = {text(core, law.knobs[i].name): law.knobs[i].value for i in range(law.n_knobs)}
-    assert have == {"cut-full-ppm": 50000, "cut-patience": 2, "cut-haste": 4, "cut-mark-ppm": 5000,
+    assert have == {"cut-full-ppm": 50000, "cut-patience": 6, "cut-haste": 4, "cut-mark-ppm": 5000,
                     "congestion-timeout": 200 * MS, "step-slow-ppm": 7500, "step-fast-ppm": 20000, "step-max-ppm": 50000, "step-sharers": 4,
                     "step-scaled": 1, "rmin-ppm": 10000}
 
@@ -126,8 +126,8 @@ def test_a_fully_marked_period_costs_a_twentieth_of_the_port(core: Any) -> None:
 
 
 def test_full_messages_in_a_row_double_the_cut(core: Any) -> None:
-    """From the third on, up to four times; a message that is not full, or a pause, begins anew."""
-    vm = Limiter(core, "sdngcc", share=C)
+    """With patience 2 from the third on, up to four times; a message that is not full, or a pause, begins anew."""
+    vm = Limiter(core, "sdngcc", share=C, knobs={"cut-patience": 2})
     vm.input.sent_rate = C // 4
     marks, single = round(FULL_MARKS / 4), round(FULL_MARKS / 4) * 1514 * 10
 
