@@ -16,6 +16,7 @@ done
 mkdir -p /dev/pts /run/netns /run/openvswitch /run/lock /run/out
 mount -t devpts devpts /dev/pts
 mount -t hostfs none /run/out -o "$SDNGCC_OUT"
+unset SDNGCC_OUT # no run may depend on where its results go
 mkdir -p /dev/shm 2>/dev/null && mount -t tmpfs none /dev/shm
 [ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
 # What lies below /tmp on the host (a checkout, a build cache) stays readable; writes go to tmpfs.
