@@ -66,6 +66,12 @@ static u32 gso_weight(const struct sk_buff *skb, u32 *bytes)
 }
 
 /*
+ * Bytes that may wait whatever the horizon: eleven full packets.  At a low rate a horizon in time is
+ * less than one packet, and a TCP that may not have a few packets in flight gets a tenth of its limit.
+ */
+#define WAIT_BYTES_MIN (11 * 1514)
+
+/*
  * Asks the bucket about bytes at now_ns and takes them from it unless the verdict is a drop.  They
  * are part of a GSO packet of whole bytes (0: of none), which may wait for itself if that takes longer
  * than the horizon: at a low rate a 64 KiB burst that finds the bucket full still passes.
@@ -85,8 +91,9 @@ static struct shim_verdict take(struct ovs_shim_pair *pair, u64 now_ns, u32 byte
 			rate = pair->rate;
 		} while (read_seqcount_retry(&pair->seq, seq));
 		wait_ns = horizon_ns;
-		if (horizon_ns && whole)
-			wait_ns = max(horizon_ns, shim_rate_ns(&rate, whole));
+		if (horizon_ns)
+			wait_ns = max(horizon_ns,
+				      shim_rate_ns(&rate, max_t(u32, whole, WAIT_BYTES_MIN)));
 		verdict = shim_bucket_pace(&rate, tat, now_ns, bytes, wait_ns);
 	} while (verdict.kind != SHIM_DROP &&
 		 !atomic64_try_cmpxchg(&pair->tat, &tat, verdict.tat));
