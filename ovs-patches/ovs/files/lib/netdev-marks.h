@@ -22,7 +22,7 @@ struct netdev_marks {
     uint64_t marks;             /* Packets marked CE, all disciplines. */
     uint64_t packets;           /* Packets sent by the root discipline. */
     uint64_t bytes;             /* Bytes sent by it. */
-    uint64_t drops;             /* Packets dropped by it. */
+    uint64_t drops;             /* Packets dropped by it, modulo 2^32. */
     uint64_t generation;        /* When 'marks' or 'kinds' last moved. */
 };
 

@@ -397,6 +397,9 @@ report_settings(const struct ovsrec_open_vswitch *cfg)
     const char *old = smap_get(&cfg->statistics, "shim-error");
     struct ds s = DS_EMPTY_INITIALIZER;
 
+    if (!cfg->header_.table) {
+        return;                 /* The database has no root row. */
+    }
     get_settings_complaints(&s);
     if (s.length && (!old || strcmp(old, ds_cstr(&s)))) {
         ovsrec_open_vswitch_update_statistics_setkey(cfg, "shim-error",

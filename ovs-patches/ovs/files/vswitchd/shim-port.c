@@ -14,6 +14,10 @@
 #include "util.h"
 #include "vswitch-idl.h"
 
+/* Link to the device behind a network device, which only those on a bus
+ * have. */
+#define DEVICE_LINK "/sys/class/net/%s/device"
+
 /* Names of roles, by OVS_SHIM_ROLE_*. */
 static const char *const role_names[] = { "none", "vm", "uplink" };
 
@@ -30,10 +34,7 @@ default_role(const struct ovsrec_interface *cfg, const struct netdev *netdev)
                 ? OVS_SHIM_ROLE_NONE : OVS_SHIM_ROLE_UPLINK);
     }
     if (!strcmp(netdev_get_type(netdev), "system")) {
-        /* Only a device with hardware or a hypervisor behind it is on a
-         * bus. */
-        char *path = xasprintf("/sys/class/net/%s/device",
-                               netdev_get_name(netdev));
+        char *path = xasprintf(DEVICE_LINK, netdev_get_name(netdev));
         bool physical = !access(path, F_OK);
 
         free(path);

@@ -50,7 +50,7 @@ static const struct setting settings[] = {
     { "shim-quantum", OVS_SHIM_SETTINGS_QUANTUM, 4, SETTING_NUMBER, 1, 3028,
       { 1514, 1 << 30, " bytes", NULL } },
     { "shim-horizon-us", OVS_SHIM_SETTINGS_HORIZON, 8, SETTING_NUMBER, 1000,
-      10 * 1000, { 1, 10 * 1000 * 1000, " us", NULL } },
+      2 * 1000, { 1, 10 * 1000 * 1000, " us", NULL } },
     { "shim-segment", OVS_SHIM_SETTINGS_SEGMENT, 1, SETTING_BOOL, 1, 1,
       { 0, 0, NULL, NULL } },
     { "shim-ecn", OVS_SHIM_SETTINGS_ECN, 1, SETTING_BOOL, 1, 1,
@@ -165,6 +165,7 @@ parse_word(const struct smap *map, const char *key, const char *const words[],
            size_t n, uint64_t def, uint64_t *value, struct ds *complaints)
 {
     const char *s = smap_get(map, key);
+    size_t old = *value;
 
     if (!s) {
         *value = def;
@@ -178,7 +179,7 @@ parse_word(const struct smap *map, const char *key, const char *const words[],
     }
     shim_complain(complaints, "%s: '%s' is not allowed, %s and %s are; "
                   "%s stays in force", key, s, words[0], words[1],
-                  words[*value]);
+                  words[old]);
 }
 
 /* Stores the key in the file named 'path', 32 hexadecimal digits, in 'key'.
@@ -308,8 +309,9 @@ configure_knobs(const struct smap *oc, struct ds *complaints)
     }
     if (!strcmp(want.law, have.law)) {
         SMAP_FOR_EACH (node, &have.knobs) {
-            char *def = (smap_get(&knobs, node->key) ? NULL
-                         : knob_default(node->key));
+            const char *name = node->key;
+            char *def = smap_get(&knobs, name) ? NULL : knob_default(name);
+
             if (def) {
                 smap_replace(&dropped, node->key, def);
                 smap_add_nocopy(&knobs, xstrdup(node->key), def);
@@ -483,19 +485,14 @@ took_item(size_t i, const struct smap_node **sorted)
     }
 }
 
-/* Appends the name of item 'i' to 's'. */
-static void
-put_item_name(size_t i, const struct smap_node **sorted, struct ds *s)
+/* Returns the name of item 'i', after KNOB_PREFIX if it is a knob. */
+static const char *
+item_name(size_t i, const struct smap_node **sorted)
 {
-    if (i == ITEM_LAW) {
-        ds_put_cstr(s, "shim-law");
-    } else if (i < ITEM_KEY) {
-        ds_put_cstr(s, settings[i - ITEM_FIRST_SETTING].key);
-    } else if (i == ITEM_KEY) {
-        ds_put_cstr(s, "shim-key-file");
-    } else {
-        ds_put_format(s, KNOB_PREFIX"%s", sorted[i - ITEM_KNOBS]->key);
-    }
+    return (i == ITEM_LAW ? "shim-law"
+            : i < ITEM_KEY ? settings[i - ITEM_FIRST_SETTING].key
+            : i == ITEM_KEY ? "shim-key-file"
+            : sorted[i - ITEM_KNOBS]->key);
 }
 
 /* Sends items 'first' to 'last' - 1 to the kernel as far as it may not have
@@ -551,13 +548,10 @@ shim_settings_push(struct ds *complaints)
     for (size_t i = 0; refused && i < n; i++) {
         error = push_items(i, i + 1, sorted, &reason);
         if (error) {
-            struct ds name = DS_EMPTY_INITIALIZER;
-
-            put_item_name(i, sorted, &name);
-            shim_complain(complaints, "%s: the kernel refuses it (%s)",
-                          ds_cstr(&name),
+            shim_complain(complaints, "%s%s: the kernel refuses it (%s)",
+                          i >= ITEM_KNOBS ? KNOB_PREFIX : "",
+                          item_name(i, sorted),
                           reason ? reason : ovs_strerror(error));
-            ds_destroy(&name);
         }
         free(reason);
     }

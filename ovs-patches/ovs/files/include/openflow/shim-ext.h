@@ -68,7 +68,8 @@ struct shim_port_marks {
                                  * of the port together. */
     ovs_be64 packets;           /* Packets sent by the root one. */
     ovs_be64 bytes;             /* Bytes sent by the root one. */
-    ovs_be64 drops;             /* Packets dropped by the root one. */
+    ovs_be64 drops;             /* Packets dropped by the root one, modulo
+                                 * 2^32 as the kernel counts. */
     ovs_be32 backlog_bytes;     /* Bytes waiting now. */
     ovs_be32 backlog_packets;   /* Packets waiting now. */
 };
