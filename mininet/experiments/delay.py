@@ -8,8 +8,8 @@ from typing import List, Sequence, Tuple
 
 from sdngcc.experiments.base import Case, Experiment, Run, Verdict, fair_share_mbps, near, phase, sweep
 
-# Smaller differences of the oscillation do not count as shrinking, Mb/s.
-TOLERANCE_MBPS = 1.0
+# Differences of the oscillation below this part of the link count neither as growth nor as shrinking.
+TOLERANCE = 0.01
 
 
 def cases(settings: Sequence[str]) -> List[Case]:
@@ -28,10 +28,14 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     """Judge that the tagged VM settles at its share, and that oscillation grows with the period."""
     verdicts = [near(f"tagged, {label or 'period all'}, Mb/s", phase(run, "all")["settled_goodput_mbps"]["vm1"],
                      fair_share_mbps(run), 0.15) for label, run in runs]
-    swings = [oscillation_mbps(run) for _, run in runs]
-    if len(swings) > 1:
-        grows = all(after >= before - TOLERANCE_MBPS for before, after in zip(swings, swings[1:]))
+    if len(runs) > 1:
+        swings = [oscillation_mbps(run) for _, run in runs]
+        tolerance = TOLERANCE * runs[0][1]["parameters"]["link_mbps"]
+        grows = swings[-1] > swings[0] + tolerance and all(
+            after >= before - tolerance for before, after in zip(swings, swings[1:]))
         verdicts.append(Verdict("oscillation of the tagged VM by period, Mb/s", "grows", swings, grows))
+        delays = [run["queue"]["delay_us_p99"] for _, run in runs]
+        verdicts.append(Verdict("queueing delay p99 by period, us", "grows", delays, delays == sorted(delays)))
     return verdicts
 
 

@@ -25,7 +25,7 @@ def run_of(goodput=239.1, alone=955.0, jain=1.0, utilisation=0.95, p99=40000, **
                     "settled_goodput_mbps": dict.fromkeys(vms, rate), "goodput_mbps": dict.fromkeys(vms, rate),
                     "utilisation": utilisation, "settled_utilisation": utilisation}
                    for (name, start, end), rate in zip(bounds, rates)],
-        "queue": {"bytes_p99": p99},
+        "queue": {"bytes_p99": p99, "delay_us_p99": p99 / 125},
         "series": {"goodput_mbps": series, "limit_mbps": {vm: [1000.0] * 300 for vm in vms},
                    "share_mbps": {vm: [1000.0] * 300 for vm in vms}},
     }
@@ -109,6 +109,8 @@ def test_delay_wants_oscillation_to_grow():
     assert oscillation_mbps(calm) == 0 and oscillation_mbps(wild) == 20
     assert failing("delay", calm, wild) == []
     assert failing("delay", wild, calm) == ["oscillation of the tagged VM by period, Mb/s"]
+    wild["queue"]["delay_us_p99"] = 1.0
+    assert failing("delay", calm, wild) == ["queueing delay p99 by period, us"]
 
 
 def test_fair_share_counts_headers_and_weights():
