@@ -3,8 +3,8 @@
 
 from typing import Dict
 
-from sdngcc.experiments import delay, scale, share, unfair
+from sdngcc.experiments import constants, delay, scale, share, unfair
 from sdngcc.experiments.base import Experiment
 
 EXPERIMENTS: Dict[str, Experiment] = {
-    module.EXPERIMENT.name: module.EXPERIMENT for module in (unfair, share, scale, delay)}
+    module.EXPERIMENT.name: module.EXPERIMENT for module in (unfair, share, scale, delay, constants)}

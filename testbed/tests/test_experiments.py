@@ -132,3 +132,13 @@ def test_shapes_of_uplink_and_delay():
     assert "netem delay 70us" in " ".join(tc_commands("down", Shape("delay", delay_us=70))[0])
     with pytest.raises(ValueError, match="'x' of d: allowed are uplink, marking, delay"):
         tc_commands("d", Shape("x"))
+
+
+def test_constants_judges_ours_and_records_the_authors():
+    labels = [case.label for case in EXPERIMENTS["constants"].cases(["phases=1,5,1"])]
+    assert len(labels) == 4
+    poor = run_of(jain=0.5, utilisation=0.6)
+    verdicts = EXPERIMENTS["constants"].judge([(label, run_of() if index == 0 else poor)
+                                               for index, label in enumerate(labels)])
+    assert all(verdict.holds for verdict in verdicts) and len(verdicts) == 8
+    assert not all(verdict.holds for verdict in EXPERIMENTS["constants"].judge([(labels[0], poor)]))

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The paper's literal division and the authors' constants beside ours: why the defaults are what they are."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Sequence, Tuple
+
+from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, phase
+from sdngcc.testbed.parameters import parse_settings
+
+# A mark costs C/200 a period, and C/200 is the step up, of every VM alike, once T_c has passed (Algorithm 3 with the
+# authors' 5 Mb/s a mark on 1 Gb/s); nothing is scaled by weights, nothing doubles.
+AUTHORS: Dict[str, int] = {
+    "cut-full-ppm": 0, "cut-mark-ppm": 5000, "cut-haste": 1, "step-slow-ppm": 0, "step-fast-ppm": 5000,
+    "step-max-ppm": 0, "step-scaled": 0, "congestion-timeout": 50_000_000,
+}
+CASES: Tuple[Tuple[str, Dict[str, Any]], ...] = (
+    ("division=bytes", {}),
+    ("division=equal", {"division": "equal"}),
+    ("division=equal, authors' constants", {"division": "equal", "knobs": AUTHORS}),
+    ("division=bytes, authors' constants", {"knobs": AUTHORS}),
+)
+
+
+def cases(settings: Sequence[str]) -> List[Case]:
+    """Return one run for each division and set of constants; settings apply to all."""
+    return [Case(label, parse_settings(settings, {"law": "sdngcc", **own})) for label, own in CASES]
+
+
+def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
+    """Judge ours by Jain and utilisation; record the same of the others."""
+    verdicts = []
+    for label, run in runs:
+        shared = phase(run, "all")
+        index, used = min(shared["jain"][2:], default=0.0), shared["settled_utilisation"]
+        if label == CASES[0][0]:
+            verdicts += [at_least(f"Jain in the worst second, {label}", index, 0.99),
+                         at_least(f"utilisation, {label}", used, 0.92)]
+        else:
+            verdicts += [Verdict(f"Jain in the worst second, {label}", "as measured", index, True),
+                         Verdict(f"utilisation, {label}", "as measured", used, True)]
+    return verdicts
+
+
+EXPERIMENT = Experiment("constants", "Division by bytes and equally; our constants and the authors'",
+                        "SDN-GCC, Algorithms 3 and 4", cases, judge)
