@@ -66,15 +66,17 @@ static u32 gso_weight(const struct sk_buff *skb, u32 *bytes)
 }
 
 /*
- * Bytes that may wait whatever the horizon: eleven full packets.  At a low rate a horizon in time is
- * less than one packet, and a TCP that may not have a few packets in flight gets a tenth of its limit.
+ * Bytes that may wait whatever the horizon: eleven full packets.  At a low rate a horizon in time
+ * is less than one packet, and a TCP that may not have a few packets in flight gets a tenth of its
+ * limit.
  */
-#define WAIT_BYTES_MIN (11 * 1514)
+#define WAIT_BYTES_MIN (11 * 1514U)
 
 /*
  * Asks the bucket about bytes at now_ns and takes them from it unless the verdict is a drop.  They
- * are part of a GSO packet of whole bytes (0: of none), which may wait for itself if that takes longer
- * than the horizon: at a low rate a 64 KiB burst that finds the bucket full still passes.
+ * are part of a GSO packet of whole bytes (0: of none).  That, cut or not, may wait for itself if
+ * that takes longer than the horizon: at a low rate a 64 KiB burst that finds the bucket full still
+ * passes.
  */
 static struct shim_verdict take(struct ovs_shim_pair *pair, u64 now_ns, u32 bytes, u32 whole,
 				u64 horizon_ns)
@@ -82,6 +84,7 @@ static struct shim_verdict take(struct ovs_shim_pair *pair, u64 now_ns, u32 byte
 	s64 tat = atomic64_read(&pair->tat);
 	struct shim_verdict verdict;
 	struct shim_rate rate;
+	u32 patience = max3(whole, bytes, WAIT_BYTES_MIN);
 	unsigned int seq;
 	u64 wait_ns;
 
@@ -92,8 +95,7 @@ static struct shim_verdict take(struct ovs_shim_pair *pair, u64 now_ns, u32 byte
 		} while (read_seqcount_retry(&pair->seq, seq));
 		wait_ns = horizon_ns;
 		if (horizon_ns)
-			wait_ns = max(horizon_ns,
-				      shim_rate_ns(&rate, max_t(u32, whole, WAIT_BYTES_MIN)));
+			wait_ns = max(horizon_ns, shim_rate_ns(&rate, patience));
 		verdict = shim_bucket_pace(&rate, tat, now_ns, bytes, wait_ns);
 	} while (verdict.kind != SHIM_DROP &&
 		 !atomic64_try_cmpxchg(&pair->tat, &tat, verdict.tat));
