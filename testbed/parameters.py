@@ -43,6 +43,7 @@ class Parameters(BaseModel):
     topology: Literal["dumbbell", "racks"] = Field("dumbbell", description="dumbbell, or two racks and a core")
     vms_per_hypervisor: int = Field(1, ge=1, le=64, description="sending VMs on a hypervisor")
     receivers: int = Field(1, ge=1, le=64, description="receiving VMs; senders go round")
+    destinations: int = Field(1, ge=1, le=64, description="receivers each VM sends to, one flow each")
     generator: Literal["own", "iperf"] = Field("own", description="traffic generator; iperf is slow here")
     sample_us: int = Field(2000, ge=100, le=100000, description="the queue is read this often, us")
     quantum_bytes: Optional[int] = Field(
@@ -81,6 +82,8 @@ class Parameters(BaseModel):
 
     @model_validator(mode="after")
     def _check_whole(self) -> Parameters:
+        if self.destinations > self.receivers:
+            raise ValueError(f"destinations={self.destinations} needs as many receivers; there are {self.receivers}")
         restart, kill = self.restart_controller_at_s, self.kill_controller_at_s
         if restart is not None and (kill is None or restart <= kill):
             raise ValueError("restart_controller_at_s needs an earlier kill_controller_at_s")

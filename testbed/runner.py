@@ -33,18 +33,19 @@ Progress = Callable[[int, int, float, str], None]
 def make_flows(parameters: Parameters) -> List[Dict[str, Any]]:
     """Return the flows: the tagged VM sends in periods 2 and 3, the others in 1 and 2."""
     first, second, _ = parameters.phases
-    flows = []
+    flows: List[Dict[str, Any]] = []
     for index, vm in enumerate(parameters.vm_names):
         protocol = parameters.protocol(index)
         start, stop = (first, parameters.duration_s) if index == 0 else (0.0, first + second)
-        flow: Dict[str, Any] = {"vm": vm, "to": f"rx{index % parameters.receivers + 1}", "port": FIRST_PORT + index,
-                                "start_s": start, "stop_s": round(stop, 1)}
-        if protocol == "udp":
-            rate = parameters.udp_mbps or parameters.link_mbps
-            flow.update(proto="udp", rate_bps=round(rate * 1e6), payload=UDP_PAYLOAD_BYTES)
-        else:
-            flow.update(proto="tcp", cc=protocol, ecn=parameters.guest_ecn and protocol != "dctcp")
-        flows.append(flow)
+        for number in range(parameters.destinations):
+            flow: Dict[str, Any] = {"vm": vm, "to": f"rx{(index + number) % parameters.receivers + 1}",
+                                    "port": FIRST_PORT + len(flows), "start_s": start, "stop_s": round(stop, 1)}
+            if protocol == "udp":
+                rate = (parameters.udp_mbps or parameters.link_mbps) / parameters.destinations
+                flow.update(proto="udp", rate_bps=round(rate * 1e6), payload=UDP_PAYLOAD_BYTES)
+            else:
+                flow.update(proto="tcp", cc=protocol, ecn=parameters.guest_ecn and protocol != "dctcp")
+            flows.append(flow)
     return flows
 
 

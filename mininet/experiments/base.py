@@ -86,13 +86,18 @@ def phase(run: Run, name: str) -> Dict[str, Any]:
 
 
 def fair_share_mbps(run: Run, index: int = 0) -> float:
-    """Return the payload rate of the index-th VM's fair share of the link, Mb/s."""
+    """Return the payload rate of the index-th VM's fair share of its bottleneck, Mb/s."""
     parameters = run["parameters"]
     weights = [parameters["weights"][number % len(parameters["weights"])] for number in range(parameters["senders"])]
+    # In racks every receiver has a port of its own; VMs with several destinations share all of them.
+    receivers = parameters["receivers"] if parameters["topology"] == "racks" else 1
+    apart = receivers if parameters["destinations"] == 1 else 1
+    sharers = [weight for number, weight in enumerate(weights) if number % apart == index % apart]
+    ports = min(receivers, parameters["destinations"])
     names = [parameters["tagged"], *parameters["competitor"]]
     name = names[0] if index == 0 else names[1:][(index - 1) % (len(names) - 1)]
     payload = UDP_PAYLOAD if name == "udp" else TCP_PAYLOAD
-    return float(parameters["link_mbps"] * weights[index] / sum(weights) * payload)
+    return float(min(ports * weights[index] / sum(sharers), 1) * parameters["link_mbps"] * payload)
 
 
 def goodput_by_second(run: Run, vm: str, start_s: float, end_s: float) -> List[float]:

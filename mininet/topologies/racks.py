@@ -13,10 +13,11 @@ from sdngcc.topologies.shaping import Shape
 
 
 class Racks(FabricTopo):
-    """senders VMs, the odd ones in rack 1, the even ones in rack 2 beside the receivers; all fabric ports mark.
+    """senders VMs, the odd ones in rack 1, the even ones in rack 2; all fabric ports mark.
 
-    The port of rack 2's ToR to the receivers is the bottleneck of all; the core's port to rack 2 is a second
-    congestion point of those in rack 1.
+    Each receiver has a hypervisor of its own, the odd ones in rack 2, the even ones in rack 1. With one receiver the
+    port of rack 2's ToR to it is the bottleneck of all, and the core's port to rack 2 a second congestion point of
+    the senders in rack 1. With two, both racks' ports are congested at once.
     """
 
     def build(self, senders: int = 4, vms_per_hypervisor: int = 1, receivers: int = 1, link_mbps: int = 1000,
@@ -35,10 +36,10 @@ class Racks(FabricTopo):
             if name not in self.hypervisors:
                 self.add_hypervisor(name, tors[number % 2], uplink, delay)
             self.add_vm(f"vm{number + 1}", name)
-        self.add_hypervisor("hvr", tors[1], uplink, marking)
         for number in range(receivers):
-            self.add_vm(f"rx{number + 1}", "hvr", receiver=True)
-        self.bottleneck = "tor2-hvr"
+            hypervisor = self.add_hypervisor(f"hvr{number + 1}", tors[(number + 1) % 2], uplink, marking)
+            self.add_vm(f"rx{number + 1}", hypervisor, receiver=True)
+        self.bottleneck = "tor2-hvr1"
 
 
 topos = {"racks": Racks}

@@ -119,6 +119,12 @@ def test_fair_share_counts_headers_and_weights():
     assert fair_share_mbps(run_of(weights=(1, 2, 1, 1))) == pytest.approx(191.3, abs=0.05)
 
 
+def test_fair_share_counts_who_shares_the_port():
+    assert fair_share_mbps(run_of(topology="racks", receivers=2)) == pytest.approx(478.2, abs=0.05)
+    assert fair_share_mbps(run_of(topology="racks", receivers=2, destinations=2)) == pytest.approx(478.2, abs=0.05)
+    assert fair_share_mbps(run_of(receivers=2)) == pytest.approx(239.1, abs=0.05)
+
+
 def test_a_marking_port_has_the_papers_queue():
     commands = [" ".join(command) for command in tc_commands("p0", Shape("marking", 1000, 100, 20))]
     assert "htb rate 1000mbit" in commands[1]

@@ -37,6 +37,7 @@ def test_settings_override_defaults_and_the_last_counts():
     (["law=sdngcc", "knob.x=much"], ["knobs.x", "'much'"]),
     (["law=static", "kill_controller_at_s=3"], ["kill_controller_at_s", "law=sdngcc"]),
     (["law=sdngcc", "restart_controller_at_s=3"], ["restart_controller_at_s", "kill_controller_at_s"]),
+    (["destinations=2"], ["destinations=2", "receivers"]),
     (["senders=1"], ["senders=1", "phases"]),
     (["knobs=3"], ["'knobs'"]),
 ])
@@ -56,6 +57,13 @@ def test_tagged_vm_sends_in_the_last_two_periods_the_others_in_the_first_two():
     assert third["cc"] == "reno" and third["ecn"] is True
     assert [flow["to"] for flow in (tagged, other, third)] == ["rx1", "rx2", "rx1"]
     assert len({flow["port"] for flow in (tagged, other, third)}) == 3
+
+
+def test_a_vm_with_several_destinations_has_a_flow_to_each():
+    flows = make_flows(Parameters(senders=2, receivers=3, destinations=2, competitor=("udp",)))
+    pairs = [(flow["vm"], flow["to"]) for flow in flows]
+    assert pairs == [("vm1", "rx1"), ("vm1", "rx2"), ("vm2", "rx2"), ("vm2", "rx3")]
+    assert flows[2]["rate_bps"] == 500_000_000 and len({flow["port"] for flow in flows}) == 4
 
 
 def test_every_parameter_is_described():
