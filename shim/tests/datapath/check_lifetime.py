@@ -202,18 +202,19 @@ def module_reloaded() -> None:
 
 @check
 def nothing_leaked() -> None:
-    """kmemleak, where it is there, finds nothing of openvswitch"""
+    """kmemleak, where it is there, finds nothing; what insmod made is held by module data, which UML does not scan"""
     try:
         with open("/sys/kernel/debug/kmemleak", "r+", encoding="ascii") as file:
             for _ in range(2):
                 file.write("scan")
                 file.flush()
                 time.sleep(6)
-            leaks = file.read()
+            file.seek(0)
+            leaks = file.read().split("unreferenced object ")[1:]
     except OSError:
         print("# no kmemleak in this kernel", flush=True)
         return
-    assert "shim" not in leaks and "openvswitch" not in leaks, leaks
+    equal([leak for leak in leaks if 'comm "insmod"' not in leak], [], "leaks")
 
 
 main()
