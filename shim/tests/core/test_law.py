@@ -96,8 +96,8 @@ def test_defaults_are_the_documented_ones(core: Any) -> None:
     law = core.lib.shim_law_find(b"sdngcc")
     have = {text(core, law.knobs[i].name): law.knobs[i].value for i in range(law.n_knobs)}
     assert have == {"cut-full-ppm": 50000, "cut-patience": 6, "cut-haste": 4, "cut-mark-ppm": 5000,
-                    "congestion-timeout": 200 * MS, "step-slow-ppm": 7500, "step-fast-ppm": 20000, "step-max-ppm": 50000, "step-sharers": 4,
-                    "step-scaled": 1, "rmin-ppm": 10000}
+                    "congestion-timeout": 200 * MS, "step-slow-ppm": 7500, "step-fast-ppm": 20000,
+                    "step-max-ppm": 50000, "step-sharers": 4, "step-scaled": 1, "rmin-ppm": 10000}
 
 
 def test_static_is_the_share(core: Any) -> None:
