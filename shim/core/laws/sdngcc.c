@@ -135,7 +135,7 @@ static const struct shim_knob knobs[] = {
 		.unit = "ppm of capacity",
 		.help = "step up each period, over all sharers, until T_c has passed; 0: none",
 		.source = "ours; SDN-GCC section VII.A, \"conservatively\"",
-		.value = 7500,
+		.value = 6000,
 		.min = 0,
 		.max = 1000000,
 	},

@@ -96,7 +96,7 @@ def test_defaults_are_the_documented_ones(core: Any) -> None:
     law = core.lib.shim_law_find(b"sdngcc")
     have = {text(core, law.knobs[i].name): law.knobs[i].value for i in range(law.n_knobs)}
     assert have == {"cut-full-ppm": 50000, "cut-patience": 6, "cut-haste": 4, "cut-mark-ppm": 5000,
-                    "congestion-timeout": 200 * MS, "step-slow-ppm": 7500, "step-fast-ppm": 20000,
+                    "congestion-timeout": 200 * MS, "step-slow-ppm": 6000, "step-fast-ppm": 20000,
                     "step-max-ppm": 50000, "step-sharers": 4, "step-scaled": 1, "rmin-ppm": 10000}
 
 
@@ -176,7 +176,7 @@ def test_messages_that_say_nothing(core: Any, marks: int, kind: int) -> None:
 def test_a_message_at_time_0_is_not_never(core: Any) -> None:
     vm = Limiter(core, "sdngcc", now_ns=0)
     cut = vm.message(100)
-    assert vm.period() == cut + C * 7500 // 10**6 // 4 and vm.state.congested
+    assert vm.period() == cut + C * 6000 // 10**6 // 4 and vm.state.congested
 
 
 def test_floor_is_a_part_of_the_share_or_the_guarantee(core: Any) -> None:
@@ -188,7 +188,7 @@ def test_floor_is_a_part_of_the_share_or_the_guarantee(core: Any) -> None:
 def test_steps_up_slow_then_fast_then_doubling(core: Any) -> None:
     vm = Limiter(core, "sdngcc", share=C, weight=2)
     vm.message(2**32 - 1, weight_total=8)
-    assert vm.period() - C // 100 == C * 7500 // 10**6 // 4
+    assert vm.period() - C // 100 == C * 6000 // 10**6 // 4
     assert vm.period(39) > 0 and not vm.state.congested
     before = vm.rate
     assert vm.period() - before == C * 20000 // 10**6 // 4
@@ -219,11 +219,11 @@ def test_share_does_not_lift_a_vm_that_was_cut(core: Any) -> None:
     vm = Limiter(core, "sdngcc")
     cut = vm.message(100)
     vm.input.share = C
-    assert vm.period() <= cut + C * 7500 // 10**6 // 4 + 1
+    assert vm.period() <= cut + C * 6000 // 10**6 // 4 + 1
     vm.input.share = cut // 2
     assert vm.period() == cut // 2
     vm.input.share = C
-    assert vm.period() == cut // 2 + C * 7500 // 10**6 // 4
+    assert vm.period() == cut // 2 + C * 6000 // 10**6 // 4
 
 
 def test_extra_and_late_calls_do_not_change_the_pace(core: Any) -> None:
@@ -244,7 +244,7 @@ def test_extra_and_late_calls_do_not_change_the_pace(core: Any) -> None:
 def test_a_timer_that_is_very_late_steps_twice(core: Any) -> None:
     vm = Limiter(core, "sdngcc", share=C)
     floor = vm.message(2**32 - 1)
-    assert vm.period(every_ns=9 * T) == floor + 2 * (C * 7500 // 10**6 // 4)
+    assert vm.period(every_ns=9 * T) == floor + 2 * (C * 6000 // 10**6 // 4)
 
 
 @pytest.mark.parametrize("timeouts", [60, 64, 65, 129, 10**6])
