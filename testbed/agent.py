@@ -30,6 +30,8 @@ from sdngcc.testbed.network import (
 VSWITCHD_UPTIME_S = 11.0
 # Time between the last preparation and the start of the experiment's clock, seconds.
 LEAD_S = 1.0
+# An early TCP connects so long before that, seconds.
+HANDSHAKE_S = 0.5
 # Time after the experiment's end for sinks and sampler to write what they have, seconds.
 TAIL_S = 2.0
 # Ethernet, IPv4 and UDP headers of a datagram.
@@ -141,6 +143,8 @@ class Agent:
         argv = [self.job["generator"], "source", "--proto", flow["proto"], "--to", self.network.ip(flow["to"]),
                 "--port", str(flow["port"]), "--start", str(start_ns + round(flow["start_s"] * 1e9)),
                 "--stop", str(start_ns + round(flow["stop_s"] * 1e9))]
+        if self.job["early"] and flow["proto"] == "tcp":
+            argv += ["--connect", str(start_ns - round(HANDSHAKE_S * 1e9))]
         argv += (["--cc", flow["cc"]] if flow["proto"] == "tcp"
                  else ["--rate", str(flow["rate_bps"]), "--payload", str(flow["payload"])])
         self.spawn(flow["vm"], argv, f"source-{flow['vm']}-{flow['port']}")

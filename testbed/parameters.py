@@ -44,6 +44,8 @@ class Parameters(BaseModel):
     vms_per_hypervisor: int = Field(1, ge=1, le=64, description="sending VMs on a hypervisor")
     receivers: int = Field(1, ge=1, le=64, description="receiving VMs; senders go round")
     destinations: int = Field(1, ge=1, le=64, description="receivers each VM sends to, one flow each")
+    handshake: Literal["start", "early"] = Field(
+        "start", description="TCP connects when its flow starts, or before the run as in a simulator without SYNs")
     generator: Literal["own", "iperf"] = Field("own", description="traffic generator; iperf is slow here")
     sample_us: int = Field(2000, ge=100, le=100000, description="the queue is read this often, us")
     quantum_bytes: Optional[int] = Field(

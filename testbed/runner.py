@@ -99,6 +99,7 @@ def make_job(parameters: Parameters, artifacts: Artifacts, seed: int) -> Dict[st
         "guest": {"ecn": parameters.guest_ecn, "gso": parameters.gso},
         "flows": make_flows(parameters),
         "traffic": parameters.generator,
+        "early": parameters.handshake == "early",
         "sampling": {"interval_us": parameters.sample_us, "bin_ms": round(collect.BIN_S * 1000),
                      "handle": LEAF_HANDLE},
         "duration_s": parameters.duration_s,

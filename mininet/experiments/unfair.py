@@ -16,7 +16,8 @@ STARVED = {"udp": 0.05, "dctcp": 0.10}
 
 def cases(settings: Sequence[str]) -> List[Case]:
     """Return six runs, or those of the competitor or ECN the user chose."""
-    defaults = {"law": "none", "phases": (2, 10, 1)}
+    # The paper's simulator has no handshake; a SYN, which is Not-ECT, would be lost at a queue that marks.
+    defaults = {"law": "none", "phases": (2, 10, 1), "handshake": "early"}
     chosen: List[Case] = []
     for competitor, ecn in CASES:
         own = {"competitor": competitor, "guest_ecn": ecn}

@@ -43,6 +43,7 @@
 /* What the command line asked for. */
 struct source {
 	struct sockaddr_in to;	/* sink */
+	int64_t connect_ns;	/* TCP: first attempt to connect; -1: at start_ns */
 	int64_t start_ns;	/* first byte leaves */
 	int64_t stop_ns;	/* nothing leaves any more */
 	int64_t rate;		/* UDP: bit/s of Ethernet frames */
@@ -76,7 +77,7 @@ static bool wait_writable(int fd, int64_t stop_ns)
 		     NULL) > 0;
 }
 
-/* Connects and sends until stop; returns early when the connection breaks. */
+/* Connects, waits for start and sends until stop; returns early when the connection breaks. */
 static void tcp_flow(const struct source *source, const char *piece)
 {
 	struct linger reset = { .l_onoff = 1, .l_linger = 0 };
@@ -89,6 +90,8 @@ static void tcp_flow(const struct source *source, const char *piece)
 	if (connect(fd, (const struct sockaddr *)&source->to, sizeof(source->to)) &&
 	    errno != EINPROGRESS)
 		die(true, "connect to %s", inet_ntoa(source->to.sin_addr));
+	if (wait_writable(fd, source->stop_ns))
+		sleep_until(source->start_ns);
 	while (wait_writable(fd, source->stop_ns)) {
 		ssize_t sent = send(fd, piece, TCP_PIECE_BYTES, MSG_NOSIGNAL);
 
@@ -105,7 +108,7 @@ static void run_tcp(const struct source *source)
 {
 	char *piece = alloc(1, TCP_PIECE_BYTES);
 
-	sleep_until(source->start_ns);
+	sleep_until(source->connect_ns < 0 ? source->start_ns : source->connect_ns);
 	while (now_ns() < source->stop_ns) {
 		tcp_flow(source, piece);
 		sleep_until(now_ns() + NSEC_PER_SEC / 10);
@@ -156,10 +159,12 @@ int source_main(int argc, char **argv)
 		{ "proto", required_argument, NULL, 'P' }, { "to", required_argument, NULL, 't' },
 		{ "port", required_argument, NULL, 'p' },  { "start", required_argument, NULL, 's' },
 		{ "stop", required_argument, NULL, 'e' },  { "cc", required_argument, NULL, 'c' },
+		{ "connect", required_argument, NULL, 'C' },
 		{ "rate", required_argument, NULL, 'r' },  { "payload", required_argument, NULL, 'b' },
 		{ 0 }
 	};
-	struct source source = { .cc = "reno", .payload = 1472, .tcp = true, .stop_ns = -1 };
+	struct source source = { .cc = "reno", .payload = 1472, .tcp = true, .stop_ns = -1,
+				 .connect_ns = -1 };
 	int option;
 
 	source.to.sin_family = AF_INET;
@@ -182,6 +187,9 @@ int source_main(int argc, char **argv)
 			break;
 		case 'e':
 			source.stop_ns = parse_number("stop", optarg, 0, INT64_MAX);
+			break;
+		case 'C':
+			source.connect_ns = parse_number("connect", optarg, 0, INT64_MAX);
 			break;
 		case 'c':
 			source.cc = optarg;
