@@ -81,22 +81,22 @@ static u32 gso_weight(const struct sk_buff *skb, u32 *bytes)
 static struct shim_verdict take(struct ovs_shim_pair *pair, u64 now_ns, u32 bytes, u32 whole,
 				u64 horizon_ns)
 {
+	const struct shim_rate *rate = &pair->rate;
 	s64 tat = atomic64_read(&pair->tat);
 	struct shim_verdict verdict;
-	struct shim_rate rate;
-	u32 patience = max3(whole, bytes, WAIT_BYTES_MIN);
 	unsigned int seq;
 	u64 wait_ns;
 
 	do {
 		do {
 			seq = read_seqcount_begin(&pair->seq);
-			rate = pair->rate;
+			verdict = shim_bucket_pace(rate, tat, now_ns, bytes, horizon_ns);
+			if (unlikely(verdict.kind == SHIM_DROP && horizon_ns)) {
+				wait_ns = shim_rate_ns(rate, max3(whole, bytes, WAIT_BYTES_MIN));
+				verdict = shim_bucket_pace(rate, tat, now_ns, bytes,
+							   max(horizon_ns, wait_ns));
+			}
 		} while (read_seqcount_retry(&pair->seq, seq));
-		wait_ns = horizon_ns;
-		if (horizon_ns)
-			wait_ns = max(horizon_ns, shim_rate_ns(&rate, patience));
-		verdict = shim_bucket_pace(&rate, tat, now_ns, bytes, wait_ns);
 	} while (verdict.kind != SHIM_DROP &&
 		 !atomic64_try_cmpxchg(&pair->tat, &tat, verdict.tat));
 	return verdict;
