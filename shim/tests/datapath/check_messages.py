@@ -57,7 +57,7 @@ def activate() -> Limiter:
 @check
 def accepted_from_uplink() -> None:
     """A v1 message from the uplink cuts the VM's rate"""
-    lab.shim.settings_set(law="sdngcc", key=KEY)
+    lab.shim.settings_set(law="sdngcc", key=KEY, knobs={"step-slow-ppm": 0})
     before = activate()
     marks = lab.stats("s1")["message_marks"]
     deliver(frame(encode_v1(message(marks=100), KEY)), "messages")
