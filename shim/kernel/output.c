@@ -68,18 +68,13 @@ static u32 gso_weight(const struct sk_buff *skb, u32 *bytes)
 /*
  * Bytes that may wait whatever the horizon: eleven full packets.  At a low rate a horizon in time
  * is less than one packet, and a TCP that may not have a few packets in flight gets a tenth of its
- * limit.
+ * limit.  No more than that: a 64 KiB packet at 31 Mb/s takes four control periods, and TCP itself
+ * makes smaller ones when it is slow.
  */
 #define WAIT_BYTES_MIN (11 * 1514U)
 
-/*
- * Asks the bucket about bytes at now_ns and takes them from it unless the verdict is a drop.  They
- * are part of a GSO packet of whole bytes (0: of none).  That, cut or not, may wait for itself if
- * that takes longer than the horizon: at a low rate a 64 KiB burst that finds the bucket full still
- * passes.
- */
-static struct shim_verdict take(struct ovs_shim_pair *pair, u64 now_ns, u32 bytes, u32 whole,
-				u64 horizon_ns)
+/* Asks the bucket about bytes at now_ns and takes them from it unless the verdict is a drop. */
+static struct shim_verdict take(struct ovs_shim_pair *pair, u64 now_ns, u32 bytes, u64 horizon_ns)
 {
 	const struct shim_rate *rate = &pair->rate;
 	s64 tat = atomic64_read(&pair->tat);
@@ -92,7 +87,7 @@ static struct shim_verdict take(struct ovs_shim_pair *pair, u64 now_ns, u32 byte
 			seq = read_seqcount_begin(&pair->seq);
 			verdict = shim_bucket_pace(rate, tat, now_ns, bytes, horizon_ns);
 			if (unlikely(verdict.kind == SHIM_DROP && horizon_ns)) {
-				wait_ns = shim_rate_ns(rate, max3(whole, bytes, WAIT_BYTES_MIN));
+				wait_ns = shim_rate_ns(rate, max(bytes, WAIT_BYTES_MIN));
 				verdict = shim_bucket_pace(rate, tat, now_ns, bytes,
 							   max(horizon_ns, wait_ns));
 			}
@@ -102,11 +97,8 @@ static struct shim_verdict take(struct ovs_shim_pair *pair, u64 now_ns, u32 byte
 	return verdict;
 }
 
-/*
- * Sends, paces or drops what is one packet to the uplink, part of a GSO packet of whole bytes if
- * that is not 0; made_ect: by the shim.
- */
-static void judge(struct vport *vport, struct sk_buff *skb, struct ovs_shim_pair *pair, u32 whole,
+/* Sends, paces or drops what is one packet to the uplink; made_ect: by the shim. */
+static void judge(struct vport *vport, struct sk_buff *skb, struct ovs_shim_pair *pair,
 		  u64 horizon_ns, bool made_ect)
 {
 	struct shim_verdict verdict;
@@ -115,7 +107,7 @@ static void judge(struct vport *vport, struct sk_buff *skb, struct ovs_shim_pair
 
 	if (skb_is_gso(skb))
 		packets = gso_weight(skb, &bytes);
-	verdict = take(pair, ktime_get_ns(), bytes, whole, horizon_ns);
+	verdict = take(pair, ktime_get_ns(), bytes, horizon_ns);
 	if (verdict.kind == SHIM_DROP) {
 		atomic64_add(packets, horizon_ns ? &pair->tx.drop_horizon : &pair->tx.drop_police);
 		kfree_skb(skb);
@@ -139,7 +131,6 @@ static void cut(struct vport *vport, struct sk_buff *skb, struct ovs_shim_port *
 	netdev_features_t features = netif_skb_features(skb) & ~NETIF_F_GSO_MASK;
 	u64 horizon_ns = READ_ONCE(vm->mode.horizon_ns);
 	struct sk_buff *parts, *part, *next;
-	u32 whole = skb->len;
 
 	parts = skb_gso_segment(skb, features);
 	if (IS_ERR(parts)) {
@@ -148,13 +139,13 @@ static void cut(struct vport *vport, struct sk_buff *skb, struct ovs_shim_port *
 	}
 	if (!parts) {
 		/* A guest's GSO packet that turned out to be a single one. */
-		judge(vport, skb, pair, 0, horizon_ns, made_ect);
+		judge(vport, skb, pair, horizon_ns, made_ect);
 		return;
 	}
 	consume_skb(skb);
 	skb_list_walk_safe(parts, part, next) {
 		skb_mark_not_on_list(part);
-		judge(vport, part, pair, whole, horizon_ns, made_ect);
+		judge(vport, part, pair, horizon_ns, made_ect);
 	}
 }
 
@@ -203,7 +194,7 @@ static void transmit(struct ovs_shim_port *vm, struct ovs_shim_port *out, struct
 	if (READ_ONCE(vm->mode.segment) && skb_is_gso(skb))
 		cut(vport, skb, vm, pair, made_ect);
 	else
-		judge(vport, skb, pair, 0, READ_ONCE(vm->mode.horizon_ns), made_ect);
+		judge(vport, skb, pair, READ_ONCE(vm->mode.horizon_ns), made_ect);
 	return;
 send:
 	vport->ops->send(skb);
