@@ -160,8 +160,11 @@ static void scale_guarantees(struct shim_claim *claims, u32 n, u64 capacity)
 		for (i = 0, total = 0; i < n; i++)
 			total += claims[i].min >> shift;
 	}
-	for (i = 0; i < n; i++)
+	for (i = 0; i < n; i++) {
 		claims[i].share = shim_mul_div(claims[i].min >> shift, capacity, total);
+		if (claims[i].share > claims[i].min)	/* the halves cut off rounded it up */
+			claims[i].share = claims[i].min;
+	}
 }
 
 bool shim_share(struct shim_claim *claims, u32 n, u64 capacity)
@@ -170,6 +173,9 @@ bool shim_share(struct shim_claim *claims, u32 n, u64 capacity)
 	u64 guaranteed = 0;
 	u32 i;
 
+	/* Sums saturate at 2^64 - 1: that must be more than fits. */
+	if (capacity == ~0ULL)
+		capacity--;
 	for (i = 0; i < n; i++)
 		guaranteed = shim_add_sat(guaranteed, claims[i].min);
 	if (guaranteed > capacity) {

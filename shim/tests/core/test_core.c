@@ -175,7 +175,7 @@ static void test_laws(void)
 	CHECK(state.rate == input.share);
 	law->on_message(&state, &input, &message);
 	CHECK(state.rate == input.share / 100 && state.congested);
-	for (i = 0; i < 100; i++) {
+	for (i = 0; i < 400; i++) {
 		input.now_ns += input.period_ns;
 		law->on_period(&state, &input);
 	}

@@ -5,7 +5,7 @@ import time
 from fractions import Fraction
 from typing import Any, List, Tuple
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 U64_MAX = 2**64 - 1
@@ -76,7 +76,10 @@ def test_share_is_weighted_max_min(core: Any, problem: Tuple[int, List[Claim]]) 
 
 
 @given(claims=st.lists(st.tuples(st.integers(0, U64_MAX), st.integers(0, U64_MAX), st.integers(0, 65535)),
-                       max_size=20), capacity=st.integers(0, U64_MAX))
+                       max_size=20), capacity=st.integers(0, U64_MAX - 1))
+@example(claims=[(470, 0, 0), (U64_MAX - 470, 0, 0)], capacity=U64_MAX - 469)
+@example(claims=[(1, 0, 0), (U64_MAX, 0, 0)], capacity=U64_MAX - 1)
+@example(claims=[(0, 0, 1), (0, 0, 1)], capacity=U64_MAX - 1)
 def test_share_survives_anything(core: Any, claims: List[Claim], capacity: int) -> None:
     fits, shares = divide(core, claims, capacity)
     assert fits == (sum(low for low, _, _ in claims) <= capacity)
