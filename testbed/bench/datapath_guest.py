@@ -192,24 +192,35 @@ def pktgen(path: str, *commands: str) -> None:
         (PKTGEN / path).write_text(command + "\n")
 
 
+def wait_until(what: str, reached: Callable[[], bool]) -> None:
+    """Wait up to 2 s for what pktgen's and the network's own threads do; RuntimeError when they did not."""
+    deadline = time.monotonic() + 2
+    while not reached():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"waited 2 s in vain: {what}")
+        time.sleep(0.001)
+
+
 def packet_rate(count: int) -> float:
     """Send count packets from src0 and return packets/s; raises RuntimeError when some were lost."""
     counter = Path("/sys/class/net/sink0/statistics/rx_packets")
     before = int(counter.read_text())
-    pktgen("kpktgend_0", "rem_device_all", "add_device src0")
+    source = PKTGEN / "src0"
+    pktgen("kpktgend_0", "rem_device_all")
+    wait_until("pktgen forgets src0", lambda: not source.exists())
+    pktgen("kpktgend_0", "add_device src0")
+    wait_until("pktgen knows src0", source.exists)
     pktgen("src0", f"count {count}", f"pkt_size {PACKET_BYTES}", "delay 0", "dst 10.0.0.2",
            "src_min 10.0.0.1", "src_max 10.0.0.1", "dst_mac 02:00:00:00:00:02", "tos 02",
            "udp_src_min 9", "udp_src_max 9")
     pktgen("pgctrl", "start")
-    result = (PKTGEN / "src0").read_text()
+    result = source.read_text()
     found = re.search(r"Result: OK: (\d+)\(.*?usec, (\d+) \(", result)
     if not found:
         raise RuntimeError(f"pktgen did not finish: {result}")
     microseconds, sent = int(found.group(1)), int(found.group(2))
-    received = int(counter.read_text()) - before
     pktgen("kpktgend_0", "rem_device_all")
-    if received < sent:
-        raise RuntimeError(f"{sent - received} of {sent} packets were lost between pktgen and the sink")
+    wait_until(f"all of {sent} packets reach the sink", lambda: int(counter.read_text()) - before >= sent)
     return sent / (microseconds / 1e6)
 
 
