@@ -154,15 +154,16 @@ static void scale_guarantees(struct shim_claim *claims, u32 n, u64 capacity)
 
 	for (i = 0; i < n; i++)
 		total = shim_add_sat(total, claims[i].min);
-	/* 2^32 claims of 2^32 fit: past 64 bits the lower halves no longer matter. */
+	/* Past 64 bits the lowest ones no longer matter: n claims of 2^64 / n fit. */
 	if (total == ~0ULL) {
-		shift = 32;
+		while (n >> shift)
+			shift++;
 		for (i = 0, total = 0; i < n; i++)
 			total += claims[i].min >> shift;
 	}
 	for (i = 0; i < n; i++) {
 		claims[i].share = shim_mul_div(claims[i].min >> shift, capacity, total);
-		if (claims[i].share > claims[i].min)	/* the halves cut off rounded it up */
+		if (claims[i].share > claims[i].min)	/* the bits cut off rounded it up */
 			claims[i].share = claims[i].min;
 	}
 }

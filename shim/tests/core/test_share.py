@@ -78,6 +78,8 @@ def test_share_is_weighted_max_min(core: Any, problem: Tuple[int, List[Claim]]) 
 @given(claims=st.lists(st.tuples(st.integers(0, U64_MAX), st.integers(0, U64_MAX), st.integers(0, 65535)),
                        max_size=20), capacity=st.integers(0, U64_MAX - 1))
 @example(claims=[(470, 0, 0), (U64_MAX - 470, 0, 0)], capacity=U64_MAX - 469)
+@example(claims=[(low, 0, 0) for low in (376891925, 8589934591, 46832323395583, 18446697232419329516)],
+         capacity=81415838290)
 @example(claims=[(1, 0, 0), (U64_MAX, 0, 0)], capacity=U64_MAX - 1)
 @example(claims=[(0, 0, 1), (0, 0, 1)], capacity=U64_MAX - 1)
 def test_share_survives_anything(core: Any, claims: List[Claim], capacity: int) -> None:
