@@ -7,7 +7,7 @@
  *
  *   start:     R = E
  *   message:   R = max(floor, R - cut),   m > 0
- *              cut = h * cut-full * m * 1514 bytes / I
+ *              cut = h * cut-full * m * 1514 bytes / max(I, T)
  *              or, with cut-full = 0,  m * cut-mark * C * T / I
  *              h = min(2^max(0, k - cut-patience), cut-haste) for the k-th message in a row that is
  *              full (m * 1514 bytes / I at least 3/4 of the rate sent), else 1
@@ -18,7 +18,8 @@
  *
  * m * 1514 bytes / I is the rate at which the VM's full packets were marked.  A port of capacity C
  * that marked all it sent cuts its VMs by cut-full * C in total, whatever C, T and I, as a fully
- * marked window costs DCTCP a fixed fraction.  I is what a v1 message says, else the time
+ * marked window costs DCTCP a fixed fraction.  An I shorter than T costs its part of that: packets
+ * that wait for their departure feel a cut late, and a fast controller would cut for each of them.  I is what a v1 message says, else the time
  * since the last message within [T, T_c].
  *
  * A queue that stays over its threshold for more than cut-patience periods in a row has an overload
@@ -251,8 +252,9 @@ static u64 cut(struct shim_law_state *state, const struct shim_law_input *input,
 	u64 mark;
 
 	if (full) {
-		mark = shim_mul_div(marks * MARK_BYTES, full * (SHIM_NSEC_PER_SEC / PPM),
-				    interval_ns);
+		u64 least = interval_ns < input->period_ns ? input->period_ns : interval_ns;
+
+		mark = shim_mul_div(marks * MARK_BYTES, full * (SHIM_NSEC_PER_SEC / PPM), least);
 		return shim_mul_div(mark, haste(state, input, marks, interval_ns), 1);
 	}
 	mark = shim_mul_div(input->capacity, input->knobs[CUT_MARK], PPM);

@@ -120,6 +120,8 @@ def test_a_fully_marked_period_costs_a_twentieth_of_the_port(core: Any) -> None:
     assert C - vm.message(round(FULL_MARKS)) == pytest.approx(0.05 * C, rel=0.005)
     vm = Limiter(core, "sdngcc", share=C)
     assert C - vm.message(round(2 * FULL_MARKS), interval_ns=2 * T) == pytest.approx(0.05 * C, rel=0.005)
+    vm = Limiter(core, "sdngcc", share=C)
+    assert C - vm.message(round(FULL_MARKS / 4), interval_ns=T // 4) == pytest.approx(0.0125 * C, rel=0.02)
     vm = Limiter(core, "sdngcc")
     assert C // 4 - vm.message(round(FULL_MARKS / 4)) == pytest.approx(0.0125 * C, rel=0.02)
     assert vm.state.congested and vm.state.weight_total == 4
