@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from sdngcc.testbed.agent import Agent
+from sdngcc.testbed.entropy import seed_entropy
 
 WELCOME = """
 Mininet's command line: `vm1 ping -c 3 rx1`, `vm1 iperf -c 10.0.1.1 &`, `sh ovs-vsctl show`, `sh ovs-appctl shim/show`,
@@ -19,6 +20,7 @@ def main() -> int:
     """Prepare the job named by the first argument and hand the terminal over."""
     from mininet.cli import CLI
 
+    seed_entropy()
     path = Path(sys.argv[1])
     agent = Agent(json.loads(path.read_text()), path.parent)
     agent.prepare()

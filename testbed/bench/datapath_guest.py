@@ -13,15 +13,15 @@ best of BURSTS short ones: a burst that the host interrupted says nothing of the
 
 from __future__ import annotations
 
-import fcntl
 import json
 import re
-import struct
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Callable, Dict, List, NamedTuple, Sequence, Tuple
+
+from sdngcc.testbed.entropy import seed_entropy
 
 PKTGEN = Path("/proc/net/pktgen")
 
@@ -53,16 +53,6 @@ def run(*command: str) -> str:
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: exit {done.returncode}: {done.stdout.strip()}")
     return done.stdout
-
-
-def seed_entropy() -> None:
-    """Credit /dev/random with made-up entropy: in real time nothing else fills it, and imports would wait.
-
-    Fit for a benchmark only, where nothing is secret.
-    """
-    add_entropy = 0x40085203  # RNDADDENTROPY: struct {int bits; int bytes; u8 data[]}
-    with open("/dev/random", "wb") as device:
-        fcntl.ioctl(device, add_entropy, struct.pack("ii512s", 4096, 512, bytes(range(256)) * 2))
 
 
 def nothing() -> None:

@@ -23,6 +23,7 @@ mkdir -p /dev/shm 2>/dev/null && mount -t tmpfs none /dev/shm
 mkdir -p /run/overlay/upper /run/overlay/work
 mount -t overlay overlay /tmp -o lowerdir=/tmp,upperdir=/run/overlay/upper,workdir=/run/overlay/work
 ip link set lo up
+PATH=$(dirname "$SDNGCC_PYTHON"):$PATH
 # All machines of the experiment share one CPU and its input queue. With 32 senders their bursts of one instant
 # overflow the default of 1000 packets, and what is lost then, control connections included, no network lost.
 echo 1000000 >/proc/sys/net/core/netdev_max_backlog
