@@ -40,7 +40,7 @@ def start(chosen: "Settings", verbose: bool = False) -> None:
     args = ["--ofp-listen-host", address, "--ofp-tcp-listen-port", str(port)]
     args += ["--default-log-level", "10" if verbose else "20"]
     settings.adopt(chosen)
-    signal.signal(signal.SIGTERM, _interrupt)
+    _stop_on(signal.SIGTERM)
     if importlib.util.find_spec("ryu"):
         manager = importlib.import_module("ryu.cmd.manager")
         manager.main(args=[*args, "sdngcc.controller.app"], prog="sdngcc")
@@ -48,9 +48,21 @@ def start(chosen: "Settings", verbose: bool = False) -> None:
         _run_os_ken(args)
 
 
-def _interrupt(number: int, frame: Any) -> None:
-    """End as on Ctrl-C: applications are stopped, the trace is written."""
-    raise KeyboardInterrupt
+def _stop_on(number: int) -> None:
+    """Let a signal end the process as Ctrl-C would: applications are stopped, the trace is written.
+
+    The exception is thrown where the main greenlet waits; raised in the handler itself, it would end whichever greenlet
+    happens to run, or be swallowed there, and the controller would stay.
+    """
+    import eventlet
+    import eventlet.hubs
+
+    main = eventlet.getcurrent()
+
+    def interrupt(number: int, frame: Any) -> None:
+        eventlet.hubs.get_hub().schedule_call_global(0, main.throw, KeyboardInterrupt)
+
+    signal.signal(number, interrupt)
 
 
 def _run_os_ken(args: list[str]) -> None:
