@@ -24,7 +24,7 @@
  *
  * A queue that stays over its threshold for more than cut-patience periods in a row has an overload
  * that small cuts would take long to end: a start or a newcomer at line rate.  The haste h ends it
- * in tens of ms; in the steady state a few full periods in a row are common and seven are rare.
+ * in tens of ms.
  *
  * A VM at its share that has heard nothing for T_c follows the share at once; others climb to it.
  * Silence therefore leaves nobody low: the doubled step reaches E from any floor in some T_c.
