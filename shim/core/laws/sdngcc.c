@@ -18,9 +18,8 @@
  *
  * m * 1514 bytes / I is the rate at which the VM's full packets were marked.  A port of capacity C
  * that marked all it sent cuts its VMs by cut-full * C in total, whatever C, T and I, as a fully
- * marked window costs DCTCP a fixed fraction.  An I shorter than T costs its part of that: packets
- * that wait for their departure feel a cut late, and a fast controller would cut for each of them.
- * I is what a v1 message says, else the time since the last message within [T, T_c].
+ * marked window costs DCTCP a fixed fraction.  An I shorter than T costs its part of that. I is
+ * what a v1 message says, else the time since the last message within [T, T_c].
  *
  * A queue that stays over its threshold for more than cut-patience periods in a row has an overload
  * that small cuts would take long to end: a start or a newcomer at line rate.  The haste h ends it
