@@ -3,7 +3,12 @@
  * What a control law is: a table of functions that turns feedback into the rate of one limiter.
  *
  * A law owns no memory, no lock and no clock.  The caller serialises calls on one
- * struct shim_law_state and applies state->rate to the bucket afterwards.
+ * struct shim_law_state and applies state->rate to the bucket afterwards; the same goes for a
+ * struct shim_peer_state and the bucket of packets to that peer, for laws that want peers.  A
+ * packet to a peer passes both buckets.
+ *
+ * A law that takes no heed of peers costs packets nothing: on_tx and on_rx are called only for
+ * laws with SHIM_LAW_PEERS.
  */
 #ifndef SHIM_CORE_LAW_H
 #define SHIM_CORE_LAW_H
@@ -12,6 +17,15 @@
 #include "types.h"
 
 #define SHIM_KNOBS_MAX 16
+
+/* What a law wants the caller to keep or measure: bits of shim_law.wants. */
+#define SHIM_LAW_PEERS 1	/* a state for each address a VM talks to */
+#define SHIM_LAW_FLOWS 2	/* a state for each TCP connection of a VM */
+#define SHIM_LAW_RECEIVER 4	/* rx_rate and rx_share of shim_law_input */
+
+/* Words of memory that a law has in a limiter and in a peer. */
+#define SHIM_LAW_MEMORY 8
+#define SHIM_PEER_MEMORY 12
 
 /* A parameter of a law. */
 struct shim_knob {
@@ -32,6 +46,11 @@ struct shim_law_input {
 	u64 share;		/* E(i): the upper bound of the rate */
 	u64 min;		/* the VM's guarantee; the lower bound */
 	u64 sent_rate;		/* measured over the last period */
+	u64 max;		/* the VM's ceiling; 0: none */
+	u64 rx_rate;		/* of the VM, measured over the last period */
+	u64 rx_share;		/* of the VM among those that receive, by weight and guarantee */
+	u32 peers;		/* peers of the VM that sent or received in the last period */
+	u32 peer_weight;	/* set by the operator for this peer; 0: none */
 	u32 weight;		/* of the VM */
 	const u64 *knobs;	/* values, in the order of law->knobs */
 };
@@ -42,7 +61,26 @@ struct shim_law_state {
 	u64 message_ns;		/* time of the last message that carried marks; 0: never */
 	u32 weight_total;	/* of the last message; 0: unknown */
 	bool congested;		/* a message came less than T_c ago */
-	u64 memory[4];		/* whatever else the law keeps */
+	u64 memory[SHIM_LAW_MEMORY];	/* whatever else the law keeps */
+};
+
+/* State of what one VM exchanges with one address, under a law that wants peers. */
+struct shim_peer_state {
+	u64 rate;		/* bytes/s to this peer; 0: only the VM's own rate bounds it */
+	u64 memory[SHIM_PEER_MEMORY];	/* whatever else the law keeps */
+};
+
+/* A packet as a law sees it; a GSO or GRO packet counts as the packets it stands for. */
+struct shim_packet {
+	u64 now_ns;		/* monotonic */
+	const u64 *knobs;	/* values, in the order of law->knobs */
+	u32 bytes;		/* link-layer header included, once for each packet */
+	u32 packets;		/* 1 but for GSO and GRO */
+	u32 marks;		/* received: packets that carry CE */
+	u16 id;			/* IPv4 identification of the first packet, the others count up */
+	bool id_free;		/* id may be read and written: IPv4, no fragment, DF set */
+	bool echo_free;		/* echo may be read and written: IPv4, no fragment */
+	bool echo;		/* the reserved bit of the IPv4 header */
 };
 
 /* A law. */
@@ -50,18 +88,35 @@ struct shim_law {
 	const char *name;
 	const struct shim_knob *knobs;
 	u32 n_knobs;
+	u32 wants;		/* SHIM_LAW_* */
 	u64 period_ns;		/* default T */
 	/* Starts a limiter: called when a VM becomes active on an uplink. */
 	void (*init)(struct shim_law_state *state, const struct shim_law_input *input);
-	/* Called for each packet sent, received; NULL when the law does not care. */
-	void (*on_tx)(struct shim_law_state *state, const struct shim_law_input *input, u32 len);
-	void (*on_rx)(struct shim_law_state *state, const struct shim_law_input *input, u32 len,
-		      bool ce);
-	/* Called for each accepted message. */
+	/* Called for each accepted message of a controller. */
 	void (*on_message)(struct shim_law_state *state, const struct shim_law_input *input,
 			   const struct shim_message *message);
 	/* Called every T, and at once when share, min or capacity changed. */
 	void (*on_period)(struct shim_law_state *state, const struct shim_law_input *input);
+
+	/*
+	 * Of laws that want peers.  A peer is made by the first packet either way.  `state` is
+	 * the limiter of the VM on the uplink that leads to the peer; NULL if the VM never sent.
+	 */
+	void (*peer_init)(struct shim_peer_state *peer, const struct shim_law_input *input);
+	/* Called for each packet that passed the buckets, before it leaves; may write id, echo. */
+	void (*on_tx)(struct shim_peer_state *peer, struct shim_packet *packet);
+	/*
+	 * Called for each packet received, before the VM gets it; may write id, echo.  True: send
+	 * the peer's shim *report, of which the law fills what SHIM_MESSAGE_REPORT carries.
+	 */
+	bool (*on_rx)(struct shim_peer_state *peer, struct shim_packet *packet,
+		      struct shim_message *report);
+	/* Called for each accepted report of the peer's shim. */
+	void (*on_report)(struct shim_peer_state *peer, struct shim_law_state *state,
+			  const struct shim_law_input *input, const struct shim_message *report);
+	/* Called every T after on_period of the VM, for each peer; true: as on_rx. */
+	bool (*on_peer_period)(struct shim_peer_state *peer, struct shim_law_state *state,
+			       const struct shim_law_input *input, struct shim_message *report);
 };
 
 extern const struct shim_law shim_law_static;

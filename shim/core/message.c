@@ -12,6 +12,8 @@
  *   56 point_port     60 marks         64 interval_ns (8)               72 rate (8)
  *   80 weight_total   84 sender        88 tag (8)
  *
+ * A report (type 3) has at 48 the bytes received, at 56 the packets lost, at 80 those received.
+ *
  * tag = SipHash-2-4(key, bytes 0..87) as a big-endian number.  The form is checked before the tag,
  * which is the dearer of the two, and the tag before anything is believed.
  */
@@ -77,6 +79,8 @@ static bool fields_valid(const struct shim_message *message)
 		return false;
 	if (message->type == SHIM_MESSAGE_RATE)
 		return message->rate != 0;
+	if (message->type == SHIM_MESSAGE_REPORT)
+		return message->marks <= message->packets;
 	return message->type == SHIM_MESSAGE_MARKS;
 }
 

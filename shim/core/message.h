@@ -16,19 +16,29 @@
 /* Types of a v1 message. */
 enum shim_message_type {
 	SHIM_MESSAGE_MARKS = 1,	/* marks counted at a congestion point */
-	SHIM_MESSAGE_RATE = 2,	/* an explicit rate */
+	SHIM_MESSAGE_RATE = 2,	/* an explicit rate, of a controller */
+	SHIM_MESSAGE_REPORT = 3,	/* what a peer's shim received, or what it grants */
 };
 
-/* A message in host order. */
+/* A message in host order.  A report knows no congestion point: its numbers stand there. */
 struct shim_message {
 	u8 vm[16];		/* VM told, IPv6 or IPv4-mapped */
-	u8 peer[16];		/* the VM's destination behind the congestion point */
-	u64 point_datapath;	/* congestion point: OpenFlow datapath id ... */
+	u8 peer[16];		/* the VM's destination behind the congestion point; a report's source */
+	union {
+		u64 point_datapath;	/* congestion point: OpenFlow datapath id ... */
+		u64 bytes;	/* report: received from the VM over the interval */
+	};
 	u64 interval_ns;	/* time over which marks were counted; 0: unknown */
 	u64 rate;		/* explicit rate, bytes/s; 0: none */
-	u32 point_port;		/* ... and port number */
-	u32 marks;		/* this VM's part of the marks */
-	u32 weight_total;	/* sum of weights sharing the point; 0: unknown */
+	union {
+		u32 point_port;	/* ... and port number */
+		u32 lost;	/* report: packets missing among those from the VM */
+	};
+	u32 marks;		/* this VM's part of the marks; report: packets with CE */
+	union {
+		u32 weight_total;	/* sum of weights sharing the point; 0: unknown */
+		u32 packets;	/* report: received from the VM over the interval */
+	};
 	u32 sender;		/* id of the sender, chosen by the operator */
 	u32 epoch;		/* start of the sender, seconds since 1970 */
 	u32 sequence;		/* of the sender, per VM, from 1 */
