@@ -56,6 +56,10 @@ build_linux() {
 	(cd "$root" && find shim/core shim/kernel -name '*.[ch]') | while read -r name; do
 		put "$root/$name" "$1/net/openvswitch/$name"
 	done
+	# The Makefile builds what is there: what is no more must go.
+	(cd "$1/net/openvswitch" && find shim -name '*.[ch]') | while read -r name; do
+		[ -e "$root/$name" ] || rm "$1/net/openvswitch/$name"
+	done
 }
 
 # Patches the Open vSwitch source $1.
