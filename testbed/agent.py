@@ -22,6 +22,7 @@ from sdngcc.testbed.network import (
     build_network,
     configure_shim,
     connect_controller,
+    lose_reports,
     run,
     unconnected,
 )
@@ -145,7 +146,7 @@ class Agent:
                 "--stop", str(start_ns + round(flow["stop_s"] * 1e9))]
         if self.job["early"] and flow["proto"] == "tcp":
             argv += ["--connect", str(start_ns - round(HANDSHAKE_S * 1e9))]
-        argv += (["--cc", flow["cc"]] if flow["proto"] == "tcp"
+        argv += (["--cc", flow["cc"], "--count", str(flow["count"])] if flow["proto"] == "tcp"
                  else ["--rate", str(flow["rate_bps"]), "--payload", str(flow["payload"])])
         self.spawn(flow["vm"], argv, f"source-{flow['vm']}-{flow['port']}")
 
@@ -154,7 +155,7 @@ class Agent:
         argv = ["iperf", "-c", self.network.ip(flow["to"]), "-p", str(flow["port"]),
                 "-t", str(round(flow["stop_s"] - flow["start_s"], 1))]
         if flow["proto"] == "tcp":
-            argv += ["-Z", flow["cc"], "-l", "1M"]
+            argv += ["-Z", flow["cc"], "-l", "1M", "-P", str(flow["count"])]
         else:
             # iperf counts payload only.
             rate = flow["rate_bps"] * flow["payload"] // (flow["payload"] + UDP_HEADER_BYTES)
@@ -182,8 +183,10 @@ class Agent:
             "SDNGCC_CONTROLLER_OPENFLOW": f"127.0.0.1:{OPENFLOW_PORT}",
             "SDNGCC_CONTROLLER_TRACE_FILE": str(self.out / "controller-trace.jsonl"),
         }
+        loss = self.job["loss"]
+        program = ["sdngcc.testbed.lossy", str(loss), self.job["key"]] if loss else ["sdngcc.main", "controller"]
         with open(self.out / "controller.log", "ab") as log:
-            self.controller = subprocess.Popen([sys.executable, "-m", "sdngcc.main", "controller"], env=environment,
+            self.controller = subprocess.Popen([sys.executable, "-m", *program], env=environment,
                                                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
 
     def await_controller(self) -> None:
@@ -263,6 +266,9 @@ class Agent:
         if self.job["shim"]:
             Path(self.job["key_file"]).write_text(self.job["key"] + "\n")
             configure_shim(self.network.topo, self.job["shim"])
+            self.check_law()
+        if self.job["loss"]:
+            lose_reports(self.network.topo, self.job["loss"])
         if self.job["controller"]:
             note("starting the controller")
             self.start_controller()
@@ -270,6 +276,17 @@ class Agent:
             self.await_controller()
         note("checking that every VM is reached")
         self.network.warm_up([(flow["vm"], flow["to"]) for flow in self.job["flows"]])
+
+    def check_law(self) -> None:
+        """Raise Failure unless the shim runs the law it was told to."""
+        from sdngcc.shim.netlink import ShimClient
+
+        wanted = self.job["shim"]["settings"]["shim-law"]
+        with ShimClient() as client:
+            law = client.settings_get().law
+        if law != wanted:
+            status = run(["ovs-vsctl", "get", "Open_vSwitch", ".", "status"]).strip()
+            raise Failure(f"shim-law={wanted} is not in force, {law or 'no law'} is; Open_vSwitch:status {status}")
 
     def main(self) -> None:
         """Do the job."""

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 from mininet.net import Mininet
 from mininet.node import Host, OVSSwitch
 
+from sdngcc.testbed.lossy import report_filter
 from sdngcc.topologies import TOPOLOGIES
 from sdngcc.topologies.fabric import FabricTopo
 
@@ -103,6 +104,13 @@ def configure_shim(topo: FabricTopo, shim: Dict[str, Any]) -> None:
         argv += _set("Interface", device, "external_ids", {"iface-id": vm})
         argv += _set("Interface", device, "other_config", {"shim-role": "vm", **shim["vms"].get(vm, {})})
     run([*argv, *_set("Open_vSwitch", ".", "other_config", shim["settings"])])
+
+
+def lose_reports(topo: FabricTopo, percent: float) -> None:
+    """Lose that part of the control messages that reach a hypervisor over its uplink."""
+    for device in topo.hypervisors.values():
+        for command in report_filter(device, percent):
+            run(["tc", *command])
 
 
 def connect_controller(topo: FabricTopo, target: str) -> None:

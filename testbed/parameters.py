@@ -7,7 +7,10 @@ from typing import Any, Dict, List, Literal, Optional, Sequence, Tuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from sdngcc.topologies.placement import hypervisor_of
+
 Protocol = Literal["tcp", "reno", "cubic", "dctcp", "udp"]
+Law = Literal["none", "static", "sdngcc", "hygenicc", "eyeq", "seawall", "scc", "vcc"]
 
 
 class ParameterError(ValueError):
@@ -19,12 +22,18 @@ class Parameters(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    law: Literal["none", "static", "sdngcc"] = Field("sdngcc", description="control law of the shim; none: no shim")
+    law: Law = Field("sdngcc", description="control law of the shim; none: no shim")
     senders: int = Field(4, ge=1, le=64, description="sending VMs, the tagged one among them")
     tagged: Protocol = Field("tcp", description="what the tagged VM sends")
     competitor: Tuple[Protocol, ...] = Field(
         ("tcp",), min_length=1, description="what the other VMs send; a list goes round (tcp is reno)")
     weights: Tuple[int, ...] = Field((1,), min_length=1, description="VMs' weights, tagged first; a list goes round")
+    guarantees: Tuple[float, ...] = Field(
+        (0,), min_length=1, description="Mb/s each VM is never cut below, tagged first, 0: none; a list goes round")
+    maximums: Tuple[float, ...] = Field(
+        (0,), min_length=1, description="Mb/s each VM never exceeds, tagged first, 0: none; a list goes round")
+    divisions: Tuple[int, ...] = Field(
+        (0,), min_length=1, description="division each VM belongs to, tagged first; a list goes round")
     link_mbps: int = Field(1000, ge=10, le=10000, description="rate of every link, Mb/s")
     rtt_us: int = Field(100, ge=10, le=100000, description="round-trip time without queues, us")
     buffer_packets: int = Field(100, ge=10, le=10000, description="buffer of a marking port, 1500-byte packets")
@@ -42,8 +51,13 @@ class Parameters(BaseModel):
         None, ge=0.1, le=10000, description="rate of a udp sender, Mb/s on the wire; default: the link's")
     topology: Literal["dumbbell", "racks"] = Field("dumbbell", description="dumbbell, or two racks and a core")
     vms_per_hypervisor: int = Field(1, ge=1, le=64, description="sending VMs on a hypervisor")
+    hosts: Optional[int] = Field(
+        None, ge=1, le=64, description="sending hypervisors, VMs go round them; default: by vms_per_hypervisor")
     receivers: int = Field(1, ge=1, le=64, description="receiving VMs; senders go round")
-    destinations: int = Field(1, ge=1, le=64, description="receivers each VM sends to, one flow each")
+    destinations: int = Field(1, ge=1, le=64, description="receivers each VM but the tagged one sends to")
+    flows: int = Field(
+        1, ge=1, le=256, description="TCP connections of each VM but the tagged one to each of its destinations")
+    loss: float = Field(0, ge=0, le=100, description="control messages lost on their way, percent")
     handshake: Literal["start", "early"] = Field(
         "start", description="TCP connects when its flow starts, or before the run as in a simulator without SYNs")
     generator: Literal["own", "iperf"] = Field("own", description="traffic generator; iperf is slow here")
@@ -62,7 +76,7 @@ class Parameters(BaseModel):
         None, ge=0, description="and started again then, s from the start; default: never")
     knobs: Dict[str, int] = Field(default_factory=dict, description="knob.<name>=<n>: a knob of the law")
 
-    @field_validator("competitor", "weights", "phases", mode="before")
+    @field_validator("competitor", "weights", "phases", "guarantees", "maximums", "divisions", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         """Let a comma-separated text stand for a list."""
@@ -73,6 +87,20 @@ class Parameters(BaseModel):
     def _check_weights(cls, value: Tuple[int, ...]) -> Tuple[int, ...]:
         if not all(1 <= weight <= 65535 for weight in value):
             raise ValueError("each weight is from 1 to 65535")
+        return value
+
+    @field_validator("guarantees", "maximums")
+    @classmethod
+    def _check_rates(cls, value: Tuple[float, ...]) -> Tuple[float, ...]:
+        if not all(0 <= rate <= 10000 for rate in value):
+            raise ValueError("each rate is from 0 (none) to 10000 Mb/s")
+        return value
+
+    @field_validator("divisions")
+    @classmethod
+    def _check_divisions(cls, value: Tuple[int, ...]) -> Tuple[int, ...]:
+        if not all(0 <= division <= 65535 for division in value):
+            raise ValueError("each division is a number from 0 to 65535")
         return value
 
     @field_validator("phases")
@@ -95,7 +123,24 @@ class Parameters(BaseModel):
             raise ValueError("with senders=1 nobody competes: phases must begin with 0")
         if self.knobs and self.law == "none":
             raise ValueError("knob.* needs a law")
+        if self.hosts is not None and self.hosts > self.senders:
+            raise ValueError(f"hosts={self.hosts} needs as many senders; there are {self.senders}")
+        if self.hosts is not None and self.vms_per_hypervisor != 1:
+            raise ValueError("hosts and vms_per_hypervisor cannot both be given")
+        self._check_guarantees()
         return self
+
+    def _check_guarantees(self) -> None:
+        granted: Dict[str, float] = {}
+        for index, vm in enumerate(self.vm_names):
+            guarantee, maximum = self.guarantee_mbps(index), self.maximum_mbps(index)
+            if maximum and guarantee > maximum:
+                raise ValueError(f"guarantees: {vm}'s {guarantee:g} Mb/s is above its maximum of {maximum:g}")
+            host = self.hypervisor(index)
+            granted[host] = granted.get(host, 0) + guarantee
+            if granted[host] > self.link_mbps:
+                raise ValueError(f"guarantees: those on the hypervisor of {vm} add up to {granted[host]:g} Mb/s; "
+                                 f"its uplink has {self.link_mbps}")
 
     @property
     def duration_s(self) -> float:
@@ -110,6 +155,27 @@ class Parameters(BaseModel):
     def weight(self, index: int) -> int:
         """Return the weight of the index-th VM (0: tagged)."""
         return self.weights[index % len(self.weights)]
+
+    def guarantee_mbps(self, index: int) -> float:
+        """Return what the index-th VM is never cut below, Mb/s; 0: no guarantee."""
+        return self.guarantees[index % len(self.guarantees)]
+
+    def maximum_mbps(self, index: int) -> float:
+        """Return what the index-th VM never exceeds, Mb/s; 0: no maximum."""
+        return self.maximums[index % len(self.maximums)]
+
+    def division_of(self, index: int) -> int:
+        """Return the number of the index-th VM's division."""
+        return self.divisions[index % len(self.divisions)]
+
+    def receivers_of(self, index: int) -> List[int]:
+        """Return the numbers (0: rx1) of the receivers the index-th VM sends to; the tagged VM sends to one."""
+        count = 1 if index == 0 else self.destinations
+        return [(index + number) % self.receivers for number in range(count)]
+
+    def hypervisor(self, index: int) -> str:
+        """Return the hypervisor of the index-th VM."""
+        return hypervisor_of(self.topology, index, self.vms_per_hypervisor, self.hosts)
 
     def protocol(self, index: int) -> str:
         """Return what the index-th VM sends: reno, cubic, dctcp or udp."""

@@ -34,8 +34,10 @@ def _verdicts(result: Dict[str, Any]) -> str:
     rows = []
     for verdict in result["verdicts"]:
         mark = '<td class="yes">holds</td>' if verdict["holds"] else '<td class="no">does not hold</td>'
-        rows.append(f"<tr>{_cell(verdict['name'])}{_cell(verdict['expected'])}{_cell(verdict['measured'])}{mark}</tr>")
-    return f"<table><tr><th>what</th><th>expected</th><th>measured</th><th></th></tr>{''.join(rows)}</table>"
+        rows.append(f"<tr>{_cell(verdict['name'])}{_cell(verdict['expected'])}"
+                    f"{_cell(verdict['paper'])}{_cell(verdict['measured'])}{mark}</tr>")
+    head = "".join(f"<th>{name}</th>" for name in ("what", "expected", "paper", "measured", ""))
+    return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
 
 
 def _run(run: Dict[str, Any]) -> str:

@@ -37,16 +37,31 @@ def make_flows(parameters: Parameters) -> List[Dict[str, Any]]:
     for index, vm in enumerate(parameters.vm_names):
         protocol = parameters.protocol(index)
         start, stop = (first, parameters.duration_s) if index == 0 else (0.0, first + second)
-        for number in range(parameters.destinations):
-            flow: Dict[str, Any] = {"vm": vm, "to": f"rx{(index + number) % parameters.receivers + 1}",
-                                    "port": FIRST_PORT + len(flows), "start_s": start, "stop_s": round(stop, 1)}
+        receivers = parameters.receivers_of(index)
+        for receiver in receivers:
+            flow: Dict[str, Any] = {"vm": vm, "to": f"rx{receiver + 1}", "port": FIRST_PORT + len(flows),
+                                    "start_s": start, "stop_s": round(stop, 1)}
             if protocol == "udp":
-                rate = (parameters.udp_mbps or parameters.link_mbps) / parameters.destinations
+                rate = (parameters.udp_mbps or parameters.link_mbps) / len(receivers)
                 flow.update(proto="udp", rate_bps=round(rate * 1e6), payload=UDP_PAYLOAD_BYTES)
             else:
-                flow.update(proto="tcp", cc=protocol, ecn=parameters.guest_ecn and protocol != "dctcp")
+                flow.update(proto="tcp", cc=protocol, ecn=parameters.guest_ecn and protocol != "dctcp",
+                            count=1 if index == 0 else parameters.flows)
             flows.append(flow)
     return flows
+
+
+def _vm_settings(parameters: Parameters, index: int) -> Dict[str, str]:
+    """Return the OVSDB keys of the index-th VM's port."""
+    maximum, guarantee = parameters.maximum_mbps(index), parameters.guarantee_mbps(index)
+    if parameters.law == "static" and not maximum:
+        maximum = parameters.static_mbps or parameters.link_mbps / parameters.senders
+    keys = {"shim-weight": str(parameters.weight(index))}
+    if maximum:
+        keys["shim-max-rate"] = str(round(maximum * 1e6))
+    if guarantee:
+        keys["shim-min-rate"] = str(round(guarantee * 1e6))
+    return keys
 
 
 def _shim(parameters: Parameters) -> Optional[Dict[str, Any]]:
@@ -59,15 +74,10 @@ def _shim(parameters: Parameters) -> Optional[Dict[str, Any]]:
         if value is not None:
             settings[key] = str(value)
     settings.update({f"shim-knob-{name}": str(value) for name, value in parameters.knobs.items()})
-    static = None
-    if parameters.law == "static":
-        static = round((parameters.static_mbps or parameters.link_mbps / parameters.senders) * 1e6)
     return {
         "settings": settings,
         "uplink": {"shim-role": "uplink", "shim-capacity": str(parameters.link_mbps * 10**6)},
-        "vms": {vm: {"shim-weight": str(parameters.weight(index)),
-                     **({"shim-max-rate": str(static)} if static else {})}
-                for index, vm in enumerate(parameters.vm_names)},
+        "vms": {vm: _vm_settings(parameters, index) for index, vm in enumerate(parameters.vm_names)},
     }
 
 
@@ -94,7 +104,7 @@ def make_job(parameters: Parameters, artifacts: Artifacts, seed: int) -> Dict[st
         "generator": str(artifacts.generator),
         "topology": {"name": parameters.topology, "parameters": {
             name: getattr(parameters, name) for name in (
-                "senders", "vms_per_hypervisor", "receivers", "link_mbps", "rtt_us", "buffer_packets",
+                "senders", "vms_per_hypervisor", "hosts", "receivers", "link_mbps", "rtt_us", "buffer_packets",
                 "mark_percent")}},
         "guest": {"ecn": parameters.guest_ecn, "gso": parameters.gso},
         "flows": make_flows(parameters),
@@ -105,6 +115,7 @@ def make_job(parameters: Parameters, artifacts: Artifacts, seed: int) -> Dict[st
         "duration_s": parameters.duration_s,
         "shim": _shim(parameters),
         "controller": _controller(parameters),
+        "loss": parameters.loss,
         "key": f"{seed:032x}"[-32:],
         "key_file": KEY_FILE,
     }

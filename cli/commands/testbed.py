@@ -100,9 +100,9 @@ def _print_result(result: Dict[str, Any], out: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("what", "expected", "measured", "", title=result["experiment"])
+    table = Table("what", "expected", "paper", "measured", "", title=result["experiment"])
     for verdict in result["verdicts"]:
-        table.add_row(verdict["name"], verdict["expected"], str(verdict["measured"]),
+        table.add_row(verdict["name"], verdict["expected"], verdict["paper"], str(verdict["measured"]),
                       "[green]holds[/]" if verdict["holds"] else "[red]does not hold[/]")
     console = Console()
     console.print(table)

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Sequence, Tuple
 
-from sdngcc.testbed.parameters import Parameters, parse_settings
+from sdngcc.testbed.parameters import Parameters, make_parameters, parse_settings
 
 # Payload bytes in a full frame as the queues count it (1514 bytes), with TCP timestamps, and of our UDP.
 TCP_PAYLOAD = 1448 / 1514
@@ -32,6 +32,8 @@ class Verdict:
     expected: str
     measured: Any
     holds: bool
+    paper: str = ""
+    """The paper's value in words, empty where it gives none."""
 
     def as_dict(self) -> Dict[str, Any]:
         """Return it as result.json has it."""
@@ -64,20 +66,20 @@ def sweep(settings: Sequence[str], defaults: Dict[str, Any], name: str, values: 
     return [Case(f"{name}={value}", parse_settings(settings, {**defaults, name: value})) for value in values]
 
 
-def at_least(name: str, measured: float, limit: float) -> Verdict:
-    """Return the verdict that measured is no less than limit."""
-    return Verdict(name, f">= {limit:g}", measured, measured >= limit)
+def at_least(name: str, measured: float, limit: float, paper: str = "") -> Verdict:
+    """Return the verdict that measured is no less than limit; paper is the paper's value in words."""
+    return Verdict(name, f">= {limit:g}", measured, measured >= limit, paper)
 
 
-def at_most(name: str, measured: float, limit: float) -> Verdict:
-    """Return the verdict that measured is no more than limit."""
-    return Verdict(name, f"<= {limit:g}", measured, measured <= limit)
+def at_most(name: str, measured: float, limit: float, paper: str = "") -> Verdict:
+    """Return the verdict that measured is no more than limit; paper is the paper's value in words."""
+    return Verdict(name, f"<= {limit:g}", measured, measured <= limit, paper)
 
 
-def near(name: str, measured: float, target: float, tolerance: float) -> Verdict:
-    """Return the verdict that measured is within a part of target."""
+def near(name: str, measured: float, target: float, tolerance: float, paper: str = "") -> Verdict:
+    """Return the verdict that measured is within a part of target; paper is the paper's value in words."""
     return Verdict(name, f"{target:.1f} within {tolerance:.0%}", measured,
-                   abs(measured - target) <= tolerance * target)
+                   abs(measured - target) <= tolerance * target, paper)
 
 
 def phase(run: Run, name: str) -> Dict[str, Any]:
@@ -86,18 +88,23 @@ def phase(run: Run, name: str) -> Dict[str, Any]:
 
 
 def fair_share_mbps(run: Run, index: int = 0) -> float:
-    """Return the payload rate of the index-th VM's fair share of its bottleneck, Mb/s."""
-    parameters = run["parameters"]
-    weights = [parameters["weights"][number % len(parameters["weights"])] for number in range(parameters["senders"])]
-    # In racks every receiver has a port of its own; VMs with several destinations share all of them.
-    receivers = parameters["receivers"] if parameters["topology"] == "racks" else 1
-    apart = receivers if parameters["destinations"] == 1 else 1
-    sharers = [weight for number, weight in enumerate(weights) if number % apart == index % apart]
-    ports = min(receivers, parameters["destinations"])
-    names = [parameters["tagged"], *parameters["competitor"]]
-    name = names[0] if index == 0 else names[1:][(index - 1) % (len(names) - 1)]
-    payload = UDP_PAYLOAD if name == "udp" else TCP_PAYLOAD
-    return float(min(ports * weights[index] / sum(sharers), 1) * parameters["link_mbps"] * payload)
+    """Return the payload rate of the index-th VM's fair share by weight of its bottlenecks, Mb/s.
+
+    Its weighted part of each congested port it sends to, and no more than its part of its hypervisor's uplink.
+    """
+    parameters = make_parameters(run["parameters"])
+    senders = range(parameters.senders)
+    # In racks every receiver has a port of its own; in the dumbbell all share one.
+    ports = [{number if parameters.topology == "racks" else 0 for number in parameters.receivers_of(one)}
+             for one in senders]
+
+    def part(sharers: Iterable[int]) -> float:
+        return parameters.weight(index) / sum(parameters.weight(one) for one in sharers)
+
+    shares = [part(one for one in senders if port in ports[one]) for port in ports[index]]
+    uplink = part(one for one in senders if parameters.hypervisor(one) == parameters.hypervisor(index))
+    payload = UDP_PAYLOAD if parameters.protocol(index) == "udp" else TCP_PAYLOAD
+    return min(sum(shares), uplink) * parameters.link_mbps * payload
 
 
 def goodput_by_second(run: Run, vm: str, start_s: float, end_s: float) -> List[float]:

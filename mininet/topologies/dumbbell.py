@@ -8,23 +8,28 @@ Also for a real machine::
 
 from __future__ import annotations
 
+from typing import Optional
+
 from sdngcc.topologies.fabric import FabricTopo
+from sdngcc.topologies.placement import hypervisor_of
 from sdngcc.topologies.shaping import Shape
 
 
 class Dumbbell(FabricTopo):
-    """senders VMs, vms_per_hypervisor of them on each hypervisor; the ToR's port to the receivers marks."""
+    """senders VMs on hypervisors as placement says; the ToR's port to the hypervisor of the receivers marks."""
 
     def build(self, senders: int = 4, vms_per_hypervisor: int = 1, receivers: int = 1, link_mbps: int = 1000,
-              rtt_us: int = 100, buffer_packets: int = 100, mark_percent: int = 20) -> None:
+              rtt_us: int = 100, buffer_packets: int = 100, mark_percent: int = 20,
+              hosts: Optional[int] = None) -> None:
         """Build the network; rates in Mb/s, rtt_us the round trip without queues, buffer in full packets."""
         uplink = Shape("uplink", rate_mbps=link_mbps)
         delay = Shape("delay", delay_us=rtt_us)
         marking = Shape("marking", rate_mbps=link_mbps, buffer_packets=buffer_packets, mark_percent=mark_percent)
         tor = self.add_fabric("tor1")
         for number in range(senders):
-            if number % vms_per_hypervisor == 0:
-                hypervisor = self.add_hypervisor(f"hv{number // vms_per_hypervisor + 1}", tor, uplink, delay)
+            hypervisor = hypervisor_of("dumbbell", number, vms_per_hypervisor, hosts)
+            if hypervisor not in self.hypervisors:
+                self.add_hypervisor(hypervisor, tor, uplink, delay)
             self.add_vm(f"vm{number + 1}", hypervisor)
         self.add_hypervisor("hvr", tor, uplink, marking)
         for number in range(receivers):

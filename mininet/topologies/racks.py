@@ -8,7 +8,10 @@ Also for a real machine::
 
 from __future__ import annotations
 
+from typing import Optional
+
 from sdngcc.topologies.fabric import FabricTopo
+from sdngcc.topologies.placement import hypervisor_of
 from sdngcc.topologies.shaping import Shape
 
 
@@ -21,7 +24,8 @@ class Racks(FabricTopo):
     """
 
     def build(self, senders: int = 4, vms_per_hypervisor: int = 1, receivers: int = 1, link_mbps: int = 1000,
-              rtt_us: int = 100, buffer_packets: int = 100, mark_percent: int = 20) -> None:
+              rtt_us: int = 100, buffer_packets: int = 100, mark_percent: int = 20,
+              hosts: Optional[int] = None) -> None:
         """Build the network; rates in Mb/s, rtt_us the round trip without queues, buffer in full packets."""
         uplink = Shape("uplink", rate_mbps=link_mbps)
         delay = Shape("delay", delay_us=rtt_us)
@@ -31,10 +35,9 @@ class Racks(FabricTopo):
         for tor in tors:
             self.join_fabric(tor, core, marking)
         for number in range(senders):
-            place = number // 2
-            name = f"hv{number % 2 + 1}{place // vms_per_hypervisor + 1:02d}"
+            name = hypervisor_of("racks", number, vms_per_hypervisor, hosts)
             if name not in self.hypervisors:
-                self.add_hypervisor(name, tors[number % 2], uplink, delay)
+                self.add_hypervisor(name, tors[int(name[2]) - 1], uplink, delay)
             self.add_vm(f"vm{number + 1}", name)
         for number in range(receivers):
             hypervisor = self.add_hypervisor(f"hvr{number + 1}", tors[(number + 1) % 2], uplink, marking)

@@ -27,7 +27,8 @@ struct mode {
 static const struct mode modes[] = {
 	{ "source", source_main,
 	  "--proto tcp|udp --to ADDRESS --port N --start NS --stop NS\n"
-	  "          tcp: [--cc NAME] [--connect NS]   udp: --rate BIT_PER_S [--payload BYTES]" },
+	  "          tcp: [--cc NAME] [--connect NS] [--count N]\n"
+	  "          udp: --rate BIT_PER_S [--payload BYTES] [--on NS --off NS]" },
 	{ "sink", sink_main,
 	  "--flow tcp:PORT:CC|udp:PORT:PAYLOAD_BYTES ... --start NS --bin NS --bins N --out FILE" },
 	{ "sampler", sampler_main,

@@ -2,7 +2,7 @@
 /*
  * Sink: payload bytes received by each flow in each time bin.
  *
- * A flow has a port of its own, which names it.  TCP wakes the sink once per MiB (SO_RCVLOWAT, which also keeps
+ * A flow has a port of its own, which names it, and any number of connections.  TCP wakes the sink once per MiB (SO_RCVLOWAT, which also keeps
  * ACKs prompt while nobody reads) and is emptied at the end of each bin; MSG_TRUNC takes bytes without copying them.
  * UDP is not read at all: a filter refuses each datagram at the socket, whose drop counter times the
  * fixed payload is then what was received.
@@ -28,18 +28,24 @@
 /* Bytes in a socket that wake the sink. */
 #define LOWAT_BYTES (1 << 20)
 
+/* Sockets served between two waits. */
+#define EVENTS 64
+
+/* Connections that may wait to be accepted. */
+#define BACKLOG 1024
+
 /* Largest single read; bytes are discarded, so it is only a number. */
 #define READ_BYTES (1 << 24)
 
 /* A flow received. */
 struct flow {
 	int64_t *bins;		/* payload bytes in each bin */
-	int64_t total;		/* UDP: payload bytes counted so far */
 	const char *cc;		/* TCP: congestion control of the listener (DCTCP needs it for its ACKs) */
 	int payload;		/* UDP: bytes in a datagram */
 	int port;		/* local port, the flow's name */
 	int listener;		/* TCP: listening socket */
-	int fd;			/* TCP: accepted connection, -1 when there is none; UDP: socket */
+	int *fds;		/* TCP: n accepted connections; UDP: one socket */
+	int n;			/* number of fds */
 	uint32_t drops;		/* UDP: socket's drop counter when last read; wraps */
 	bool tcp;		/* else UDP */
 };
@@ -48,7 +54,7 @@ struct flow {
 struct sink {
 	struct flow *flows;	/* n of them */
 	int n;			/* number of flows */
-	int epoll;		/* watches listeners and connections; data is flow * 2 + (1: connection) */
+	int epoll;		/* watches listeners and connections; data is flow << 32 | socket */
 	int64_t start_ns;	/* bin 0 begins */
 	int64_t bin_ns;		/* length of a bin */
 	int bins;		/* number of bins */
@@ -64,20 +70,28 @@ static void parse_flow(struct flow *flow, char *text)
 		die(false, "--flow: want tcp:PORT:CC or udp:PORT:PAYLOAD_BYTES");
 	flow->tcp = !strcmp(proto, "tcp");
 	flow->port = parse_number("flow", port, 1, 65535);
-	flow->fd = -1;
 	if (flow->tcp)
 		flow->cc = rest;
 	else
 		flow->payload = parse_number("flow", rest, 1, 65507);
 }
 
-/* Watches fd for input under the given tag. */
-static void watch(struct sink *sink, int fd, uint32_t tag)
+/* Watches a socket of flow i for input. */
+static void watch(struct sink *sink, int i, int fd)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.u32 = tag };
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = (uint64_t)i << 32 | (uint32_t)fd };
 
 	if (epoll_ctl(sink->epoll, EPOLL_CTL_ADD, fd, &event))
 		die(true, "epoll_ctl");
+}
+
+/* Adds a socket to those that flow counts. */
+static void add_socket(struct flow *flow, int fd)
+{
+	flow->fds = realloc(flow->fds, (flow->n + 1) * sizeof(*flow->fds));
+	if (!flow->fds)
+		die(false, "no memory for %d sockets", flow->n + 1);
+	flow->fds[flow->n++] = fd;
 }
 
 /* Opens the socket of flow i. */
@@ -99,50 +113,68 @@ static void open_flow(struct sink *sink, int i)
 	if (bind(fd, (struct sockaddr *)&any, sizeof(any)))
 		die(true, "bind to port %d", flow->port);
 	if (!flow->tcp) {
-		flow->fd = fd;
+		add_socket(flow, fd);
 		return;
 	}
 	if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, flow->cc, strlen(flow->cc)))
 		die(true, "--flow: congestion control '%s'", flow->cc);
-	if (listen(fd, 4))
+	if (listen(fd, BACKLOG))
 		die(true, "listen");
 	flow->listener = fd;
-	watch(sink, fd, i * 2);
+	watch(sink, i, fd);
 	/* Connections inherit it. */
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &lowat, sizeof(lowat)))
 		die(true, "SO_RCVLOWAT");
 }
 
-/* Counts what flow has received since the last call into the current bin. */
-static void drain(struct sink *sink, struct flow *flow)
+/* Takes what the connection has received, or closes it when it has ended; returns the bytes. */
+static int64_t read_tcp(struct flow *flow, int fd)
 {
-	int64_t bytes = 0;
+	ssize_t got = recv(fd, NULL, READ_BYTES, MSG_TRUNC);
 
-	if (flow->fd < 0)
-		return;
-	if (flow->tcp) {
-		ssize_t got = recv(flow->fd, NULL, READ_BYTES, MSG_TRUNC);
-
-		if (got > 0) {
-			bytes = got;
-		} else if (got == 0 || errno != EAGAIN) {
-			close(flow->fd);
-			flow->fd = -1;
+	if (got > 0 || (got < 0 && errno == EAGAIN))
+		return got > 0 ? got : 0;
+	close(fd);
+	for (int i = 0; i < flow->n; i++) {
+		if (flow->fds[i] == fd) {
+			flow->fds[i] = flow->fds[--flow->n];
+			break;
 		}
-	} else {
-		uint32_t info[SK_MEMINFO_VARS];
-		socklen_t len = sizeof(info);
-
-		if (getsockopt(flow->fd, SOL_SOCKET, SO_MEMINFO, info, &len))
-			die(true, "SO_MEMINFO");
-		bytes = (int64_t)(uint32_t)(info[SK_MEMINFO_DROPS] - flow->drops) * flow->payload;
-		flow->drops = info[SK_MEMINFO_DROPS];
 	}
+	return 0;
+}
+
+/* Returns the bytes of the datagrams received since the last call. */
+static int64_t read_udp(struct flow *flow)
+{
+	uint32_t info[SK_MEMINFO_VARS];
+	socklen_t len = sizeof(info);
+	uint32_t before = flow->drops;
+
+	if (getsockopt(flow->fds[0], SOL_SOCKET, SO_MEMINFO, info, &len))
+		die(true, "SO_MEMINFO");
+	flow->drops = info[SK_MEMINFO_DROPS];
+	return (int64_t)(uint32_t)(flow->drops - before) * flow->payload;
+}
+
+/* Counts bytes of flow into the current bin. */
+static void count(struct sink *sink, struct flow *flow, int64_t bytes)
+{
 	if (sink->bin >= 0)
 		flow->bins[sink->bin] += bytes;
 }
 
-/* Takes the connection waiting at flow i's listener; it replaces one that went before. */
+/* Counts what flow has received since the last call. */
+static void drain(struct sink *sink, struct flow *flow)
+{
+	if (!flow->tcp)
+		count(sink, flow, read_udp(flow));
+	/* Backwards: a connection that ended gives its place to the last one. */
+	for (int i = flow->n - 1; flow->tcp && i >= 0; i--)
+		count(sink, flow, read_tcp(flow, flow->fds[i]));
+}
+
+/* Takes a connection waiting at flow i's listener. */
 static void take(struct sink *sink, int i)
 {
 	struct flow *flow = &sink->flows[i];
@@ -150,32 +182,30 @@ static void take(struct sink *sink, int i)
 
 	if (fd < 0)
 		return;
-	if (flow->fd >= 0) {
-		drain(sink, flow);
-		if (flow->fd >= 0)
-			close(flow->fd);
-	}
-	flow->fd = fd;
-	watch(sink, fd, i * 2 + 1);
+	add_socket(flow, fd);
+	watch(sink, i, fd);
 }
 
 /* Serves sockets until at_ns. */
 static void serve_until(struct sink *sink, int64_t at_ns)
 {
-	struct epoll_event events[64];
+	struct epoll_event events[EVENTS];
 	int64_t left;
 
 	while ((left = at_ns - now_ns()) > 0) {
 		struct timespec wait = { left / NSEC_PER_SEC, left % NSEC_PER_SEC };
-		int n = epoll_pwait2(sink->epoll, events, 64, &wait, NULL);
+		int n = epoll_pwait2(sink->epoll, events, EVENTS, &wait, NULL);
 
 		if (n < 0 && errno != EINTR)
 			die(true, "epoll_pwait2");
 		for (int i = 0; i < n; i++) {
-			if (events[i].data.u32 & 1)
-				drain(sink, &sink->flows[events[i].data.u32 / 2]);
+			struct flow *flow = &sink->flows[events[i].data.u64 >> 32];
+			int fd = (uint32_t)events[i].data.u64;
+
+			if (fd == flow->listener)
+				take(sink, flow - sink->flows);
 			else
-				take(sink, events[i].data.u32 / 2);
+				count(sink, flow, read_tcp(flow, fd));
 		}
 	}
 }

@@ -2,10 +2,11 @@
 /*
  * Source: one flow from start to stop.
  *
- * TCP sends as fast as its congestion control lets it and ends with a reset, so that nothing queued in the
- * socket leaves after stop.  UDP sends at a constant bit rate counted in Ethernet frames without FCS: a train of
- * n datagrams of f bytes on the wire is due every 8 * n * f / rate seconds from start, and a train the kernel has
- * no room for is lost, as it would be with a sender that cannot wait.
+ * TCP sends as fast as its congestion control lets it, over one connection or several, and ends with a reset, so
+ * that nothing queued in the socket leaves after stop.  UDP sends at a constant bit rate counted in Ethernet frames
+ * without FCS: a train of n datagrams of f bytes on the wire is due every 8 * n * f / rate seconds from start, and a
+ * train the kernel has no room for is lost, as it would be with a sender that cannot wait.  With --on and --off the
+ * rate is that of the on times.
  */
 #define _GNU_SOURCE
 #include "util.h"
@@ -40,6 +41,12 @@
 /* Trains are made short enough to leave at least every so many ns. */
 #define UDP_TRAIN_NS 500000LL
 
+/* Most connections of a flow. */
+#define CONNECTIONS_MAX 4096
+
+/* A connection that broke, or was refused, is tried again after so many ns. */
+#define RETRY_NS (NSEC_PER_SEC / 10)
+
 /* What the command line asked for. */
 struct source {
 	struct sockaddr_in to;	/* sink */
@@ -48,6 +55,9 @@ struct source {
 	int64_t stop_ns;	/* nothing leaves any more */
 	int64_t rate;		/* UDP: bit/s of Ethernet frames */
 	int64_t payload;	/* UDP: bytes in a datagram */
+	int64_t on_ns;		/* UDP: sends so long, */
+	int64_t off_ns;		/* is silent so long, and so on; 0: never silent */
+	int count;		/* TCP: connections */
 	const char *cc;		/* TCP: congestion control */
 	bool tcp;		/* else UDP */
 };
@@ -65,20 +75,8 @@ static int open_socket(int type)
 	return fd;
 }
 
-/* Waits until fd is writable; false when stop came first. */
-static bool wait_writable(int fd, int64_t stop_ns)
-{
-	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
-	int64_t left = stop_ns - now_ns();
-
-	if (left <= 0)
-		return false;
-	return ppoll(&pfd, 1, &(struct timespec){ left / NSEC_PER_SEC, left % NSEC_PER_SEC },
-		     NULL) > 0;
-}
-
-/* Connects, waits for start and sends until stop; returns early when the connection breaks. */
-static void tcp_flow(const struct source *source, const char *piece)
+/* Returns a socket that connects to the sink and ends with a reset. */
+static int open_tcp(const struct source *source)
 {
 	struct linger reset = { .l_onoff = 1, .l_linger = 0 };
 	int fd = open_socket(SOCK_STREAM | SOCK_NONBLOCK);
@@ -90,30 +88,73 @@ static void tcp_flow(const struct source *source, const char *piece)
 	if (connect(fd, (const struct sockaddr *)&source->to, sizeof(source->to)) &&
 	    errno != EINPROGRESS)
 		die(true, "connect to %s", inet_ntoa(source->to.sin_addr));
-	if (wait_writable(fd, source->stop_ns))
-		sleep_until(source->start_ns);
-	while (wait_writable(fd, source->stop_ns)) {
-		ssize_t sent = send(fd, piece, TCP_PIECE_BYTES, MSG_NOSIGNAL);
-
-		if (sent < 0 && errno != EAGAIN) {
-			fprintf(stderr, "generator: connection lost: %s\n", strerror(errno));
-			break;
-		}
-	}
-	close(fd);
+	return fd;
 }
 
-/* Keeps a TCP flow going until stop, connecting anew when the connection breaks. */
+/* Waits until a connection is writable, or until at_ns. */
+static void wait_writable(struct pollfd *fds, int count, int64_t at_ns)
+{
+	int64_t left = at_ns - now_ns();
+
+	if (left > 0)
+		ppoll(fds, count, &(struct timespec){ left / NSEC_PER_SEC, left % NSEC_PER_SEC },
+		      NULL);
+}
+
+/* Sends on a writable connection; false when it is broken. */
+static bool feed(int fd, const char *piece)
+{
+	if (send(fd, piece, TCP_PIECE_BYTES, MSG_NOSIGNAL) >= 0 || errno == EAGAIN)
+		return true;
+	fprintf(stderr, "generator: connection lost: %s\n", strerror(errno));
+	return false;
+}
+
+/* Keeps the connections of a TCP flow going until stop, opening anew those that break. */
 static void run_tcp(const struct source *source)
 {
+	struct pollfd *fds = alloc(source->count, sizeof(*fds));
 	char *piece = alloc(1, TCP_PIECE_BYTES);
+	int64_t retry_ns = INT64_MAX;
 
 	sleep_until(source->connect_ns < 0 ? source->start_ns : source->connect_ns);
+	for (int i = 0; i < source->count; i++)
+		fds[i] = (struct pollfd){ .fd = open_tcp(source), .events = POLLOUT };
+	sleep_until(source->start_ns);
 	while (now_ns() < source->stop_ns) {
-		tcp_flow(source, piece);
-		sleep_until(now_ns() + NSEC_PER_SEC / 10);
+		bool retry = now_ns() >= retry_ns;
+
+		if (retry)
+			retry_ns = INT64_MAX;
+		for (int i = 0; i < source->count; i++) {
+			if (retry && fds[i].fd < 0) {
+				fds[i].fd = open_tcp(source);
+			} else if (fds[i].revents && !feed(fds[i].fd, piece)) {
+				close(fds[i].fd);
+				fds[i].fd = -1;
+				retry_ns = now_ns() + RETRY_NS;
+			}
+			fds[i].revents = 0;
+		}
+		wait_writable(fds, source->count,
+			      retry_ns < source->stop_ns ? retry_ns : source->stop_ns);
 	}
+	for (int i = 0; i < source->count; i++)
+		if (fds[i].fd >= 0)
+			close(fds[i].fd);
+	free(fds);
 	free(piece);
+}
+
+/* Returns when the i-th train of the given length leaves, ns from start. */
+static int64_t train_due(const struct source *source, int64_t i, int64_t train_bits)
+{
+	/* In long double: i * bits of a train * 1e9 passes 2^63 within seconds. */
+	int64_t sent_ns = (int64_t)((long double)i * train_bits * NSEC_PER_SEC / source->rate);
+
+	if (!source->off_ns)
+		return sent_ns;
+	return sent_ns / source->on_ns * (source->on_ns + source->off_ns) + sent_ns % source->on_ns;
 }
 
 /* Sends trains of datagrams at the rate asked for until stop. */
@@ -137,9 +178,7 @@ static void run_udp(const struct source *source)
 	if (connect(fd, (const struct sockaddr *)&source->to, sizeof(source->to)))
 		die(true, "connect to %s", inet_ntoa(source->to.sin_addr));
 	for (int64_t i = 0;; i++) {
-		/* In long double: i * bits of a train * 1e9 passes 2^63 within seconds. */
-		int64_t due = source->start_ns + (int64_t)((long double)i * datagrams * frame_bits *
-							   NSEC_PER_SEC / source->rate);
+		int64_t due = source->start_ns + train_due(source, i, datagrams * frame_bits);
 
 		if (due >= source->stop_ns)
 			break;
@@ -161,10 +200,12 @@ int source_main(int argc, char **argv)
 		{ "stop", required_argument, NULL, 'e' },  { "cc", required_argument, NULL, 'c' },
 		{ "connect", required_argument, NULL, 'C' },
 		{ "rate", required_argument, NULL, 'r' },  { "payload", required_argument, NULL, 'b' },
+		{ "on", required_argument, NULL, 'o' },    { "off", required_argument, NULL, 'O' },
+		{ "count", required_argument, NULL, 'n' },
 		{ 0 }
 	};
 	struct source source = { .cc = "reno", .payload = 1472, .tcp = true, .stop_ns = -1,
-				 .connect_ns = -1 };
+				 .connect_ns = -1, .count = 1 };
 	int option;
 
 	source.to.sin_family = AF_INET;
@@ -200,6 +241,15 @@ int source_main(int argc, char **argv)
 		case 'b':
 			source.payload = parse_number("payload", optarg, 1, UDP_TRAIN_BYTES);
 			break;
+		case 'o':
+			source.on_ns = parse_number("on", optarg, 1000, 3600 * NSEC_PER_SEC);
+			break;
+		case 'O':
+			source.off_ns = parse_number("off", optarg, 0, 3600 * NSEC_PER_SEC);
+			break;
+		case 'n':
+			source.count = parse_number("count", optarg, 1, CONNECTIONS_MAX);
+			break;
 		default:
 			return EXIT_FAILURE;
 		}
@@ -210,6 +260,8 @@ int source_main(int argc, char **argv)
 		die(false, "source: --to, --port and --stop are required");
 	if (!source.tcp && !source.rate)
 		die(false, "source: --rate is required with --proto udp");
+	if (source.off_ns && !source.on_ns)
+		die(false, "source: --off needs --on");
 	if (source.tcp)
 		run_tcp(&source);
 	else

@@ -88,7 +88,7 @@ def test_result_figure_and_report_are_left_and_repeat(result, tmp_path):
     loaded = json.loads(files[0])
     assert loaded["schema"] == collect.SCHEMA and loaded["seed"] == 1 and loaded["experiment"] == "share"
     assert {"parameters", "phases", "series", "queue", "drops", "notifications", "verdicts"} <= set(loaded)
-    assert {"name", "expected", "measured", "holds"} == set(loaded["verdicts"][0])
+    assert {"name", "expected", "measured", "holds", "paper"} == set(loaded["verdicts"][0])
     assert (tmp_path / "one" / "figure.png").read_bytes()[:4] == b"\x89PNG"
     page = (tmp_path / "one" / "report.html").read_text()
     assert "data:image/png;base64," in page and "http" not in page.split("<script")[0].replace("base64", "")

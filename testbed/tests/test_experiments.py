@@ -121,7 +121,10 @@ def test_fair_share_counts_headers_and_weights():
 
 def test_fair_share_counts_who_shares_the_port():
     assert fair_share_mbps(run_of(topology="racks", receivers=2)) == pytest.approx(478.2, abs=0.05)
-    assert fair_share_mbps(run_of(topology="racks", receivers=2, destinations=2)) == pytest.approx(478.2, abs=0.05)
+    both = run_of(topology="racks", receivers=2, destinations=2)
+    assert fair_share_mbps(both) == pytest.approx(239.1, abs=0.05)
+    assert fair_share_mbps(both, 1) == pytest.approx(956.4 * (1 / 4 + 1 / 3), abs=0.05)
+    assert fair_share_mbps(run_of(topology="racks", receivers=4, hosts=2)) == pytest.approx(478.2, abs=0.05)
     assert fair_share_mbps(run_of(receivers=2)) == pytest.approx(239.1, abs=0.05)
 
 

@@ -1,10 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings are read, refused by name, and make the flows they say."""
 
+from pathlib import Path
+
 import pytest
 
+from sdngcc.testbed.build import Artifacts
 from sdngcc.testbed.parameters import ParameterError, Parameters, describe, parse_settings
-from sdngcc.testbed.runner import make_flows
+from sdngcc.testbed.runner import make_flows, make_job
+from sdngcc.topologies import TOPOLOGIES
+
+NOWHERE = Path("/nowhere")
+ARTIFACTS = Artifacts(kernel=NOWHERE, modules=[], ovs={}, generator=NOWHERE, kernel_source=NOWHERE,
+                      kernel_build=NOWHERE, module_source=NOWHERE, ovs_source=NOWHERE)
 
 
 def test_the_papers_setup_is_the_default():
@@ -40,6 +48,18 @@ def test_settings_override_defaults_and_the_last_counts():
     (["destinations=2"], ["destinations=2", "receivers"]),
     (["senders=1"], ["senders=1", "phases"]),
     (["knobs=3"], ["'knobs'"]),
+    (["flows=0"], ["flows", "'0'", "greater than or equal to 1"]),
+    (["flows=257"], ["flows", "'257'", "less than or equal to 256"]),
+    (["loss=101"], ["loss", "'101'", "less than or equal to 100"]),
+    (["hosts=0"], ["hosts", "'0'", "greater than or equal to 1"]),
+    (["hosts=5"], ["hosts=5", "senders", "4"]),
+    (["hosts=2", "vms_per_hypervisor=2"], ["hosts", "vms_per_hypervisor"]),
+    (["guarantees=1,-1"], ["guarantees", "from 0 (none) to 10000 Mb/s"]),
+    (["maximums=20000"], ["maximums", "from 0 (none) to 10000 Mb/s"]),
+    (["guarantees=100", "maximums=200,50"], ["guarantees", "vm2", "100", "50"]),
+    (["guarantees=300", "hosts=1"], ["guarantees", "vm4", "1200", "1000"]),
+    (["divisions=65536"], ["divisions", "from 0 to 65535"]),
+    (["divisions=ls"], ["divisions", "'ls'"]),
 ])
 def test_refusals_name_the_setting_and_what_is_allowed(settings, named):
     with pytest.raises(ParameterError) as refusal:
@@ -59,15 +79,34 @@ def test_tagged_vm_sends_in_the_last_two_periods_the_others_in_the_first_two():
     assert len({flow["port"] for flow in (tagged, other, third)}) == 3
 
 
-def test_a_vm_with_several_destinations_has_a_flow_to_each():
-    flows = make_flows(Parameters(senders=2, receivers=3, destinations=2, competitor=("udp",)))
-    pairs = [(flow["vm"], flow["to"]) for flow in flows]
-    assert pairs == [("vm1", "rx1"), ("vm1", "rx2"), ("vm2", "rx2"), ("vm2", "rx3")]
-    assert flows[2]["rate_bps"] == 500_000_000 and len({flow["port"] for flow in flows}) == 4
+def test_a_rival_with_several_destinations_has_a_flow_to_each():
+    flows = make_flows(Parameters(senders=3, receivers=3, destinations=2, competitor=("udp", "tcp"), flows=5))
+    assert [(flow["vm"], flow["to"]) for flow in flows] == [
+        ("vm1", "rx1"), ("vm2", "rx2"), ("vm2", "rx3"), ("vm3", "rx3"), ("vm3", "rx1")]
+    assert flows[1]["rate_bps"] == 500_000_000 and len({flow["port"] for flow in flows}) == 5
+    assert [flow.get("count") for flow in flows] == [1, None, None, 5, 5]
+
+
+@pytest.mark.parametrize("topology, hosts", [
+    ("dumbbell", ["hv1", "hv2", "hv3", "hv1", "hv2"]), ("racks", ["hv101", "hv201", "hv102", "hv101", "hv201"])])
+def test_vms_go_round_the_hosts(topology, hosts):
+    parameters = Parameters(senders=5, hosts=3, topology=topology)
+    assert [parameters.hypervisor(index) for index in range(5)] == hosts
+    topo = TOPOLOGIES[topology](senders=5, hosts=3)
+    assert [topo.nodeInfo(vm)["hypervisor"] for vm in topo.vms] == hosts
+
+
+def test_rates_become_settings_of_the_vms_ports():
+    job = make_job(Parameters(guarantees=(50, 0), maximums=(0, 200.5), loss=10), ARTIFACTS, 1)
+    assert job["loss"] == 10
+    assert job["shim"]["vms"]["vm1"] == {"shim-weight": "1", "shim-min-rate": "50000000"}
+    assert job["shim"]["vms"]["vm4"] == {"shim-weight": "1", "shim-max-rate": "200500000"}
+    static = make_job(Parameters(law="static", maximums=(0, 20)), ARTIFACTS, 1)["shim"]["vms"]
+    assert static["vm1"]["shim-max-rate"] == "250000000" and static["vm2"]["shim-max-rate"] == "20000000"
 
 
 def test_every_parameter_is_described():
     rows = {row["name"]: row for row in describe()}
     assert set(rows) == set(Parameters.model_fields) - {"knobs"} | {"knob.<name>"}
-    assert rows["senders"]["allowed"] == "1 to 64" and rows["law"]["allowed"] == "none, static, sdngcc"
+    assert rows["senders"]["allowed"] == "1 to 64" and "sdngcc" in rows["law"]["allowed"].split(", ")
     assert all(row["meaning"] for row in rows.values())
