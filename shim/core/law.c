@@ -8,6 +8,7 @@
 static const struct shim_law *const laws[] = {
 	&shim_law_static,
 	&shim_law_sdngcc,
+	&shim_law_hygenicc,
 };
 
 /* Tells whether two strings are equal. */

@@ -121,6 +121,7 @@ struct shim_law {
 
 extern const struct shim_law shim_law_static;
 extern const struct shim_law shim_law_sdngcc;
+extern const struct shim_law shim_law_hygenicc;
 
 /* Returns the law of that name, NULL if there is none. */
 const struct shim_law *shim_law_find(const char *name);

@@ -47,19 +47,14 @@
  * All arithmetic saturates: the worst a mad message does is to put R on its floor.
  */
 #include "../arith.h"
+#include "../climb.h"
 #include "../law.h"
-
-/* Bytes of a full Ethernet packet, FCS not counted: what a mark stands for. */
-#define MARK_BYTES 1514ULL
-
-/* Denominator of the knobs that are parts. */
-#define PPM 1000000ULL
 
 /* A message is full when its marks stand for at least this part of the bytes sent. */
 #define FULL_NUMERATOR 3
 #define FULL_DENOMINATOR 4
 
-/* Doublings after which a step is larger than any capacity. */
+/* Doublings after which a cut is larger than any knob allows. */
 #define DOUBLINGS_MAX 40
 
 /* Indices into the knobs. */
@@ -79,9 +74,7 @@ enum {
 
 /* Indices into struct shim_law_state's memory. */
 enum {
-	STEP_NS,	/* time of the last step */
-	LAST_SHARE,	/* E(i) at the last step, bytes/s */
-	FULL_RUN,	/* full messages in a row, the last one included */
+	FULL_RUN = SHIM_CLIMB_WORDS,	/* full messages in a row, the last one included */
 };
 
 static const struct shim_knob knobs[] = {
@@ -186,20 +179,6 @@ static const struct shim_knob knobs[] = {
 	},
 };
 
-/* Returns the rate, bytes/s, below which marks do not cut unless the share is less. */
-static u64 lowest(const struct shim_law_input *input)
-{
-	u64 rate = shim_mul_div(input->share, input->knobs[RMIN], PPM);
-
-	return rate > input->min ? rate : input->min;
-}
-
-/* Returns the time from then to now in ns, 0 if the clock went back. */
-static u64 since(u64 now_ns, u64 then_ns)
-{
-	return now_ns > then_ns ? now_ns - then_ns : 0;
-}
-
 /* Returns the interval, in ns and at least 1, over which a message's marks were counted. */
 static u64 interval(const struct shim_law_state *state, const struct shim_law_input *input,
 		    const struct shim_message *message)
@@ -209,7 +188,7 @@ static u64 interval(const struct shim_law_state *state, const struct shim_law_in
 
 	if (message->interval_ns)
 		return message->interval_ns;
-	elapsed = since(input->now_ns, state->message_ns);
+	elapsed = shim_since(input->now_ns, state->message_ns);
 	if (!state->message_ns || elapsed > timeout_ns)
 		elapsed = timeout_ns;
 	if (elapsed < input->period_ns)
@@ -221,11 +200,11 @@ static u64 interval(const struct shim_law_state *state, const struct shim_law_in
 static u64 haste(struct shim_law_state *state, const struct shim_law_input *input, u32 marks,
 		 u64 interval_ns)
 {
-	u64 marked = shim_mul_div(marks * MARK_BYTES, SHIM_NSEC_PER_SEC, interval_ns);
+	u64 marked = shim_mul_div(marks * SHIM_MARK_BYTES, SHIM_NSEC_PER_SEC, interval_ns);
 	u64 enough = shim_mul_div(input->sent_rate, FULL_NUMERATOR, FULL_DENOMINATOR);
 	u64 patience = input->knobs[CUT_PATIENCE];
 	u64 most = input->knobs[CUT_HASTE];
-	u64 pause = since(input->now_ns, state->message_ns);
+	u64 pause = shim_since(input->now_ns, state->message_ns);
 	u64 doublings;
 
 	if (!input->sent_rate || marked < enough) {
@@ -253,89 +232,50 @@ static u64 cut(struct shim_law_state *state, const struct shim_law_input *input,
 	if (full) {
 		u64 least = interval_ns < input->period_ns ? input->period_ns : interval_ns;
 
-		mark = shim_mul_div(marks * MARK_BYTES, full * (SHIM_NSEC_PER_SEC / PPM), least);
+		mark = shim_mul_div(marks * SHIM_MARK_BYTES, full * (SHIM_NSEC_PER_SEC / SHIM_PPM),
+				    least);
 		return shim_mul_div(mark, haste(state, input, marks, interval_ns), 1);
 	}
-	mark = shim_mul_div(input->capacity, input->knobs[CUT_MARK], PPM);
+	mark = shim_mul_div(input->capacity, input->knobs[CUT_MARK], SHIM_PPM);
 	return shim_mul_div(shim_mul_div(mark, marks, 1), input->period_ns, interval_ns);
 }
 
-/* Returns the step up in bytes/s for one period, silence_ns after the last message. */
-static u64 step(const struct shim_law_state *state, const struct shim_law_input *input,
-		u64 silence_ns)
+/* Returns a step in bytes/s for one period: this VM's part of ppm of the capacity. */
+static u64 step(const struct shim_law_state *state, const struct shim_law_input *input, u64 ppm)
 {
-	bool slow = silence_ns < input->knobs[CONGESTION_TIMEOUT];
-	u64 ppm = input->knobs[slow ? STEP_SLOW : STEP_FAST];
-	u64 rate = shim_mul_div(input->capacity, ppm, PPM);
+	u64 rate = shim_mul_div(input->capacity, ppm, SHIM_PPM);
 	u64 total = state->weight_total ? state->weight_total : input->knobs[STEP_SHARERS];
-	u64 most = shim_mul_div(input->capacity, input->knobs[STEP_MAX], PPM);
-	u64 doublings;
 
 	if (input->knobs[STEP_SCALED] && input->weight < total)
-		rate = shim_mul_div(rate, input->weight, total);
-	if (slow || !input->knobs[STEP_MAX])
-		return rate;
-	doublings = shim_div(silence_ns, input->knobs[CONGESTION_TIMEOUT]) - 1;
-	if (doublings > DOUBLINGS_MAX)
-		doublings = DOUBLINGS_MAX;
-	rate = shim_mul_div(rate, 1ULL << doublings, 1);
-	return rate < most ? rate : most;
-}
-
-/* Starts a limiter at its share. */
-static void sdngcc_init(struct shim_law_state *state, const struct shim_law_input *input)
-{
-	static const struct shim_law_state fresh;
-
-	*state = fresh;
-	state->rate = input->share;
-	state->memory[STEP_NS] = input->now_ns;
-	state->memory[LAST_SHARE] = input->share;
+		return shim_mul_div(rate, input->weight, total);
+	return rate;
 }
 
 /* Cuts the rate by the marks of a message. */
 static void sdngcc_message(struct shim_law_state *state, const struct shim_law_input *input,
 			   const struct shim_message *message)
 {
-	u64 floor = lowest(input);
 	u64 less;
 
 	if (message->type != SHIM_MESSAGE_MARKS || !message->marks)
 		return;
 	less = cut(state, input, message->marks, interval(state, input, message));
-	if (state->rate < floor || state->rate - floor < less)
-		state->rate = floor;
-	else
-		state->rate -= less;
-	if (state->rate > input->share)
-		state->rate = input->share;
-	state->message_ns = input->now_ns ? input->now_ns : 1;
+	shim_climb_cut(state, input, shim_climb_floor(input, input->knobs[RMIN]), less);
 	state->weight_total = message->weight_total;
-	state->congested = true;
 }
 
-/* Raises the rate by a step and keeps it between floor and share. */
+/* Raises the rate by a step. */
 static void sdngcc_period(struct shim_law_state *state, const struct shim_law_input *input)
 {
-	u64 elapsed = since(input->now_ns, state->memory[STEP_NS]);
-	u64 silence = since(input->now_ns, state->message_ns);
-	u64 floor = lowest(input);
+	const struct shim_climb climb = {
+		.timeout_ns = input->knobs[CONGESTION_TIMEOUT],
+		.floor = shim_climb_floor(input, input->knobs[RMIN]),
+		.slow = step(state, input, input->knobs[STEP_SLOW]),
+		.fast = step(state, input, input->knobs[STEP_FAST]),
+		.most = shim_mul_div(input->capacity, input->knobs[STEP_MAX], SHIM_PPM),
+	};
 
-	state->congested = state->message_ns && silence < input->knobs[CONGESTION_TIMEOUT];
-	if (elapsed > 2 * input->period_ns)
-		elapsed = 2 * input->period_ns;
-	if (!state->congested && state->rate >= state->memory[LAST_SHARE])
-		state->rate = input->share;
-	else if (elapsed)
-		state->rate = shim_add_sat(state->rate,
-					   shim_mul_div(step(state, input, silence), elapsed,
-							input->period_ns));
-	if (state->rate < floor)
-		state->rate = floor;
-	if (state->rate > input->share)
-		state->rate = input->share;
-	state->memory[STEP_NS] = input->now_ns;
-	state->memory[LAST_SHARE] = input->share;
+	shim_climb_step(state, input, &climb);
 }
 
 const struct shim_law shim_law_sdngcc = {
@@ -343,7 +283,7 @@ const struct shim_law shim_law_sdngcc = {
 	.knobs = knobs,
 	.n_knobs = SHIM_COUNT(knobs),
 	.period_ns = 5000000,
-	.init = sdngcc_init,
+	.init = shim_climb_start,
 	.on_message = sdngcc_message,
 	.on_period = sdngcc_period,
 };

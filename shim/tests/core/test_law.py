@@ -67,7 +67,8 @@ def text(core: Any, pointer: Any) -> str:
 
 
 def test_registry(core: Any) -> None:
-    assert [text(core, law.name) for law in laws(core)] == ["static", "sdngcc"]
+    names = [text(core, law.name) for law in laws(core)]
+    assert names[:2] == ["static", "sdngcc"] and len(set(names)) == len(names)
     assert core.lib.shim_law_at(2**32 - 1) == core.ffi.NULL
     for name in (b"", b"sdngc", b"sdngccc", b"SDNGCC", b"none"):
         assert core.lib.shim_law_find(name) == core.ffi.NULL
@@ -76,7 +77,7 @@ def test_registry(core: Any) -> None:
 
 def test_every_knob_is_documented_and_consistent(core: Any) -> None:
     for law in laws(core):
-        assert law.period_ns == T and law.n_knobs <= core.lib.SHIM_KNOBS_MAX
+        assert law.period_ns and law.n_knobs <= core.lib.SHIM_KNOBS_MAX
         names = [text(core, law.knobs[i].name) for i in range(law.n_knobs)]
         assert len(set(names)) == len(names)
         for index, name in enumerate(names):

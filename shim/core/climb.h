@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * What laws have in common that cut a rate by marks and climb back to the share by steps.
+ *
+ *   start:   R = E
+ *   cut:     R = max(floor, R - cut)
+ *   each T:  R = min(E, R + slow)                        silence < T_c
+ *            R = min(E, R + min(fast * 2^k, most))       k = silence / T_c - 1
+ *
+ * A VM at its share that has heard nothing for T_c follows the share at once; others climb to it.
+ * Silence therefore leaves nobody low: the doubled step reaches E from any floor in some T_c.
+ *
+ * Time counts by the clock, not by calls: a step is in proportion to the time since the last
+ * one, at most 2 T, so extra calls (a share changed) and a late timer change nothing on average.
+ * All arithmetic saturates.
+ */
+#ifndef SHIM_CORE_CLIMB_H
+#define SHIM_CORE_CLIMB_H
+
+#include "law.h"
+
+/* Bytes of a full Ethernet packet, FCS not counted: what a mark stands for. */
+#define SHIM_MARK_BYTES 1514ULL
+
+/* Denominator of knobs that are parts. */
+#define SHIM_PPM 1000000ULL
+
+/* Words of struct shim_law_state's memory that are used here; a law's own follow. */
+enum shim_climb_memory {
+	SHIM_CLIMB_STEP_NS,	/* time of the last step */
+	SHIM_CLIMB_SHARE,	/* E(i) at the last step, bytes/s */
+
+	SHIM_CLIMB_WORDS
+};
+
+/* How a limiter climbs; steps in bytes/s for each period. */
+struct shim_climb {
+	u64 timeout_ns;		/* T_c, not 0 */
+	u64 floor;		/* bytes/s; no more than the share counts */
+	u64 slow;		/* step while marks are recent */
+	u64 fast;		/* step after T_c */
+	u64 most;		/* bound of the doubled fast step; 0: it does not double */
+};
+
+/* Returns the time from then to now in ns, 0 if the clock went back. */
+u64 shim_since(u64 now_ns, u64 then_ns);
+
+/* Returns the rate, bytes/s, below which marks do not cut: rmin_ppm of E, or the guarantee. */
+u64 shim_climb_floor(const struct shim_law_input *input, u64 rmin_ppm);
+
+/* Starts a limiter at its share. */
+void shim_climb_start(struct shim_law_state *state, const struct shim_law_input *input);
+
+/* Cuts the rate by less bytes/s, but not below floor, and remembers when marks came. */
+void shim_climb_cut(struct shim_law_state *state, const struct shim_law_input *input, u64 floor,
+		    u64 less);
+
+/* Raises the rate by a step and keeps it between floor and share. */
+void shim_climb_step(struct shim_law_state *state, const struct shim_law_input *input,
+		     const struct shim_climb *climb);
+
+#endif

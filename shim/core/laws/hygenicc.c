@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+/*
+ * Law hygenicc: HyGenICC, Algorithms 1 (sender) and 2 (receiver), section V.
+ *
+ * Hypervisors tell each other of CE marks, without a controller.  T is the period, C the uplink's
+ * capacity, E the VM's share, w its weight, W the sum of weights expected to share a port.
+ *
+ * Receiver, for each address the VM hears from:
+ *
+ *   packet with CE:      owed += 1
+ *   packet to it:        echo bit = owed > 0;  owed -= 1 if set
+ *   each T:              report owed marks once the first of them is Feedback_Timeout old
+ *
+ * Sender, where m is the marks echoed and reported by all addresses since the last T:
+ *
+ *   start:               R = E
+ *   each T, m > 0:       R = max(floor, R - min(m * 1514 bytes / mark-rtt, cut-most * R))
+ *   each T, m = 0:       R = min(E, R + step)
+ *                        step = step-slow * C * w/W                          silence < T_c
+ *                        step = min(step-fast * C * w/W * 2^k, step-max * C) k = silence / T_c - 1
+ *   floor = min(E, max(guarantee, rmin * E))
+ *
+ * A mark costs one full packet per mark-rtt, which is the text's reading of scale(): a single
+ * packet's transmission over a single RTT.  A VM all of whose packets are marked thus loses its
+ * rate with time constant mark-rtt whatever C, T and R, and marks fall on VMs by what they send,
+ * so the cut is multiplicative and the step additive: rates move towards the ratio of the weights.
+ *
+ * The echo bit is the reserved bit of the IPv4 header.  It belongs to the shims on the way: the
+ * sender's shim overwrites what a VM put there, so a VM's own bit is no feedback and is not
+ * delivered, and the receiver's shim clears it.  IPv6 has no such bit: all marks go by report, as
+ * with echo = 0 where middleboxes drop packets that carry it.  Nothing authenticates the bit, so
+ * echoes count only up to the number of packets lately sent to the one who echoes: the worst a
+ * forger on the path does is what marking every packet would do.
+ *
+ * Deviations from the paper, and why:
+ * - Algorithm 1, line 22 has feedback >= 0, which makes its else dead: feedback > 0.  Line 25
+ *   clears the feedback only where there was none; it must be cleared once it is used.
+ * - Line 26 has a floor of 0, from which a TCP cannot send what would tell it of better times.
+ * - Algorithm 2 restarts Feedback_Timeout at each echo, so a steady trickle of echoes (a TCP
+ *   acknowledges every second packet) holds the rest back for ever.  It runs from the first mark
+ *   owed; and the scan of the text, not the next arrival, sends the report.
+ * - Lines 20 and 25 take the same step; the text grows fast only after Congestion_Timeout.
+ * - A late report may bring many marks at once: they cost at most cut-most of R.
+ *
+ * All arithmetic saturates: the worst a mad report does is to cut R once by cut-most.
+ */
+#include "../arith.h"
+#include "../climb.h"
+#include "../law.h"
+
+/* Periods over which the number of packets that may be echoed fades: 32 ms with the default T. */
+#define ECHO_PERIODS 64
+
+/* Indices into the knobs. */
+enum {
+	ECHO,
+	FEEDBACK_TIMEOUT,
+	MARK_RTT,
+	CUT_MOST,
+	CONGESTION_TIMEOUT,
+	STEP_SLOW,
+	STEP_FAST,
+	STEP_MAX,
+	STEP_SHARERS,
+	RMIN,
+};
+
+/* Indices into struct shim_law_state's memory. */
+enum {
+	MARKS = SHIM_CLIMB_WORDS,	/* told of by peers since the last period */
+};
+
+/* Indices into struct shim_peer_state's memory. */
+enum {
+	OWED,		/* CE marks received that the peer has not been told of */
+	OWED_NS,	/* when the first of them came */
+	RX_PACKETS,	/* received since the last report */
+	RX_BYTES,	/* the same, bytes */
+	REPORT_NS,	/* time of the last report */
+	ECHOABLE,	/* packets lately sent that no echo has answered */
+	ECHOED,		/* marks the peer echoed since the last period */
+};
+
+static const struct shim_knob knobs[] = {
+	[ECHO] = {
+		.name = "echo",
+		.unit = "switch",
+		.help = "1: marks return in the IPv4 reserved bit, the rest by report; 0: all so",
+		.source = "HyGenICC section IV.B; 0 is ours, for middleboxes that drop the bit",
+		.value = 1,
+		.min = 0,
+		.max = 1,
+	},
+	[FEEDBACK_TIMEOUT] = {
+		.name = "feedback-timeout",
+		.unit = "ns",
+		.help = "age of an owed mark at which a report is due; 0: at the next period",
+		.source = "HyGenICC Algorithm 2; section V.B, \"close to an RTT\"",
+		.value = 1000000,
+		.min = 0,
+		.max = 1000000000,
+	},
+	[MARK_RTT] = {
+		.name = "mark-rtt",
+		.unit = "ns",
+		.help = "a mark cuts by a full packet per this time; 0 is refused",
+		.source = "HyGenICC section V.A.2, scale(): 100 us to 10 ms",
+		.value = 10000000,
+		.min = 10000,
+		.max = 10000000000ULL,
+	},
+	[CUT_MOST] = {
+		.name = "cut-most-ppm",
+		.unit = "ppm of rate",
+		.help = "largest cut in one period; 0: no bound but the floor",
+		.source = "ours; 0 is HyGenICC Algorithm 1, line 23",
+		.value = 500000,
+		.min = 0,
+		.max = 1000000,
+	},
+	[CONGESTION_TIMEOUT] = {
+		.name = "congestion-timeout",
+		.unit = "ns",
+		.help = "T_c: silence after which congestion is over; 0 is refused",
+		.source = "HyGenICC Algorithm 1, line 17",
+		.value = 50000000,
+		.min = 100000,
+		.max = 10000000000ULL,
+	},
+	[STEP_SLOW] = {
+		.name = "step-slow-ppm",
+		.unit = "ppm of capacity",
+		.help = "step up each unmarked period, over all sharers, until T_c; 0: none",
+		.source = "HyGenICC Algorithm 1, line 25; section V.A.2, \"conservatively\"",
+		.value = 4800,
+		.min = 0,
+		.max = 1000000,
+	},
+	[STEP_FAST] = {
+		.name = "step-fast-ppm",
+		.unit = "ppm of capacity",
+		.help = "step up each period, over all sharers, after T_c; 0 is refused",
+		.source = "HyGenICC Algorithm 1, line 20; section V.A.2, \"increased fast\"",
+		.value = 9600,
+		.min = 1,
+		.max = 1000000,
+	},
+	[STEP_MAX] = {
+		.name = "step-max-ppm",
+		.unit = "ppm of capacity",
+		.help = "bound of a VM's fast step, which doubles each T_c; 0: no doubling",
+		.source = "ours",
+		.value = 20000,
+		.min = 0,
+		.max = 1000000,
+	},
+	[STEP_SHARERS] = {
+		.name = "step-sharers",
+		.unit = "weight",
+		.help = "W, the weights expected to share a port; 0 is refused",
+		.source = "ours",
+		.value = 4,
+		.min = 1,
+		.max = 1000000,
+	},
+	[RMIN] = {
+		.name = "rmin-ppm",
+		.unit = "ppm of share",
+		.help = "R_min: marks cut no further; 0: down to the VM's guarantee",
+		.source = "ours; HyGenICC Algorithm 1, line 26 has 0",
+		.value = 10000,
+		.min = 0,
+		.max = 1000000,
+	},
+};
+
+/* Does nothing: what a controller counts at a port, peers tell packet by packet. */
+static void hygenicc_message(struct shim_law_state *state, const struct shim_law_input *input,
+			     const struct shim_message *message)
+{
+	(void)state;
+	(void)input;
+	(void)message;
+}
+
+/* Returns the cut in bytes/s for marks told of in one period. */
+static u64 cut(const struct shim_law_state *state, const struct shim_law_input *input, u64 marks)
+{
+	u64 less = shim_mul_div(shim_mul_div(marks, SHIM_MARK_BYTES, 1), SHIM_NSEC_PER_SEC,
+				input->knobs[MARK_RTT]);
+	u64 most = shim_mul_div(state->rate, input->knobs[CUT_MOST], SHIM_PPM);
+
+	return input->knobs[CUT_MOST] && less > most ? most : less;
+}
+
+/* Returns a step in bytes/s for one period: this VM's part of ppm of the capacity. */
+static u64 step(const struct shim_law_input *input, u64 ppm)
+{
+	return shim_mul_div(shim_mul_div(input->capacity, ppm, SHIM_PPM), input->weight,
+			    input->knobs[STEP_SHARERS]);
+}
+
+/* Cuts the rate by the marks of the last period, or raises it if there were none. */
+static void hygenicc_period(struct shim_law_state *state, const struct shim_law_input *input)
+{
+	u64 marks = state->memory[MARKS];
+	const struct shim_climb climb = {
+		.timeout_ns = input->knobs[CONGESTION_TIMEOUT],
+		.floor = shim_climb_floor(input, input->knobs[RMIN]),
+		.slow = marks ? 0 : step(input, input->knobs[STEP_SLOW]),
+		.fast = step(input, input->knobs[STEP_FAST]),
+		.most = shim_mul_div(input->capacity, input->knobs[STEP_MAX], SHIM_PPM),
+	};
+
+	state->memory[MARKS] = 0;
+	if (marks)
+		shim_climb_cut(state, input, climb.floor, cut(state, input, marks));
+	shim_climb_step(state, input, &climb);
+}
+
+/* Starts a peer: nothing is owed to it, nothing was sent to it. */
+static void hygenicc_peer_init(struct shim_peer_state *peer, const struct shim_law_input *input)
+{
+	static const struct shim_peer_state fresh;
+
+	*peer = fresh;
+	peer->memory[REPORT_NS] = input->now_ns;
+}
+
+/* Echoes one mark a packet, and takes out what the VM put into the bit. */
+static void hygenicc_tx(struct shim_peer_state *peer, struct shim_packet *packet)
+{
+	u64 *owed = &peer->memory[OWED];
+
+	peer->memory[ECHOABLE] = shim_add_sat(peer->memory[ECHOABLE], packet->packets);
+	if (!packet->echo_free)
+		return;
+	packet->echo = packet->knobs[ECHO] && packet->packets && *owed >= packet->packets;
+	if (packet->echo)
+		*owed -= packet->packets;
+}
+
+/* Counts marks to be told to the peer, and those the peer tells of. */
+static bool hygenicc_rx(struct shim_peer_state *peer, struct shim_packet *packet,
+			struct shim_message *report)
+{
+	u64 *echoable = &peer->memory[ECHOABLE];
+	u64 echoed;
+
+	(void)report;
+	if (packet->marks && !peer->memory[OWED])
+		peer->memory[OWED_NS] = packet->now_ns;
+	peer->memory[OWED] = shim_add_sat(peer->memory[OWED], packet->marks);
+	peer->memory[RX_PACKETS] = shim_add_sat(peer->memory[RX_PACKETS], packet->packets);
+	peer->memory[RX_BYTES] = shim_add_sat(peer->memory[RX_BYTES], packet->bytes);
+	if (!packet->echo_free || !packet->echo)
+		return false;
+	packet->echo = false;
+	if (!packet->knobs[ECHO])
+		return false;
+	echoed = packet->packets < *echoable ? packet->packets : *echoable;
+	*echoable -= echoed;
+	peer->memory[ECHOED] = shim_add_sat(peer->memory[ECHOED], echoed);
+	return false;
+}
+
+/* Takes the marks of a report. */
+static void hygenicc_report(struct shim_peer_state *peer, struct shim_law_state *state,
+			    const struct shim_law_input *input, const struct shim_message *report)
+{
+	(void)peer;
+	(void)input;
+	if (state)
+		state->memory[MARKS] = shim_add_sat(state->memory[MARKS], report->marks);
+}
+
+/* Returns value as a message's 32-bit field has it. */
+static u32 field(u64 value)
+{
+	return value > ~0U ? ~0U : (u32)value;
+}
+
+/* Hands echoed marks to the VM's limiter; true: *report has marks that have waited long enough. */
+static bool hygenicc_peer_period(struct shim_peer_state *peer, struct shim_law_state *state,
+				 const struct shim_law_input *input, struct shim_message *report)
+{
+	u64 *memory = peer->memory;
+
+	if (state)
+		state->memory[MARKS] = shim_add_sat(state->memory[MARKS], memory[ECHOED]);
+	memory[ECHOED] = 0;
+	memory[ECHOABLE] -= shim_div(memory[ECHOABLE], ECHO_PERIODS);
+	if (!memory[OWED] ||
+	    shim_since(input->now_ns, memory[OWED_NS]) < input->knobs[FEEDBACK_TIMEOUT])
+		return false;
+	report->bytes = memory[RX_BYTES];
+	report->packets = field(memory[RX_PACKETS]);
+	report->marks = field(memory[OWED]);
+	report->interval_ns = shim_since(input->now_ns, memory[REPORT_NS]);
+	memory[OWED] = 0;
+	memory[RX_PACKETS] = 0;
+	memory[RX_BYTES] = 0;
+	memory[REPORT_NS] = input->now_ns;
+	return true;
+}
+
+const struct shim_law shim_law_hygenicc = {
+	.name = "hygenicc",
+	.knobs = knobs,
+	.n_knobs = SHIM_COUNT(knobs),
+	.wants = SHIM_LAW_PEERS,
+	.period_ns = 500000,
+	.init = shim_climb_start,
+	.on_message = hygenicc_message,
+	.on_period = hygenicc_period,
+	.peer_init = hygenicc_peer_init,
+	.on_tx = hygenicc_tx,
+	.on_rx = hygenicc_rx,
+	.on_report = hygenicc_report,
+	.on_peer_period = hygenicc_peer_period,
+};

@@ -1,0 +1,407 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Law hygenicc: what receivers tell and senders make of it, alone and in a closed loop over a simulated link."""
+
+import random
+from collections import deque
+from typing import Any, Deque, Dict, List, Optional, Sequence, Tuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sdngcc.shim import core as binding
+
+US, MS, SECOND = 10**3, 10**6, 10**9
+C = 125_000_000
+T = 500 * US
+FULL = 1514
+U32_MAX, U64_MAX = 2**32 - 1, 2**64 - 1
+
+
+class VM:
+    """One VM under the law, with one limiter and a state for each address it talks to."""
+
+    def __init__(self, core: Any, share: int = C, low: int = 0, weight: int = 1, capacity: int = C,
+                 now_ns: int = SECOND, knobs: Optional[Dict[str, int]] = None) -> None:
+        self.ffi = core.ffi
+        self.law = core.lib.shim_law_find(b"hygenicc")
+        self.values = self.ffi.new("u64[]", [self.law.knobs[i].value for i in range(self.law.n_knobs)])
+        for name, value in (knobs or {}).items():
+            index = core.lib.shim_knob_find(self.law, name.encode())
+            assert index >= 0, name
+            self.values[index] = value
+        self.input = self.ffi.new("struct shim_law_input *", {
+            "now_ns": now_ns, "period_ns": T, "capacity": capacity, "share": share, "min": low, "weight": weight,
+            "knobs": self.values})
+        self.state = self.ffi.new("struct shim_law_state *")
+        self.law.init(self.state, self.input)
+        self.peers: Dict[int, Any] = {}
+
+    @property
+    def rate(self) -> int:
+        return int(self.state.rate)
+
+    def peer(self, number: int) -> Any:
+        if number not in self.peers:
+            self.peers[number] = self.ffi.new("struct shim_peer_state *")
+            self.law.peer_init(self.peers[number], self.input)
+        return self.peers[number]
+
+    def packet(self, **fields: Any) -> Any:
+        return self.ffi.new("struct shim_packet *", {
+            "now_ns": self.input.now_ns, "knobs": self.values, "bytes": FULL, "packets": 1, "echo_free": True, **fields})
+
+    def send(self, number: int = 0, **fields: Any) -> bool:
+        """Let a packet leave; return its echo bit."""
+        packet = self.packet(**fields)
+        self.law.on_tx(self.peer(number), packet)
+        return bool(packet.echo)
+
+    def receive(self, number: int = 0, **fields: Any) -> bool:
+        """Take a packet; return the echo bit that the VM gets to see."""
+        packet = self.packet(**fields)
+        report = self.ffi.new("struct shim_message *")
+        assert not self.law.on_rx(self.peer(number), packet, report)
+        return bool(packet.echo)
+
+    def report(self, marks: int, number: int = 0) -> None:
+        message = self.ffi.new("struct shim_message *", {"type": 3, "version": 1, "marks": marks})
+        self.law.on_report(self.peer(number), self.state, self.input, message)
+
+    def tick(self, now_ns: Optional[int] = None, sends: bool = True) -> Dict[int, Any]:
+        """Let a period end; return the reports that are due, by peer."""
+        self.input.now_ns = self.input.now_ns + T if now_ns is None else now_ns
+        if sends:
+            self.law.on_period(self.state, self.input)
+        reports = {}
+        for number, peer in self.peers.items():
+            report = self.ffi.new("struct shim_message *")
+            if self.law.on_peer_period(peer, self.state if sends else self.ffi.NULL, self.input, report):
+                reports[number] = report
+        return reports
+
+    def ticks(self, count: int) -> int:
+        for _ in range(count):
+            self.tick()
+        return self.rate
+
+
+def test_defaults_are_the_documented_ones(core: Any) -> None:
+    law = core.lib.shim_law_find(b"hygenicc")
+    have = {core.ffi.string(law.knobs[i].name).decode(): law.knobs[i].value for i in range(law.n_knobs)}
+    assert law.period_ns == T and law.wants == core.lib.SHIM_LAW_PEERS
+    assert have == {"echo": 1, "feedback-timeout": MS, "mark-rtt": 10 * MS, "cut-most-ppm": 500000,
+                    "congestion-timeout": 50 * MS, "step-slow-ppm": 4800, "step-fast-ppm": 9600,
+                    "step-max-ppm": 20000, "step-sharers": 4, "rmin-ppm": 10000}
+
+
+def test_each_mark_is_echoed_once(core: Any) -> None:
+    vm = VM(core)
+    vm.receive(marks=2, packets=3)
+    assert [vm.send() for _ in range(4)] == [True, True, False, False]
+    assert not vm.tick(SECOND + MS)
+
+
+def test_marks_return_to_the_one_they_came_from(core: Any) -> None:
+    vm = VM(core)
+    vm.receive(1, marks=1)
+    assert not vm.send(2) and vm.send(1)
+
+
+def test_a_packet_cut_later_echoes_as_many_marks_as_it_will_be(core: Any) -> None:
+    vm = VM(core)
+    vm.receive(marks=5, packets=5)
+    assert vm.send(packets=4) and not vm.send(packets=4) and vm.send()
+
+
+def test_what_is_left_is_reported(core: Any) -> None:
+    vm = VM(core)
+    vm.receive(marks=3, packets=40, bytes=40 * FULL)
+    assert vm.send()
+    assert not vm.tick()
+    report = vm.tick()[0]
+    assert (report.marks, report.packets, report.bytes, report.interval_ns) == (2, 40, 40 * FULL, MS)
+    assert not vm.send() and not vm.tick(SECOND + SECOND)
+
+
+def test_a_trickle_of_echoes_does_not_hold_reports_back(core: Any) -> None:
+    """The slip of Algorithm 2: a TCP that acknowledges every second packet would leave half the marks untold."""
+    vm, told, reported = VM(core), 0, 0
+    for _ in range(100):
+        vm.receive(marks=2, packets=2)
+        told += vm.send()
+        reported += sum(report.marks for report in vm.tick().values())
+    assert told + reported >= 200 - 8 and reported > 50
+
+
+@pytest.mark.parametrize("fields", [{"echo_free": False}, {}])
+def test_without_the_bit_all_is_reported(core: Any, fields: Dict[str, Any]) -> None:
+    """IPv6 and fragments have none, and the operator may forbid it."""
+    vm = VM(core, knobs={} if fields else {"echo": 0})
+    vm.receive(marks=3, **fields)
+    assert not vm.send(**fields)
+    vm.tick()
+    assert vm.tick()[0].marks == 3
+
+
+def test_a_vm_that_only_receives_reports_too(core: Any) -> None:
+    vm = VM(core)
+    vm.receive(marks=1)
+    vm.tick(sends=False)
+    assert vm.tick(sends=False)[0].marks == 1
+
+
+@pytest.mark.parametrize("echo", [0, 1])
+def test_the_bit_belongs_to_the_shims(core: Any, echo: int) -> None:
+    """What a VM sets does not leave, what arrives is not delivered, and off means off."""
+    vm = VM(core, knobs={"echo": echo})
+    assert not vm.send(echo=True)
+    assert not vm.receive(echo=True)
+    vm.ticks(2)
+    assert (vm.rate < C) == bool(echo)
+
+
+def test_a_fragment_keeps_its_bits(core: Any) -> None:
+    vm = VM(core)
+    vm.receive(marks=1)
+    assert vm.send(echo=True, echo_free=False)
+    assert vm.receive(echo=True, echo_free=False)
+    assert vm.ticks(2) == C
+
+
+def test_echoes_count_up_to_what_was_sent(core: Any) -> None:
+    vm = VM(core)
+    for _ in range(3):
+        vm.send()
+    for _ in range(10):
+        vm.receive(echo=True)
+    vm.ticks(2)
+    assert C - vm.rate == 3 * FULL * 100
+    vm = VM(core)
+    vm.send(packets=1000)
+    vm.ticks(1000)
+    vm.receive(echo=True, packets=1000)
+    rate = vm.rate
+    assert rate - vm.ticks(2) < 64 * FULL * 100, "what was sent long ago is forgotten"
+
+
+def test_a_mark_costs_a_packet_per_rtt(core: Any) -> None:
+    vm = VM(core)
+    vm.report(7)
+    vm.tick()
+    assert C - vm.rate == 7 * FULL * 100
+    vm = VM(core, knobs={"mark-rtt": 100 * US})
+    vm.report(1)
+    vm.tick()
+    assert C - vm.rate == FULL * 10_000
+
+
+def test_many_marks_cost_at_most_half(core: Any) -> None:
+    vm = VM(core)
+    vm.report(U32_MAX)
+    vm.tick()
+    assert vm.rate == C // 2
+    vm = VM(core, knobs={"cut-most-ppm": 0})
+    vm.report(U32_MAX)
+    vm.tick()
+    assert vm.rate == C // 100
+
+
+def test_marks_count_once(core: Any) -> None:
+    """Algorithm 1 leaves the feedback standing; ours is used up."""
+    vm = VM(core)
+    vm.report(10)
+    vm.tick()
+    cut = vm.rate
+    vm.tick()
+    assert vm.rate == cut + C * 4800 // 10**6 // 4
+
+
+def test_peers_add_up(core: Any) -> None:
+    vm = VM(core)
+    for number in range(5):
+        vm.report(2, number)
+        vm.send(number)
+        vm.receive(number, echo=True)
+    vm.ticks(1)
+    assert C - vm.rate == 10 * FULL * 100
+    vm.ticks(1)
+    assert C - vm.rate == 15 * FULL * 100
+
+
+def test_controllers_are_not_needed(core: Any) -> None:
+    vm = VM(core)
+    vm.law.on_message(vm.state, vm.input, binding.message({"type": 1, "version": 1, "marks": 1000}))
+    vm.tick()
+    assert vm.rate == C
+
+
+def test_a_report_for_a_vm_that_never_sent(core: Any) -> None:
+    vm = VM(core)
+    vm.law.on_report(vm.peer(0), core.ffi.NULL, vm.input, core.ffi.new("struct shim_message *", {"marks": 5}))
+    assert vm.ticks(2) == C
+
+
+def test_steps_go_by_weight_and_grow_in_silence(core: Any) -> None:
+    steps = []
+    for weight in (1, 2, 8):
+        vm = VM(core, weight=weight)
+        for _ in range(20):
+            vm.report(U32_MAX)
+            vm.tick()
+        assert vm.rate == C // 100
+        before = vm.rate
+        steps.append(vm.ticks(1) - before)
+    assert steps == [C * 4800 // 10**6 * weight // 4 for weight in (1, 2, 8)]
+    vm = VM(core, knobs={"step-slow-ppm": 0})
+    for _ in range(20):
+        vm.report(U32_MAX)
+        vm.tick()
+    assert vm.ticks(99) == C // 100 and vm.state.congested
+    assert vm.ticks(1) == C // 100 + C * 9600 // 10**6 // 4 and not vm.state.congested
+
+
+def test_feedback_that_stops_leaves_nobody_low(core: Any) -> None:
+    vm = VM(core)
+    for _ in range(20):
+        vm.report(U32_MAX)
+        vm.tick()
+    assert vm.ticks(SECOND // T) == C
+    vm.report(100)
+    vm.tick()
+    assert vm.rate < C, "and it is heard when it resumes"
+
+
+amounts = st.one_of(st.integers(0, U64_MAX), st.integers(0, 10**11))
+happenings = st.lists(st.one_of(
+    st.tuples(st.just("report"), st.integers(0, U32_MAX)),
+    st.tuples(st.just("send"), st.integers(0, U32_MAX), st.booleans(), st.booleans()),
+    st.tuples(st.just("receive"), st.integers(0, U32_MAX), st.booleans(), st.booleans()),
+    st.tuples(st.just("tick"), amounts, amounts, amounts)), max_size=25)
+
+
+@st.composite
+def knob_values(draw: Any) -> Dict[str, int]:
+    """Any values that the table of knobs allows."""
+    ffi, lib = binding.load()
+    law = lib.shim_law_find(b"hygenicc")
+    return {ffi.string(law.knobs[i].name).decode():
+            draw(st.one_of(st.just(law.knobs[i].value), st.integers(law.knobs[i].min, law.knobs[i].max)))
+            for i in range(law.n_knobs)}
+
+
+@given(history=happenings, knobs=knob_values(), capacity=amounts, weight=st.integers(1, 65535), now_ns=amounts)
+def test_rate_stays_between_floor_and_share(core: Any, history: Any, knobs: Dict[str, int], capacity: int,
+                                            weight: int, now_ns: int) -> None:
+    """Whatever is heard, configured or measured, and whatever the clock does."""
+    share = capacity // 3
+    vm = VM(core, share=share, low=share // 7, capacity=capacity, weight=weight, now_ns=now_ns, knobs=knobs)
+    for kind, *values in history:
+        if kind == "report":
+            vm.report(values[0])
+        elif kind == "send":
+            vm.send(packets=values[0], echo=values[1], echo_free=values[2])
+        elif kind == "receive":
+            vm.receive(packets=values[0], marks=values[0], echo=values[1], echo_free=values[2])
+        else:
+            vm.input.share, vm.input.min = values[1], min(values[2], values[1])
+            vm.tick(values[0])
+        floor = max(vm.input.min, vm.input.share * knobs["rmin-ppm"] // 10**6)
+        assert vm.peer(0).rate == 0
+        if kind == "tick":
+            assert floor <= vm.rate <= vm.input.share
+
+
+@given(counts=st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50), st.booleans()), max_size=40))
+def test_no_mark_is_lost_or_told_twice(core: Any, counts: Any) -> None:
+    """Echoed, reported and owed marks are together those received."""
+    vm, received, told = VM(core), 0, 0
+    for marks, back, tick in counts:
+        vm.receive(marks=marks, packets=50)
+        received += marks
+        told += sum(vm.send() for _ in range(back))
+        if tick:
+            told += sum(report.marks for report in vm.tick().values())
+    for _ in range(3):
+        told += sum(report.marks for report in vm.tick().values())
+    assert told == received
+
+
+class Link:
+    """Senders, a port of capacity C that marks above 30 KB and drops above 150 KB, and a receiver; 100 us RTT."""
+
+    STEP = 25 * US
+
+    def __init__(self, core: Any, weights: Sequence[int], reverse: bool = True, loss: float = 0.0,
+                 low: int = 0, knobs: Optional[Dict[str, int]] = None) -> None:
+        self.vms = [VM(core, weight=weight, knobs=knobs, low=low) for weight in weights]
+        self.receiver = VM(core, knobs=knobs)
+        self.reverse, self.loss = reverse, loss
+        self.random = random.Random(1)
+        self.now = SECOND
+        self.backlog = 0.0
+        self.credit = [0.0] * len(weights)
+        self.unacked = [0] * len(weights)
+        self.sent = [0] * len(weights)
+        self.wire: Deque[Tuple[int, int, bool]] = deque()
+        self.back: Deque[Tuple[int, int, bool]] = deque()
+        self.reports: List[Tuple[int, int, int]] = []
+        self.served = self.reported = self.told = 0
+        self.queue: List[float] = []
+
+    def enqueue(self, index: int, part: float) -> None:
+        """Put what a sender may send in a step into the queue; part of the step has passed."""
+        vm = self.vms[index]
+        self.credit[index] += vm.rate * self.STEP / SECOND
+        while self.credit[index] >= FULL:
+            self.credit[index] -= FULL
+            vm.send()
+            self.sent[index] += 1
+            if self.backlog + FULL > 150_000:
+                continue
+            self.backlog += FULL
+            arrival = self.now + 50 * US + round(self.backlog / C * SECOND)
+            self.wire.append((arrival, index, self.backlog > 30_000))
+
+    def step(self) -> None:
+        """Let 25 us pass."""
+        self.now += self.STEP
+        order = list(range(len(self.vms)))
+        self.random.shuffle(order)
+        for index in order:
+            self.enqueue(index, 0.0)
+        served = min(self.backlog, C * self.STEP / SECOND)
+        self.backlog -= served
+        self.served += round(served)
+        self.queue.append(self.backlog)
+        while self.wire and self.wire[0][0] <= self.now:
+            _, index, marked = self.wire.popleft()
+            self.receiver.receive(index, marks=int(marked), now_ns=self.now)
+            self.unacked[index] += 1
+            if self.reverse and self.unacked[index] == 2:
+                self.unacked[index] = 0
+                echo = self.receiver.send(index)
+                self.told += echo
+                self.back.append((self.now + 50 * US, index, echo))
+        while self.back and self.back[0][0] <= self.now:
+            _, index, echo = self.back.popleft()
+            self.vms[index].receive(0, echo=echo)
+        if self.now % T == 0:
+            for vm in self.vms:
+                vm.tick(self.now)
+            for index, report in self.receiver.tick(self.now).items():
+                self.reported += 1
+                if self.random.random() >= self.loss:
+                    self.reports.append((self.now + 50 * US, index, report.marks))
+        for at, index, marks in [one for one in self.reports if one[0] <= self.now]:
+            self.vms[index].report(marks)
+            self.reports.remove((at, index, marks))
+
+    def run(self, seconds: float) -> List[float]:
+        """Let time pass; return each sender's part of the link over it."""
+        before, served = list(self.sent), self.served
+        self.queue = []
+        for _ in range(round(seconds * SECOND / self.STEP)):
+            self.step()
+        self.used = (self.served - served) / (C * seconds)
+        return [(after - first) * FULL / (C * seconds) for after, first in zip(self.sent, before)]
