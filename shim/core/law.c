@@ -9,6 +9,7 @@ static const struct shim_law *const laws[] = {
 	&shim_law_static,
 	&shim_law_sdngcc,
 	&shim_law_hygenicc,
+	&shim_law_eyeq,
 };
 
 /* Tells whether two strings are equal. */

@@ -21,7 +21,8 @@
 /* What a law wants the caller to keep or measure: bits of shim_law.wants. */
 #define SHIM_LAW_PEERS 1	/* a state for each address a VM talks to */
 #define SHIM_LAW_FLOWS 2	/* a state for each TCP connection of a VM */
-#define SHIM_LAW_RECEIVER 4	/* rx_rate and rx_share of shim_law_input */
+#define SHIM_LAW_RECEIVER 4	/* rx_rate and rx_share; a limiter for VMs that only receive, too */
+#define SHIM_LAW_DEMAND 8	/* share follows what VMs send: shim_share_by_demand() */
 
 /* Words of memory that a law has in a limiter and in a peer. */
 #define SHIM_LAW_MEMORY 8
@@ -122,6 +123,7 @@ struct shim_law {
 extern const struct shim_law shim_law_static;
 extern const struct shim_law shim_law_sdngcc;
 extern const struct shim_law shim_law_hygenicc;
+extern const struct shim_law shim_law_eyeq;
 
 /* Returns the law of that name, NULL if there is none. */
 const struct shim_law *shim_law_find(const char *name);

@@ -20,6 +20,12 @@
  * C << 16 does not fit 64 bits.  When lo and hi are neighbours, rounding has left less than
  * w / 2^fraction + 1 bytes/s a claim, which go to the first claims that are below e(hi).  So the
  * shares add up to min(C, sum of ceilings) exactly.
+ *
+ * By demand, water is filled twice: first with a and b no more than the demand, then with what
+ * that gave as a.  That is weighted round robin in the long run: those with a backlog divide by
+ * weight what the others leave, and what nobody wants waits for whoever begins.  Guarantees that
+ * nobody uses are lent so, and are given back at once: until the borrowers have heard of it, the
+ * shares add up to more than C.
  */
 #include "arith.h"
 #include "share.h"
@@ -188,4 +194,45 @@ bool shim_share(struct shim_claim *claims, u32 n, u64 capacity)
 	pool.capacity = capacity << pool.fraction;
 	settle(&pool, find_level(&pool));
 	return true;
+}
+
+bool shim_share_by_demand(struct shim_claim *claims, u32 n, u64 capacity)
+{
+	struct shim_claim *claim, *end = claims + n;
+	bool fits;
+
+	for (claim = claims; claim < end; claim++) {
+		u64 most = claim->demand ? claim->demand : 1;	/* a ceiling of 0 is none */
+
+		claim->given_min = claim->min;
+		claim->given_max = claim->max;
+		if (claim->min > most)
+			claim->min = most;
+		if (!claim->max || claim->max > most)
+			claim->max = most;
+	}
+	fits = shim_share(claims, n, capacity);
+	for (claim = claims; claim < end; claim++) {
+		claim->min = claim->share;
+		claim->max = claim->given_max;
+	}
+	if (fits)
+		shim_share(claims, n, capacity);
+	for (claim = claims; claim < end; claim++) {
+		claim->min = claim->given_min;
+		if (claim->share < claim->min && fits)
+			claim->share = claim->min;
+	}
+	return fits;
+}
+
+u64 shim_demand(u64 before, u64 sent_rate, u64 capacity)
+{
+	u64 demand = before - (before >> 3);
+	u64 twice = shim_add_sat(sent_rate, sent_rate);
+	u64 least = shim_div(capacity, 100);
+
+	if (demand < twice)
+		demand = twice;
+	return demand > least ? demand : least;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Share E(i): an uplink's capacity divided among its active VMs; share.c has the algebra.
+ * Share E(i): an uplink's capacity divided among its active VMs, whatever they send or by what they
+ * send; share.c has the algebra.
  */
 #ifndef SHIM_CORE_SHARE_H
 #define SHIM_CORE_SHARE_H
@@ -11,6 +12,9 @@
 struct shim_claim {
 	u64 min;		/* guarantee, bytes/s; 0: none */
 	u64 max;		/* ceiling, bytes/s; 0: none */
+	u64 demand;		/* shim_share_by_demand(): what the VM can use, bytes/s */
+	u64 given_min;		/* scratch of that: min, while it is another */
+	u64 given_max;		/* the same of max */
 	u64 share;		/* result: E(i) of this VM, bytes/s */
 	u32 weight;		/* 1..SHIM_WEIGHT_MAX */
 };
@@ -22,5 +26,18 @@ struct shim_claim {
  * guarantees exceed capacity.
  */
 bool shim_share(struct shim_claim *claims, u32 n, u64 capacity);
+
+/*
+ * The same, but what a VM does not demand goes to others first, its guarantee included; it keeps
+ * the right to that, so that shares may add up to more than capacity by guarantees not in use.
+ */
+bool shim_share_by_demand(struct shim_claim *claims, u32 n, u64 capacity);
+
+/*
+ * Returns the demand after a period in which a VM sent at sent_rate: twice that, so that a VM that
+ * sends all it may is given more, or what is left of the demand before, which halves in some five
+ * periods, so that pauses between bursts do not count; and at least a hundredth of capacity.
+ */
+u64 shim_demand(u64 before, u64 sent_rate, u64 capacity);
 
 #endif

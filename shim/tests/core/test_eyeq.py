@@ -1,0 +1,460 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Law eyeq: receivers grant, senders obey, in a closed loop over a simulated line and alone."""
+
+import random
+from collections import deque
+from typing import Any, Deque, Dict, List, Optional, Sequence, Tuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sdngcc.shim import core as binding
+
+US, MS, SECOND = 10**3, 10**6, 10**9
+LINE = 1_250_000_000  # 10 Gb/s in bytes/s
+T = 200 * US
+PART = 0.9
+U64_MAX = 2**64 - 1
+REPORT = 3  # SHIM_MESSAGE_REPORT
+REPORT_BYTES = 160
+MBIT = 125_000
+
+
+class Side:
+    """A VM under the law, with its peers: the glue's part played in Python."""
+
+    def __init__(self, core: Any, now_ns: int = SECOND, share: int = LINE, low: int = 0, weight: int = 1,
+                 capacity: int = LINE, knobs: Optional[Dict[str, int]] = None) -> None:
+        self.ffi, lib = core.ffi, core.lib
+        self.law = lib.shim_law_find(b"eyeq")
+        self.values = self.ffi.new("u64[]", [self.law.knobs[i].value for i in range(self.law.n_knobs)])
+        for name, value in (knobs or {}).items():
+            index = lib.shim_knob_find(self.law, name.encode())
+            assert index >= 0, name
+            self.values[index] = value
+        self.input = self.ffi.new("struct shim_law_input *", {
+            "now_ns": now_ns, "period_ns": T, "capacity": capacity, "share": share, "min": low,
+            "rx_share": capacity, "weight": weight, "knobs": self.values, "peers": 1})
+        self.state = self.ffi.new("struct shim_law_state *")
+        self.law.init(self.state, self.input)
+        self.peers: List[Any] = []
+
+    def peer(self) -> Any:
+        """Make a peer, as its first packet does."""
+        peer = self.ffi.new("struct shim_peer_state *")
+        self.law.peer_init(peer, self.input)
+        self.peers.append(peer)
+        return peer
+
+    def _packet(self, length: int, packets: int, marks: int, now_ns: Optional[int]) -> Any:
+        return self.ffi.new("struct shim_packet *", {
+            "now_ns": self.input.now_ns if now_ns is None else now_ns, "knobs": self.values, "bytes": length,
+            "packets": packets, "marks": marks})
+
+    def send(self, peer: Any, length: int = 1514, now_ns: Optional[int] = None) -> None:
+        self.law.on_tx(peer, self._packet(length, 1, 0, now_ns))
+
+    def receive(self, peer: Any, length: int, marks: int = 0, packets: Optional[int] = None,
+                now_ns: Optional[int] = None) -> None:
+        report = self.ffi.new("struct shim_message *")
+        count = max(1, length // 1514) if packets is None else packets
+        assert not self.law.on_rx(peer, self._packet(length, count, marks, now_ns), report)
+
+    def hear(self, peer: Any, rate: int, kind: int = REPORT) -> None:
+        self.law.on_report(peer, self.state, self.input, binding.message({"type": kind, "version": 1, "rate": rate}))
+
+    def tick(self, rx_rate: int = 0, every_ns: int = T) -> List[Tuple[Any, Any]]:
+        """Let a period pass; return what is to be told to whom."""
+        self.input.now_ns += every_ns
+        self.input.rx_rate = rx_rate
+        self.law.on_period(self.state, self.input)
+        told = []
+        for peer in self.peers:
+            report = self.ffi.new("struct shim_message *")
+            if self.law.on_peer_period(peer, self.state, self.input, report):
+                told.append((peer, report))
+        return told
+
+
+class Loop:
+    """n senders at line rate, each on a line of its own, into one receiver behind another.
+
+    Reports travel, and what is sent arrives, so many steps later; a step is a tenth of T. A fluid: the line
+    carries at most its rate and drops the rest, from everybody alike.
+    """
+
+    STEPS = 10
+
+    def __init__(self, core: Any, n: int, delay_steps: int = 5, loss: float = 0.0, seed: int = 1,
+                 demands: Optional[Sequence[float]] = None, part: float = 1.0, ecn: bool = False,
+                 knobs: Optional[Dict[str, int]] = None) -> None:
+        settings = {**({"ecn": 1} if ecn else {}), **(knobs or {})}
+        self.receiver = Side(core, knobs=settings)
+        self.receiver.input.rx_share = round(LINE * part)
+        self.senders = [Side(core, knobs=settings) for _ in range(n)]
+        for sender in self.senders:
+            self.receiver.peer()
+            sender.peer()
+        self.demands = [min(demand, 1.0) * LINE for demand in (demands or [1.0] * n)]
+        self.on = [True] * n
+        self.ecn, self.loss, self.random = ecn, loss, random.Random(seed)
+        self.flight: Deque[List[float]] = deque([[0.0] * n for _ in range(delay_steps)])
+        self.mail: Deque[List[Tuple[int, int]]] = deque([[] for _ in range(delay_steps)])
+        self.queue = 0.0
+        self.got = [0.0] * n
+        self.reports = 0
+        self.history: List[List[float]] = []
+        self.pending: List[Tuple[int, int]] = []
+
+    def rate(self, index: int) -> float:
+        """What a sender puts on the line."""
+        told = int(self.senders[index].peers[0].rate)
+        return min(self.demands[index], told or LINE, LINE) if self.on[index] else 0.0
+
+    def step(self) -> None:
+        seconds = T / SECOND / self.STEPS
+        n = len(self.senders)
+        self.flight.append([self.rate(index) for index in range(n)])
+        arriving = self.flight.popleft()
+        total = sum(arriving)
+        room = 150_000 - self.queue + LINE * seconds
+        taken = min(1.0, room / (total * seconds)) if total else 1.0
+        self.queue = max(0.0, self.queue + total * taken * seconds - LINE * seconds)
+        carried = min(1.0, LINE / total) if total else 1.0
+        for index, rate in enumerate(arriving):
+            length = round(rate * carried * seconds)
+            if length:
+                packets = max(1, length // 1514)
+                marks = packets if self.ecn and self.queue > 30_000 else 0
+                self.receiver.receive(self.receiver.peers[index], length, marks, packets)
+                self.got[index] += length
+            if self.rate(index):
+                self.senders[index].send(self.senders[index].peers[0])
+        for index, rate in self.mail.popleft():
+            self.senders[index].hear(self.senders[index].peers[0], rate)
+
+    def run(self, periods: int) -> None:
+        n = len(self.senders)
+        for _ in range(periods):
+            before = list(self.got)
+            for number in range(self.STEPS):
+                self.mail.append([] if number else self.pending)
+                self.step()
+            rates = [(now - then) * SECOND / T for now, then in zip(self.got, before)]
+            self.history.append(rates)
+            self.receiver.input.peers = max(1, sum(1 for rate in rates if rate))
+            told = self.receiver.tick(round(sum(rates)))
+            self.reports += len(told)
+            self.pending = [(self.receiver.peers.index(peer), int(report.rate)) for peer, report in told
+                            if self.random.random() >= self.loss]
+            for index in range(n):
+                self.senders[index].input.peers = 1
+                self.senders[index].tick()
+
+
+def settled(loop: Loop, total: float, tolerance: float = 0.1) -> int:
+    """Return the period after which the receiver's rate stays within tolerance of total."""
+    bad = [number for number, rates in enumerate(loop.history) if abs(sum(rates) - total) > tolerance * total]
+    return bad[-1] + 1 if bad else 0
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 7, 8, 16, 20, 24, 32])
+@pytest.mark.parametrize("delay_steps", [2, 5, 10])
+def test_converges_within_30_periods(core: Any, n: int, delay_steps: int) -> None:
+    """Of grants: each sender's rate within 10% of its part 6 ms after all began at line rate, and so it stays."""
+    loop = Loop(core, n, delay_steps)
+    loop.run(30)
+    for _ in range(70):
+        loop.run(1)
+        for index in range(n):
+            assert loop.rate(index) == pytest.approx(PART * LINE / n, rel=0.1)
+    assert settled(loop, PART * LINE) <= 30
+
+
+@pytest.mark.parametrize("loss", [0.01, 0.1, 0.5])
+def test_lost_reports_delay_but_do_not_break(core: Any, loss: float) -> None:
+    loop = Loop(core, 8, loss=loss, seed=7)
+    loop.run(300)
+    totals = [sum(rates) for rates in loop.history[100:]]
+    assert sum(totals) / len(totals) == pytest.approx(PART * LINE, rel=0.05)
+    assert all(loop.rate(index) == pytest.approx(PART * LINE / 8, rel=0.15) for index in range(8))
+
+
+def test_weights_divide_the_line(core: Any) -> None:
+    """Two VMs of one host, B 1 to 3, with 4 and 2 senders: each has its part of the 90%, senders equal ones of it."""
+    one, other = Loop(core, 4, part=0.25), Loop(core, 2, part=0.75)
+    for loop in (one, other):
+        loop.run(60)
+    totals = [sum(loop.history[-1]) for loop in (one, other)]
+    assert totals[1] / totals[0] == pytest.approx(3, rel=0.05)
+    assert max(one.history[-1]) == pytest.approx(min(one.history[-1]), rel=0.05)
+
+
+def test_what_one_sender_leaves_the_others_get(core: Any) -> None:
+    loop = Loop(core, 4, demands=[0.05, 1.0, 1.0, 1.0])
+    loop.run(60)
+    expected = [0.05] + [(PART - 0.05) / 3] * 3
+    assert [rate / LINE for rate in loop.history[-1]] == [pytest.approx(part, rel=0.05) for part in expected]
+
+
+def test_senders_come_and_go(core: Any) -> None:
+    """Each change is over within 30 periods."""
+    loop = Loop(core, 8)
+    for present in (8, 2, 5, 1, 8):
+        loop.on = [index < present for index in range(8)]
+        loop.run(30)
+        first = len(loop.history)
+        loop.run(20)
+        for rates in loop.history[first:]:
+            assert sum(rates) == pytest.approx(PART * LINE, rel=0.1)
+
+
+def test_a_burst_after_a_pause_begins_at_the_grant(core: Any) -> None:
+    """5 ms on, 15 ms off: only the first burst is at line rate."""
+    loop = Loop(core, 1, part=0.3 / PART)
+    for number in range(5):
+        loop.on = [True]
+        loop.run(25)
+        peak = max(sum(rates) for rates in loop.history[-25:])
+        assert peak > 0.9 * LINE if number == 0 else peak < 0.32 * LINE
+        loop.on = [False]
+        loop.run(75)
+
+
+@pytest.mark.parametrize("n", [2, 16])
+def test_marks_take_the_place_of_headroom(core: Any, n: int) -> None:
+    loop = Loop(core, n, ecn=True)
+    loop.run(300)
+    later = [sum(rates) for rates in loop.history[100:]]
+    assert sum(later) / len(later) > 0.9 * LINE
+    assert loop.queue < 150_000
+    plain = Side(core, knobs={"ecn": 0})
+    plain.receive(plain.peer(), 10**6, marks=700)
+    plain.tick()
+    plain.tick(round(PART * LINE))
+    assert plain.state.memory[0] == round(PART * LINE)
+
+
+@pytest.mark.parametrize("n", [1, 32, 64])
+def test_feedback_stays_below_its_part_of_the_line(core: Any, n: int) -> None:
+    """64 Mb/s of 10 Gb/s over 100 ms, even when every sender's grant changes all the time."""
+    loop = Loop(core, n)
+    for number in range(50):
+        loop.on = [True] * n if number % 2 else [index % 2 == 0 for index in range(n)]
+        loop.run(10)
+    limit = 6400 * LINE // 10**6
+    assert loop.reports * REPORT_BYTES <= limit * 0.1 + limit * 0.01
+    assert loop.reports > n
+
+
+def test_as_credit_runs_out_samples_grow(core: Any) -> None:
+    """Who sends most is told most, who sends little is not left out, and the budget holds."""
+    vm = Side(core, knobs={"feedback-ppm": 100, "heartbeat": SECOND})
+    small, large = vm.peer(), vm.peer()
+    told = []
+    for number in range(5000):
+        vm.receive(small, 1514)
+        vm.receive(large, 20_000)
+        told += [peer for peer, _ in vm.tick(LINE if number // 3 % 2 else LINE // 2)]
+    assert len(told) * REPORT_BYTES <= 100 * LINE // 10**6 * 1.02
+    assert told.count(large) > 2 * told.count(small) > 40
+
+
+def test_nobody_is_told_before_there_is_congestion(core: Any) -> None:
+    vm = Side(core)
+    peer = vm.peer()
+    for _ in range(1002):
+        vm.receive(peer, 20_000)
+        assert vm.tick(LINE // 2) == []
+    vm.receive(peer, 1514)
+    (told,) = vm.tick(LINE)
+    assert told[0] == peer and told[1].rate == round(PART * LINE) // 2
+    assert told[1].bytes == 1002 * 20_000 + 1514 and told[1].packets == 1002 * 13 + 1
+
+
+def test_a_told_peer_that_sends_is_told_again_in_time(core: Any) -> None:
+    """A fifth of the sender's patience, however little it sends; and never while it is silent."""
+    vm = Side(core)
+    peer = vm.peer()
+    vm.receive(peer, 20_000)
+    assert len(vm.tick(LINE)) == 1
+    assert [vm.tick() for _ in range(200)] == [[]] * 200
+    vm.receive(peer, 64)
+    assert len(vm.tick(1000)) == 1
+    vm.receive(peer, 64)
+    assert [len(vm.tick(1000)) for _ in range(101)] == [0] * 99 + [1] + [0]
+
+
+def sender(core: Any, rate: int = 1000 * MBIT, **fields: Any) -> Tuple[Side, Any]:
+    """A VM whose peer was granted a rate."""
+    vm = Side(core, **fields)
+    peer = vm.peer()
+    vm.hear(peer, rate)
+    return vm, peer
+
+
+def test_no_limiter_before_the_first_feedback(core: Any) -> None:
+    vm = Side(core)
+    peer = vm.peer()
+    for _ in range(1000):
+        vm.send(peer)
+        vm.tick()
+    assert peer.rate == 0 and vm.state.rate == LINE
+    vm.hear(peer, 1000 * MBIT)
+    assert peer.rate == 1000 * MBIT and vm.state.rate == LINE
+
+
+def test_silence_halves_down_to_the_floor_and_feedback_restores(core: Any) -> None:
+    vm, peer = sender(core)
+    rates = []
+    for _ in range(12 * 500 + 20):
+        vm.send(peer)
+        vm.tick()
+        rates.append(int(peer.rate))
+    # The first packet after the last answer is sent in the first period, and waits 100 ms.
+    steps = [rates[number] for number in range(250, 12 * 500, 501)]
+    assert steps == [max(MBIT, 1000 * MBIT >> halvings) for halvings in range(12)]
+    vm.hear(peer, 500 * MBIT)
+    assert peer.rate == 500 * MBIT
+
+
+def test_the_floor_is_the_guarantee(core: Any) -> None:
+    """Of the VM, divided among its peers; a grant below that is obeyed, and silence does not lift it."""
+    for peers, floor in ((1, 200 * MBIT), (4, 50 * MBIT)):
+        vm, peer = sender(core, low=200 * MBIT)
+        vm.input.peers = peers
+        for _ in range(6000):
+            vm.send(peer)
+            vm.tick()
+        assert peer.rate == floor
+        vm.hear(peer, 10 * MBIT)
+        for _ in range(1000):
+            vm.send(peer)
+            vm.tick()
+        assert peer.rate == 10 * MBIT
+
+
+def test_who_sends_nothing_is_owed_nothing(core: Any) -> None:
+    vm, peer = sender(core)
+    vm.send(peer)
+    vm.tick()
+    vm.hear(peer, 1000 * MBIT)
+    for _ in range(9000):
+        vm.tick()
+    assert peer.rate == 1000 * MBIT
+
+
+def test_idle_limiters_are_collected(core: Any) -> None:
+    """On both sides: the receiver forgets what it told before the sender does, and tells it anew."""
+    vm, peer = sender(core)
+    for _ in range(9999):
+        vm.tick()
+    assert peer.rate == 1000 * MBIT
+    vm.tick()
+    assert peer.rate == 0
+    vm.send(peer)
+    vm.tick(every_ns=SECOND)
+    assert peer.rate == 0
+
+    receiver = Side(core)
+    source = receiver.peer()
+    receiver.receive(source, 20_000)
+    assert len(receiver.tick(LINE)) == 1
+    receiver.input.now_ns += SECOND + T
+    receiver.receive(source, 64)
+    assert receiver.tick(1000) == []
+    receiver.receive(source, 20_000)
+    assert len(receiver.tick(1000)) == 1
+
+
+def test_reports_that_say_nothing(core: Any) -> None:
+    vm, peer = sender(core)
+    vm.hear(peer, 0)
+    vm.hear(peer, 7, kind=1)
+    assert peer.rate == 1000 * MBIT
+    vm.hear(peer, 1)
+    assert peer.rate == MBIT
+
+
+def test_a_vm_that_never_sent_has_no_state(core: Any) -> None:
+    """The caller passes none then: nothing is told, and nothing breaks."""
+    vm = Side(core)
+    peer = vm.peer()
+    vm.receive(peer, 10**6)
+    report = vm.ffi.new("struct shim_message *")
+    assert not vm.law.on_peer_period(peer, vm.ffi.NULL, vm.input, report)
+
+
+def test_extra_calls_correct_nothing_twice(core: Any) -> None:
+    """A share that changes calls on_period at once; the correction waits for its time."""
+    vm = Side(core)
+    vm.tick(LINE)
+    once = vm.state.memory[0]
+    for _ in range(100):
+        vm.law.on_period(vm.state, vm.input)
+    assert vm.state.memory[0] == once
+    assert [vm.tick(LINE) for _ in range(2)] == [[], []] and vm.state.memory[0] == once
+    vm.tick(LINE)
+    assert vm.state.memory[0] == once // 2
+
+
+def test_a_receiver_without_packets_keeps_its_grant(core: Any) -> None:
+    vm = Side(core)
+    vm.tick(LINE)
+    before = vm.state.memory[0]
+    for _ in range(100):
+        vm.tick(0)
+    assert vm.state.memory[0] == before == round(PART * LINE) // 2
+    vm.input.rx_share = LINE // 10
+    vm.tick(0)
+    assert vm.state.memory[0] == round(PART * LINE) // 10
+
+
+any_u64 = st.one_of(st.integers(0, U64_MAX), st.integers(0, 10**11), st.sampled_from([0, 1, U64_MAX]))
+events = st.lists(st.one_of(
+    st.tuples(st.just("period"), any_u64, any_u64, any_u64),
+    st.tuples(st.just("receive"), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), any_u64),
+    st.tuples(st.just("send"), any_u64, st.just(0), st.just(0)),
+    st.tuples(st.just("hear"), any_u64, st.integers(0, 4), st.just(0))), max_size=30)
+
+
+@st.composite
+def knob_values(draw: Any) -> Dict[str, int]:
+    """Any values that the table of knobs allows."""
+    ffi, lib = binding.load()
+    law = lib.shim_law_find(b"eyeq")
+    return {ffi.string(law.knobs[i].name).decode():
+            draw(st.one_of(st.just(law.knobs[i].value), st.integers(law.knobs[i].min, law.knobs[i].max)))
+            for i in range(law.n_knobs)}
+
+
+@given(history=events, knobs=knob_values(), share=any_u64, now_ns=any_u64, peers=st.integers(0, 2**32 - 1))
+def test_rates_stay_within_bounds(core: Any, history: Any, knobs: Dict[str, int], share: int, now_ns: int,
+                                  peers: int) -> None:
+    """Whatever is heard, measured or configured: the VM's rate is its share, grants lie within
+    [rate-min, C], a peer's rate is none or at least rate-min, and falls no lower than its floor in silence."""
+    vm = Side(core, share=share, low=share // 7, now_ns=now_ns, knobs=knobs)
+    vm.input.peers = peers
+    peer = vm.peer()
+    for kind, *values in history:
+        before = int(peer.rate)
+        if kind == "period":
+            vm.input.now_ns, vm.input.rx_share, rx_rate = values
+            told = vm.tick(rx_rate, every_ns=0)
+            limit = values[1] if knobs["ecn"] else min(U64_MAX, values[1] * knobs["capacity-ppm"] // 10**6)
+            if limit:
+                assert min(knobs["rate-min"], limit) <= vm.state.memory[0] <= limit
+            for _, report in told:
+                assert 0 < report.rate <= limit
+            floor = max(knobs["rate-min"], vm.input.min // max(peers, 1))
+            assert peer.rate == 0 or peer.rate >= min(before, floor)
+            assert peer.rate <= before
+        elif kind == "receive":
+            vm.receive(peer, values[0], values[1], values[1], values[2])
+        elif kind == "send":
+            vm.send(peer, now_ns=values[0])
+        else:
+            vm.hear(peer, values[0], values[1])
+        assert vm.state.rate == share
+        assert peer.rate == 0 or peer.rate >= knobs["rate-min"]
