@@ -122,6 +122,7 @@ struct shim_law {
 
 extern const struct shim_law shim_law_static;
 extern const struct shim_law shim_law_sdngcc;
+extern const struct shim_law shim_law_seawall;
 extern const struct shim_law shim_law_hygenicc;
 extern const struct shim_law shim_law_eyeq;
 

@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+/*
+ * Law seawall: Seawall, sections 4 and 5, Classes 1 to 3.
+ *
+ * What a VM sends to one address is a tunnel d.  Packets carry the tunnel's packet count modulo
+ * 2^16 in the IPv4 ID; a GSO packet's parts count up by themselves.  Every T in which packets
+ * came, the receiver reports bytes b, packets n, gaps in the count l and CE marks m since its last
+ * report.
+ *
+ *   F = (l + m) / (n + l)              of a tunnel
+ *   F = sum(b * (l + m) / n) / sum(b * (n + l) / n)    of a VM, over what was reported in a T
+ *   F = 1                              of a tunnel that sends and that `silence` T have not
+ *                                      answered, for what it sent; 0 if it never was answered
+ *
+ * A loop turns F into a rate r every T in which there is an F; w is the VM's weight:
+ *
+ *   class 3:   c += gamma * (F - c)
+ *              F > 0:                  new = r * (1 - alpha * c), inc = 0, t = now
+ *                                      goal = r > goal ? r : (r + new) / 2, r = new
+ *              r < goal, now - t < Ts: r += delta * (goal - r) * (1 - min((now - t) / Ts, 0.9))^3
+ *              else:                   r += inc, inc += step * C * w/W
+ *   class 1, 2:                        r += -alpha * F * r + (1 - F) * step * C * w/W,
+ *                                      F of a tunnel being 0 or 1
+ *
+ *   classes 2, 3, links = 0:  one loop a VM, as if one bottleneck were behind all its tunnels;
+ *                      r_d = r * (beta * p_d + (1 - beta) / n) + (r - sent)
+ *                      p_d is the tunnel's part of what the VM sent, n its active tunnels
+ *   classes 2, 3, links = 1:  one loop a tunnel, as if each had a bottleneck of its own; r_d = r
+ *   class 1:                  the same, whatever `links`
+ *
+ *   floor = min(E, max(guarantee, floor * E))
+ *   ceiling = min(E, max(floor, start * E, clamp * u))
+ *   u = max(u * (1 - T/recent), sent) each T: the largest rate used recently
+ *
+ * The VM's own bucket has rate r, or E where each tunnel has its own loop.  When w changes, r and
+ * goal of a loop that was cut within a second are multiplied by the change: rates that were in the
+ * ratio of the weights stay so.
+ *
+ * Deviations from the paper, and why:
+ * - Class 3, line 8 computes r_new and nothing assigns it: r = r_new.
+ * - Line 16 multiplies the way back to the goal by w.  VMs then win back different parts of their
+ *   cuts, and their rates at equilibrium are not in the ratio of the weights; here only the convex
+ *   part has w.
+ * - Lines 14-16 never reach the goal: after 0.9 Ts a step is a thousandth of delta of the distance.
+ *   The convex part begins after Ts at the latest.
+ * - Class 2 gives the loop the proportions of feedback with and without congestion one after the
+ *   other.  A VM with many tunnels then always has some without marks, and grows while others are
+ *   cut.  The sum over tunnels is what one tunnel with the same packets would have reported, so the
+ *   number of tunnels changes nothing.  Class 2's "proportion of traffic" is by the bytes reported.
+ * - Line 16 of Class 2 keeps an idle tunnel at (1 - beta) / n even when the VM leaves most of its
+ *   rate unused; the unused part, r - sent, goes to whoever comes.  The VM's bucket holds the sum.
+ * - No feedback within T is loss, says section 4.2.  Two hosts' periods are not in step and
+ *   reports get lost: `silence` periods.  A peer that never answered has no shim with this law;
+ *   that tunnel is not held down, E and the VM's other tunnels bound it.
+ * - IPv6, and IPv4 that may be fragmented, have no ID to use: there only marks tell.
+ *
+ * All arithmetic saturates: the worst a mad report does is to put r on its floor.
+ */
+#include "../arith.h"
+#include "seawall.h"
+
+/* A longer pause between packets of a tunnel, or a larger gap in its count, is no loss. */
+#define PAUSE_US 1000000U
+#define GAP_MAX 0x4000U
+
+/* Parts of a peer's NEXT: 16 bits count of the next packet sent, 16 bits of the next expected. */
+#define NEXT_RX_SHIFT 16
+#define NEXT_COUNTING 0x100000000ULL	/* the count expected is known */
+#define NEXT_ANSWERED 0x200000000ULL	/* a report came, not longer ago than `forget` */
+#define NEXT_FLAGS (NEXT_COUNTING | NEXT_ANSWERED)
+
+/* Indices into struct shim_law_state's memory, behind the loop. */
+enum {
+	USED = LOOP_WORDS,	/* u, bytes/s */
+	TOLD,			/* bytes that feedback of this T is about */
+	HURT,			/* of these: lost or marked */
+};
+
+/* Indices into struct shim_peer_state's memory, behind the loop. */
+enum {
+	SENT = LOOP_WORDS,	/* bytes since the last T */
+	WAIT_NS,		/* time of the first packet that no report followed; 0: none */
+	REPORTED,		/* packets that reports of this T are about, and hurt ones */
+	RX_BYTES,		/* received since the last report */
+	RX_PACKETS,		/* received since the last report, and with CE */
+	RX_LOST,		/* missing since the last report, and time of the last packet, us */
+	NEXT,			/* see NEXT_* */
+};
+
+static const struct shim_knob knobs[] = {
+	[CLASS] = {
+		.name = "class",
+		.unit = "number",
+		.help = "1: plain loop a tunnel; 2: plain loop a VM; 3: CUBIC's; 0 is refused",
+		.source = "Seawall Classes 1, 2, 3",
+		.value = 3,
+		.min = 1,
+		.max = 3,
+	},
+	[LINKS] = {
+		.name = "links",
+		.unit = "map",
+		.help = "0: one bottleneck behind all tunnels of a VM; 1: each tunnel its own",
+		.source = "Seawall section 4.6",
+		.value = 0,
+		.min = 0,
+		.max = 1,
+	},
+	[BETA] = {
+		.name = "beta-ppm",
+		.unit = "ppm of rate",
+		.help = "divided among tunnels by use, the rest equally; 0: all equally",
+		.source = "Seawall section 4.3",
+		.value = 900000,
+		.min = 0,
+		.max = 1000000,
+	},
+	[ALPHA] = {
+		.name = "alpha-ppm",
+		.unit = "ppm of rate",
+		.help = "cut at full congestion; 0: never cut",
+		.source = "Seawall Class 3; ours",
+		.value = 250000,
+		.min = 0,
+		.max = 1000000,
+	},
+	[GAMMA] = {
+		.name = "gamma-ppm",
+		.unit = "ppm of change",
+		.help = "weight of a new F in the mean c; 0: c stays",
+		.source = "Seawall Class 3, after DCTCP; ours",
+		.value = 62500,
+		.min = 0,
+		.max = 1000000,
+	},
+	[DELTA] = {
+		.name = "delta-ppm",
+		.unit = "ppm of distance",
+		.help = "first step back to the rate before a cut; 0: none",
+		.source = "Seawall Class 3; ours",
+		.value = 500000,
+		.min = 0,
+		.max = 1000000,
+	},
+	[GOAL_TIME] = {
+		.name = "goal-time",
+		.unit = "ns",
+		.help = "Ts: time after a cut until probing begins; 0: at once",
+		.source = "Seawall Class 3; ours",
+		.value = 30000000,
+		.min = 0,
+		.max = 10000000000ULL,
+	},
+	[STEP] = {
+		.name = "step-ppm",
+		.unit = "ppm of capacity",
+		.help = "step up each T, in class 3 its growth, over all sharers; 0 is refused",
+		.source = "Seawall Classes 1, 3; ours",
+		.value = 8000,
+		.min = 1,
+		.max = 1000000,
+	},
+	[STEP_SHARERS] = {
+		.name = "step-sharers",
+		.unit = "weight",
+		.help = "W, the weights that share a bottleneck; 0 is refused",
+		.source = "ours",
+		.value = 4,
+		.min = 1,
+		.max = 1000000,
+	},
+	[START] = {
+		.name = "start-ppm",
+		.unit = "ppm of share",
+		.help = "I: rate of a VM that begins, and least value of the clamp; 0: the floor",
+		.source = "Seawall Class 3, line 2",
+		.value = 100000,
+		.min = 0,
+		.max = 1000000,
+	},
+	[FLOOR] = {
+		.name = "floor-ppm",
+		.unit = "ppm of share",
+		.help = "cuts go no lower; 0: down to the VM's guarantee",
+		.source = "ours, after SDN-GCC's R_min",
+		.value = 10000,
+		.min = 0,
+		.max = 1000000,
+	},
+	[CLAMP] = {
+		.name = "clamp",
+		.unit = "factor",
+		.help = "rate allowed, over the largest one used recently; 0: no bound",
+		.source = "Seawall section 4.5",
+		.value = 2,
+		.min = 0,
+		.max = 1000,
+	},
+	[RECENT] = {
+		.name = "recent",
+		.unit = "ns",
+		.help = "time in which the largest rate used is forgotten; 0 is refused",
+		.source = "Seawall section 4.5",
+		.value = 1000000000,
+		.min = 1000000,
+		.max = 100000000000ULL,
+	},
+	[SILENCE] = {
+		.name = "silence",
+		.unit = "periods",
+		.help = "without a report that count as loss; 0: silence is no loss",
+		.source = "Seawall section 4.2, where it is 1",
+		.value = 5,
+		.min = 0,
+		.max = 1000,
+	},
+	[FORGET] = {
+		.name = "forget",
+		.unit = "ns",
+		.help = "silence after which a peer counts as one without shim; 0: never",
+		.source = "ours",
+		.value = 10000000000ULL,
+		.min = 0,
+		.max = 1000000000000ULL,
+	},
+};
+
+/* Tells whether each tunnel has a loop of its own. */
+static bool loop_a_tunnel(const u64 *values)
+{
+	return values[CLASS] == 1 || values[LINKS];
+}
+
+/* Starts a VM. */
+static void seawall_init(struct shim_law_state *state, const struct shim_law_input *input)
+{
+	static const struct shim_law_state fresh;
+
+	*state = fresh;
+	state->memory[RATE] = seawall_start(input);
+	state->rate = loop_a_tunnel(input->knobs) ? input->share : seawall_start(input);
+}
+
+/* Controllers have nothing to say here. */
+static void seawall_message(struct shim_law_state *state, const struct shim_law_input *input,
+			    const struct shim_message *message)
+{
+	(void)state;
+	(void)input;
+	(void)message;
+}
+
+/* Gives the VM's loop what its tunnels heard since the last T. */
+static void seawall_period(struct shim_law_state *state, const struct shim_law_input *input)
+{
+	u64 *memory = state->memory;
+	u64 decay = shim_mul_div(memory[USED], input->period_ns, input->knobs[RECENT]);
+	u64 told = memory[TOLD], hurt = memory[HURT];
+	u64 most;
+
+	memory[TOLD] = 0;
+	memory[HURT] = 0;
+	memory[USED] = decay < memory[USED] ? memory[USED] - decay : 0;
+	if (input->sent_rate > memory[USED])
+		memory[USED] = input->sent_rate;
+	if (told)
+		state->congested = hurt;
+	if (hurt)
+		state->message_ns = input->now_ns;
+	if (loop_a_tunnel(input->knobs)) {
+		state->rate = input->share;
+		return;
+	}
+	if (told)
+		seawall_adapt(memory, input, hurt, told);
+	most = seawall_ceiling(input, memory[USED]);
+	state->rate = seawall_settle(memory, input, most, told && !hurt);
+}
+
+/* Starts a tunnel; without a loop of its own only the VM's rate bounds it until its first T. */
+static void seawall_peer_init(struct shim_peer_state *peer, const struct shim_law_input *input)
+{
+	static const struct shim_peer_state fresh;
+
+	*peer = fresh;
+	if (loop_a_tunnel(input->knobs))
+		peer->rate = seawall_start(input);
+}
+
+/* Counts a packet sent and writes its number. */
+static void seawall_tx(struct shim_peer_state *peer, struct shim_packet *packet)
+{
+	u64 *memory = peer->memory;
+
+	memory[SENT] = shim_add_sat(memory[SENT], packet->bytes);
+	if (!memory[WAIT_NS])
+		memory[WAIT_NS] = packet->now_ns ? packet->now_ns : 1;
+	if (packet->id_free) {
+		packet->id = (u16)memory[NEXT];
+		memory[NEXT] = (memory[NEXT] & ~0xffffULL) | (u16)(packet->id + packet->packets);
+	}
+}
+
+/* Counts the packets missing before one received, or a late one as no longer missing. */
+static void count_gap(u64 *memory, const struct shim_packet *packet)
+{
+	u32 now_us = (u32)shim_div(packet->now_ns, 1000);
+	u32 pause_us = now_us - (u32)seawall_low(memory[RX_LOST]);
+	u16 gap = (u16)(packet->id - (memory[NEXT] >> NEXT_RX_SHIFT));
+	bool counting = memory[NEXT] & NEXT_COUNTING && pause_us < PAUSE_US;
+	u64 lost = seawall_high(memory[RX_LOST]);
+	u64 next = (u16)(packet->id + packet->packets);
+
+	if (counting && gap >= 0x10000 - GAP_MAX) {
+		lost = lost > packet->packets ? lost - packet->packets : 0;
+		next = (u16)(memory[NEXT] >> NEXT_RX_SHIFT);
+	} else if (counting && gap <= GAP_MAX) {
+		lost += gap;
+	}
+	memory[RX_LOST] = seawall_pack(lost, now_us);
+	memory[NEXT] = (memory[NEXT] & (0xffffULL | NEXT_FLAGS)) | next << NEXT_RX_SHIFT |
+		       NEXT_COUNTING;
+}
+
+/* Counts a packet received; reports leave in seawall_peer_period(). */
+static bool seawall_rx(struct shim_peer_state *peer, struct shim_packet *packet,
+		       struct shim_message *report)
+{
+	u64 *memory = peer->memory;
+	u64 packets = memory[RX_PACKETS];
+
+	(void)report;
+	memory[RX_BYTES] = shim_add_sat(memory[RX_BYTES], packet->bytes);
+	memory[RX_PACKETS] = seawall_pack(seawall_high(packets) + packet->packets,
+					  seawall_low(packets) + packet->marks);
+	if (packet->id_free)
+		count_gap(memory, packet);
+	return false;
+}
+
+/* Notes that `told` bytes of a VM have been heard of, `hurt` of them lost or marked. */
+static void tell(struct shim_law_state *state, const struct shim_law_input *input, u64 told,
+		 u64 hurt)
+{
+	if (input->knobs[CLASS] != 3 && hurt)
+		hurt = told;
+	state->memory[TOLD] = shim_add_sat(state->memory[TOLD], told);
+	state->memory[HURT] = shim_add_sat(state->memory[HURT], hurt);
+}
+
+/* Takes a peer's report. */
+static void seawall_report(struct shim_peer_state *peer, struct shim_law_state *state,
+			   const struct shim_law_input *input, const struct shim_message *report)
+{
+	u64 hurt = (u64)report->lost + report->marks;
+	u64 packets = (u64)report->lost + report->packets;
+	u64 *memory = peer->memory;
+
+	if (report->type != SHIM_MESSAGE_REPORT || !state || !report->packets)
+		return;
+	if (hurt > packets)
+		hurt = packets;
+	memory[WAIT_NS] = 0;
+	memory[NEXT] |= NEXT_ANSWERED;
+	memory[REPORTED] = seawall_pack(seawall_high(memory[REPORTED]) + packets,
+					seawall_low(memory[REPORTED]) + hurt);
+	tell(state, input, shim_mul_div(report->bytes, packets, report->packets),
+	     shim_mul_div(report->bytes, hurt, report->packets));
+}
+
+/* Treats a tunnel that sent `sent` bytes since the last T and has not been answered since. */
+static void wait(struct shim_peer_state *peer, struct shim_law_state *state,
+		 const struct shim_law_input *input, u64 sent)
+{
+	u64 *memory = peer->memory;
+	u64 waited = input->now_ns > memory[WAIT_NS] ? input->now_ns - memory[WAIT_NS] : 0;
+	u64 patience = shim_mul_div(input->knobs[SILENCE], input->period_ns, 1);
+	bool silent = patience && waited >= patience;
+
+	if (input->knobs[FORGET] && waited >= input->knobs[FORGET])
+		memory[NEXT] &= ~NEXT_ANSWERED;
+	if (!(memory[NEXT] & NEXT_ANSWERED))
+		silent = false;
+	else if (!silent)
+		return;
+	tell(state, input, sent, silent ? sent : 0);
+	memory[REPORTED] = seawall_pack(1, silent);
+}
+
+/* Returns r_d of a tunnel that sent `sent` bytes since the last T, bytes/s. */
+static u64 divide(const struct shim_law_state *state, const struct shim_law_input *input, u64 sent)
+{
+	u64 used = input->sent_rate < state->rate ? input->sent_rate : state->rate;
+	u64 by_use = shim_mul_div(state->rate, input->knobs[BETA], PPM);
+	u64 equally = shim_div(state->rate - by_use, input->peers ? input->peers : 1);
+	u64 own = shim_mul_div(sent, SHIM_NSEC_PER_SEC, input->period_ns);
+	u64 rate = state->rate - used;
+
+	if (own > input->sent_rate)
+		own = input->sent_rate;
+	if (own)
+		rate = shim_add_sat(rate, shim_mul_div(by_use, own, input->sent_rate));
+	rate = shim_add_sat(rate, equally);
+	return rate < state->rate ? rate : state->rate;
+}
+
+/* Returns the rate of a tunnel with its own loop, and gives the loop what reports said. */
+static u64 follow(struct shim_peer_state *peer, const struct shim_law_state *state,
+		  const struct shim_law_input *input)
+{
+	u64 *memory = peer->memory;
+	u64 told = seawall_high(memory[REPORTED]), hurt = seawall_low(memory[REPORTED]);
+	u64 most = seawall_ceiling(input, state->memory[USED]);
+
+	if (!memory[RATE])
+		memory[RATE] = seawall_start(input);
+	if (input->knobs[CLASS] != 3 && hurt)
+		hurt = told;
+	if (told)
+		seawall_adapt(memory, input, hurt, told);
+	return seawall_settle(memory, input, most, told && !hurt);
+}
+
+/* Sets a tunnel's rate, and reports what came through it. */
+static bool seawall_peer_period(struct shim_peer_state *peer, struct shim_law_state *state,
+				const struct shim_law_input *input, struct shim_message *report)
+{
+	u64 *memory = peer->memory;
+	u64 sent = memory[SENT];
+
+	memory[SENT] = 0;
+	if (!sent)
+		memory[WAIT_NS] = 0;
+	if (state) {
+		if (memory[WAIT_NS])
+			wait(peer, state, input, sent);
+		peer->rate = loop_a_tunnel(input->knobs) ? follow(peer, state, input) :
+			     divide(state, input, sent);
+	}
+	memory[REPORTED] = 0;
+	if (!memory[RX_PACKETS])
+		return false;
+	report->type = SHIM_MESSAGE_REPORT;
+	report->bytes = memory[RX_BYTES];
+	report->packets = (u32)seawall_high(memory[RX_PACKETS]);
+	report->marks = (u32)seawall_low(memory[RX_PACKETS]);
+	report->lost = (u32)seawall_high(memory[RX_LOST]);
+	report->interval_ns = input->period_ns;
+	memory[RX_BYTES] = 0;
+	memory[RX_PACKETS] = 0;
+	memory[RX_LOST] = seawall_low(memory[RX_LOST]);
+	return true;
+}
+
+const struct shim_law shim_law_seawall = {
+	.name = "seawall",
+	.knobs = knobs,
+	.n_knobs = SHIM_COUNT(knobs),
+	.wants = SHIM_LAW_PEERS,
+	.period_ns = 10000000,
+	.init = seawall_init,
+	.on_message = seawall_message,
+	.on_period = seawall_period,
+	.peer_init = seawall_peer_init,
+	.on_tx = seawall_tx,
+	.on_rx = seawall_rx,
+	.on_report = seawall_report,
+	.on_peer_period = seawall_peer_period,
+};
