@@ -13,6 +13,7 @@
 #ifndef SHIM_CORE_LAW_H
 #define SHIM_CORE_LAW_H
 
+#include "flow.h"
 #include "message.h"
 #include "types.h"
 
@@ -118,10 +119,22 @@ struct shim_law {
 	/* Called every T after on_period of the VM, for each peer; true: as on_rx. */
 	bool (*on_peer_period)(struct shim_peer_state *peer, struct shim_law_state *state,
 			       const struct shim_law_input *input, struct shim_message *report);
+
+	/*
+	 * Of laws that want flows.  Called for each TCP segment of the VM before the buckets, and
+	 * for each that arrives from an uplink for it; both follow the flow, and may write what
+	 * struct shim_segment says.
+	 */
+	void (*on_segment_out)(struct shim_flow *flow, struct shim_segment *segment);
+	void (*on_segment_in)(struct shim_flow *flow, struct shim_segment *segment);
+	/* Called every T after on_period of the VM, for each flow through that limiter. */
+	void (*on_flow_period)(struct shim_flow *flow, struct shim_law_state *state,
+			       const struct shim_law_input *input);
 };
 
 extern const struct shim_law shim_law_static;
 extern const struct shim_law shim_law_sdngcc;
+extern const struct shim_law shim_law_vcc;
 extern const struct shim_law shim_law_seawall;
 extern const struct shim_law shim_law_hygenicc;
 extern const struct shim_law shim_law_eyeq;

@@ -22,7 +22,7 @@ SOURCE_DIR = Path(__file__).resolve().parent.parent / "core"
 #: Flags unless SDNGCC_CORE_CFLAGS says otherwise.
 DEFAULT_CFLAGS = "-O2"
 
-_HEADERS = ("arith.h", "bucket.h", "share.h", "siphash.h", "message.h", "law.h")
+_HEADERS = ("arith.h", "bucket.h", "share.h", "siphash.h", "message.h", "flow.h", "law.h")
 _TYPES = """
 typedef unsigned char u8;
 typedef unsigned short u16;

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+/*
+ * Follows a TCP connection by its headers.
+ *
+ *   flight = nxt - una        nxt: end of the furthest segment out, una: furthest ACK in
+ *   peak   = the largest flight since the bytes of the one before were acknowledged
+ *
+ * A segment that ends before una has been acknowledged already, one that jumps 2^30 or more bytes
+ * ahead cannot be in any window: neither moves anything.  An ACK of bytes that were not seen
+ * leaving (a packet took another way) is believed, but counts as no progress.
+ *
+ * A connection whose handshake was not seen has an unknown window scale.  What the VM has in
+ * flight never exceeds what its peer granted, so the least shift s with window << s >= flight is
+ * at most the true one, and a window written with it is at least as large as meant.
+ */
+#include "flow.h"
+
+/* Bytes that no window holds. */
+#define JUMP 0x40000000U
+
+/* Payload assumed of a connection that told no MSS (RFC 9293, section 3.7.1). */
+#define MSS_DEFAULT 536
+
+bool shim_seq_before(u32 a, u32 b)
+{
+	return a - b > 0x7fffffffU;
+}
+
+void shim_flow_init(struct shim_flow *flow, u16 port_vm, u16 port_peer)
+{
+	static const struct shim_flow fresh = {
+		.scale_vm = SHIM_SCALE_NONE,
+		.scale_peer = SHIM_SCALE_NONE,
+	};
+
+	*flow = fresh;
+	flow->port_vm = port_vm;
+	flow->port_peer = port_peer;
+}
+
+u32 shim_flow_flight(const struct shim_flow *flow)
+{
+	return flow->nxt - flow->una;
+}
+
+u8 shim_flow_scale(const struct shim_flow *flow)
+{
+	if (!flow->syn_out || !flow->syn_in)
+		return flow->scale_least;
+	if (flow->scale_vm == SHIM_SCALE_NONE || flow->scale_peer == SHIM_SCALE_NONE)
+		return 0;
+	return flow->scale_peer < SHIM_SCALE_MAX ? flow->scale_peer : SHIM_SCALE_MAX;
+}
+
+u32 shim_flow_segment(const struct shim_flow *flow)
+{
+	if (flow->size)
+		return flow->size;
+	return flow->mss ? flow->mss : MSS_DEFAULT;
+}
+
+/* Takes the lesser MSS of two SYNs; those that told none tell the default. */
+static void take_mss(struct shim_flow *flow, u16 mss)
+{
+	if (!mss)
+		mss = MSS_DEFAULT;
+	if (!flow->mss || mss < flow->mss)
+		flow->mss = mss;
+}
+
+/* Forgets all but the ports. */
+static void restart(struct shim_flow *flow)
+{
+	shim_flow_init(flow, flow->port_vm, flow->port_peer);
+}
+
+/* Remembers what a SYN of the VM says. */
+static void learn_out(struct shim_flow *flow, const struct shim_segment *segment)
+{
+	flow->syn_out = true;
+	flow->isn = segment->seq;
+	flow->scale_vm = segment->scale;
+	take_mss(flow, segment->mss);
+}
+
+/* Raises scale_least until the last window explains the flight. */
+static void learn_scale(struct shim_flow *flow)
+{
+	while (flow->scale_least < SHIM_SCALE_MAX && flow->window &&
+	       (u32)flow->window << flow->scale_least < shim_flow_flight(flow))
+		flow->scale_least++;
+}
+
+/* Follows the sequence numbers of a segment of the VM. */
+static void advance(struct shim_flow *flow, const struct shim_segment *segment)
+{
+	u32 end = segment->seq + segment->payload;
+
+	end += !!(segment->flags & SHIM_TCP_SYN) + !!(segment->flags & SHIM_TCP_FIN);
+	if (!flow->numbered) {
+		flow->numbered = true;
+		flow->una = segment->seq;
+		flow->nxt = segment->seq;
+		flow->peak_end = segment->seq;
+		flow->progress_ns = segment->now_ns;
+	}
+	if (shim_seq_before(flow->nxt, end) && end - flow->nxt < JUMP) {
+		if (flow->nxt == flow->una)
+			flow->progress_ns = segment->now_ns;
+		flow->nxt = end;
+	}
+	if (shim_flow_flight(flow) >= JUMP)
+		flow->una = flow->nxt - JUMP;
+	if (!shim_seq_before(flow->una, flow->peak_end) || shim_flow_flight(flow) > flow->peak) {
+		flow->peak = shim_flow_flight(flow);
+		flow->peak_end = flow->nxt;
+	}
+}
+
+bool shim_flow_out(struct shim_flow *flow, const struct shim_segment *segment)
+{
+	bool syn = segment->flags & SHIM_TCP_SYN;
+	bool first = false;
+
+	if (syn && !(segment->flags & SHIM_TCP_ACK)) {
+		if (!flow->syn_out || flow->open || flow->isn != segment->seq) {
+			if (flow->numbered)
+				restart(flow);
+			first = true;
+		}
+		if (flow->tries < 255)
+			flow->tries++;
+	}
+	if (syn)
+		learn_out(flow, segment);
+	if (segment->flags & (SHIM_TCP_FIN | SHIM_TCP_RST))
+		flow->closed = true;
+	if (segment->flags & SHIM_TCP_RST)
+		return first;
+	if (segment->payload) {
+		u16 most = flow->mss ? flow->mss : 65535;
+
+		flow->sent_ns = segment->now_ns ? segment->now_ns : 1;
+		if (segment->size > flow->size)
+			flow->size = segment->size < most ? segment->size : most;
+	}
+	advance(flow, segment);
+	if (!flow->syn_out || !flow->syn_in)
+		learn_scale(flow);
+	return first;
+}
+
+/* Follows an ACK; returns bytes newly acknowledged. */
+static u32 acknowledge(struct shim_flow *flow, const struct shim_segment *segment)
+{
+	u32 acked = segment->ack - flow->una;
+
+	if (!flow->numbered) {
+		flow->numbered = true;
+		flow->una = segment->ack;
+		flow->nxt = segment->ack;
+		flow->peak_end = segment->ack;
+		flow->progress_ns = segment->now_ns;
+		return 0;
+	}
+	if (!acked) {
+		if (!segment->payload && segment->window == flow->window &&
+		    shim_flow_flight(flow) && !(segment->flags & (SHIM_TCP_SYN | SHIM_TCP_FIN)) &&
+		    flow->duplicates < 255)
+			flow->duplicates++;
+		return 0;
+	}
+	if (acked >= JUMP)
+		return 0;
+	flow->duplicates = 0;
+	flow->progress_ns = segment->now_ns;
+	flow->una = segment->ack;
+	if (shim_seq_before(flow->nxt, flow->una)) {
+		flow->nxt = flow->una;
+		return 0;
+	}
+	return acked;
+}
+
+u32 shim_flow_in(struct shim_flow *flow, const struct shim_segment *segment, bool *first)
+{
+	bool syn = segment->flags & SHIM_TCP_SYN;
+	u32 acked = 0;
+
+	*first = false;
+	if (syn && !(segment->flags & SHIM_TCP_ACK)) {
+		/* A SYN into an open connection is stale or forged; the VM will say so. */
+		if (flow->open && !flow->closed)
+			return 0;
+		if (flow->open)
+			restart(flow);
+		*first = !flow->syn_in;
+		flow->server |= !flow->syn_out;
+	}
+	if (syn) {
+		if (flow->open)
+			return 0;
+		flow->syn_in = true;
+		flow->scale_peer = segment->scale;
+		take_mss(flow, segment->mss);
+	}
+	if (segment->flags & (SHIM_TCP_FIN | SHIM_TCP_RST))
+		flow->closed = true;
+	if (segment->flags & SHIM_TCP_RST || !(segment->flags & SHIM_TCP_ACK))
+		return 0;
+	acked = acknowledge(flow, segment);
+	if (!syn) {
+		flow->open = true;
+		flow->window = segment->window;
+	}
+	return acked;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * A TCP connection of a VM as both directions of its segments show it, for laws with
+ * SHIM_LAW_FLOWS.
+ *
+ * "Out" is what the VM sends, "in" what its peer sends.  Nothing here trusts either of them:
+ * sequence numbers are compared modulo 2^32, and a number that cannot be is not followed.
+ *
+ * The caller serialises calls on one struct shim_flow.
+ */
+#ifndef SHIM_CORE_FLOW_H
+#define SHIM_CORE_FLOW_H
+
+#include "types.h"
+
+/* Bits of shim_segment.flags, as the TCP header has them. */
+#define SHIM_TCP_FIN 0x001
+#define SHIM_TCP_SYN 0x002
+#define SHIM_TCP_RST 0x004
+#define SHIM_TCP_ACK 0x010
+#define SHIM_TCP_ECE 0x040
+#define SHIM_TCP_CWR 0x080
+#define SHIM_TCP_AE 0x100
+
+/* The ECN field of an IP header. */
+#define SHIM_NOT_ECT 0
+#define SHIM_ECT_ONE 1
+#define SHIM_ECT_ZERO 2
+#define SHIM_CE 3
+
+/* shim_segment.scale without the option. */
+#define SHIM_SCALE_NONE 255
+
+/* Largest shift and window of RFC 7323. */
+#define SHIM_SCALE_MAX 14
+#define SHIM_WINDOW_MAX 0x3fffc000U	/* bytes: 65535 << 14 */
+
+/* A TCP segment; a GSO or GRO packet is one segment of all its payload. */
+struct shim_segment {
+	u64 now_ns;		/* monotonic */
+	const u64 *knobs;	/* values, in the order of law->knobs */
+	u32 seq;		/* of the first byte */
+	u32 ack;		/* valid with SHIM_TCP_ACK */
+	u32 payload;		/* bytes */
+	u16 size;		/* bytes of payload in the largest packet it stands for */
+	u16 window;		/* field as it stands in the header; a law may write it */
+	u16 flags;		/* SHIM_TCP_*; a law may write ECE and CWR */
+	u16 mss;		/* option of a SYN; 0: none */
+	u8 scale;		/* option of a SYN; SHIM_SCALE_NONE: none */
+	u8 ecn;			/* SHIM_NOT_ECT and so on; a law may write it */
+};
+
+/* Who answers for ECN on the VM's side. */
+enum shim_flow_ecn {
+	SHIM_FLOW_UNKNOWN,	/* the handshake was not seen */
+	SHIM_FLOW_PLAIN,	/* nobody: refused */
+	SHIM_FLOW_ASKED,	/* the law asked the peer and waits for the SYN-ACK */
+	SHIM_FLOW_OFFERED,	/* the peer asked; the VM's SYN-ACK has not come */
+	SHIM_FLOW_OWN,		/* the VM itself */
+	SHIM_FLOW_VIRTUAL,	/* the law */
+};
+
+/* A connection.  The first part is kept by shim_flow_out() and shim_flow_in(). */
+struct shim_flow {
+	u64 progress_ns;	/* last time that the peer acknowledged, or the VM sent, new data */
+	u64 sent_ns;		/* last time that the VM sent payload; 0: never */
+	u32 una;		/* first byte of the VM's that the peer has not acknowledged */
+	u32 nxt;		/* first byte the VM has not sent */
+	u32 isn;		/* sequence of the VM's SYN */
+	u32 peak;		/* most bytes in flight lately */
+	u32 peak_end;		/* nxt when peak was measured: acknowledged, it is old */
+	u16 port_vm;		/* TCP port of the VM */
+	u16 port_peer;		/* TCP port of the peer */
+	u16 mss;		/* lesser of both SYNs' options; 0: unknown */
+	u16 size;		/* largest payload the VM sent in a packet, at most mss */
+	u16 window;		/* field of the last ACK as it arrived */
+	u8 scale_vm;		/* option of the VM's SYN */
+	u8 scale_peer;		/* option of the peer's SYN */
+	u8 scale_least;		/* no SYN seen: the least shift that explains what the VM sent */
+	u8 duplicates;		/* duplicate ACKs in a row, at most 255 */
+	u8 tries;		/* SYNs of the VM without an answer, at most 255 */
+	bool numbered;		/* una and nxt are known */
+	bool syn_out;		/* the VM's SYN was seen: isn, scale_vm */
+	bool syn_in;		/* the peer's SYN was seen: scale_peer */
+	bool open;		/* the handshake is over */
+	bool closed;		/* a FIN or RST was seen */
+	bool server;		/* the peer's SYN came first */
+
+	/* What a law keeps. */
+	enum shim_flow_ecn ecn;	/* who answers for ECN */
+	u32 cwnd;		/* virtual window, bytes; 0: not started */
+	u32 ssthresh;		/* bytes; below it the window doubles each round trip */
+	u32 credit;		/* bytes acknowledged towards the next increase */
+	u32 cut_from;		/* window before the cut under way, bytes */
+	u32 cut_una;		/* una when it began */
+	u32 recover;		/* nxt when it began: when more is acknowledged, the cut is over */
+	u32 limit;		/* the flow's part of a sum of windows, bytes; 0: none */
+	u32 alpha;		/* DCTCP's estimate of the part marked, of 1024 */
+	u32 alpha_end;		/* nxt when its round began */
+	u32 round_acked;	/* bytes acknowledged in that round */
+	u32 round_marked;	/* bytes of these whose ACK had ECE */
+	u32 echo_ack;		/* last byte the VM acknowledged */
+	int echo_owed;		/* bytes that arrived marked less bytes echoed, up to 2^30 */
+	bool cutting;		/* a cut is under way */
+	bool echo;		/* ACKs of the VM carry ECE until a CWR arrives */
+	bool echo_known;	/* echo_ack is valid */
+	bool answer;		/* the VM's next new data carries CWR */
+};
+
+/* Tells whether sequence number a comes before b. */
+bool shim_seq_before(u32 a, u32 b);
+
+/* Begins a flow of which nothing was seen. */
+void shim_flow_init(struct shim_flow *flow, u16 port_vm, u16 port_peer);
+
+/* Follows a segment of the VM.  True: it is the first SYN of a connection. */
+bool shim_flow_out(struct shim_flow *flow, const struct shim_segment *segment);
+
+/*
+ * Follows a segment of the peer and returns how many bytes it newly acknowledges.  *first: it is
+ * the first SYN of a connection.
+ */
+u32 shim_flow_in(struct shim_flow *flow, const struct shim_segment *segment, bool *first);
+
+/* Returns bytes in flight. */
+u32 shim_flow_flight(const struct shim_flow *flow);
+
+/* Returns the shift of the peer's windows: as negotiated, or the least that can be. */
+u8 shim_flow_scale(const struct shim_flow *flow);
+
+/* Returns the payload of the VM's full packet, bytes; at least 1. */
+u32 shim_flow_segment(const struct shim_flow *flow);
+
+#endif

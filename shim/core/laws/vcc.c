@@ -1,0 +1,548 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+/*
+ * Law vcc: virtual congestion control, after vCC (virtual ECN by receive-window throttling).
+ *
+ * A guest that does not use ECN is dropped where its neighbours are only marked.  The shim uses
+ * ECN in its stead: it negotiates it, makes the data ECT(0), takes ECE out of the ACKs, answers
+ * CWR, and holds the guest to what a TCP with ECN would send, by the one brake that every TCP
+ * obeys: the receive window.
+ *
+ *   V: virtual window, s: segment size, n: bytes an ACK newly acknowledges, F: peak in flight
+ *   start:              V = initial-window * s, threshold = infinite
+ *   ACK of n:           V = min(V + n, threshold)             V < threshold and V < 2 F
+ *                       V = V + s for each V acknowledged     V >= threshold and V < F + s
+ *   ECE, 3 duplicates:  threshold = max(keep * V, min-window * s), V shrinks to it
+ *                       keep = 1/2                            target 0, as Reno (RFC 5681, 3168)
+ *                       keep = 1 - alpha/2                    target 1, as DCTCP (RFC 8257)
+ *                       and not again until what was in flight then is acknowledged
+ *   timeout:            threshold as above, V = s
+ *   while it shrinks:   V(t) = max(threshold, V0 - acknowledged/2), one packet out for two acked
+ *   alpha = alpha + g * (part of bytes acknowledged with ECE - alpha), each round trip
+ *
+ *   window = min(the peer's, max(min(V, limit), flight) / 2^scale, up)   in every ACK to the guest
+ *
+ * A timeout is seen as the guest's: it sends its first unacknowledged byte again, and nothing was
+ * acknowledged for TIMEOUT_NS.  V grows only while the guest uses it (RFC 7661), or it would be no
+ * brake when it is needed.  What the guest has used of a window is never taken back (RFC 9293,
+ * section 3.8.6): a smaller one waits until that is acknowledged.  A window is rounded up to the
+ * scale's grain, at most 16 KiB: rounding down would cost a small window a whole packet.
+ *
+ * The other half is a peer that uses ECN and sends to a guest that does not: the shim then answers
+ * the handshake for the guest, keeps CE from it, and puts ECE into its ACKs, until CWR comes
+ * (target 0), or for as many bytes as came marked (target 1).
+ *
+ * limit, the second use (vCC section 4): all flows of a VM that have data to send share
+ * window-total by weight, port-weight for the ports of the preferred range, 1 for others.
+ *
+ * A guest that negotiated ECN itself, a peer that refused it, and a connection that was there
+ * before the shim are left alone but for limit; own-ecn = 1 holds the first to V as well.  A
+ * connection without a handshake has the least window scale that explains what was in flight:
+ * its windows come out too large rather than too small.
+ *
+ * R of the VM is E: flows are the brake, the share is the ceiling.
+ *
+ * The paper has no algebra of its own; what Linux does on ECE is the model.  Every segment of
+ * data is ECT(0), retransmissions too: RFC 3168 section 6.1.5 forbids that for fear of a receiver
+ * that cannot tell a forged mark, and it is what a retransmission needs to pass a full queue.
+ */
+#include "../arith.h"
+#include "../flow.h"
+#include "../law.h"
+
+/* Silence after which a retransmission means a timeout: Linux's least. */
+#define TIMEOUT_NS 200000000ULL
+
+/* A flow is live that sent data so recently; it counts in the sum of windows. */
+#define LIVE_NS 200000000ULL
+
+/* Duplicate ACKs that mean a loss (RFC 5681). */
+#define DUPLICATES 3
+
+/* Denominator of alpha. */
+#define ALPHA_ONE 1024U
+
+/* Flags that speak of ECN. */
+#define ECN_FLAGS (SHIM_TCP_ECE | SHIM_TCP_CWR | SHIM_TCP_AE)
+
+/* SYNs that ask for ECN before one does not (RFC 3168, section 6.1.1.1). */
+#define ECN_TRIES 2
+
+/* Indices into the knobs. */
+enum {
+	TARGET,
+	NEGOTIATE,
+	OWN_ECN,
+	INITIAL_WINDOW,
+	MIN_WINDOW,
+	ALPHA_SHIFT,
+	WINDOW_TOTAL,
+	PORT_FIRST,
+	PORT_LAST,
+	PORT_WEIGHT,
+};
+
+/* Indices into struct shim_law_state's memory. */
+enum {
+	WEIGHT_SUM,	/* of the live flows seen since the last period */
+	WEIGHT_TOTAL,	/* of the live flows seen before it */
+};
+
+static const struct shim_knob knobs[] = {
+	[TARGET] = {
+		.name = "target",
+		.unit = "algorithm",
+		.help = "what the virtual window imitates; 0: Reno with ECN, 1: DCTCP",
+		.source = "vCC section 3.2; DCTCP is ours",
+		.value = 0,
+		.min = 0,
+		.max = 1,
+	},
+	[NEGOTIATE] = {
+		.name = "negotiate",
+		.unit = "switch",
+		.help = "1: use ECN for guests that do not; 0: only window-total works",
+		.source = "vCC section 3.2",
+		.value = 1,
+		.min = 0,
+		.max = 1,
+	},
+	[OWN_ECN] = {
+		.name = "own-ecn",
+		.unit = "switch",
+		.help = "1: hold guests that use ECN to the virtual window; 0: leave them alone",
+		.source = "ours",
+		.value = 0,
+		.min = 0,
+		.max = 1,
+	},
+	[INITIAL_WINDOW] = {
+		.name = "initial-window",
+		.unit = "segments",
+		.help = "virtual window of a new connection; 0 is refused",
+		.source = "RFC 6928",
+		.value = 10,
+		.min = 1,
+		.max = 1000,
+	},
+	[MIN_WINDOW] = {
+		.name = "min-window",
+		.unit = "segments",
+		.help = "marks cut the virtual window no further; 0 is refused",
+		.source = "RFC 5681, equation 4",
+		.value = 2,
+		.min = 1,
+		.max = 1000,
+	},
+	[ALPHA_SHIFT] = {
+		.name = "alpha-shift",
+		.unit = "bits",
+		.help = "target 1: g is 2^-alpha-shift; 0: alpha is the last round's part",
+		.source = "RFC 8257, section 4.2",
+		.value = 4,
+		.min = 0,
+		.max = 10,
+	},
+	[WINDOW_TOTAL] = {
+		.name = "window-total",
+		.unit = "bytes",
+		.help = "sum of the windows of a VM's flows that send; 0: not limited",
+		.source = "vCC section 4",
+		.value = 0,
+		.min = 0,
+		.max = 1ULL << 40,
+	},
+	[PORT_FIRST] = {
+		.name = "port-first",
+		.unit = "TCP port",
+		.help = "first server port of the preferred flows; 0: from the least",
+		.source = "vCC section 4",
+		.value = 0,
+		.min = 0,
+		.max = 65535,
+	},
+	[PORT_LAST] = {
+		.name = "port-last",
+		.unit = "TCP port",
+		.help = "last server port of the preferred flows; 0: no flow is preferred",
+		.source = "vCC section 4",
+		.value = 0,
+		.min = 0,
+		.max = 65535,
+	},
+	[PORT_WEIGHT] = {
+		.name = "port-weight",
+		.unit = "windows",
+		.help = "window of a preferred flow, of another flow's; 0 is refused",
+		.source = "vCC section 4, Fig. 12",
+		.value = 3,
+		.min = 1,
+		.max = 1000,
+	},
+};
+
+/* Returns the lesser of two numbers. */
+static u32 least(u32 a, u32 b)
+{
+	return a < b ? a : b;
+}
+
+/* Returns segments of a flow in bytes, at most the largest window. */
+static u32 segments(const struct shim_flow *flow, u64 count)
+{
+	u64 bytes = count * shim_flow_segment(flow);
+
+	return bytes < SHIM_WINDOW_MAX ? bytes : SHIM_WINDOW_MAX;
+}
+
+/* Tells whether the virtual window holds the flow's guest. */
+static bool held(const struct shim_flow *flow, const u64 *values)
+{
+	return flow->ecn == SHIM_FLOW_VIRTUAL ||
+	       (flow->ecn == SHIM_FLOW_OWN && values[OWN_ECN]);
+}
+
+/* Returns V: where it is on its way down while a cut is under way. */
+static u32 virtual_window(const struct shim_flow *flow)
+{
+	u32 gone;
+
+	if (!flow->cutting)
+		return flow->cwnd;
+	gone = (flow->una - flow->cut_una) / 2;
+	if (gone >= flow->cut_from || flow->cut_from - gone < flow->cwnd)
+		return flow->cwnd;
+	return flow->cut_from - gone;
+}
+
+/* Returns what the guest may have in flight, bytes. */
+static u32 allowed(const struct shim_flow *flow, const u64 *values)
+{
+	u32 window = SHIM_WINDOW_MAX;
+
+	if (held(flow, values))
+		window = virtual_window(flow);
+	if (flow->limit)
+		window = least(window, flow->limit);
+	return window;
+}
+
+/* Lowers the threshold for marks or a loss. */
+static void lower(struct shim_flow *flow, const u64 *values, bool marked)
+{
+	u32 floor = segments(flow, values[MIN_WINDOW]);
+	u32 window = virtual_window(flow);
+	u32 less = window / 2;
+
+	if (marked && values[TARGET])
+		less = shim_mul_div(window, flow->alpha, 2 * ALPHA_ONE);
+	flow->ssthresh = window - less > floor ? window - less : floor;
+}
+
+/* Cuts the window, once in the life of what is in flight. */
+static void cut(struct shim_flow *flow, const u64 *values, bool marked)
+{
+	if (flow->cutting)
+		return;
+	flow->cut_from = flow->cwnd;
+	lower(flow, values, marked);
+	flow->cwnd = least(flow->cwnd, flow->ssthresh);
+	flow->credit = 0;
+	flow->cut_una = flow->una;
+	flow->recover = flow->nxt;
+	flow->cutting = true;
+	flow->answer |= marked;
+}
+
+/* Starts over after a timeout of the guest. */
+static void time_out(struct shim_flow *flow, const u64 *values)
+{
+	if (flow->cwnd > shim_flow_segment(flow))
+		lower(flow, values, false);
+	flow->cwnd = segments(flow, 1);
+	flow->credit = 0;
+	flow->cutting = false;
+}
+
+/* Grows the window by what an ACK newly acknowledged. */
+static void grow(struct shim_flow *flow, u32 acked)
+{
+	u32 size = shim_flow_segment(flow);
+
+	if (flow->cwnd < flow->ssthresh) {
+		if (flow->cwnd / 2 < flow->peak)
+			flow->cwnd = least(flow->cwnd + acked, flow->ssthresh);
+		return;
+	}
+	if (flow->peak <= flow->cwnd && flow->cwnd - flow->peak >= size)
+		return;
+	flow->credit += acked;
+	if (flow->credit >= flow->cwnd) {
+		flow->credit -= flow->cwnd;
+		flow->cwnd = least(flow->cwnd + size, SHIM_WINDOW_MAX);
+	}
+}
+
+/* Updates alpha when a round trip's bytes have been acknowledged. */
+static void estimate(struct shim_flow *flow, const u64 *values, u32 acked, bool marked)
+{
+	u32 part, less;
+
+	flow->round_acked += least(acked, SHIM_WINDOW_MAX - flow->round_acked);
+	if (marked)
+		flow->round_marked += least(acked, SHIM_WINDOW_MAX - flow->round_marked);
+	if (shim_seq_before(flow->una, flow->alpha_end) || !flow->round_acked)
+		return;
+	part = shim_mul_div(flow->round_marked, ALPHA_ONE, flow->round_acked);
+	less = flow->alpha >> values[ALPHA_SHIFT];
+	flow->alpha -= less ? less : flow->alpha;
+	flow->alpha = least(flow->alpha + (part >> values[ALPHA_SHIFT]), ALPHA_ONE);
+	flow->round_acked = 0;
+	flow->round_marked = 0;
+	flow->alpha_end = flow->nxt;
+}
+
+/* Lets an ACK that newly acknowledges bytes, marked or not, move the virtual window. */
+static void hear(struct shim_flow *flow, const u64 *values, u32 acked, bool marked)
+{
+	if (!flow->cwnd) {
+		flow->cwnd = segments(flow, values[INITIAL_WINDOW]);
+		flow->ssthresh = SHIM_WINDOW_MAX;
+		flow->alpha = ALPHA_ONE;
+		flow->alpha_end = flow->nxt;
+	}
+	estimate(flow, values, acked, marked);
+	if (flow->cutting && shim_seq_before(flow->recover, flow->una))
+		flow->cutting = false;
+	if (marked)
+		cut(flow, values, true);
+	else if (flow->duplicates == DUPLICATES)
+		cut(flow, values, false);
+	if (acked && !flow->cutting)
+		grow(flow, acked);
+}
+
+/* Writes the window that the guest may see into an ACK; one of impossible numbers stays. */
+static void clamp(const struct shim_flow *flow, struct shim_segment *segment)
+{
+	u32 window = allowed(flow, segment->knobs);
+	u32 flight = shim_flow_flight(flow);
+	u32 late = flow->una - segment->ack;
+	u8 scale = shim_flow_scale(flow);
+	u32 field;
+
+	if (late > SHIM_WINDOW_MAX || window >= SHIM_WINDOW_MAX)
+		return;
+	if (window < flight)
+		window = flight;
+	field = (window + late + (1U << scale) - 1) >> scale;
+	if (field < segment->window)
+		segment->window = field;
+}
+
+/* Negotiates ECN by a SYN or SYN-ACK of the VM. */
+static void handshake_out(struct shim_flow *flow, struct shim_segment *segment, bool first)
+{
+	bool wants = segment->flags & ECN_FLAGS;
+	bool may = segment->knobs[NEGOTIATE];
+
+	if (segment->flags & SHIM_TCP_ACK) {
+		if (flow->ecn == SHIM_FLOW_OFFERED && wants)
+			flow->ecn = SHIM_FLOW_OWN;
+		else if (flow->ecn == SHIM_FLOW_OFFERED && may)
+			flow->ecn = SHIM_FLOW_VIRTUAL;
+		else if (flow->ecn == SHIM_FLOW_OFFERED || flow->ecn == SHIM_FLOW_ASKED)
+			flow->ecn = SHIM_FLOW_PLAIN;
+		if (flow->ecn == SHIM_FLOW_VIRTUAL)
+			segment->flags |= SHIM_TCP_ECE;
+		return;
+	}
+	if (first)
+		flow->ecn = SHIM_FLOW_PLAIN;
+	if (wants) {
+		flow->ecn = SHIM_FLOW_OWN;
+	} else if (!flow->syn_in && may && flow->tries <= ECN_TRIES) {
+		flow->ecn = SHIM_FLOW_ASKED;
+		segment->flags |= SHIM_TCP_ECE | SHIM_TCP_CWR;
+	}
+}
+
+/* Tells whether an ACK of the VM that newly acknowledges bytes must carry ECE. */
+static bool owes_echo(struct shim_flow *flow, const u64 *values, u32 acked)
+{
+	if (!values[TARGET])
+		return flow->echo;
+	if (!acked || flow->echo_owed < (int)(acked / 2 + 1))
+		return false;
+	flow->echo_owed -= (int)acked;
+	return true;
+}
+
+/* Puts what arrived marked, and the answer to the last cut, into a segment of the VM. */
+static void echo(struct shim_flow *flow, struct shim_segment *segment, bool new_data)
+{
+	u32 acked = segment->ack - flow->echo_ack;
+
+	if (segment->flags & SHIM_TCP_ACK) {
+		if (!flow->echo_known || acked > SHIM_WINDOW_MAX)
+			acked = 0;
+		flow->echo_known = true;
+		flow->echo_ack = segment->ack;
+		if (owes_echo(flow, segment->knobs, acked))
+			segment->flags |= SHIM_TCP_ECE;
+	}
+	if (!segment->payload)
+		return;
+	segment->ecn = SHIM_ECT_ZERO;
+	if (flow->answer && new_data) {
+		segment->flags |= SHIM_TCP_CWR;
+		flow->answer = false;
+	}
+}
+
+/* Handles a segment of the VM. */
+static void vcc_out(struct shim_flow *flow, struct shim_segment *segment)
+{
+	bool again = segment->payload && flow->numbered && segment->seq == flow->una &&
+		     shim_seq_before(segment->seq, flow->nxt);
+	bool new_data = !flow->numbered ||
+			shim_seq_before(flow->nxt, segment->seq + segment->payload);
+	bool first = shim_flow_out(flow, segment);
+
+	if (segment->flags & SHIM_TCP_SYN) {
+		handshake_out(flow, segment, first);
+		return;
+	}
+	if (again && flow->cwnd && held(flow, segment->knobs) &&
+	    segment->now_ns - flow->progress_ns >= TIMEOUT_NS &&
+	    segment->now_ns > flow->progress_ns) {
+		time_out(flow, segment->knobs);
+		flow->progress_ns = segment->now_ns;
+	}
+	if (flow->ecn == SHIM_FLOW_VIRTUAL)
+		echo(flow, segment, new_data);
+}
+
+/* Negotiates ECN by a SYN or SYN-ACK of the peer. */
+static void handshake_in(struct shim_flow *flow, struct shim_segment *segment, bool first)
+{
+	u16 flags = segment->flags & ECN_FLAGS;
+	u16 asks = SHIM_TCP_ECE | SHIM_TCP_CWR;
+
+	segment->ecn = SHIM_NOT_ECT;
+	if (!(segment->flags & SHIM_TCP_ACK)) {
+		if (first && flow->server)
+			flow->ecn = (flags & asks) == asks ? SHIM_FLOW_OFFERED : SHIM_FLOW_PLAIN;
+		return;
+	}
+	if (flow->ecn == SHIM_FLOW_ASKED)
+		flow->ecn = flags == SHIM_TCP_ECE ? SHIM_FLOW_VIRTUAL : SHIM_FLOW_PLAIN;
+	if (flow->ecn == SHIM_FLOW_VIRTUAL)
+		segment->flags &= ~asks;
+}
+
+/* Keeps from the guest what speaks of ECN, and remembers it. */
+static void hide(struct shim_flow *flow, struct shim_segment *segment)
+{
+	if (segment->payload && segment->flags & SHIM_TCP_CWR)
+		flow->echo = false;
+	if (segment->payload && segment->ecn == SHIM_CE) {
+		flow->echo = true;
+		if (segment->payload < SHIM_WINDOW_MAX - flow->echo_owed)
+			flow->echo_owed += (int)segment->payload;
+	}
+	segment->ecn = SHIM_NOT_ECT;
+	segment->flags &= ~(SHIM_TCP_ECE | SHIM_TCP_CWR);
+}
+
+/* Handles a segment for the VM. */
+static void vcc_in(struct shim_flow *flow, struct shim_segment *segment)
+{
+	bool marked = segment->flags & SHIM_TCP_ECE;
+	bool first;
+	u32 acked = shim_flow_in(flow, segment, &first);
+
+	if (segment->flags & SHIM_TCP_SYN) {
+		handshake_in(flow, segment, first);
+		return;
+	}
+	if (segment->flags & SHIM_TCP_ACK && !(segment->flags & SHIM_TCP_RST)) {
+		if (held(flow, segment->knobs))
+			hear(flow, segment->knobs, acked, marked);
+		clamp(flow, segment);
+	}
+	if (flow->ecn == SHIM_FLOW_VIRTUAL)
+		hide(flow, segment);
+	else if (flow->ecn == SHIM_FLOW_PLAIN || segment->ecn == SHIM_ECT_ONE)
+		segment->ecn = SHIM_NOT_ECT;
+}
+
+/* Returns the weight of a flow in the sum of windows. */
+static u32 flow_weight(const struct shim_flow *flow, const u64 *values)
+{
+	u16 port = flow->server ? flow->port_vm : flow->port_peer;
+
+	if (values[PORT_LAST] && port >= values[PORT_FIRST] && port <= values[PORT_LAST])
+		return values[PORT_WEIGHT];
+	return 1;
+}
+
+/* Gives a flow its part of the sum of windows: of the live ones, or as one more. */
+static void vcc_flow_period(struct shim_flow *flow, struct shim_law_state *state,
+			    const struct shim_law_input *input)
+{
+	u64 total = input->knobs[WINDOW_TOTAL], weights = state->memory[WEIGHT_TOTAL], limit;
+	u32 weight = flow_weight(flow, input->knobs), size = shim_flow_segment(flow);
+	bool live = flow->sent_ns && input->now_ns - flow->sent_ns < LIVE_NS;
+
+	flow->limit = 0;
+	if (live)
+		state->memory[WEIGHT_SUM] += weight;
+	if (!total)
+		return;
+	if (!live || weights < weight)
+		weights += weight;
+	limit = shim_mul_div(total, weight, weights);
+	if (limit < size)
+		limit = size;
+	flow->limit = limit < SHIM_WINDOW_MAX ? limit : SHIM_WINDOW_MAX;
+}
+
+/* Starts a limiter at its share. */
+static void vcc_init(struct shim_law_state *state, const struct shim_law_input *input)
+{
+	static const struct shim_law_state fresh;
+
+	*state = fresh;
+	state->rate = input->share;
+}
+
+/* Marks of a controller say nothing of a single flow. */
+static void vcc_message(struct shim_law_state *state, const struct shim_law_input *input,
+			const struct shim_message *message)
+{
+	(void)message;
+	state->rate = input->share;
+}
+
+/* Follows the share, and lets the flows' weights count. */
+static void vcc_period(struct shim_law_state *state, const struct shim_law_input *input)
+{
+	state->rate = input->share;
+	if (state->memory[WEIGHT_SUM])
+		state->memory[WEIGHT_TOTAL] = state->memory[WEIGHT_SUM];
+	state->memory[WEIGHT_SUM] = 0;
+}
+
+const struct shim_law shim_law_vcc = {
+	.name = "vcc",
+	.knobs = knobs,
+	.n_knobs = SHIM_COUNT(knobs),
+	.wants = SHIM_LAW_FLOWS,
+	.period_ns = 20000000,
+	.init = vcc_init,
+	.on_message = vcc_message,
+	.on_period = vcc_period,
+	.on_segment_out = vcc_out,
+	.on_segment_in = vcc_in,
+	.on_flow_period = vcc_flow_period,
+};

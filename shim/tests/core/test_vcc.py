@@ -1,0 +1,525 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Law vcc: what it writes into segments, how its virtual window moves, and what it never does."""
+
+from typing import Any, Dict, List, Optional, Tuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+MS = 10**6
+SECOND = 10**9
+MSS = 1448
+SYN, ACK, FIN, RST, ECE, CWR, AE = 0x02, 0x10, 0x01, 0x04, 0x40, 0x80, 0x100
+NOT_ECT, ECT_1, ECT_0, CE = range(4)
+NO_SCALE = 255
+WRAP = 2**32
+
+
+class Flow:
+    """One connection of a VM, with the values of the law's knobs."""
+
+    def __init__(self, core: Any, knobs: Optional[Dict[str, int]] = None, isn: int = 1000,
+                 peer_isn: int = 5000) -> None:
+        self.core = core
+        self.law = core.lib.shim_law_find(b"vcc")
+        self.values = core.ffi.new("u64[]", [self.law.knobs[i].value for i in range(self.law.n_knobs)])
+        for name, value in (knobs or {}).items():
+            self.values[core.lib.shim_knob_find(self.law, name.encode())] = value
+        self.state = core.ffi.new("struct shim_flow *")
+        core.lib.shim_flow_init(self.state, 40000, 5001)
+        self.now_ns = SECOND
+        self.isn, self.peer_isn = isn, peer_isn
+
+    def segment(self, flags: int, seq: int, ack: int, payload: int, window: int, ecn: int, scale: int, mss: int,
+                size: Optional[int] = None) -> Any:
+        return self.core.ffi.new("struct shim_segment *", {
+            "now_ns": self.now_ns, "knobs": self.values, "seq": seq % WRAP, "ack": ack % WRAP, "payload": payload,
+            "size": min(payload, MSS) if size is None else size, "window": window, "flags": flags, "mss": mss,
+            "scale": scale, "ecn": ecn})
+
+    def out(self, flags: int = ACK, seq: int = 0, ack: int = 0, payload: int = 0, window: int = 500,
+            ecn: int = NOT_ECT, scale: int = NO_SCALE, mss: int = 0, size: Optional[int] = None) -> Any:
+        """A segment of the VM; seq and ack count from the first byte of data."""
+        segment = self.segment(flags, self.isn + 1 + seq, self.peer_isn + 1 + ack, payload, window, ecn, scale, mss,
+                               size)
+        self.law.on_segment_out(self.state, segment)
+        return segment
+
+    def into(self, flags: int = ACK, seq: int = 0, ack: int = 0, payload: int = 0, window: int = 65535,
+             ecn: int = NOT_ECT, scale: int = NO_SCALE, mss: int = 0) -> Any:
+        """A segment of the peer, as the VM gets it."""
+        segment = self.segment(flags, self.peer_isn + 1 + seq, self.isn + 1 + ack, payload, window, ecn, scale, mss)
+        self.law.on_segment_in(self.state, segment)
+        return segment
+
+    def connect(self, asks: int = 0, answer: int = ECE, scale_vm: int = 7, scale_peer: int = 7) -> Tuple[Any, Any]:
+        """Let the VM open a connection; return SYN as it left and SYN-ACK as it arrived."""
+        syn = self.out(SYN | asks, -1, -1, scale=scale_vm, mss=1460)
+        reply = self.into(SYN | ACK | answer, -1, 0, scale=scale_peer, mss=1460)
+        self.out()
+        self.into()
+        return syn, reply
+
+    def accept(self, asks: int = ECE | CWR, answer: int = 0) -> Tuple[Any, Any]:
+        """Let the peer open one; return SYN as it arrived and SYN-ACK as it left."""
+        syn = self.into(SYN | asks, -1, 0, scale=7, mss=1460)
+        reply = self.out(SYN | ACK | answer, -1, 0, scale=7, mss=1460)
+        self.into()
+        return syn, reply
+
+    @property
+    def ecn(self) -> int:
+        return int(self.state.ecn)
+
+    @property
+    def una(self) -> int:
+        """First unacknowledged byte."""
+        return (int(self.state.una) - self.isn - 1) % WRAP
+
+    def fill(self, start: int, count: int) -> None:
+        """Let the VM send count full packets from byte start."""
+        for number in range(count):
+            self.out(seq=start + number * MSS, payload=MSS)
+
+
+def is_(flow: Flow, name: str) -> bool:
+    return bool(flow.core.ffi.typeof("enum shim_flow_ecn").elements[flow.ecn] == f"SHIM_FLOW_{name}")
+
+
+def test_the_shim_asks_for_a_guest_that_does_not_and_hides_it(core: Any) -> None:
+    flow = Flow(core)
+    syn, reply = flow.connect()
+    assert syn.flags == SYN | ECE | CWR and reply.flags == SYN | ACK
+    assert syn.ecn == NOT_ECT and is_(flow, "VIRTUAL")
+    data = flow.out(payload=MSS)
+    assert data.ecn == ECT_0 and data.flags == ACK
+    assert flow.out(seq=MSS).ecn == NOT_ECT  # a pure ACK is nobody's data
+    heard = flow.into(ACK | ECE, ack=MSS)
+    assert heard.flags == ACK
+    assert flow.out(seq=MSS, payload=MSS).flags == ACK | CWR
+    assert flow.out(seq=2 * MSS, payload=MSS).flags == ACK
+
+
+@pytest.mark.parametrize("answer", [0, ECE | CWR, ECE | AE, AE])
+def test_a_peer_that_refuses_or_mirrors(core: Any, answer: int) -> None:
+    flow = Flow(core)
+    flow.connect(answer=answer)
+    assert is_(flow, "PLAIN")
+    assert flow.out(payload=MSS).ecn == NOT_ECT
+    assert flow.into(ACK | ECE, ack=MSS, window=400).window == 400
+
+
+@pytest.mark.parametrize("asks", [ECE | CWR, ECE | CWR | AE])
+def test_a_guest_that_asks_itself_is_left_alone(core: Any, asks: int) -> None:
+    flow = Flow(core)
+    syn, reply = flow.connect(asks=asks)
+    assert syn.flags == SYN | asks and reply.flags == SYN | ACK | ECE and is_(flow, "OWN")
+    flow.fill(0, 10)
+    heard = flow.into(ACK | ECE, ack=MSS)
+    assert heard.flags == ACK | ECE and heard.window == 65535
+    assert flow.into(payload=100, ecn=CE).ecn == CE
+    assert flow.into(payload=100, ecn=ECT_1).ecn == NOT_ECT
+
+
+def test_own_ecn_holds_it_to_the_window(core: Any) -> None:
+    flow = Flow(core, {"own-ecn": 1})
+    flow.connect(asks=ECE | CWR)
+    flow.fill(0, 10)
+    heard = flow.into(ACK | ECE, ack=MSS)
+    assert heard.flags == ACK | ECE and heard.window == -(-14600 // 128)
+    assert flow.out(seq=10 * MSS, payload=MSS).flags == ACK  # its CWR is its own
+
+
+def test_negotiate_off(core: Any) -> None:
+    flow = Flow(core, {"negotiate": 0})
+    syn, _ = flow.connect(answer=0)
+    assert syn.flags == SYN and is_(flow, "PLAIN")
+    served = Flow(core, {"negotiate": 0})
+    _, reply = served.accept()
+    assert reply.flags == SYN | ACK and is_(served, "PLAIN")
+
+
+def test_the_third_syn_does_not_ask(core: Any) -> None:
+    """A path may drop SYNs that ask; the answer to an earlier one still counts."""
+    flow = Flow(core)
+    flags = [flow.out(SYN, -1, -1, scale=7, mss=1460).flags for _ in range(4)]
+    assert flags == [SYN | ECE | CWR] * 2 + [SYN] * 2
+    flow.into(SYN | ACK | ECE, -1, 0, scale=7, mss=1460)
+    assert is_(flow, "VIRTUAL")
+
+
+def test_a_guest_that_serves(core: Any) -> None:
+    flow = Flow(core)
+    syn, reply = flow.accept()
+    assert syn.flags == SYN | ECE | CWR and reply.flags == SYN | ACK | ECE and is_(flow, "VIRTUAL")
+    flow = Flow(core)
+    _, reply = flow.accept(answer=ECE)
+    assert reply.flags == SYN | ACK | ECE and is_(flow, "OWN")
+    flow = Flow(core)
+    _, reply = flow.accept(asks=0)
+    assert reply.flags == SYN | ACK and is_(flow, "PLAIN")
+
+
+def test_marks_are_echoed_until_cwr(core: Any) -> None:
+    flow = Flow(core)
+    flow.accept()
+    assert flow.out().flags == ACK
+    got = flow.into(payload=MSS, ecn=CE)
+    assert got.ecn == NOT_ECT
+    assert [flow.out(ack=MSS).flags for _ in range(3)] == [ACK | ECE] * 3
+    assert flow.into(seq=MSS, payload=MSS, ecn=ECT_0).ecn == NOT_ECT
+    assert flow.out(ack=2 * MSS).flags == ACK | ECE
+    assert flow.into(ACK | CWR, seq=2 * MSS, payload=MSS, ecn=ECT_0).flags == ACK
+    assert flow.out(ack=3 * MSS).flags == ACK
+    flow.into(ACK | CWR, seq=3 * MSS, payload=MSS, ecn=CE)
+    assert flow.out(ack=4 * MSS).flags == ACK | ECE
+
+
+def test_target_dctcp_echoes_the_part_marked(core: Any) -> None:
+    flow = Flow(core, {"target": 1})
+    flow.accept()
+    flow.out()
+    echoed = 0
+    for number in range(400):
+        flow.into(seq=number * MSS, payload=MSS, ecn=CE if number % 4 == 0 else ECT_0)
+        if number % 2:
+            echoed += flow.out(ack=(number + 1) * MSS).flags == ACK | ECE
+    assert echoed == pytest.approx(200 / 4, abs=2)
+
+
+def drive(flow: Flow, rounds: int, marked: Any = lambda number: False) -> List[int]:
+    """Let a guest use the whole window, ACK packet by packet; return the window in packets after each round."""
+    ack, windows = flow.una, []
+    flow.fill(ack, 10)
+    sent = ack + 10 * MSS
+    for number in range(rounds):
+        end = sent
+        while ack < end:
+            ack += MSS
+            flow.now_ns += 10_000
+            heard = flow.into(ACK | (ECE if marked(number) else 0), ack=ack, window=65535)
+            edge = ack + heard.window * 128
+            while sent + MSS <= edge:
+                flow.out(seq=sent, payload=MSS)
+                sent += MSS
+        windows.append((sent - ack) // MSS)
+    return windows
+
+
+def test_slow_start_then_congestion_avoidance(core: Any) -> None:
+    flow = Flow(core)
+    flow.connect()
+    windows = drive(flow, 8, lambda number: number == 3)
+    assert windows[:3] == [20, 40, 80]
+    # Marked in the fourth round: half of its window after it, then one packet more each round.
+    assert windows[3:] == [40, 40, 41, 42, 43]
+
+
+def test_one_cut_a_round_trip(core: Any) -> None:
+    flow = Flow(core)
+    flow.connect()
+    assert drive(flow, 7, lambda number: number >= 3)[3:] == [40, 20, 10, 5]
+    assert drive(flow, 6, lambda number: True)[-1] == 2
+
+
+def test_the_cut_is_smooth(core: Any) -> None:
+    """One packet leaves for two acknowledged, as Linux's rate halving has it."""
+    flow = Flow(core)
+    flow.connect()
+    drive(flow, 2)
+    before = int(flow.state.nxt)
+    for number in range(40):
+        heard = flow.into(ACK | ECE, ack=flow.una + MSS)
+        while (int(flow.state.nxt) - int(flow.state.una)) % WRAP + MSS <= heard.window * 128:
+            flow.out(seq=(int(flow.state.nxt) - flow.isn - 1) % WRAP, payload=MSS)
+        sent = (int(flow.state.nxt) - before) // MSS
+        assert sent == pytest.approx((number + 1) / 2, abs=1)
+
+
+def test_three_duplicates_cut(core: Any) -> None:
+    flow = Flow(core)
+    flow.connect()
+    drive(flow, 2)
+    before = flow.state.cwnd
+    for count in range(5):
+        flow.into(ack=flow.una)
+        assert flow.state.cwnd == (before if count < 2 else before // 2)
+
+
+def test_a_window_update_or_data_is_no_duplicate(core: Any) -> None:
+    flow = Flow(core)
+    flow.connect()
+    drive(flow, 2)
+    before = flow.state.cwnd
+    for count in range(5):
+        flow.into(ack=flow.una, window=60000 + count)
+        flow.into(ack=flow.una, payload=10)
+    assert flow.state.cwnd == before
+
+
+def test_a_timeout_starts_over(core: Any) -> None:
+    flow = Flow(core)
+    flow.connect()
+    drive(flow, 2)
+    before = flow.state.cwnd
+    flow.now_ns += 100 * MS
+    flow.out(seq=flow.una, payload=MSS)
+    assert flow.state.cwnd == before
+    flow.now_ns += 150 * MS
+    flow.out(seq=flow.una, payload=MSS)
+    assert flow.state.cwnd == MSS and flow.state.ssthresh == before // 2
+
+
+def test_the_window_grows_only_while_it_is_used(core: Any) -> None:
+    flow = Flow(core)
+    flow.connect()
+    for number in range(200):
+        flow.out(seq=number * MSS, payload=MSS)
+        flow.into(ack=(number + 1) * MSS)
+    assert flow.state.cwnd <= 10 * 1460
+
+
+def test_what_was_used_is_not_taken_back(core: Any) -> None:
+    flow = Flow(core)
+    flow.connect()
+    drive(flow, 3)
+    for _ in range(40):
+        flow.now_ns += 300 * MS
+        flow.out(seq=flow.una, payload=MSS)
+        flight = (int(flow.state.nxt) - int(flow.state.una)) % WRAP
+        assert flow.into(ack=flow.una).window * 128 >= flight
+
+
+def test_dctcp_cuts_by_the_part_marked(core: Any) -> None:
+    """All marked: half in the end. One round in many: little."""
+    heavy = Flow(core, {"target": 1})
+    heavy.connect()
+    windows = drive(heavy, 6, lambda number: number >= 3)
+    assert 40 < windows[3] < 50 and windows[5] / windows[4] == pytest.approx(0.6, abs=0.04)
+    light = Flow(core, {"target": 1})
+    light.connect()
+    windows = drive(light, 200, lambda number: number >= 4 and number % 20 == 0)
+    assert min(windows[100:]) > 0.9 * max(windows[100:])
+
+
+@pytest.mark.parametrize("scale_vm,scale_peer,shift", [(7, 7, 7), (7, 0, 0), (0, 9, 9), (NO_SCALE, 7, 0),
+                                                        (7, NO_SCALE, 0), (7, 14, 14), (7, 200, 14)])
+def test_scales(core: Any, scale_vm: int, scale_peer: int, shift: int) -> None:
+    """The peer's scale counts, and only if both sent the option; the result is rounded up."""
+    flow = Flow(core)
+    flow.connect(scale_vm=scale_vm, scale_peer=scale_peer)
+    flow.fill(0, 10)
+    heard = flow.into(ack=MSS)
+    window = int(flow.state.cwnd)
+    assert heard.window == -(-window >> shift)
+
+
+def test_windows_of_syns_stay(core: Any) -> None:
+    flow = Flow(core)
+    assert flow.out(SYN, -1, -1, scale=7, mss=1460, window=64240).window == 64240
+    assert flow.into(SYN | ACK | ECE, -1, 0, scale=7, mss=1460, window=65160).window == 65160
+
+
+def test_without_a_handshake_flows_are_left_alone(core: Any) -> None:
+    flow = Flow(core)
+    flow.fill(0, 10)
+    assert flow.out(seq=10 * MSS, payload=MSS).ecn == NOT_ECT
+    heard = flow.into(ACK | ECE, ack=MSS, window=65535, ecn=CE)
+    assert (heard.window, heard.flags, heard.ecn) == (65535, ACK | ECE, CE) and is_(flow, "UNKNOWN")
+
+
+def test_a_late_flow_is_limited_by_the_least_scale(core: Any) -> None:
+    """A window of 1,000 that let 100 kB out has a shift of 7 at least: limits are kept, and never undercut."""
+    flow = Flow(core)
+    flow.into(ack=0, window=1000)
+    flow.fill(0, 69)
+    flow.state.limit = 20 * MSS
+    for number in range(60):
+        heard = flow.into(ack=(number + 1) * MSS, window=1000)
+    assert flow.state.scale_least == 7 and heard.window == -(-20 * MSS // 128)
+
+
+def test_a_new_connection_of_the_same_ports_begins_anew(core: Any) -> None:
+    flow = Flow(core)
+    flow.connect()
+    drive(flow, 3)
+    flow.isn += 12345678
+    flow.connect(answer=0)
+    assert is_(flow, "PLAIN") and flow.una == 0
+
+
+def test_a_forged_syn_changes_nothing(core: Any) -> None:
+    flow = Flow(core)
+    flow.connect()
+    drive(flow, 2)
+    before = bytes(core.ffi.buffer(flow.state))
+    flow.into(SYN, 999, 0, scale=0, mss=1)
+    flow.into(SYN | ACK, 999, 0, scale=0, mss=1)
+    assert bytes(core.ffi.buffer(flow.state)) == before
+
+
+def test_a_closed_connection_may_be_reopened_by_the_peer(core: Any) -> None:
+    flow = Flow(core)
+    flow.accept()
+    flow.into(FIN | ACK)
+    flow.into(SYN, 10**6, 0, scale=7, mss=1460)
+    flow.out(SYN | ACK, -1, 10**6 + 1, scale=7, mss=1460)
+    assert is_(flow, "PLAIN")
+
+
+def test_a_wild_ack_is_left_alone(core: Any) -> None:
+    flow = Flow(core)
+    flow.connect()
+    drive(flow, 2)
+    before = flow.una
+    for ack in (before + 2**30, before + 2**31, before - 2**30):
+        assert flow.into(ack=ack).window == 65535
+    assert flow.una == before
+
+
+def sharing(core: Any, flows: List[Flow], periods: int = 3, now_ns: int = 0) -> List[int]:
+    """Run periods of flows of one VM; return their limits."""
+    law = flows[0].law
+    state = core.ffi.new("struct shim_law_state *")
+    inputs = core.ffi.new("struct shim_law_input *", {"share": 1000, "knobs": flows[0].values, "now_ns": now_ns})
+    law.init(state, inputs)
+    for _ in range(periods):
+        law.on_period(state, inputs)
+        for flow in flows:
+            law.on_flow_period(flow.state, state, inputs)
+    assert state.rate == 1000
+    return [int(flow.state.limit) for flow in flows]
+
+
+def test_windows_are_shared_by_port(core: Any) -> None:
+    """Two preferred flows of five get three times the window; the sum stays; an idle flow takes nothing."""
+    knobs = {"window-total": 900_000, "port-first": 6000, "port-last": 6001, "port-weight": 3}
+    flows = [Flow(core, knobs) for _ in range(6)]
+    for number, flow in enumerate(flows[:5]):
+        core.lib.shim_flow_init(flow.state, 40000, (5001, 5002, 5003, 6000, 6001)[number])
+        flow.connect(answer=0)
+        flow.out(payload=MSS)
+    assert sharing(core, flows[:3], now_ns=SECOND) == [300_000] * 3
+    assert sharing(core, flows, now_ns=SECOND)[:5] == [100_000] * 3 + [300_000] * 2
+    assert sharing(core, flows, now_ns=2 * SECOND) == [900_000] * 6
+
+
+def test_the_server_side_shares_by_its_own_port(core: Any) -> None:
+    flow = Flow(core, {"window-total": 900_000, "port-first": 40000, "port-last": 40000})
+    flow.accept()
+    flow.out(payload=MSS)
+    other = Flow(core, {"window-total": 900_000})
+    other.connect()
+    other.out(payload=MSS)
+    assert sharing(core, [flow, other], now_ns=SECOND) == [675_000, 225_000]
+
+
+u32 = st.integers(0, WRAP - 1)
+wild = st.tuples(st.booleans(), st.integers(0, 0x1FF), u32, u32, st.integers(0, 65535), st.integers(0, 65535),
+                 st.integers(0, 65535), st.integers(0, 255), st.integers(0, 3), st.integers(0, 2 * SECOND))
+
+
+@st.composite
+def knob_values(draw: Any) -> Dict[str, int]:
+    return {"target": draw(st.integers(0, 1)), "negotiate": draw(st.integers(0, 1)),
+            "own-ecn": draw(st.integers(0, 1)), "initial-window": draw(st.integers(1, 1000)),
+            "min-window": draw(st.integers(1, 1000)), "alpha-shift": draw(st.integers(0, 10))}
+
+
+@given(segments=st.lists(wild, max_size=40), knobs=knob_values(), limit=st.integers(0, 2**30), opened=st.booleans())
+def test_fuzzed_segments(core: Any, segments: Any, knobs: Dict[str, int], limit: int, opened: bool) -> None:
+    """The window never grows; nothing is written but windows in ACKs, ECE, CWR and the ECN field."""
+    flow = Flow(core, knobs)
+    if opened:
+        flow.connect()
+        flow.fill(0, 10)
+    flow.state.limit = limit
+    for out, flags, seq, ack, payload, window, size, scale, ecn, wait in segments:
+        flow.now_ns += wait
+        segment = flow.segment(flags, seq, ack, payload, window, ecn, scale, size, size)
+        (flow.law.on_segment_out if out else flow.law.on_segment_in)(flow.state, segment)
+        assert segment.window <= window and (segment.flags ^ flags) & ~(ECE | CWR) == 0
+        assert (segment.seq, segment.ack, segment.payload) == (seq, ack, payload)
+        if out or flags & (SYN | RST) or not flags & ACK:
+            assert segment.window == window
+        assert (segment.flags & ~flags) == 0 or out
+        assert flow.state.cwnd <= 0x3FFFC000 and flow.state.alpha <= 1024
+        assert flow.state.cutting or not flow.state.cwnd or flow.state.cwnd >= 1
+
+
+@given(isn=u32, peer_isn=u32, marks=st.lists(st.booleans(), min_size=12, max_size=12))
+def test_sequence_numbers_may_wrap(core: Any, isn: int, peer_isn: int, marks: List[bool]) -> None:
+    """Whatever the first sequence number, the windows are the same."""
+    reference, flow = Flow(core, isn=0, peer_isn=0), Flow(core, isn=isn, peer_isn=peer_isn)
+    for one in (reference, flow):
+        one.connect()
+    assert drive(flow, 12, lambda number: marks[number]) == drive(reference, 12, lambda number: marks[number])
+
+
+@given(order=st.permutations(range(8)), window=st.integers(1, 65535))
+def test_reordered_acks(core: Any, order: List[int], window: int) -> None:
+    """ACKs in any order grant the same right edge as the newest, or less, and never more than the peer did."""
+    flow = Flow(core)
+    flow.connect()
+    drive(flow, 2)
+    base = flow.una
+    for number in order:
+        ack = base + (number + 1) * MSS
+        heard = flow.into(ack=ack, window=window)
+        assert heard.window <= window
+        assert ack + heard.window * 128 <= flow.una + max(int(flow.state.cwnd), 40 * MSS) + 128
+    assert flow.una == base + 8 * MSS
+
+
+class Link:
+    """Senders through one queue that marks ECT(0) above a threshold and drops what else comes above it; by packets."""
+
+    def __init__(self, threshold: int, delay: int) -> None:
+        self.queue: List[Tuple[int, int, bool]] = []
+        self.threshold, self.delay = threshold, delay
+
+    def run(self, flows: List[Flow], guests: List[int], ticks: int) -> List[int]:
+        """One packet leaves a tick, its ACK arrives delay ticks later; guests have such a window of their own.
+
+        Returns packets delivered in the second half, by flow. A packet dropped is sent again at once.
+        """
+        sent = [0] * len(flows)
+        acked = [0] * len(flows)
+        edge = [10 * MSS] * len(flows)
+        echo = [False] * len(flows)
+        done = [0] * len(flows)
+        acks: List[Tuple[int, int, bool]] = []
+        for tick in range(ticks):
+            for index, flow in enumerate(flows):
+                flow.now_ns += 1_000_000
+                while sent[index] + MSS <= min(edge[index], acked[index] + guests[index] * MSS):
+                    packet = flow.out(seq=sent[index], payload=MSS)
+                    marked = packet.ecn == ECT_0 and len(self.queue) >= self.threshold
+                    self.queue.append((index, sent[index] + MSS, marked))
+                    echo[index] &= not packet.flags & CWR
+                    sent[index] += MSS
+            if self.queue:
+                index, end, marked = self.queue.pop(0)
+                echo[index] |= marked
+                acks.append((tick + self.delay, index, echo[index]))
+                done[index] += tick > ticks // 2
+            while acks and acks[0][0] <= tick:
+                _, index, marked = acks.pop(0)
+                acked[index] += MSS
+                heard = flows[index].into(ACK | (ECE if marked else 0), ack=acked[index])
+                edge[index] = max(edge[index], acked[index] + heard.window * 128)
+        return done
+
+
+@pytest.mark.parametrize("count", [2, 5, 10])
+def test_virtual_flows_share_a_marking_queue(core: Any, count: int) -> None:
+    """They fill the link, fairly, and keep the queue about its threshold."""
+    flows = [Flow(core, isn=1000 * number) for number in range(count)]
+    for flow in flows:
+        flow.connect()
+    link = Link(threshold=30, delay=10)
+    done = link.run(flows, [10**6] * count, 20000)
+    assert sum(done) >= 0.98 * 10000
+    assert sum(done) ** 2 / count / sum(n * n for n in done) > 0.97
+    assert len(link.queue) < 3 * 30
