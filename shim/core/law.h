@@ -134,6 +134,7 @@ struct shim_law {
 
 extern const struct shim_law shim_law_static;
 extern const struct shim_law shim_law_sdngcc;
+extern const struct shim_law shim_law_scc;
 extern const struct shim_law shim_law_vcc;
 extern const struct shim_law shim_law_seawall;
 extern const struct shim_law shim_law_hygenicc;

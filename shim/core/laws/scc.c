@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+/*
+ * Law scc: Stacked Congestion Control, the underlay (SCC section III.B).
+ *
+ * A division is a set of VMs with one weight, which a tracker outside the shim divides among the
+ * division's tunnels: it gives each peer its W, in ppm of all divisions' weights together, so that
+ * a division's peers sum to W_d whatever their number.  A tunnel is what a VM sends to an address.
+ * T is the period, C the uplink's capacity, E the VM's share, R the rate to the peer.
+ *
+ *   W          = peer_weight of the tracker; without one, weight * weight-one / peers
+ *   receiver:  each T in which packets came, REPORT packets, marks, time since the last report
+ *   report:    F = marks / packets
+ *              alpha += gain * (F - alpha)
+ *              if marks:  R = max(floor, R * (1 - min(alpha * cut * h, 1)))
+ *              h = 1 + min(haste, (time since the last report heard - time it stands for) / T)
+ *   each T:    R = min(E, R + min(step * C * W * 2^k, max(step * C * W, step-max * C)))
+ *              k = time since the last marks / quiet
+ *   floor    = min(E, max(guarantee * W / sum of W of the VM's busy peers, rmin * E))
+ *   the VM:    E; its peers are bounded one by one
+ *
+ * Additive steps by W and cuts by a common alpha move the rates to the ratio of the weights: in
+ * equilibrium step * C * W = R * alpha * cut * (marked part of the periods).  h takes a report that
+ * was lost for one like the next that arrives, so the ratio does not depend on who loses reports.
+ *
+ * Silence raises R to E within some quiet times, as nobody complains; a tunnel that was never
+ * marked follows E at once.  A tracker that dies leaves weights, not rates: its agents take them
+ * back, and then the operator's weights of VMs count.
+ *
+ * Deviations from the paper, and why:
+ * - Equations (1) and (2) multiply both ways, by 1 + W and by 1 - alpha * W: all tunnels keep the
+ *   ratio they start with for ever, and a larger weight is cut harder.  literal = 1 is that form.
+ * - The paper's tunnel joins all VMs of a division on one host to one host.  Here it is their sum
+ *   over peers: weights add up to the same, alpha is estimated by each peer from its own packets.
+ * - After silence the step doubles, so that what other divisions leave is taken in tens of ms.
+ *
+ * All arithmetic saturates: the worst a mad report does is to put R on its floor.
+ */
+#include "../arith.h"
+#include "../law.h"
+
+/* Denominator of the knobs that are parts, and of alpha. */
+#define PPM 1000000ULL
+
+/* Doublings after which a step is larger than any capacity. */
+#define DOUBLINGS_MAX 40
+
+/* A peer is busy when it sent at least this part of what its rate allows. */
+#define BUSY_DENOMINATOR 2
+
+/* Indices into the knobs. */
+enum {
+	STEP,
+	STEP_MAX,
+	QUIET,
+	CUT,
+	GAIN,
+	HASTE,
+	WEIGHT_ONE,
+	RMIN,
+	LITERAL,
+};
+
+/* Indices into struct shim_law_state's memory. */
+enum {
+	BUSY_SUM,	/* weights of busy peers so far in this pass over the peers */
+	BUSY_WEIGHT,	/* the same of the whole last pass */
+	MARKS_NS,	/* time of the last report with marks of any peer; 0: never */
+};
+
+/* Indices into struct shim_peer_state's memory. */
+enum {
+	ALPHA,		/* ppm */
+	STEP_NS,	/* time of the last step */
+	LAST_SHARE,	/* E at the last step, bytes/s */
+	MARK_NS,	/* time of the last report with marks; 0: never */
+	HEARD_NS,	/* time of the last report; 0: never */
+	SENT,		/* bytes sent since the last step */
+	RX_PACKETS,	/* received since the last report sent */
+	RX_MARKS,	/* of these, with CE */
+	RX_NS,		/* time of the last report sent */
+};
+
+static const struct shim_knob knobs[] = {
+	[STEP] = {
+		.name = "step-ppm",
+		.unit = "ppm of capacity",
+		.help = "step up each period of a tunnel that has all the weight; 0: none",
+		.source = "ours; SCC equation (1)",
+		.value = 5000,
+		.min = 0,
+		.max = 1000000,
+	},
+	[STEP_MAX] = {
+		.name = "step-max-ppm",
+		.unit = "ppm of capacity",
+		.help = "bound of a tunnel's step after silence; 0: steps never double",
+		.source = "ours",
+		.value = 20000,
+		.min = 0,
+		.max = 1000000,
+	},
+	[QUIET] = {
+		.name = "quiet",
+		.unit = "ns",
+		.help = "steps double for each such time without marks; 0 is refused",
+		.source = "ours, after HyGenICC section V",
+		.value = 50000000,
+		.min = 100000,
+		.max = 10000000000ULL,
+	},
+	[CUT] = {
+		.name = "cut-ppm",
+		.unit = "ppm of alpha",
+		.help = "part of alpha that a report with marks cuts the rate by; 0: marks cut nothing",
+		.source = "SCC equation (2); half of DCTCP's",
+		.value = 250000,
+		.min = 0,
+		.max = 1000000,
+	},
+	[GAIN] = {
+		.name = "gain-ppm",
+		.unit = "ppm",
+		.help = "weight of the newest report in alpha; 0 is refused",
+		.source = "DCTCP's 1/16",
+		.value = 62500,
+		.min = 1,
+		.max = 1000000,
+	},
+	[HASTE] = {
+		.name = "haste",
+		.unit = "reports",
+		.help = "most reports lost in a row that the next one stands for; 0: only for itself",
+		.source = "ours",
+		.value = 2,
+		.min = 0,
+		.max = 1000,
+	},
+	[WEIGHT_ONE] = {
+		.name = "weight-one-ppm",
+		.unit = "ppm of all weights",
+		.help = "W of a VM of weight 1 that no tracker gave any; 0 is refused",
+		.source = "ours",
+		.value = 250000,
+		.min = 1,
+		.max = 1000000,
+	},
+	[RMIN] = {
+		.name = "rmin-ppm",
+		.unit = "ppm of share",
+		.help = "marks cut no further; 0: down to the guarantee",
+		.source = "ours; SDN-GCC Algorithm 3, line 19",
+		.value = 2000,
+		.min = 0,
+		.max = 1000000,
+	},
+	[LITERAL] = {
+		.name = "literal",
+		.unit = "switch",
+		.help = "1: rates change by 1 + W and 1 - alpha * W; 0: as the algebra above has it",
+		.source = "SCC equations (1) and (2)",
+		.value = 0,
+		.min = 0,
+		.max = 1,
+	},
+};
+
+/* Returns the time from then to now in ns, 0 if the clock went back. */
+static u64 since(u64 now_ns, u64 then_ns)
+{
+	return now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
+/* Returns a time that is not 0, which would say "never". */
+static u64 stamp(u64 now_ns)
+{
+	return now_ns ? now_ns : 1;
+}
+
+/* Returns W of the peer in ppm, at least 1. */
+static u64 weight(const struct shim_law_input *input)
+{
+	u64 w = input->peer_weight;
+
+	if (!w)
+		w = shim_mul_div(input->weight, input->knobs[WEIGHT_ONE],
+				 input->peers ? input->peers : 1);
+	return w ? w : 1;
+}
+
+/* Returns the rate in bytes/s below which nothing is cut unless the share is less. */
+static u64 lowest(const struct shim_law_state *state, const struct shim_law_input *input)
+{
+	u64 least = shim_mul_div(input->share, input->knobs[RMIN], PPM);
+	u64 part = input->min;
+	u64 all = state ? state->memory[BUSY_WEIGHT] : 0;
+	u64 own = weight(input);
+
+	if (all > own)
+		part = shim_mul_div(part, own, all);
+	return part > least ? part : least;
+}
+
+/* Keeps a rate between its floor and the share. */
+static u64 bound(const struct shim_law_state *state, const struct shim_law_input *input, u64 rate)
+{
+	u64 floor = lowest(state, input);
+
+	if (rate < floor)
+		rate = floor;
+	return rate < input->share ? rate : input->share;
+}
+
+/* Returns the step up in bytes/s for one period of a tunnel at that rate. */
+static u64 step(const struct shim_peer_state *peer, const struct shim_law_input *input)
+{
+	u64 silence = since(input->now_ns, peer->memory[MARK_NS]);
+	u64 most = shim_mul_div(input->capacity, input->knobs[STEP_MAX], PPM);
+	u64 w = weight(input);
+	u64 doublings = shim_div(silence, input->knobs[QUIET]);
+	u64 rate, fast;
+
+	if (input->knobs[LITERAL])
+		return peer->memory[MARK_NS] && silence <= input->period_ns ?
+			0 : shim_mul_div(peer->rate, w, PPM);
+	rate = shim_mul_div(shim_mul_div(input->capacity, input->knobs[STEP], PPM), w, PPM);
+	if (doublings > DOUBLINGS_MAX)
+		doublings = DOUBLINGS_MAX;
+	fast = shim_mul_div(rate, 1ULL << doublings, 1);
+	if (fast > most)
+		fast = most;
+	return fast > rate ? fast : rate;
+}
+
+/* Returns the factor h of a cut: 1 and the reports that were lost since the last one heard. */
+static u64 haste(const struct shim_peer_state *peer, const struct shim_law_input *input,
+		 u64 interval_ns)
+{
+	u64 elapsed = since(input->now_ns, peer->memory[HEARD_NS]);
+	u64 lost;
+
+	if (!peer->memory[HEARD_NS] || elapsed <= interval_ns)
+		return 1;
+	lost = shim_mul_div(elapsed - interval_ns, 1, input->period_ns);
+	return 1 + (lost < input->knobs[HASTE] ? lost : input->knobs[HASTE]);
+}
+
+/* Starts a VM at its share. */
+static void scc_init(struct shim_law_state *state, const struct shim_law_input *input)
+{
+	static const struct shim_law_state fresh;
+
+	*state = fresh;
+	state->rate = input->share;
+}
+
+/* Messages of controllers mean nothing to this law. */
+static void scc_message(struct shim_law_state *state, const struct shim_law_input *input,
+			const struct shim_message *message)
+{
+	(void)state;
+	(void)input;
+	(void)message;
+}
+
+/* Lets the VM have its share, and ends the pass over its peers. */
+static void scc_period(struct shim_law_state *state, const struct shim_law_input *input)
+{
+	state->rate = input->share;
+	state->memory[BUSY_WEIGHT] = state->memory[BUSY_SUM];
+	state->memory[BUSY_SUM] = 0;
+	state->congested = state->memory[MARKS_NS] &&
+		since(input->now_ns, state->memory[MARKS_NS]) < input->knobs[QUIET];
+}
+
+/* Starts a tunnel at the VM's share, with DCTCP's first alpha. */
+static void scc_peer_init(struct shim_peer_state *peer, const struct shim_law_input *input)
+{
+	static const struct shim_peer_state fresh;
+
+	*peer = fresh;
+	peer->rate = input->share;
+	peer->memory[ALPHA] = PPM;
+	peer->memory[STEP_NS] = input->now_ns;
+	peer->memory[LAST_SHARE] = input->share;
+	peer->memory[RX_NS] = input->now_ns;
+}
+
+/* Counts what is sent. */
+static void scc_tx(struct shim_peer_state *peer, struct shim_packet *packet)
+{
+	peer->memory[SENT] = shim_add_sat(peer->memory[SENT], packet->bytes);
+}
+
+/* Counts what is received. */
+static bool scc_rx(struct shim_peer_state *peer, struct shim_packet *packet,
+		   struct shim_message *report)
+{
+	(void)report;
+	peer->memory[RX_PACKETS] = shim_add_sat(peer->memory[RX_PACKETS], packet->packets);
+	peer->memory[RX_MARKS] = shim_add_sat(peer->memory[RX_MARKS], packet->marks);
+	return false;
+}
+
+/* Follows the congestion that a report tells of. */
+static void scc_report(struct shim_peer_state *peer, struct shim_law_state *state,
+		       const struct shim_law_input *input, const struct shim_message *report)
+{
+	u64 gain = input->knobs[GAIN];
+	u64 alpha = peer->memory[ALPHA];
+	u64 part, cut;
+
+	if (!report->packets)
+		return;
+	part = shim_mul_div(report->marks, PPM, report->packets);
+	if (part > PPM)
+		part = PPM;
+	/* Both terms are at most PPM * PPM. */
+	alpha = shim_div(alpha * (PPM - gain) + part * gain, PPM);
+	peer->memory[ALPHA] = alpha;
+	if (report->marks) {
+		cut = input->knobs[LITERAL] ? weight(input) : input->knobs[CUT];
+		cut = shim_mul_div(alpha, cut, PPM);
+		cut = shim_mul_div(cut, haste(peer, input, report->interval_ns), 1);
+		if (cut > PPM)
+			cut = PPM;
+		peer->rate = bound(state, input, shim_mul_div(peer->rate, PPM - cut, PPM));
+		peer->memory[MARK_NS] = stamp(input->now_ns);
+		if (state)
+			state->memory[MARKS_NS] = stamp(input->now_ns);
+	}
+	peer->memory[HEARD_NS] = stamp(input->now_ns);
+}
+
+/* Adds a peer that uses its rate to the VM's busy ones. */
+static void account(struct shim_peer_state *peer, struct shim_law_state *state,
+		    const struct shim_law_input *input, u64 elapsed)
+{
+	u64 allowed = shim_mul_div(peer->rate, elapsed, SHIM_NSEC_PER_SEC);
+
+	if (state && peer->memory[SENT] && peer->memory[SENT] >= shim_div(allowed, BUSY_DENOMINATOR))
+		state->memory[BUSY_SUM] = shim_add_sat(state->memory[BUSY_SUM], weight(input));
+	peer->memory[SENT] = 0;
+}
+
+/* Raises the rate by a step; true when there is something to report. */
+static bool scc_peer_period(struct shim_peer_state *peer, struct shim_law_state *state,
+			    const struct shim_law_input *input, struct shim_message *report)
+{
+	u64 elapsed = since(input->now_ns, peer->memory[STEP_NS]);
+
+	account(peer, state, input, elapsed);
+	if (elapsed > 2 * input->period_ns)
+		elapsed = 2 * input->period_ns;
+	if (!peer->memory[MARK_NS] && peer->rate >= peer->memory[LAST_SHARE])
+		peer->rate = input->share;
+	else if (elapsed)
+		peer->rate = shim_add_sat(peer->rate, shim_mul_div(step(peer, input), elapsed,
+								   input->period_ns));
+	peer->rate = bound(state, input, peer->rate);
+	peer->memory[STEP_NS] = input->now_ns;
+	peer->memory[LAST_SHARE] = input->share;
+
+	if (!peer->memory[RX_PACKETS])
+		return false;
+	report->packets = peer->memory[RX_PACKETS] < ~0U ? peer->memory[RX_PACKETS] : ~0U;
+	report->marks = peer->memory[RX_MARKS] < ~0U ? peer->memory[RX_MARKS] : ~0U;
+	report->interval_ns = since(input->now_ns, peer->memory[RX_NS]);
+	peer->memory[RX_PACKETS] = 0;
+	peer->memory[RX_MARKS] = 0;
+	peer->memory[RX_NS] = input->now_ns;
+	return true;
+}
+
+const struct shim_law shim_law_scc = {
+	.name = "scc",
+	.knobs = knobs,
+	.n_knobs = SHIM_COUNT(knobs),
+	.wants = SHIM_LAW_PEERS,
+	.period_ns = 1000000,
+	.init = scc_init,
+	.on_message = scc_message,
+	.on_period = scc_period,
+	.peer_init = scc_peer_init,
+	.on_tx = scc_tx,
+	.on_rx = scc_rx,
+	.on_report = scc_report,
+	.on_peer_period = scc_peer_period,
+};
