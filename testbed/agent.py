@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -37,6 +38,8 @@ HANDSHAKE_S = 0.5
 TAIL_S = 2.0
 # Ethernet, IPv4 and UDP headers of a datagram.
 UDP_HEADER_BYTES = 42
+# What stands for a VM's address in the words of a program.
+ADDRESS = re.compile(r"\{ip:(\w+)\}")
 # Port of the controller inside the machine.
 OPENFLOW_PORT = 6653
 # Longest wait for all switches to connect, and what discovery gets after that, seconds.
@@ -82,6 +85,7 @@ class Agent:
         self.out = out
         self.network: Network
         self.processes: List[subprocess.Popen[bytes]] = []
+        self.servers: List[subprocess.Popen[bytes]] = []
         self.iperf: Dict[int, subprocess.Popen[bytes]] = {}
         self.controller: Optional[subprocess.Popen[bytes]] = None
         self.start_s = 0.0
@@ -126,29 +130,84 @@ class Agent:
             argv += ["--limiters", str(self.out / "limiters.txt"),
                      "--limiters-every", str(sampling["bin_ms"] * 1000000 // interval_ns)]
         self.spawn("", argv, "sampler")
-        for receiver in sorted({flow["to"] for flow in job["flows"]}):
-            flows = [flow for flow in job["flows"] if flow["to"] == receiver]
+        self.start_receivers(start_ns)
+        for program in job["programs"]:
+            if program["start_s"] is None:
+                self.start_program(program)
+        for flow in job["flows"]:
+            if "reply" in flow:
+                self.start_client(flow, start_ns)
+            elif job["traffic"] == "own":
+                self.start_source(flow, start_ns)
+
+    def start_receivers(self, start_ns: int) -> None:
+        """Start a sink in each VM that receives, a server in each that answers requests."""
+        job, generator, sampling = self.job, self.job["generator"], self.job["sampling"]
+        sinks: Dict[str, List[str]] = {}
+        servers: Dict[str, List[str]] = {}
+        for flow in job["flows"]:
+            if "reply" in flow:
+                size = flow["size"] if flow["proto"] == "calls" else 0
+                servers.setdefault(flow["to"], []).append(f"{flow['port']}:{flow['cc']}:{size}:{flow['reply']}")
+            else:
+                kind = flow["cc"] if flow["proto"] == "tcp" else flow["payload"]
+                sinks.setdefault(flow["to"], []).append(f"{flow['proto']}:{flow['port']}:{kind}")
+        for vm, flows in sorted(sinks.items()):
             argv = [generator, "sink", "--start", str(start_ns), "--bin", str(sampling["bin_ms"] * 1000000),
                     "--bins", str(round(job["duration_s"] * 1000 / sampling["bin_ms"])),
-                    "--out", str(self.out / f"sink-{receiver}.txt")]
-            for flow in flows:
-                kind = flow["cc"] if flow["proto"] == "tcp" else flow["payload"]
-                argv += ["--flow", f"{flow['proto']}:{flow['port']}:{kind}"]
-            self.spawn(receiver, argv, f"sink-{receiver}")
-        if job["traffic"] == "own":
-            for flow in job["flows"]:
-                self.start_source(flow, start_ns)
+                    "--out", str(self.out / f"sink-{vm}.txt")]
+            self.spawn(vm, [*argv, *(word for flow in flows for word in ("--flow", flow))], f"sink-{vm}")
+        stop_ns = start_ns + round((job["duration_s"] + TAIL_S / 2) * 1e9)
+        for vm, ports in sorted(servers.items()):
+            argv = [generator, "server", "--stop", str(stop_ns)]
+            self.spawn(vm, [*argv, *(word for port in ports for word in ("--port", port))], f"server-{vm}")
 
     def start_source(self, flow: Dict[str, Any], start_ns: int) -> None:
         """Start our generator for a flow; it waits for its time."""
-        argv = [self.job["generator"], "source", "--proto", flow["proto"], "--to", self.network.ip(flow["to"]),
-                "--port", str(flow["port"]), "--start", str(start_ns + round(flow["start_s"] * 1e9)),
-                "--stop", str(start_ns + round(flow["stop_s"] * 1e9))]
-        if self.job["early"] and flow["proto"] == "tcp":
-            argv += ["--connect", str(start_ns - round(HANDSHAKE_S * 1e9))]
-        argv += (["--cc", flow["cc"], "--count", str(flow["count"])] if flow["proto"] == "tcp"
-                 else ["--rate", str(flow["rate_bps"]), "--payload", str(flow["payload"])])
+        argv = [self.job["generator"], "source", "--proto", flow["proto"], *self.course(flow, start_ns)]
+        if flow["proto"] == "tcp":
+            argv += ["--cc", flow["cc"], "--count", str(flow["count"])]
+            if self.job["early"]:
+                argv += ["--connect", str(start_ns - round(HANDSHAKE_S * 1e9))]
+        else:
+            argv += ["--rate", str(flow["rate_bps"]), "--payload", str(flow["payload"])]
+            if flow["off_ms"]:
+                argv += ["--on", str(round(flow["on_ms"] * 1e6)), "--off", str(round(flow["off_ms"] * 1e6))]
         self.spawn(flow["vm"], argv, f"source-{flow['vm']}-{flow['port']}")
+
+    def start_client(self, flow: Dict[str, Any], start_ns: int) -> None:
+        """Start our generator for a flow of requests; it waits for its time."""
+        argv = [self.job["generator"], "client", *self.course(flow, start_ns), "--cc", flow["cc"],
+                "--size", str(flow["size"]), "--size-max", str(flow["size_max"]), "--reply", str(flow["reply"]),
+                "--count", str(flow["count"]), "--interval", str(round(flow["interval_us"] * 1000)),
+                "--seed", str((self.job["seed"] << 16 | flow["port"]) % 2**62),
+                "--out", str(self.out / f"requests-{flow['port']}.txt")]
+        argv += ["--poisson"] if flow["poisson"] else []
+        argv += ["--requests", str(flow["requests"])] if flow["requests"] is not None else []
+        if flow["proto"] == "short":
+            argv.append("--anew")
+        else:
+            argv += ["--connect", str(start_ns + round((flow["start_s"] - HANDSHAKE_S) * 1e9))]
+        self.spawn(flow["vm"], argv, f"client-{flow['vm']}-{flow['port']}")
+
+    def course(self, flow: Dict[str, Any], start_ns: int) -> List[str]:
+        """Return the generator's words for where a flow goes, and when."""
+        return ["--to", self.network.ip(flow["to"]), "--port", str(flow["port"]),
+                "--start", str(start_ns + round(flow["start_s"] * 1e9)),
+                "--stop", str(start_ns + round(flow["stop_s"] * 1e9))]
+
+    def start_program(self, program: Dict[str, Any]) -> None:
+        """Start a real program in its VM."""
+        for path, text in program["files"].items():
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            Path(path).write_text(text)
+        argv = [ADDRESS.sub(lambda match: self.network.ip(match[1]), word).replace("{out}", str(self.out))
+                for word in program["argv"]]
+        words = [f"{name}={value}" for name, value in program["environment"].items()]
+        process = self.spawn(program["vm"], ["env", *words, *argv] if words else argv, f"program-{program['name']}")
+        if program["serves"]:
+            self.processes.remove(process)
+            self.servers.append(process)
 
     def start_iperf(self, flow: Dict[str, Any]) -> None:
         """Start iperf for a flow, which begins at once; our sink receives it."""
@@ -217,8 +276,12 @@ class Agent:
             events.append((controller["kill_at_s"], "killing the controller", self.kill_controller))
         if controller.get("restart_at_s") is not None:
             events.append((controller["restart_at_s"], "starting the controller again", self.start_controller))
+        for program in self.job["programs"]:
+            if program["start_s"] is not None:
+                events.append((program["start_s"], f"starting {program['name']}",
+                               functools.partial(self.start_program, program)))
         if self.job["traffic"] == "iperf":
-            for flow in self.job["flows"]:
+            for flow in [flow for flow in self.job["flows"] if "reply" not in flow]:
                 name = f"iperf of {flow['vm']}"
                 events.append((flow["start_s"], f"starting {name}", functools.partial(self.start_iperf, flow)))
                 events.append((flow["stop_s"], f"stopping {name}", functools.partial(self.stop_iperf, flow)))
@@ -234,6 +297,11 @@ class Agent:
             note(text)
             action()
         sleep_until(self.start_s + self.job["duration_s"] + TAIL_S)
+        for process in self.servers:
+            ended = process.poll()
+            if ended is not None:
+                raise Failure(f"{process.args!r} ended with {ended} before the run did; its log is kept")
+            process.terminate()
         for process in self.processes:
             code = process.poll()
             if code != 0:
@@ -275,7 +343,8 @@ class Agent:
             connect_controller(self.network.topo, f"tcp:127.0.0.1:{OPENFLOW_PORT}")
             self.await_controller()
         note("checking that every VM is reached")
-        self.network.warm_up([(flow["vm"], flow["to"]) for flow in self.job["flows"]])
+        self.network.warm_up([*((flow["vm"], flow["to"]) for flow in self.job["flows"]),
+                              *((program["vm"], to) for program in self.job["programs"] for to in program["to"])])
 
     def check_law(self) -> None:
         """Raise Failure unless the shim runs the law it was told to."""

@@ -214,7 +214,7 @@ def _build_ovs(build: _Build) -> None:
 def _build_generator(build: _Build) -> None:
     sources = [str(path) for path in sorted((HERE / "generator").glob("*.c"))]
     build.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'shim' / 'kernel' / 'uapi'}", "-o",
-               str(build.folder / "generator"), *sources], "compiling")
+               str(build.folder / "generator"), *sources, "-lm"], "compiling")
 
 
 _BUILDERS: Dict[str, Callable[[_Build], None]] = {

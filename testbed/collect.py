@@ -9,16 +9,30 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from sdngcc.testbed.parameters import Parameters
-from sdngcc.testbed.statistics import jain, mean, percentile
+from sdngcc.testbed.statistics import jain, mean, percentile, spread_us
 
 SCHEMA = "sdngcc-result/1"
 BIN_S = 0.1
 # Windows of Jain's index, seconds.
 WINDOW_S = 1.0
 PHASES = ("competitors", "all", "tagged")
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request of a flow of Workload's calls() or short()."""
+
+    name: str
+    """The flow's."""
+    due_ns: int
+    """When it should have left, from the start of the run."""
+    took_ns: Optional[int]
+    """From then to the end of the answer; None: it was not over when its flow stopped."""
+    missed: bool
+    """It has a deadline and did not meet it."""
 
 
 @dataclass
@@ -32,6 +46,8 @@ class Samples:
     """t_ns bytes backlog marks early pdrop other, in order of time; t_ns from the start of the run."""
     limiters: List[Dict[str, int]]
     """Readings of limiters; t_ns from the start of the run."""
+    requests: List[Request]
+    """Requests of all flows that make them."""
 
 
 def _table(path: Path) -> Tuple[List[str], List[Tuple[int, ...]]]:
@@ -43,14 +59,20 @@ def read_samples(raw: Path, job: Dict[str, Any]) -> Samples:
     """Read what the machine left in raw for that job. Raises OSError or ValueError when it is incomplete."""
     meta = json.loads((raw / "meta.json").read_text())
     start_ns = round(meta["start_s"] * 1e9)
-    ports = {(flow["to"], flow["port"]): flow["vm"] for flow in job["flows"]}
+    bins = round(job["duration_s"] / BIN_S)
     goodput: Dict[str, List[int]] = {}
-    for receiver in sorted({flow["to"] for flow in job["flows"]}):
+    requests: List[Request] = []
+    sinks = {(flow["to"], flow["port"]): flow["vm"] for flow in job["flows"] if "reply" not in flow}
+    for receiver in sorted({receiver for receiver, _ in sinks}):
         for line in (raw / f"sink-{receiver}.txt").read_text().splitlines():
-            port, *bins = (int(word) for word in line.split())
-            vm = ports[receiver, port]
-            so_far = goodput.get(vm, [0] * len(bins))
-            goodput[vm] = [one + other for one, other in zip(so_far, bins)]
+            port, *counts = (int(word) for word in line.split())
+            total = goodput.setdefault(sinks[receiver, port], [0] * bins)
+            for number, count in enumerate(counts):
+                total[number] += count
+    for flow in job["flows"]:
+        if "reply" in flow:
+            total = goodput.setdefault(flow["vm"], [0] * bins)
+            requests += _read_requests(raw / f"requests-{flow['port']}.txt", flow, start_ns, total)
     _, queue = _table(raw / "queue.txt")
     limiters: List[Dict[str, int]] = []
     if (raw / "limiters.txt").exists():
@@ -58,7 +80,38 @@ def read_samples(raw: Path, job: Dict[str, Any]) -> Samples:
         limiters = [dict(zip(names, row)) for row in rows]
         for row in limiters:
             row["t_ns"] -= start_ns
-    return Samples(meta, goodput, [(row[0] - start_ns, *row[1:]) for row in queue], limiters)
+    return Samples(meta, goodput, [(row[0] - start_ns, *row[1:]) for row in queue], limiters, requests)
+
+
+def _read_requests(path: Path, flow: Dict[str, Any], start_ns: int, bins: List[int]) -> List[Request]:
+    """Return a flow's requests, and count the bytes of those that ended into the bins of their ends."""
+    deadline_ns = None if flow["deadline_us"] is None else flow["deadline_us"] * 1000
+    result = []
+    for due_ns, size, took_ns in _table(path)[1]:
+        due_ns -= start_ns
+        number = int((due_ns + took_ns) / (BIN_S * 1e9))
+        if took_ns >= 0 and number < len(bins):
+            bins[number] += size
+        waited_ns = took_ns if took_ns >= 0 else flow["stop_s"] * 1e9 - due_ns
+        result.append(Request(flow["name"], due_ns, took_ns if took_ns >= 0 else None,
+                              deadline_ns is not None and waited_ns > deadline_ns))
+    return result
+
+
+def _request_summary(requests: List[Request]) -> Dict[str, Any]:
+    return {**spread_us([one.took_ns for one in requests if one.took_ns is not None]),
+            "unfinished": sum(one.took_ns is None for one in requests),
+            "missed": sum(one.missed for one in requests)}
+
+
+def summarise_requests(requests: List[Request], bounds: List[Tuple[str, float, float]]) -> Dict[str, Any]:
+    """Return durations by name of flow, over all and by the phase in which a request was due."""
+    by_name: Dict[str, List[Request]] = {}
+    for one in requests:
+        by_name.setdefault(one.name, []).append(one)
+    return {name: {**_request_summary(ones), "phases": {
+        label: _request_summary([one for one in ones if start * 1e9 <= one.due_ns < end * 1e9])
+        for label, start, end in bounds}} for name, ones in by_name.items()}
 
 
 def _mbps(count_bytes: float, seconds: float) -> float:
@@ -148,6 +201,8 @@ def _limit_series(samples: Samples, vm: str, bins: int, column: str) -> List[Any
 def summarise(samples: Samples, parameters: Parameters) -> Dict[str, Any]:
     """Return everything of a run's result but its verdicts."""
     bins = round(parameters.duration_s / BIN_S)
+    for vm in parameters.vm_names:
+        samples.goodput.setdefault(vm, [0] * bins)
     queue_mean, queue_max, marks = _queue_series(samples, bins)
     last = samples.queue[-1]
     microseconds = [row[2] * 8 / parameters.link_mbps for row in samples.queue]
@@ -171,6 +226,7 @@ def summarise(samples: Samples, parameters: Parameters) -> Dict[str, Any]:
             "refused_by_reason": {name[8:]: count for name, count in shim.items() if name.startswith("refused_")},
         },
         "shim": {name: count for name, count in shim.items() if name.startswith(("tx_", "rx_"))},
+        "requests": summarise_requests(samples.requests, phase_bounds(parameters)),
         "knobs": samples.meta.get("shim", {}).get("knobs", {}),
         "series": {
             "t_s": [round(number * BIN_S, 1) for number in range(bins)],

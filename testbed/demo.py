@@ -22,7 +22,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from sdngcc.experiments import EXPERIMENTS
-from sdngcc.experiments.base import phase
+from sdngcc.experiments.base import Case, phase
 from sdngcc.testbed.build import Artifacts, BuildError, build
 from sdngcc.testbed.machine import MachineError
 from sdngcc.testbed.parameters import ParameterError, parse_settings
@@ -147,7 +147,7 @@ def run_panels(artifacts: Artifacts, settings: Sequence[str], seed: int, out: Pa
             def show(part: float, text: str) -> None:
                 bars.update(tasks[panel], completed=part, what=text)
 
-            return run_case(cases[panel], artifacts, seed, out / panel.name / "raw", show)
+            return run_case(Case("", cases[panel]), artifacts, seed, out / panel.name / "raw", progress=show)
 
         with ThreadPoolExecutor(jobs) as pool:
             running = {pool.submit(run, panel): panel for panel in PANELS}

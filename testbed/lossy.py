@@ -39,7 +39,7 @@ def lose_notices(percent: float, seed: int) -> None:
         data = compose(self, *args)
         return b"" if chance.random() * 100 < percent else data
 
-    engine.Engine._compose = lossy  # type: ignore[method-assign]
+    engine.Engine._compose = lossy  # type: ignore[assignment, method-assign]
 
 
 def main() -> None:

@@ -83,7 +83,7 @@ class Network:
 
     def warm_up(self, pairs: List[Tuple[str, str]]) -> None:
         """Ping from each first to each second VM, so that addresses are known; RuntimeError if one is not reached."""
-        for one, other in pairs:
+        for one, other in dict.fromkeys(pairs):
             output = self.mininet[one].cmd(f"ping -c 1 -W 1 {self.ip(other)} || ping -c 3 -i 0.2 -W 2 {self.ip(other)}")
             if " 0% packet loss" not in output:
                 raise RuntimeError(f"{one} does not reach {other}: {output.strip()}")
@@ -143,7 +143,9 @@ def build_network(job: Dict[str, Any]) -> Network:
         topo.nodeInfo(name)["failMode"] = "standalone"
     mininet.build()
     mininet.start()
-    ecn = {flow["vm"]: flow.get("ecn", False) for flow in job["flows"]}
+    ecn: Dict[str, bool] = {}
+    for flow in job["flows"]:
+        ecn[flow["vm"]] = ecn.get(flow["vm"], False) or flow.get("ecn", False)
     for name in topo.hosts():
         commands = ["sysctl -q -w net.ipv4.tcp_no_metrics_save=1"]
         if name in ecn:

@@ -40,6 +40,13 @@ def _verdicts(result: Dict[str, Any]) -> str:
     return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
 
 
+def _requests(requests: Dict[str, Any]) -> str:
+    """Return a table of durations by flow; nothing when there were no requests."""
+    rows = [[name, *(value for key, value in one.items() if key != "phases")] for name, one in requests.items()]
+    keys = [key for key in next(iter(requests.values()), {}) if key != "phases"]
+    return _table(["requests", *keys], rows) if rows else ""
+
+
 def _run(run: Dict[str, Any]) -> str:
     vms = list(run["series"]["goodput_mbps"])
     shown = vms[:8]
@@ -54,6 +61,7 @@ def _run(run: Dict[str, Any]) -> str:
             f"{f' (the first 8 of {len(vms)})' if len(vms) > 8 else ''}, the tagged VM first.</p>"
             + _table(["period", "time", "utilisation", "worst Jain", *shown], rows)
             + _table(["counter", "value"], counters.items())
+            + _requests(run["requests"])
             + "<details><summary>Parameters</summary>" + _table(["name", "value"], run["parameters"].items())
             + "</details>")
 

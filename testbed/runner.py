@@ -10,17 +10,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from sdngcc.experiments.base import Case, Experiment, Run
+from sdngcc.experiments.base import Case, Experiment, Measure, Run
 from sdngcc.testbed import collect
 from sdngcc.testbed.build import Artifacts
 from sdngcc.testbed.machine import MachineError, run_job
 from sdngcc.testbed.parameters import Parameters
+from sdngcc.testbed.workload import Workload, three_periods
 from sdngcc.topologies.shaping import LEAF_HANDLE
 
-# Payload of our UDP datagrams: full frames.
-UDP_PAYLOAD_BYTES = 1472
-# Ports of flows begin here; a flow's port is its name.
-FIRST_PORT = 5001
 # Wall time a run may take: so much for the start, so much for each virtual second.
 LIMIT_BASE_S, LIMIT_PER_S = 180.0, 20.0
 # What holds the key of control messages inside the machine; the key itself is derived from the seed.
@@ -28,27 +25,6 @@ KEY_FILE = "/run/sdngcc.key"
 
 # Called with the run's number, the number of runs, the part done (0..1) and what is being done.
 Progress = Callable[[int, int, float, str], None]
-
-
-def make_flows(parameters: Parameters) -> List[Dict[str, Any]]:
-    """Return the flows: the tagged VM sends in periods 2 and 3, the others in 1 and 2."""
-    first, second, _ = parameters.phases
-    flows: List[Dict[str, Any]] = []
-    for index, vm in enumerate(parameters.vm_names):
-        protocol = parameters.protocol(index)
-        start, stop = (first, parameters.duration_s) if index == 0 else (0.0, first + second)
-        receivers = parameters.receivers_of(index)
-        for receiver in receivers:
-            flow: Dict[str, Any] = {"vm": vm, "to": f"rx{receiver + 1}", "port": FIRST_PORT + len(flows),
-                                    "start_s": start, "stop_s": round(stop, 1)}
-            if protocol == "udp":
-                rate = (parameters.udp_mbps or parameters.link_mbps) / len(receivers)
-                flow.update(proto="udp", rate_bps=round(rate * 1e6), payload=UDP_PAYLOAD_BYTES)
-            else:
-                flow.update(proto="tcp", cc=protocol, ecn=parameters.guest_ecn and protocol != "dctcp",
-                            count=1 if index == 0 else parameters.flows)
-            flows.append(flow)
-    return flows
 
 
 def _vm_settings(parameters: Parameters, index: int) -> Dict[str, str]:
@@ -96,8 +72,9 @@ def _controller(parameters: Parameters) -> Optional[Dict[str, Any]]:
     }
 
 
-def make_job(parameters: Parameters, artifacts: Artifacts, seed: int) -> Dict[str, Any]:
-    """Return the job that the agent inside the machine reads."""
+def make_job(parameters: Parameters, artifacts: Artifacts, seed: int,
+             workload: Optional[Workload] = None) -> Dict[str, Any]:
+    """Return the job that the agent inside the machine reads; workload defaults to the three periods."""
     return {
         "modules": artifacts.modules,
         "ovs": artifacts.ovs,
@@ -107,7 +84,7 @@ def make_job(parameters: Parameters, artifacts: Artifacts, seed: int) -> Dict[st
                 "senders", "vms_per_hypervisor", "hosts", "receivers", "link_mbps", "rtt_us", "buffer_packets",
                 "mark_percent")}},
         "guest": {"ecn": parameters.guest_ecn, "gso": parameters.gso},
-        "flows": make_flows(parameters),
+        **(workload or three_periods(parameters)).as_dict(),
         "traffic": parameters.generator,
         "early": parameters.handshake == "early",
         "sampling": {"interval_us": parameters.sample_us, "bin_ms": round(collect.BIN_S * 1000),
@@ -116,18 +93,20 @@ def make_job(parameters: Parameters, artifacts: Artifacts, seed: int) -> Dict[st
         "shim": _shim(parameters),
         "controller": _controller(parameters),
         "loss": parameters.loss,
+        "seed": seed,
         "key": f"{seed:032x}"[-32:],
         "key_file": KEY_FILE,
     }
 
 
-def run_case(parameters: Parameters, artifacts: Artifacts, seed: int, raw: Path,
+def run_case(case: Case, artifacts: Artifacts, seed: int, raw: Path, measure: Optional[Measure] = None,
              progress: Optional[Callable[[float, str], None]] = None) -> Tuple[Run, Dict[str, float]]:
     """Run once, leaving raw samples and logs in raw; return the run's result and what it cost.
 
     Raises MachineError when it did not end well.
     """
-    job = make_job(parameters, artifacts, seed)
+    parameters = case.parameters
+    job = make_job(parameters, artifacts, seed, case.workload)
     shutil.rmtree(raw, ignore_errors=True)
 
     def show(virtual_s: float, text: str) -> None:
@@ -137,6 +116,8 @@ def run_case(parameters: Parameters, artifacts: Artifacts, seed: int, raw: Path,
     timing = run_job(artifacts.kernel, job, raw, seed, LIMIT_BASE_S + LIMIT_PER_S * parameters.duration_s, show)
     try:
         result = collect.summarise(collect.read_samples(raw, job), parameters)
+        if measure is not None:
+            result["measured"] = measure(raw, result)
     except (OSError, ValueError, KeyError, IndexError) as error:
         raise MachineError(f"samples are incomplete: {error!r}; they are in {raw}") from error
     return result, asdict(timing)
@@ -178,7 +159,7 @@ def run_experiment(experiment: Experiment, cases: List[Case], artifacts: Artifac
                 progress(number, len(cases), part, text)
 
         raw = out / "raw" / (f"{number + 1}" if len(cases) > 1 else "")
-        result, timing = run_case(case.parameters, artifacts, seed, raw, show)
+        result, timing = run_case(case, artifacts, seed, raw, experiment.measure, show)
         runs.append((case.label, result))
         timings[case.label or experiment.name] = timing
     result = leave_result(experiment, runs, seed, out)

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import List, Sequence
+import statistics
+from typing import Dict, List, Sequence
 
 
 def jain(values: Sequence[float]) -> float:
@@ -24,3 +25,13 @@ def percentile(values: Sequence[float], percent: float) -> float:
 def mean(values: Sequence[float]) -> float:
     """Return the mean; 0 without values."""
     return sum(values) / len(values) if values else 0.0
+
+
+def spread_us(took_ns: Sequence[int]) -> Dict[str, float]:
+    """Return count, mean, standard deviation and percentiles of durations, in microseconds."""
+    values = [took / 1000 for took in took_ns]
+    result: Dict[str, float] = {"count": len(values), "mean_us": round(mean(values), 1),
+                                "stdev_us": round(statistics.pstdev(values), 1) if values else 0.0}
+    for name, percent in (("p50", 50), ("p99", 99), ("p999", 99.9)):
+        result[f"{name}_us"] = round(percentile(values, percent), 1)
+    return {**result, "max_us": round(max(values, default=0.0), 1)}

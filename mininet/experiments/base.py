@@ -4,9 +4,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Callable, Dict, Iterable, List, Sequence, Tuple
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from sdngcc.testbed.parameters import Parameters, make_parameters, parse_settings
+from sdngcc.testbed.statistics import jain, mean, percentile
+from sdngcc.testbed.workload import Program, Workload
+
+__all__ = ["Case", "Experiment", "Measure", "Program", "Run", "Verdict", "Workload", "at_least", "at_most",
+           "fair_share_mbps", "given", "goodput_by_second", "jain", "mean", "near", "percentile", "phase", "sweep"]
 
 # Payload bytes in a full frame as the queues count it (1514 bytes), with TCP timestamps, and of our UDP.
 TCP_PAYLOAD = 1448 / 1514
@@ -15,6 +21,9 @@ UDP_PAYLOAD = 1472 / 1514
 Run = Dict[str, Any]
 """A run's result as collect.summarise() makes it."""
 
+Measure = Callable[[Path, Run], Dict[str, Any]]
+"""Reads what an experiment's own programs left in the folder of raw samples; becomes the run's ``measured``."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -22,6 +31,8 @@ class Case:
 
     label: str
     parameters: Parameters
+    workload: Optional[Workload] = None
+    """What the VMs do; None: the usual three periods."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,8 @@ class Experiment:
     """Makes the runs out of ``name=value`` settings; raises ParameterError."""
     judge: Callable[[List[Tuple[str, Run]]], List[Verdict]]
     """Judges labelled runs."""
+    measure: Optional[Measure] = None
+    """Adds to each run's result; raises ValueError, OSError, KeyError or IndexError when something is missing."""
 
 
 def given(settings: Sequence[str], name: str) -> bool:

@@ -14,7 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <time.h>
+
+/* Most bytes wake_at() waits for. */
+#define WAKE_MAX (1 << 20)
 
 /* A mode of the program. */
 struct mode {
@@ -31,6 +35,12 @@ static const struct mode modes[] = {
 	  "          udp: --rate BIT_PER_S [--payload BYTES] [--on NS --off NS]" },
 	{ "sink", sink_main,
 	  "--flow tcp:PORT:CC|udp:PORT:PAYLOAD_BYTES ... --start NS --bin NS --bins N --out FILE" },
+	{ "client", client_main,
+	  "--to ADDRESS --port N --start NS --stop NS --out FILE [--connect NS] [--cc NAME] [--count N]\n"
+	  "          [--size BYTES [--size-max BYTES]] [--reply BYTES] [--interval NS [--poisson]] [--anew]\n"
+	  "          [--requests N] [--seed N]" },
+	{ "server", server_main,
+	  "--port PORT:CC:REQUEST_BYTES:REPLY_BYTES ... --stop NS" },
 	{ "sampler", sampler_main,
 	  "--dev NAME --handle MAJOR --start NS --interval NS --count N --out FILE\n"
 	  "          [--limiters FILE --limiters-every N]" },
@@ -76,6 +86,17 @@ int64_t parse_number(const char *option, const char *text, int64_t min, int64_t 
 		die(false, "--%s: '%s' is not a whole number from %lld to %lld", option, text,
 		    (long long)min, (long long)max);
 	return value;
+}
+
+void wake_at(int fd, int64_t bytes, int *set)
+{
+	int lowat = bytes < WAKE_MAX ? bytes : WAKE_MAX;
+
+	if (lowat == *set)
+		return;
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &lowat, sizeof(lowat)))
+		die(true, "SO_RCVLOWAT");
+	*set = lowat;
 }
 
 void *alloc(size_t count, size_t size)

@@ -34,9 +34,17 @@ FILE *open_output(const char *path);
 /* Closes what open_output() opened; ends the program if anything was not written. */
 void close_output(FILE *file, const char *path);
 
+/*
+ * Lets a TCP socket wake its reader when at least bytes (or 1 MiB) are there, or its sender has ended; *set is what was
+ * set last.  A wake-up of each packet would cost more than the packet.
+ */
+void wake_at(int fd, int64_t bytes, int *set);
+
 /* Runs the mode of that name with its own arguments; argv[0] is the mode. */
 int source_main(int argc, char **argv);
 int sink_main(int argc, char **argv);
+int client_main(int argc, char **argv);
+int server_main(int argc, char **argv);
 int sampler_main(int argc, char **argv);
 
 #endif

@@ -10,6 +10,7 @@ from sdngcc.testbed import collect, plot, report, runner
 from sdngcc.testbed.machine import SPLAT
 from sdngcc.testbed.parameters import Parameters
 from sdngcc.testbed.statistics import jain, mean, percentile
+from sdngcc.testbed.workload import Workload, three_periods
 
 START_NS = 13_000_000_000
 BIN_BYTES = 312_500  # 25 Mb/s in a bin of 0.1 s
@@ -33,7 +34,7 @@ def raw_samples(folder):
     (folder / "meta.json").write_text(json.dumps({
         "start_s": START_NS / 1e9, "devices": {"hv1-vm1": 7, "hv1-up": 5},
         "shim": {"counters": counters, "knobs": {"rmin-ppm": 10000}}}))
-    return {"flows": runner.make_flows(PARAMETERS)}
+    return {**three_periods(PARAMETERS).as_dict(), "duration_s": PARAMETERS.duration_s}
 
 
 @pytest.fixture
@@ -119,3 +120,21 @@ def test_percentile_and_mean():
     ("htb: class 10001 isn't work conserving ?!", False), ("DEBUG: fine", False), ("Oops: 0002", True)])
 def test_kernel_complaints_are_recognised(line, splat):
     assert bool(SPLAT.search(line)) is splat
+
+
+def test_requests_count_from_when_they_were_due(tmp_path):
+    job = raw_samples(tmp_path)
+    work = Workload()
+    work.short("vm1", "rx1", 0, 5, size=1000, deadline_us=1500, name="mice")
+    flow = {**work.flows[0], "port": 6001}
+    rows = [(0, 1000, 1_000_000), (1_200_000_000, 1000, 2_000_000), (4_999_000_000, 1000, -1),
+            (4_990_000_000, 1000, -1)]
+    (tmp_path / "requests-6001.txt").write_text("\n".join(
+        ["due_ns size took_ns", *(f"{START_NS + due} {size} {took}" for due, size, took in rows)]))
+    job["flows"].append(flow)
+    result = collect.summarise(collect.read_samples(tmp_path, job), PARAMETERS)
+    mice = result["requests"]["mice"]
+    assert (mice["count"], mice["unfinished"], mice["missed"]) == (2, 2, 2)
+    assert (mice["mean_us"], mice["stdev_us"], mice["p50_us"], mice["p999_us"]) == (1500, 500, 1000, 2000)
+    assert mice["phases"]["competitors"]["count"] == 1 and mice["phases"]["tagged"]["unfinished"] == 2
+    assert result["series"]["goodput_mbps"]["vm1"][0] == 0.08

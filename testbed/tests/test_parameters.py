@@ -7,7 +7,8 @@ import pytest
 
 from sdngcc.testbed.build import Artifacts
 from sdngcc.testbed.parameters import ParameterError, Parameters, describe, parse_settings
-from sdngcc.testbed.runner import make_flows, make_job
+from sdngcc.testbed.runner import make_job
+from sdngcc.testbed.workload import three_periods
 from sdngcc.topologies import TOPOLOGIES
 
 NOWHERE = Path("/nowhere")
@@ -69,8 +70,8 @@ def test_refusals_name_the_setting_and_what_is_allowed(settings, named):
 
 
 def test_tagged_vm_sends_in_the_last_two_periods_the_others_in_the_first_two():
-    tagged, other, third = make_flows(Parameters(competitor=("udp", "tcp"), senders=3, phases=(1, 2, 3), receivers=2,
-                                                 udp_mbps=10, guest_ecn=True))
+    tagged, other, third = three_periods(Parameters(competitor=("udp", "tcp"), senders=3, phases=(1, 2, 3), receivers=2,
+                                                 udp_mbps=10, guest_ecn=True)).flows
     assert (tagged["start_s"], tagged["stop_s"]) == (1, 6)
     assert (other["start_s"], other["stop_s"]) == (0, 3)
     assert other["proto"] == "udp" and other["rate_bps"] == 10_000_000 and "ecn" not in other
@@ -80,7 +81,7 @@ def test_tagged_vm_sends_in_the_last_two_periods_the_others_in_the_first_two():
 
 
 def test_a_rival_with_several_destinations_has_a_flow_to_each():
-    flows = make_flows(Parameters(senders=3, receivers=3, destinations=2, competitor=("udp", "tcp"), flows=5))
+    flows = three_periods(Parameters(senders=3, receivers=3, destinations=2, competitor=("udp", "tcp"), flows=5)).flows
     assert [(flow["vm"], flow["to"]) for flow in flows] == [
         ("vm1", "rx1"), ("vm2", "rx2"), ("vm2", "rx3"), ("vm3", "rx3"), ("vm3", "rx1")]
     assert flows[1]["rate_bps"] == 500_000_000 and len({flow["port"] for flow in flows}) == 5

@@ -49,7 +49,7 @@ def runs(request, artifacts, tmp_path_factory):
 
     def run(short):
         out = tmp_path_factory.getbasetemp() / f"run-{short.name}"
-        return [(case.label, run_case(case.parameters, artifacts, short.seed, out / str(number))[0])
+        return [(case.label, run_case(case, artifacts, short.seed, out / str(number))[0])
                 for number, case in enumerate(EXPERIMENTS[short.experiment].cases(short.settings))]
 
     wanted = []

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The generator's requests, over this machine's loopback in real time."""
+
+import socket
+import subprocess
+import time
+
+import pytest
+
+from sdngcc.testbed.build import build
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def generator():
+    return str(build(only=["generator"]).generator)
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def requests(generator, folder, served, *words, length_s=0.5):
+    """Run server and client for length_s; return the rows the client wrote, due times from its start."""
+    port, start = free_port(), time.clock_gettime_ns(time.CLOCK_MONOTONIC) + 300_000_000
+    stop = start + round(length_s * 1e9)
+    server = subprocess.Popen([generator, "server", "--port", f"{port}:reno:{served}", "--stop",
+                               str(stop + 100_000_000)])
+    time.sleep(0.1)
+    subprocess.run([generator, "client", "--to", "127.0.0.1", "--port", str(port), "--start", str(start), "--stop",
+                    str(stop), "--out", str(folder / "rows"), *words], check=True, timeout=10)
+    assert server.wait(timeout=10) == 0
+    rows = [tuple(map(int, line.split())) for line in (folder / "rows").read_text().splitlines()[1:]]
+    return [(due - start, size, took) for due, size, took in rows]
+
+
+def test_calls_are_due_at_even_times(generator, tmp_path):
+    rows = requests(generator, tmp_path, "1:1", "--interval", "10000000")
+    assert [due for due, _, _ in rows] == [number * 10_000_000 for number in range(50)]
+    assert all(size == 1 and took > 0 for _, size, took in rows)
+
+
+def test_a_closed_loop_sends_the_next_when_the_last_has_ended(generator, tmp_path):
+    words = ["--size", "3000000", "--reply", "2000000", "--requests", "5"]
+    rows = requests(generator, tmp_path, "3000000:2000000", *words)
+    assert len(rows) == 5 and all(took > 0 for _, _, took in rows)
+    assert all(abs(due - before - took) < 5_000_000 for (before, _, took), (due, _, _) in zip(rows, rows[1:]))
+
+
+def test_short_flows_repeat_under_their_seed(generator, tmp_path):
+    words = ["--anew", "--count", "100", "--size", "1000", "--size-max", "2000000", "--interval", "5000000",
+             "--poisson", "--requests", "50"]
+    first, again, other = (sorted(requests(generator, tmp_path, "0:1", *words, "--seed", seed)) for seed in "112")
+    assert len(first) == 50 and all(took > 0 for _, _, took in first)
+    assert [row[:2] for row in first] == [row[:2] for row in again] != [row[:2] for row in other]
+    assert len({size for _, size, _ in first}) > 40 and all(1000 <= size <= 2_000_000 for _, size, _ in first)
+
+
+def test_what_is_not_over_at_stop_is_told(generator, tmp_path):
+    rows = requests(generator, tmp_path, "100:1", "--size", "10", length_s=0.2)
+    assert rows == [(0, 10, -1)]
+
+
+def test_bad_options_are_refused_by_name(generator):
+    done = subprocess.run([generator, "client", "--size", "0"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "--size: '0'" in done.stderr
