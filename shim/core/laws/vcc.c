@@ -428,7 +428,6 @@ static void handshake_in(struct shim_flow *flow, struct shim_segment *segment, b
 	u16 flags = segment->flags & ECN_FLAGS;
 	u16 asks = SHIM_TCP_ECE | SHIM_TCP_CWR;
 
-	segment->ecn = SHIM_NOT_ECT;
 	if (!(segment->flags & SHIM_TCP_ACK)) {
 		if (first && flow->server)
 			flow->ecn = (flags & asks) == asks ? SHIM_FLOW_OFFERED : SHIM_FLOW_PLAIN;
@@ -472,8 +471,6 @@ static void vcc_in(struct shim_flow *flow, struct shim_segment *segment)
 	}
 	if (flow->ecn == SHIM_FLOW_VIRTUAL)
 		hide(flow, segment);
-	else if (flow->ecn == SHIM_FLOW_PLAIN || segment->ecn == SHIM_ECT_ONE)
-		segment->ecn = SHIM_NOT_ECT;
 }
 
 /* Returns the weight of a flow in the sum of windows. */
@@ -538,7 +535,7 @@ const struct shim_law shim_law_vcc = {
 	.knobs = knobs,
 	.n_knobs = SHIM_COUNT(knobs),
 	.wants = SHIM_LAW_FLOWS,
-	.period_ns = 20000000,
+	.period_ns = 50000000,
 	.init = vcc_init,
 	.on_message = vcc_message,
 	.on_period = vcc_period,

@@ -119,7 +119,7 @@ def test_a_guest_that_asks_itself_is_left_alone(core: Any, asks: int) -> None:
     heard = flow.into(ACK | ECE, ack=MSS)
     assert heard.flags == ACK | ECE and heard.window == 65535
     assert flow.into(payload=100, ecn=CE).ecn == CE
-    assert flow.into(payload=100, ecn=ECT_1).ecn == NOT_ECT
+    assert flow.into(payload=100, ecn=ECT_1).ecn == ECT_1
 
 
 def test_own_ecn_holds_it_to_the_window(core: Any) -> None:
