@@ -15,7 +15,7 @@
  * A loop turns F into a rate r every T in which there is an F; w is the VM's weight:
  *
  *   class 3:   c += gamma * (F - c)
- *              F > 0:                  new = r * (1 - alpha * c), inc = 0, t = now
+ *              F > 0:                  new = r * (1 - alpha * F * c), inc = 0, t = now
  *                                      goal = r > goal ? r : (r + new) / 2, r = new
  *              r < goal, now - t < Ts: r += delta * (goal - r) * (1 - min((now - t) / Ts, 0.9))^3
  *              else:                   r += inc, inc += step * C * w/W
@@ -29,7 +29,7 @@
  *   class 1:                  the same, whatever `links`
  *
  *   floor = min(E, max(guarantee, floor * E))
- *   ceiling = min(E, max(floor, start * E, clamp * u))
+ *   ceiling = min(E, max(I, clamp * u)),   I = min(E, max(floor, start * E * w/W)) to begin with
  *   u = max(u * (1 - T/recent), sent) each T: the largest rate used recently
  *
  * The VM's own bucket has rate r, or E where each tunnel has its own loop.  When w changes, r and
@@ -43,10 +43,12 @@
  *   part has w.
  * - Lines 14-16 never reach the goal: after 0.9 Ts a step is a thousandth of delta of the distance.
  *   The convex part begins after Ts at the latest.
- * - Class 2 gives the loop the proportions of feedback with and without congestion one after the
- *   other.  A VM with many tunnels then always has some without marks, and grows while others are
- *   cut.  The sum over tunnels is what one tunnel with the same packets would have reported, so the
- *   number of tunnels changes nothing.  Class 2's "proportion of traffic" is by the bytes reported.
+ * - Section 4.3 lets Class 2 call the loop with the proportions of the traffic that was hurt and
+ *   that was not, one after the other: p = F for the cut, as here.  The growth with p = 1 - F is
+ *   left out where F > 0, because a VM with many tunnels always has some without marks.  Now the
+ *   loop sees what one tunnel with the same packets would have reported, and the number of tunnels
+ *   changes nothing.  A tunnel's part of feedback is by the bytes reported.  A cut in proportion
+ *   to F is also the same in sum when an overload is told of in two reports instead of one.
  * - Line 16 of Class 2 keeps an idle tunnel at (1 - beta) / n even when the VM leaves most of its
  *   rate unused; the unused part, r - sent, goes to whoever comes.  The VM's bucket holds the sum.
  * - No feedback within T is loss, says section 4.2.  Two hosts' periods are not in step and
@@ -120,7 +122,7 @@ static const struct shim_knob knobs[] = {
 		.unit = "ppm of rate",
 		.help = "cut at full congestion; 0: never cut",
 		.source = "Seawall Class 3; ours",
-		.value = 250000,
+		.value = 300000,
 		.min = 0,
 		.max = 1000000,
 	},
@@ -147,7 +149,7 @@ static const struct shim_knob knobs[] = {
 		.unit = "ns",
 		.help = "Ts: time after a cut until probing begins; 0: at once",
 		.source = "Seawall Class 3; ours",
-		.value = 30000000,
+		.value = 20000000,
 		.min = 0,
 		.max = 10000000000ULL,
 	},
@@ -156,7 +158,7 @@ static const struct shim_knob knobs[] = {
 		.unit = "ppm of capacity",
 		.help = "step up each T, in class 3 its growth, over all sharers; 0 is refused",
 		.source = "Seawall Classes 1, 3; ours",
-		.value = 8000,
+		.value = 5000,
 		.min = 1,
 		.max = 1000000,
 	},
@@ -172,9 +174,9 @@ static const struct shim_knob knobs[] = {
 	[START] = {
 		.name = "start-ppm",
 		.unit = "ppm of share",
-		.help = "I: rate of a VM that begins, and least value of the clamp; 0: the floor",
+		.help = "times w/W: rate of a VM that begins, least ceiling; 0: the floor",
 		.source = "Seawall Class 3, line 2",
-		.value = 100000,
+		.value = 400000,
 		.min = 0,
 		.max = 1000000,
 	},

@@ -11,10 +11,10 @@
 /* Least value of 1 - (now - t) / Ts on the way back to the goal. */
 #define CONCAVE_MIN (PPM / 10)
 
-/* Returns a part of E(i), bytes/s, no less than the guarantee and no more than E(i). */
-static u64 part(const struct shim_law_input *input, u64 ppm)
+/* Returns the rate below which nothing cuts, bytes/s. */
+static u64 lowest(const struct shim_law_input *input)
 {
-	u64 rate = shim_mul_div(input->share, ppm, PPM);
+	u64 rate = shim_mul_div(input->share, input->knobs[FLOOR], PPM);
 
 	if (rate < input->min)
 		rate = input->min;
@@ -23,9 +23,12 @@ static u64 part(const struct shim_law_input *input, u64 ppm)
 
 u64 seawall_start(const struct shim_law_input *input)
 {
-	u64 floor = part(input, input->knobs[FLOOR]);
-	u64 rate = part(input, input->knobs[START]);
+	u64 rate = shim_mul_div(input->share, input->knobs[START], PPM);
+	u64 floor = lowest(input);
 
+	rate = shim_mul_div(rate, input->weight, input->knobs[STEP_SHARERS]);
+	if (rate > input->share)
+		return input->share;
 	return rate > floor ? rate : floor;
 }
 
@@ -66,7 +69,8 @@ static void shaped(u64 *loop, const struct shim_law_input *input, u64 congestion
 	mean = shim_div(mean, PPM);
 	loop[CONGESTION] = seawall_pack(seawall_high(loop[CONGESTION]), mean);
 	if (congestion) {
-		u64 cut = shim_mul_div(loop[RATE], input->knobs[ALPHA] * mean, PPM * PPM);
+		u64 part_cut = shim_div(input->knobs[ALPHA] * congestion, PPM) * mean;
+		u64 cut = shim_mul_div(loop[RATE], part_cut, PPM * PPM);
 
 		loop[GOAL] = loop[RATE] > loop[GOAL] ? loop[RATE] : loop[RATE] - cut / 2;
 		loop[CUT_NS] = input->now_ns ? input->now_ns : 1;
@@ -100,7 +104,7 @@ void seawall_adapt(u64 *loop, const struct shim_law_input *input, u64 hurt, u64 
 u64 seawall_settle(u64 *loop, const struct shim_law_input *input, u64 most, bool cleared)
 {
 	u64 since_cut = input->now_ns > loop[CUT_NS] ? input->now_ns - loop[CUT_NS] : 0;
-	u64 floor = part(input, input->knobs[FLOOR]);
+	u64 floor = lowest(input);
 	u64 before = seawall_high(loop[CONGESTION]);
 
 	if (cleared && loop[RATE] >= most) {
