@@ -19,6 +19,11 @@
  *   pace:    departure = max(now, now + fill - B/R);
  *            departure - now <= horizon -> TAT = now + fill;   else drop
  *
+ * Slack.  A full bucket that sends L bytes at time c could send B - L more at once.  It may do so
+ * at any time after c without a look at the clock, if these bytes S are charged at the next look,
+ * at r: TAT = r + used + S / R.  The packets then pass as the algorithm would let them pass had each
+ * of them come somewhat later, so a window holds at most B + R*t of them still.
+ *
  * Paced packet n departs at D_n >= TAT_n - B/R, and TAT grows by at least the cost of each packet,
  * so packets k..n carry at most R*(D_n - D_k) + max(B, L_k) bytes: a packet larger than the
  * bucket waits until the rate has paid for the difference.  D never decreases.
@@ -142,6 +147,8 @@ struct shim_verdict shim_bucket_pace(const struct shim_rate *rate, u64 tat,
 	if (fits(rate, missing, fill, len)) {
 		verdict.kind = SHIM_SEND;
 		verdict.tat = now + fill;
+		if (!missing)
+			verdict.slack = rate->burst_bytes - len;
 		return verdict;
 	}
 	if (fill > DEBT_MAX)
@@ -153,6 +160,15 @@ struct shim_verdict shim_bucket_pace(const struct shim_rate *rate, u64 tat,
 	verdict.tat = now + fill;
 	verdict.departure_ns = shim_add_sat(now_ns, wait_ns);
 	return verdict;
+}
+
+/* A bucket lets slack pass that was full and holds the packet judged: so B covers both. */
+u64 shim_bucket_charge(const struct shim_rate *rate, u64 tat, u64 now_ns, u32 len)
+{
+	u64 now = ticks(now_ns);
+	u64 fill = used(tat, now) + cost(rate, len);
+
+	return now + (fill < DEBT_MAX ? fill : DEBT_MAX);
 }
 
 /*

@@ -34,6 +34,7 @@ struct shim_verdict {
 	u64 tat;		/* new state, in ticks modulo 2^64 */
 	u64 departure_ns;	/* earliest departure time; now for SHIM_SEND */
 	enum shim_verdict_kind kind;
+	u32 slack;		/* bytes that may follow unasked, see shim_bucket_charge() */
 };
 
 /*
@@ -62,6 +63,13 @@ struct shim_verdict shim_bucket_police(const struct shim_rate *rate, u64 tat,
  */
 struct shim_verdict shim_bucket_pace(const struct shim_rate *rate, u64 tat,
 				     u64 now_ns, u32 len, u64 horizon_ns);
+
+/*
+ * Returns the state after len bytes have passed unasked.  To look at the clock for each packet is
+ * dear; a caller may let verdict.slack bytes pass after a SHIM_SEND and charge them when it looks
+ * again: as if all had come at now_ns, which is never to their advantage.
+ */
+u64 shim_bucket_charge(const struct shim_rate *rate, u64 tat, u64 now_ns, u32 len);
 
 /* Returns the state with the same bytes of credit or debt under another rate. */
 u64 shim_bucket_rerate(const struct shim_rate *from, const struct shim_rate *to,

@@ -12,12 +12,18 @@
 #include <linux/atomic.h>
 #include <linux/cache.h>
 #include <linux/hrtimer.h>
+#include <linux/if_arp.h>
+#include <linux/if_ether.h>
+#include <linux/ip.h>
 #include <linux/ktime.h>
 #include <linux/list.h>
 #include <linux/netlink.h>
 #include <linux/rcupdate.h>
 #include <linux/seqlock.h>
+#include <linux/skbuff.h>
 #include <linux/spinlock.h>
+#include <net/inet_ecn.h>
+#include <net/ip.h>
 #include <net/netlink.h>
 
 #include "../core/bucket.h"
@@ -89,18 +95,24 @@ struct ovs_shim_tx {
 	atomic64_t drop_horizon;	/* dropped: would wait longer than the horizon */
 };
 
+/* A bucket and its rate; bucket.c says how they are shared. */
+struct ovs_shim_bucket {
+	atomic64_t slack;		/* bytes that may pass unasked << 32 | bytes that did */
+	atomic64_t tat;			/* bucket word */
+	struct shim_rate rate;		/* under seq */
+	seqcount_spinlock_t seq;	/* of rate; written under the lock of whose bucket it is */
+};
+
 /* T(i,j) and R(i,j): the limiter of one VM on one uplink. */
 struct ovs_shim_pair {
 	/* First cache line: read for each packet. */
 	const struct vport *out;	/* vport of the uplink; compared, never followed */
 	struct ovs_shim_pair __rcu *next;	/* of the same VM */
-	struct shim_rate rate;		/* under seq */
-	seqcount_spinlock_t seq;	/* of rate; written under shim->lock */
 	bool active;			/* a packet came in the last T_o */
 
 	/* Second cache line: written for each packet. */
-	atomic64_t tat ____cacheline_aligned;	/* bucket word */
-	struct ovs_shim_tx tx;		/* what became of the packets */
+	struct ovs_shim_tx tx ____cacheline_aligned;	/* what became of the packets */
+	struct ovs_shim_bucket bucket;	/* rate changes under shim->lock */
 
 	/* The rest: the timer's, under shim->lock. */
 	struct shim_law_state state ____cacheline_aligned;	/* of the law */
@@ -184,8 +196,32 @@ struct ovs_shim_port_config {
 struct ovs_shim_net *ovs_shim_net(const struct net *net);
 
 /* Headers: packet.c. */
-void ovs_shim_parse(struct sk_buff *skb, struct ovs_shim_packet *packet);
-bool ovs_shim_set_ecn(struct sk_buff *skb, struct ovs_shim_packet *packet, u8 ecn);
+struct ovs_shim_packet ovs_shim_parse(struct sk_buff *skb);
+bool ovs_shim_set_ecn(struct sk_buff *skb, struct ovs_shim_packet packet, u8 ecn);
+
+/*
+ * Finds the network header of skb, whose data starts at the link-layer header.  May move the
+ * header.  Inline is the common case, untagged IPv4 without options in Ethernet: it is what a
+ * limiter costs beside its bucket.
+ */
+static inline struct ovs_shim_packet ovs_shim_look(struct sk_buff *skb)
+{
+	const struct ethhdr *ethernet = (const struct ethhdr *)skb->data;
+	const struct iphdr *ip = (const struct iphdr *)(ethernet + 1);
+
+	if (unlikely(skb_headlen(skb) < sizeof(*ethernet) + sizeof(*ip) ||
+		     skb->dev->type != ARPHRD_ETHER || ethernet->h_proto != htons(ETH_P_IP) ||
+		     *(const u8 *)ip != 0x45))
+		return ovs_shim_parse(skb);
+	return (struct ovs_shim_packet){
+		.offset = sizeof(*ethernet),
+		.payload = sizeof(*ethernet) + sizeof(*ip),
+		.version = 4,
+		.protocol = ip->protocol,
+		.ecn = ip->tos & INET_ECN_MASK,
+		.plain = !ip_is_fragment(ip),
+	};
+}
 
 /* What flows meant: ecn.c. */
 int __init ovs_shim_ecn_init(void);
@@ -196,6 +232,27 @@ u8 ovs_shim_ecn_restore(struct sk_buff *skb, u8 ecn);
 void ovs_shim_receive(struct ovs_shim_port *vm, const struct ovs_shim_port *in,
 		      struct vport *vport, struct sk_buff *skb);
 
+/* Buckets: bucket.c. */
+void ovs_shim_bucket_init(struct ovs_shim_bucket *bucket, spinlock_t *lock);
+void ovs_shim_bucket_fill(struct ovs_shim_bucket *bucket, u64 now_ns);
+void ovs_shim_bucket_settle(struct ovs_shim_bucket *bucket, u64 now_ns);
+void ovs_shim_bucket_set(struct ovs_shim_bucket *bucket, u64 bytes_per_s, u32 depth, u64 now_ns);
+struct shim_verdict ovs_shim_bucket_judge(struct ovs_shim_bucket *bucket, u64 now_ns, u32 bytes,
+					  u64 horizon_ns);
+
+/* Lets bytes pass if they may do so unasked; else they must be judged. */
+static inline bool ovs_shim_bucket_pass(struct ovs_shim_bucket *bucket, u32 bytes)
+{
+	s64 slack = atomic64_read(&bucket->slack);
+
+	do {
+		if ((u64)slack >> 32 < bytes)
+			return false;
+	} while (!atomic64_try_cmpxchg(&bucket->slack, &slack,
+				       slack - ((u64)bytes << 32) + bytes));
+	return true;
+}
+
 /* Limiters: limiter.c. */
 u64 ovs_shim_capacity(const struct ovs_shim_port *uplink);
 struct ovs_shim_pair *ovs_shim_limiter_start(struct ovs_shim_port *vm,
@@ -205,7 +262,7 @@ void ovs_shim_limiter_free(struct ovs_shim_pair __rcu **link);
 void ovs_shim_limiter_restart(struct ovs_shim_pair *pair, u64 now_ns);
 void ovs_shim_limiter_message(struct ovs_shim_pair *pair, const struct shim_message *message,
 			      u64 now_ns);
-void ovs_shim_limiter_measure(struct ovs_shim_pair *pair, u64 elapsed_ns);
+void ovs_shim_limiter_measure(struct ovs_shim_pair *pair, u64 now_ns, u64 elapsed_ns);
 void ovs_shim_limiter_period(struct ovs_shim_pair *pair, u64 now_ns);
 void ovs_shim_divide(struct ovs_shim_net *shim);
 

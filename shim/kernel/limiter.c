@@ -6,10 +6,6 @@
  * active from a packet until T_o after the last one; only active ones have a share and the timer's
  * attention.  A VM that becomes active gets its part by weight of the uplink at once; the next tick
  * computes everyone's share exactly.
- *
- * Rates change under shim->lock.  Packets read them under a sequence count and publish the bucket
- * word by compare-and-exchange: a packet that used the old rate either comes before the word is
- * converted to the new one, or finds the word changed and asks again.
  */
 #include <linux/err.h>
 #include <linux/math64.h>
@@ -54,19 +50,8 @@ static void apply(struct ovs_shim_pair *pair, u64 now_ns)
 	u64 bytes_per_s = clamp_t(u64, pair->state.rate, SHIM_RATE_MIN, SHIM_RATE_MAX);
 	u32 depth = settings->limiter == OVS_SHIM_LIMITER_PACE ? settings->quantum_bytes :
 		    settings->burst_bytes;
-	struct shim_rate old = pair->rate;
-	s64 tat;
 
-	if (old.bytes_per_s == bytes_per_s && old.burst_bytes == depth)
-		return;
-	write_seqcount_begin(&pair->seq);
-	shim_rate_init(&pair->rate, bytes_per_s, depth);
-	tat = atomic64_read(&pair->tat);
-	do {
-		/* Nothing: a packet on another CPU took from the bucket meanwhile. */
-	} while (!atomic64_try_cmpxchg(&pair->tat, &tat,
-				       shim_bucket_rerate(&old, &pair->rate, tat, now_ns)));
-	write_seqcount_end(&pair->seq);
+	ovs_shim_bucket_set(&pair->bucket, bytes_per_s, depth, now_ns);
 }
 
 /* Returns how many packets the limiter has seen, modulo 2^32. */
@@ -86,8 +71,7 @@ static struct ovs_shim_pair *create(struct ovs_shim_port *vm, struct ovs_shim_po
 	pair->out = uplink->vport;
 	pair->vm = vm;
 	pair->uplink = uplink;
-	seqcount_spinlock_init(&pair->seq, &vm->shim->lock);
-	shim_rate_init(&pair->rate, SHIM_RATE_MIN, 0);
+	ovs_shim_bucket_init(&pair->bucket, &vm->shim->lock);
 	RCU_INIT_POINTER(pair->next, rcu_dereference_protected(vm->pairs, true));
 	rcu_assign_pointer(vm->pairs, pair);
 	vm->shim->generation++;
@@ -136,7 +120,7 @@ struct ovs_shim_pair *ovs_shim_limiter_start(struct ovs_shim_port *vm,
 	pair->idle_us = 0;
 	ovs_shim_limiter_restart(pair, now_ns);
 	if (new)
-		atomic64_set(&pair->tat, shim_bucket_full(now_ns));
+		ovs_shim_bucket_fill(&pair->bucket, now_ns);
 	WRITE_ONCE(pair->active, true);
 	shim->divide = true;
 	if (!shim->n_active++)
@@ -212,11 +196,12 @@ void ovs_shim_limiter_period(struct ovs_shim_pair *pair, u64 now_ns)
  * Measures what an active limiter let through in the elapsed_ns > 0 since the last tick; stops it
  * if no packet came for T_o.  shim->lock.
  */
-void ovs_shim_limiter_measure(struct ovs_shim_pair *pair, u64 elapsed_ns)
+void ovs_shim_limiter_measure(struct ovs_shim_pair *pair, u64 now_ns, u64 elapsed_ns)
 {
 	u64 bytes = atomic64_read(&pair->tx.bytes);
 	u32 now_events = events(pair);
 
+	ovs_shim_bucket_settle(&pair->bucket, now_ns);
 	pair->sent_rate = shim_mul_div(bytes - pair->last_bytes, NSEC_PER_SEC, elapsed_ns);
 	pair->last_bytes = bytes;
 	if (now_events != pair->last_events) {

@@ -327,7 +327,7 @@ static int put_limiter(struct sk_buff *skb, const struct ovs_shim_pair *pair)
 
 	if (nla_put_u32(skb, OVS_SHIM_LIMITER_VM, pair->vm->ifindex) ||
 	    nla_put_u32(skb, OVS_SHIM_LIMITER_UPLINK, pair->uplink->ifindex) ||
-	    nla_put_u64_64bit(skb, OVS_SHIM_LIMITER_RATE, pair->rate.bytes_per_s,
+	    nla_put_u64_64bit(skb, OVS_SHIM_LIMITER_RATE, pair->bucket.rate.bytes_per_s,
 			      OVS_SHIM_LIMITER_PAD) ||
 	    nla_put_u64_64bit(skb, OVS_SHIM_LIMITER_SHARE, pair->share, OVS_SHIM_LIMITER_PAD) ||
 	    nla_put_u64_64bit(skb, OVS_SHIM_LIMITER_SENT_RATE, pair->sent_rate,

@@ -65,87 +65,75 @@ static u32 gso_weight(const struct sk_buff *skb, u32 *bytes)
 	return packets;
 }
 
-/*
- * Bytes that may wait whatever the horizon: eleven full packets.  At a low rate a horizon in time
- * is less than one packet, and a TCP that may not have a few packets in flight gets a tenth of its
- * limit.  No more than that: a 64 KiB packet at 31 Mb/s takes four control periods, and TCP itself
- * makes smaller ones when it is slow.
- */
-#define WAIT_BYTES_MIN (11 * 1514U)
-
-/* Asks the bucket about bytes at now_ns and takes them from it unless the verdict is a drop. */
-static struct shim_verdict take(struct ovs_shim_pair *pair, u64 now_ns, u32 bytes, u64 horizon_ns)
+/* Sends what may go; made_ect: by the shim. */
+static void send(struct vport *vport, struct sk_buff *skb, struct ovs_shim_pair *pair,
+		 u32 bytes, u32 packets, bool made_ect)
 {
-	const struct shim_rate *rate = &pair->rate;
-	s64 tat = atomic64_read(&pair->tat);
-	struct shim_verdict verdict;
-	unsigned int seq;
-	u64 wait_ns;
-
-	do {
-		do {
-			seq = read_seqcount_begin(&pair->seq);
-			verdict = shim_bucket_pace(rate, tat, now_ns, bytes, horizon_ns);
-			if (unlikely(verdict.kind == SHIM_DROP && horizon_ns)) {
-				wait_ns = shim_rate_ns(rate, max(bytes, WAIT_BYTES_MIN));
-				verdict = shim_bucket_pace(rate, tat, now_ns, bytes,
-							   max(horizon_ns, wait_ns));
-			}
-		} while (read_seqcount_retry(&pair->seq, seq));
-	} while (verdict.kind != SHIM_DROP &&
-		 !atomic64_try_cmpxchg(&pair->tat, &tat, verdict.tat));
-	return verdict;
+	atomic64_add(bytes, &pair->tx.bytes);
+	atomic64_add(packets, &pair->tx.packets);
+	if (made_ect)
+		atomic64_add(packets, &pair->tx.ect);
+	vport->ops->send(skb);
 }
 
-/* Sends, paces or drops what is one packet to the uplink; made_ect: by the shim. */
-static void judge(struct vport *vport, struct sk_buff *skb, struct ovs_shim_pair *pair,
-		  u64 horizon_ns, bool made_ect)
+/* Sends, paces or drops what is one packet to the uplink and may not pass unasked. */
+static noinline void judge(struct vport *vport, struct sk_buff *skb, struct ovs_shim_pair *pair,
+			   u32 bytes, u32 packets, bool made_ect)
 {
+	u64 horizon_ns = READ_ONCE(pair->vm->mode.horizon_ns);
 	struct shim_verdict verdict;
-	u32 bytes = skb->len;
-	u32 packets = 1;
 
-	if (skb_is_gso(skb))
-		packets = gso_weight(skb, &bytes);
-	verdict = take(pair, ktime_get_ns(), bytes, horizon_ns);
+	verdict = ovs_shim_bucket_judge(&pair->bucket, ktime_get_ns(), bytes, horizon_ns);
 	if (verdict.kind == SHIM_DROP) {
 		atomic64_add(packets, horizon_ns ? &pair->tx.drop_horizon : &pair->tx.drop_police);
 		kfree_skb(skb);
 		return;
 	}
-	atomic64_add(bytes, &pair->tx.bytes);
-	atomic64_add(packets, &pair->tx.packets);
-	if (made_ect)
-		atomic64_add(packets, &pair->tx.ect);
 	if (verdict.kind == SHIM_PACE) {
 		atomic64_add(packets, &pair->tx.paced);
 		skb_set_delivery_time(skb, verdict.departure_ns, true);
 	}
-	vport->ops->send(skb);
+	send(vport, skb, pair, bytes, packets, made_ect);
 }
 
-/* Cuts a GSO packet as the device would and judges every part. */
-static void cut(struct vport *vport, struct sk_buff *skb, struct ovs_shim_port *vm,
-		struct ovs_shim_pair *pair, bool made_ect)
+/* Handles what is one packet. */
+static inline void limit(struct vport *vport, struct sk_buff *skb, struct ovs_shim_pair *pair,
+			 bool made_ect)
 {
-	netdev_features_t features = netif_skb_features(skb) & ~NETIF_F_GSO_MASK;
-	u64 horizon_ns = READ_ONCE(vm->mode.horizon_ns);
-	struct sk_buff *parts, *part, *next;
+	if (ovs_shim_bucket_pass(&pair->bucket, skb->len))
+		send(vport, skb, pair, skb->len, 1, made_ect);
+	else
+		judge(vport, skb, pair, skb->len, 1, made_ect);
+}
 
+/* Handles a GSO packet: cuts it as the device would, if so set, or judges it as a whole. */
+static noinline void limit_gso(struct vport *vport, struct sk_buff *skb,
+			       struct ovs_shim_pair *pair, bool made_ect)
+{
+	struct sk_buff *parts, *part, *next;
+	netdev_features_t features;
+	u32 packets, bytes;
+
+	if (!READ_ONCE(pair->vm->mode.segment)) {
+		packets = gso_weight(skb, &bytes);
+		judge(vport, skb, pair, bytes, packets, made_ect);
+		return;
+	}
+	features = netif_skb_features(skb) & ~NETIF_F_GSO_MASK;
 	parts = skb_gso_segment(skb, features);
 	if (IS_ERR(parts)) {
-		drop(vm, skb, OVS_SHIM_DROP_SEGMENT);
+		drop(pair->vm, skb, OVS_SHIM_DROP_SEGMENT);
 		return;
 	}
 	if (!parts) {
 		/* A guest's GSO packet that turned out to be a single one. */
-		judge(vport, skb, pair, horizon_ns, made_ect);
+		limit(vport, skb, pair, made_ect);
 		return;
 	}
 	consume_skb(skb);
 	skb_list_walk_safe(parts, part, next) {
 		skb_mark_not_on_list(part);
-		judge(vport, part, pair, horizon_ns, made_ect);
+		limit(vport, part, pair, made_ect);
 	}
 }
 
@@ -159,45 +147,57 @@ static struct ovs_shim_pair *find(const struct ovs_shim_port *vm, const struct v
 	return pair;
 }
 
+/*
+ * Returns the limiter of a packet for which find() has no active one.  NULL: the packet has been
+ * seen to, without a limiter; out is the port behind vport, NULL if it has no role.
+ */
+static noinline struct ovs_shim_pair *start(struct ovs_shim_port *vm, struct ovs_shim_port *out,
+					    struct vport *vport, struct sk_buff *skb)
+{
+	struct ovs_shim_pair *pair;
+
+	if (!out || READ_ONCE(out->mode.role) != OVS_SHIM_ROLE_UPLINK) {
+		vport->ops->send(skb);
+		return NULL;
+	}
+	pair = ovs_shim_limiter_start(vm, out);
+	if (!IS_ERR(pair))
+		return pair;
+	if (PTR_ERR(pair) == -ENOMEM)
+		drop(vm, skb, OVS_SHIM_DROP_MEMORY);
+	else
+		vport->ops->send(skb);
+	return NULL;
+}
+
 /* Handles a packet from a VM; out is the port behind vport, NULL if it has no role. */
 static void transmit(struct ovs_shim_port *vm, struct ovs_shim_port *out, struct vport *vport,
 		     struct sk_buff *skb)
 {
-	struct ovs_shim_packet packet;
-	struct ovs_shim_pair *pair;
+	struct ovs_shim_packet packet = ovs_shim_look(skb);
+	struct ovs_shim_pair *pair = find(vm, vport);
 	bool made_ect = false;
 
-	ovs_shim_parse(skb, &packet);
 	if (unlikely(packet.version && packet.protocol == READ_ONCE(vm->mode.protocol))) {
 		drop(vm, skb, OVS_SHIM_DROP_FORGED);
 		return;
 	}
-	pair = find(vm, vport);
 	if (unlikely(!pair || !READ_ONCE(pair->active))) {
-		if (!out || READ_ONCE(out->mode.role) != OVS_SHIM_ROLE_UPLINK)
-			goto send;
-		pair = ovs_shim_limiter_start(vm, out);
-		if (IS_ERR(pair)) {
-			if (PTR_ERR(pair) != -ENOMEM)
-				goto send;
-			drop(vm, skb, OVS_SHIM_DROP_MEMORY);
+		pair = start(vm, out, vport, skb);
+		if (!pair)
 			return;
-		}
 	}
-	if (READ_ONCE(vm->mode.ecn) && packet.version && packet.ecn == INET_ECN_NOT_ECT) {
-		if (!ovs_shim_set_ecn(skb, &packet, INET_ECN_ECT_1)) {
+	if (packet.ecn == INET_ECN_NOT_ECT && packet.version && READ_ONCE(vm->mode.ecn)) {
+		if (!ovs_shim_set_ecn(skb, packet, INET_ECN_ECT_1)) {
 			drop(vm, skb, OVS_SHIM_DROP_MEMORY);
 			return;
 		}
 		made_ect = true;
 	}
-	if (READ_ONCE(vm->mode.segment) && skb_is_gso(skb))
-		cut(vport, skb, vm, pair, made_ect);
+	if (skb_is_gso(skb))
+		limit_gso(vport, skb, pair, made_ect);
 	else
-		judge(vport, skb, pair, READ_ONCE(vm->mode.horizon_ns), made_ect);
-	return;
-send:
-	vport->ops->send(skb);
+		limit(vport, skb, pair, made_ect);
 }
 
 void ovs_shim_output(struct vport *vport, struct sk_buff *skb)

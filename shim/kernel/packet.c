@@ -65,31 +65,32 @@ static void parse_ipv6(struct sk_buff *skb, struct ovs_shim_packet *packet)
 	packet->protocol = next;
 }
 
-/* Fills *packet for skb, whose data starts at the link-layer header.  May move the header. */
-void ovs_shim_parse(struct sk_buff *skb, struct ovs_shim_packet *packet)
+/* As ovs_shim_look(), for any packet. */
+struct ovs_shim_packet ovs_shim_parse(struct sk_buff *skb)
 {
+	struct ovs_shim_packet packet = {};
 	const struct vlan_hdr *tag;
 	__be16 type = skb->protocol;
 	int tags;
 
-	*packet = (struct ovs_shim_packet){};
 	if (skb->dev->type == ARPHRD_ETHER || type == htons(ETH_P_TEB)) {
 		if (!pskb_may_pull(skb, ETH_HLEN))
-			return;
+			return packet;
 		type = ((const struct ethhdr *)skb->data)->h_proto;
-		packet->offset = ETH_HLEN;
+		packet.offset = ETH_HLEN;
 	}
 	for (tags = 0; eth_type_vlan(type); tags++) {
-		if (tags == VLAN_TAGS_MAX || !pskb_may_pull(skb, packet->offset + VLAN_HLEN))
-			return;
-		tag = (const struct vlan_hdr *)(skb->data + packet->offset);
+		if (tags == VLAN_TAGS_MAX || !pskb_may_pull(skb, packet.offset + VLAN_HLEN))
+			return packet;
+		tag = (const struct vlan_hdr *)(skb->data + packet.offset);
 		type = tag->h_vlan_encapsulated_proto;
-		packet->offset += VLAN_HLEN;
+		packet.offset += VLAN_HLEN;
 	}
 	if (type == htons(ETH_P_IP))
-		parse_ipv4(skb, packet);
+		parse_ipv4(skb, &packet);
 	else if (type == htons(ETH_P_IPV6))
-		parse_ipv6(skb, packet);
+		parse_ipv6(skb, &packet);
+	return packet;
 }
 
 /*
@@ -97,21 +98,21 @@ void ovs_shim_parse(struct sk_buff *skb, struct ovs_shim_packet *packet)
  * the header.  An IPv4 header with its checksum sums to the same before and after, so
  * CHECKSUM_COMPLETE stays right; an IPv6 header has none and changes the sum.
  */
-bool ovs_shim_set_ecn(struct sk_buff *skb, struct ovs_shim_packet *packet, u8 ecn)
+bool ovs_shim_set_ecn(struct sk_buff *skb, struct ovs_shim_packet packet, u8 ecn)
 {
 	struct ipv6hdr *ip6;
 	__be16 *start;
 	__be16 old, new;
 
-	if (packet->version == 4) {
-		if (skb_ensure_writable(skb, packet->offset + sizeof(struct iphdr)))
+	if (packet.version == 4) {
+		if (skb_ensure_writable(skb, packet.offset + sizeof(struct iphdr)))
 			return false;
-		ipv4_change_dsfield((struct iphdr *)(skb->data + packet->offset),
+		ipv4_change_dsfield((struct iphdr *)(skb->data + packet.offset),
 				    (u8)~INET_ECN_MASK, ecn);
 	} else {
-		if (skb_ensure_writable(skb, packet->offset + sizeof(*ip6)))
+		if (skb_ensure_writable(skb, packet.offset + sizeof(*ip6)))
 			return false;
-		ip6 = (struct ipv6hdr *)(skb->data + packet->offset);
+		ip6 = (struct ipv6hdr *)(skb->data + packet.offset);
 		start = (__be16 *)ip6;
 		old = *start;
 		ipv6_change_dsfield(ip6, (u8)~INET_ECN_MASK, ecn);
@@ -120,6 +121,5 @@ bool ovs_shim_set_ecn(struct sk_buff *skb, struct ovs_shim_packet *packet, u8 ec
 			skb->csum = csum_add(csum_sub(skb->csum, (__force __wsum)old),
 					     (__force __wsum)new);
 	}
-	packet->ecn = ecn;
 	return true;
 }

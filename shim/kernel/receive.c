@@ -80,7 +80,7 @@ static enum shim_message_error read_message(const struct ovs_shim_settings *sett
 
 /* Obeys or refuses a message; in is the port it came by, NULL if it has no role. */
 static void obey(struct ovs_shim_port *vm, const struct ovs_shim_port *in,
-		 const struct sk_buff *skb, const struct ovs_shim_packet *packet)
+		 const struct sk_buff *skb, struct ovs_shim_packet packet)
 {
 	struct ovs_shim_net *shim = vm->shim;
 	enum ovs_shim_counter counter;
@@ -91,10 +91,10 @@ static void obey(struct ovs_shim_port *vm, const struct ovs_shim_port *in,
 	u64 now_ns;
 
 	spin_lock_bh(&shim->lock);
-	error = read_message(&shim->settings, skb, packet, &message);
+	error = read_message(&shim->settings, skb, &packet, &message);
 	counter = refusals[error];
 	if (!error && message.version) {
-		destination(skb, packet, &address);
+		destination(skb, &packet, &address);
 		if (memcmp(message.vm, &address, sizeof(message.vm)))
 			counter = OVS_SHIM_REFUSED_ADDRESS;
 		else
@@ -118,13 +118,12 @@ static void obey(struct ovs_shim_port *vm, const struct ovs_shim_port *in,
 void ovs_shim_receive(struct ovs_shim_port *vm, const struct ovs_shim_port *in,
 		      struct vport *vport, struct sk_buff *skb)
 {
-	struct ovs_shim_packet packet;
+	struct ovs_shim_packet packet = ovs_shim_look(skb);
 	u32 packets = 1;
 	u8 ecn;
 
-	ovs_shim_parse(skb, &packet);
 	if (unlikely(packet.version && packet.protocol == READ_ONCE(vm->mode.protocol))) {
-		obey(vm, in, skb, &packet);
+		obey(vm, in, skb, packet);
 		consume_skb(skb);
 		return;
 	}
@@ -141,7 +140,7 @@ void ovs_shim_receive(struct ovs_shim_port *vm, const struct ovs_shim_port *in,
 	if (READ_ONCE(vm->mode.ecn)) {
 		ecn = ovs_shim_ecn_restore(skb, packet.ecn);
 		if (ecn != packet.ecn) {
-			if (!ovs_shim_set_ecn(skb, &packet, ecn)) {
+			if (!ovs_shim_set_ecn(skb, packet, ecn)) {
 				atomic64_inc(&vm->counters[OVS_SHIM_DROP_MEMORY]);
 				kfree_skb(skb);
 				return;

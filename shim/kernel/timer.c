@@ -21,7 +21,7 @@ static void tick(struct ovs_shim_net *shim, u64 now_ns)
 	shim->tick_ns = now_ns;
 	list_for_each_entry(port, &shim->uplinks, uplink_list)
 		list_for_each_entry_safe(pair, next, &port->active, active_list)
-			ovs_shim_limiter_measure(pair, elapsed_ns);
+			ovs_shim_limiter_measure(pair, now_ns, elapsed_ns);
 	if (shim->divide)
 		ovs_shim_divide(shim);
 	list_for_each_entry(port, &shim->uplinks, uplink_list)

@@ -126,6 +126,44 @@ def windows_hold(sent: List[Tuple[int, int]], bytes_per_s: int, depth: int, slac
     return True
 
 
+#: Several packets a bucket, which is where slack counts.
+crowds = st.lists(st.tuples(st.one_of(st.just(0), log_uniform(1, 10**6)), st.integers(60, 1514)), min_size=5,
+                  max_size=40)
+
+
+@given(bytes_per_s=rates, burst=st.integers(1514, 10000), packets=crowds, start=starts,
+       horizon_ns=st.sampled_from([0, 10**6]))
+def test_slack_conserves(core: Any, bytes_per_s: int, burst: int, packets: List[Tuple[int, int]], start: int,
+                         horizon_ns: int) -> None:
+    rate = make_rate(core, bytes_per_s, burst)
+    now_ns, sent, slack, passed = start, [], 0, 0
+    tat = core.lib.shim_bucket_full(now_ns)
+    for gap, length in packets:
+        now_ns += gap
+        if length <= slack:
+            slack, passed = slack - length, passed + length
+            sent.append((now_ns, length))
+            continue
+        tat, passed = core.lib.shim_bucket_charge(rate, tat, now_ns, passed), 0
+        verdict = core.lib.shim_bucket_pace(rate, tat, now_ns, length, horizon_ns)
+        tat, slack = verdict.tat, verdict.slack
+        assert length + slack <= max(burst, length)
+        if verdict.kind != core.lib.SHIM_DROP:
+            sent.append((verdict.departure_ns, length))
+    depth = max(burst, max(length for _, length in packets))
+    assert windows_hold(sent, bytes_per_s, depth, 2 + len(packets))
+
+
+@given(bytes_per_s=rates, burst=any_u32, tat=any_u64, now_ns=any_u64, length=any_u32)
+def test_charge_against_big_integers(core: Any, bytes_per_s: int, burst: int, tat: int, now_ns: int,
+                                     length: int) -> None:
+    rate = make_rate(core, bytes_per_s, burst)
+    now = now_ns * TICKS % 2**64
+    ahead = (tat - now) % 2**64
+    fill = (ahead if ahead <= DEBT_MAX else 0) + -(-length * rate.mult // 2**rate.shift)
+    assert core.lib.shim_bucket_charge(rate, tat, now_ns, length) == (now + min(fill, DEBT_MAX)) % 2**64
+
+
 @given(bytes_per_s=rates, burst=bursts, packets=arrivals, start=starts)
 def test_police_conserves(core: Any, bytes_per_s: int, burst: int, packets: List[Tuple[int, int]],
                           start: int) -> None:
