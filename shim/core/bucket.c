@@ -21,7 +21,7 @@
  *
  * Slack.  A full bucket that sends L bytes at time c could send B - L more at once.  It may do so
  * at any time after c without a look at the clock, if these bytes S are charged at the next look,
- * at r: TAT = r + used + S / R.  The packets then pass as the algorithm would let them pass had each
+ * at r: TAT = r + used + S / R.  The packets then pass as the algorithm would let them had each
  * of them come somewhat later, so a window holds at most B + R*t of them still.
  *
  * Paced packet n departs at D_n >= TAT_n - B/R, and TAT grows by at least the cost of each packet,

@@ -4,7 +4,7 @@
  *
  * The word `tat` is all there is to a bucket (core/bucket.c).  To judge a packet by it takes a look
  * at the clock, which waits for all that the CPU has in flight and costs as much as the rest of the
- * shim.  So a bucket that was full lets the packets behind the one it judged pass unasked, as far as
+ * shim.  So a bucket that was full lets packets behind the one it judged pass unasked, as far as
  * it would have held them, and charges them at the next look.  The word `slack` says how far: its
  * upper half is bytes that may still pass, its lower half bytes that did.  A busy limiter, whose
  * bucket is never full, judges each packet.
