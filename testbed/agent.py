@@ -76,6 +76,14 @@ def shim_counters() -> Dict[str, Any]:
             "knobs": {name: knob.value for name, knob in settings.knobs.items()}}
 
 
+def tcp_counters(pid: int) -> Dict[str, int]:
+    """Return how many segments the TCP of a process's network namespace sent, and how many of them again."""
+    lines = Path(f"/proc/{pid}/net/snmp").read_text().splitlines()
+    names, values = (line.split()[1:] for line in lines if line.startswith("Tcp:"))
+    counters = dict(zip(names, map(int, values)))
+    return {"out_segs": counters["OutSegs"], "retrans_segs": counters["RetransSegs"]}
+
+
 class Agent:
     """One job from switches to samples. The job is the dictionary machine.py writes; out is its directory."""
 
@@ -318,6 +326,7 @@ class Agent:
                         for name in os.listdir("/sys/class/net")},
             "marking": {queue["dev"]: queue for queue in queues if queue["kind"] == "red"},
             "drops": {queue["dev"]: queue["drops"] for queue in queues if queue.get("drops")},
+            "tcp": {vm: tcp_counters(self.network.pid(vm)) for vm in self.network.topo.vms},
         }
         if self.job["shim"]:
             meta["shim"] = shim_counters()

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One TCP without ECN among nine with it: vCC's Fig. 6 to 8 without the law, Fig. 11 with it.
+
+The paper's queue is its RED1: 1,000,000 bytes, marking or dropping all from 90,000 on; ours has the same two numbers
+and averages over as few packets. The senders of the paper's testbed become VMs; 60 s instead of 10 to average more.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Sequence, Tuple
+
+from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, at_most, given, near, phase
+from sdngcc.testbed.parameters import Parameters, parse_settings
+from sdngcc.testbed.statistics import jain, mean
+from sdngcc.testbed.workload import Workload
+
+# Link and queue of vCC's figures: RED1 is 667 packets of which 9% (60 packets, 90,000 bytes) go unmarked.
+QUEUE: Dict[str, Any] = {"link_mbps": 10, "rtt_us": 1000, "buffer_packets": 667, "mark_percent": 9}
+DEFAULTS: Dict[str, Any] = {**QUEUE, "senders": 10, "guest_ecn": True, "phases": (0, 60, 0)}
+WITHOUT, WITH = "without the law", "with vcc"
+
+
+def workload(parameters: Parameters) -> Workload:
+    """Return everybody sending at once; the tagged VM never negotiates ECN, the others if guest_ecn says so."""
+    work = Workload()
+    for index, vm in enumerate(parameters.vm_names):
+        for receiver in parameters.receivers_of(index):
+            work.tcp(vm, f"rx{receiver + 1}", 0, parameters.duration_s, parameters.protocol(index),
+                     parameters.guest_ecn and index > 0, 1 if index == 0 else parameters.flows)
+    return work
+
+
+def cases(settings: Sequence[str]) -> List[Case]:
+    """Return a run without a shim and one with law vcc, or one of the law the user chose."""
+    laws = (("", "vcc"),) if given(settings, "law") else ((WITHOUT, "none"), (WITH, "vcc"))
+    chosen = []
+    for label, law in laws:
+        parameters = parse_settings(settings, {**DEFAULTS, "law": law})
+        chosen.append(Case(label, parameters, workload(parameters)))
+    return chosen
+
+
+def part_of_others(run: Run) -> float:
+    """Return the tagged VM's goodput over the mean of the others'."""
+    goodput = phase(run, "all")["settled_goodput_mbps"]
+    others = mean([rate for vm, rate in goodput.items() if vm != "vm1"])
+    return round(goodput["vm1"] / others, 4) if others else 0.0
+
+
+def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
+    """Judge the tagged VM against the others, and Jain's index over the whole run from its third second on."""
+    verdicts = []
+    for label, run in runs:
+        index = round(jain(list(phase(run, "all")["settled_goodput_mbps"].values())), 4)
+        where = label or f"with law {run['parameters']['law']}"
+        if run["parameters"]["law"] == "vcc":
+            verdicts += [near(f"tagged / mean of the others, {where}", part_of_others(run), 1.0, 0.05, "1.038"),
+                         at_least(f"Jain's index, {where}", index, 0.99, "0.994")]
+        else:
+            verdicts += [at_most(f"tagged / mean of the others, {where}", part_of_others(run), 0.45,
+                                 "0.142; at most 0.45 with any of its queues"),
+                         Verdict(f"Jain's index, {where}", "as measured", index, True, "0.921")]
+    return verdicts
+
+
+EXPERIMENT = Experiment("ecn-mix", "One TCP without ECN among nine with it", "vCC, Fig. 6-8, 11", cases, judge)
