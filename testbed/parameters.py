@@ -49,7 +49,9 @@ class Parameters(BaseModel):
         None, ge=0.1, le=10000, description="law static: each VM's rate, Mb/s; default: an equal part of the link")
     udp_mbps: Optional[float] = Field(
         None, ge=0.1, le=10000, description="rate of a udp sender, Mb/s on the wire; default: the link's")
-    topology: Literal["dumbbell", "racks"] = Field("dumbbell", description="dumbbell, or two racks and a core")
+    topology: Literal["dumbbell", "star", "racks"] = Field(
+        "dumbbell", description="dumbbell; star: a port of the switch to each host marks, and rxN has the weight, "
+                                "guarantee and maximum of vmN; two racks and a core")
     vms_per_hypervisor: int = Field(1, ge=1, le=64, description="sending VMs on a hypervisor")
     hosts: Optional[int] = Field(
         None, ge=1, le=64, description="sending hypervisors, VMs go round them; default: by vms_per_hypervisor")
@@ -132,6 +134,11 @@ class Parameters(BaseModel):
 
     def _check_guarantees(self) -> None:
         granted: Dict[str, float] = {}
+        if self.topology == "star":
+            granted["receivers"] = sum(self.guarantee_mbps(index) for index in range(self.receivers))
+            if granted["receivers"] > self.link_mbps:
+                raise ValueError(f"guarantees: those of the receivers add up to {granted['receivers']:g} Mb/s; "
+                                 f"their uplink has {self.link_mbps}")
         for index, vm in enumerate(self.vm_names):
             guarantee, maximum = self.guarantee_mbps(index), self.maximum_mbps(index)
             if maximum and guarantee > maximum:

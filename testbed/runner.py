@@ -50,10 +50,14 @@ def _shim(parameters: Parameters) -> Optional[Dict[str, Any]]:
         if value is not None:
             settings[key] = str(value)
     settings.update({f"shim-knob-{name}": str(value) for name, value in parameters.knobs.items()})
+    vms = {vm: _vm_settings(parameters, index) for index, vm in enumerate(parameters.vm_names)}
+    if parameters.topology == "star":
+        # VMs of one number are one tenant's.
+        vms.update({f"rx{index + 1}": _vm_settings(parameters, index) for index in range(parameters.receivers)})
     return {
         "settings": settings,
         "uplink": {"shim-role": "uplink", "shim-capacity": str(parameters.link_mbps * 10**6)},
-        "vms": {vm: _vm_settings(parameters, index) for index, vm in enumerate(parameters.vm_names)},
+        "vms": vms,
     }
 
 

@@ -3,9 +3,34 @@
 
 from typing import Dict
 
-from sdngcc.experiments import constants, delay, ecn_mix, port_share, rwnd, scale, share, unfair
+from sdngcc.experiments import (
+    burst_latency,
+    constants,
+    converge,
+    delay,
+    ecn_mix,
+    port_share,
+    rwnd,
+    scale,
+    share,
+    shuffle,
+    spare,
+    unfair,
+)
 from sdngcc.experiments.base import Experiment
 
 EXPERIMENTS: Dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT for module in (
-        unfair, share, scale, delay, constants, ecn_mix, rwnd, port_share)}
+        unfair,
+        share,
+        scale,
+        delay,
+        constants,
+        burst_latency,
+        spare,
+        converge,
+        shuffle,
+        ecn_mix,
+        rwnd,
+        port_share,
+    )}

@@ -3,5 +3,6 @@
 
 from sdngcc.topologies.dumbbell import Dumbbell
 from sdngcc.topologies.racks import Racks
+from sdngcc.topologies.star import Star
 
-TOPOLOGIES = {"dumbbell": Dumbbell, "racks": Racks}
+TOPOLOGIES = {"dumbbell": Dumbbell, "racks": Racks, "star": Star}

@@ -7,7 +7,7 @@ datapath ids follow from numbers, so that a run repeats.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 from mininet.topo import Topo
 
@@ -49,15 +49,15 @@ class FabricTopo(Topo):
         self._link(name, tor, f"{name}-up", f"{tor}-{name}", uplink, downlink)
         return name
 
-    def add_vm(self, name: str, hypervisor: str, receiver: bool = False) -> str:
-        """Add a VM to a hypervisor and return its name."""
+    def add_vm(self, name: str, hypervisor: str, receiver: bool = False, delivery: Optional[Shape] = None) -> str:
+        """Add a VM, to which the hypervisor sends in a shape, and return its name."""
         number = len(self.vms) + len(self.receivers) + 1
         peers = self.receivers if receiver else self.vms
         peers.append(name)
         network = 1 if receiver else 0
         ip, mac = f"10.0.{network}.{len(peers)}", f"02:00:00:00:{network:02x}:{len(peers):02x}"
         self.addHost(name, ip=f"{ip}/16", mac=mac, number=number, hypervisor=hypervisor)
-        self._link(name, hypervisor, f"{name}-eth0", f"{hypervisor}-{name}", None, None, addr1=mac)
+        self._link(name, hypervisor, f"{name}-eth0", f"{hypervisor}-{name}", None, delivery, addr1=mac)
         return name
 
     def join_fabric(self, one: str, other: str, shape: Shape) -> None:
