@@ -404,7 +404,8 @@ def test_rates_converge_to_the_ratio_of_weights(core: Any, weights: Any) -> None
         assert part / sum(got) == pytest.approx(weight / sum(weights), rel=0.1)
 
 
-@pytest.mark.parametrize("before,after", [((1, 1), (3, 1)), ((4, 1), (1, 4)), ((1, 1, 1), (1, 2, 5)), ((1, 1), (1, 10))])
+@pytest.mark.parametrize("before,after", [((1, 1), (3, 1)), ((4, 1), (1, 4)), ((1, 1, 1), (1, 2, 5)),
+                                          ((1, 1), (1, 10))])
 def test_changed_weights_show_within_a_second(core: Any, before: Any, after: Any) -> None:
     vms = [VM(core, weight=weight) for weight in before]
 
