@@ -9,13 +9,17 @@ from sdngcc.experiments import (
     converge,
     delay,
     ecn_mix,
+    many_dsts,
+    many_flows,
     port_share,
     rwnd,
     scale,
     share,
     shuffle,
     spare,
+    udp_flood,
     unfair,
+    weights,
 )
 from sdngcc.experiments.base import Experiment
 
@@ -33,4 +37,8 @@ EXPERIMENTS: Dict[str, Experiment] = {
         ecn_mix,
         rwnd,
         port_share,
+        udp_flood,
+        many_flows,
+        many_dsts,
+        weights,
     )}
