@@ -152,5 +152,9 @@ def build_network(job: Dict[str, Any]) -> Network:
             commands.append(f"sysctl -q -w net.ipv4.tcp_ecn={int(ecn[name])}")
         if not job["guest"]["gso"]:
             commands.append(f"ip link set {name}-eth0 gso_max_segs 1")
+        if not job["guest"]["backpressure"]:
+            # TCP allows itself a millisecond's packets below it, and all of the network is below it here. A packet
+            # that netem delays no longer counts for its socket, like one that a guest's driver has sent.
+            commands.append(f"tc qdisc replace dev {name}-eth0 root netem delay 1us limit 100000")
         mininet[name].cmd("; ".join(commands))
     return Network(mininet, topo)

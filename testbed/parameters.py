@@ -45,6 +45,8 @@ class Parameters(BaseModel):
     limiter: Literal["pace", "police"] = Field("pace", description="what happens to a packet over the rate")
     guest_ecn: bool = Field(False, description="the tagged VM and tcp competitors negotiate ECN")
     gso: bool = Field(False, description="VMs send 64 KiB packets")
+    backpressure: bool = Field(
+        True, description="guests' sockets wait for packets in the fabric, as in one kernel; false: as VMs do not")
     static_mbps: Optional[float] = Field(
         None, ge=0.1, le=10000, description="law static: each VM's rate, Mb/s; default: an equal part of the link")
     udp_mbps: Optional[float] = Field(

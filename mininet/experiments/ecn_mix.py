@@ -15,7 +15,8 @@ from sdngcc.testbed.statistics import jain, mean
 from sdngcc.testbed.workload import Workload
 
 # Link and queue of vCC's figures: RED1 is 667 packets of which 9% (60 packets, 90,000 bytes) go unmarked.
-QUEUE: Dict[str, Any] = {"link_mbps": 10, "rtt_us": 1000, "buffer_packets": 667, "mark_percent": 9}
+QUEUE: Dict[str, Any] = {"link_mbps": 10, "rtt_us": 1000, "buffer_packets": 667, "mark_percent": 9,
+                         "backpressure": False}
 DEFAULTS: Dict[str, Any] = {**QUEUE, "senders": 10, "guest_ecn": True, "phases": (0, 60, 0)}
 WITHOUT, WITH = "without the law", "with vcc"
 

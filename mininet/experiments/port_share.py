@@ -20,7 +20,7 @@ FLOWS = UNPREFERRED + PREFERRED
 # Payload of a full packet, and the sum of windows: 90 of them, so that every part is a whole number of packets.
 SEGMENT_BYTES = 1448
 DEFAULTS: Dict[str, Any] = {
-    "law": "vcc", "senders": 1, "link_mbps": 200, "rtt_us": 10000, "phases": (0, 12, 0),
+    "law": "vcc", "senders": 1, "link_mbps": 200, "rtt_us": 10000, "phases": (0, 12, 0), "backpressure": False,
     "knobs": {"window-total": 90 * SEGMENT_BYTES, "port-first": FIRST_PORT + UNPREFERRED,
               "port-last": FIRST_PORT + FLOWS - 1, "port-weight": 3},
 }
