@@ -411,6 +411,38 @@ def test_a_receiver_without_packets_keeps_its_grant(core: Any) -> None:
     assert vm.state.memory[0] == round(PART * LINE) // 10
 
 
+@pytest.mark.parametrize("excess,left", [(1, 1.0), (LINE // 100, 0.9944), (LINE // 10, 0.5), (10 * LINE, 0.25)])
+def test_size_of_a_cut(core: Any, excess: int, left: float) -> None:
+    """By gain and excess, a half near the line, three quarters at most."""
+    vm = Side(core)
+    for before in (round(PART * LINE), None):
+        vm.tick(round(PART * LINE) + excess, every_ns=3 * T)
+        assert vm.state.memory[0] == pytest.approx(left * (before or last), rel=1e-3)
+        vm.tick(LINE, every_ns=3 * T)
+        last = vm.state.memory[0]
+
+
+def test_a_rest_saves_feedback_for_10_ms_only(core: Any) -> None:
+    vm = Side(core)
+    for _ in range(2):
+        peers = [vm.peer() for _ in range(1000)]
+        for peer in peers:
+            vm.receive(peer, 10**6)
+        assert len(vm.tick(LINE)) == pytest.approx(6400 * LINE // 10**6 / 100 / REPORT_BYTES, abs=15)
+        vm.input.now_ns += 10 * SECOND
+
+
+def test_little_feedback_is_not_lost_to_rounding(core: Any) -> None:
+    """A millionth of 10 Mb/s is less than a byte a period, but a report in some two minutes."""
+    vm = Side(core, capacity=LINE // 1000, knobs={"feedback-ppm": 1, "heartbeat": 10 * SECOND})
+    told = []
+    for number in range(240 * 100):
+        peer = vm.peers[0] if vm.peers else vm.peer()
+        vm.receive(peer, 10**6)
+        told += vm.tick(LINE if number % 8 < 4 else 10**5, every_ns=10 * MS)
+    assert 4 < len(told) <= 6
+
+
 any_u64 = st.one_of(st.integers(0, U64_MAX), st.integers(0, 10**11), st.sampled_from([0, 1, U64_MAX]))
 events = st.lists(st.one_of(
     st.tuples(st.just("period"), any_u64, any_u64, any_u64),
