@@ -20,6 +20,7 @@ from sdngcc.experiments import (
     spare,
     udp_flood,
     unfair,
+    web,
     weights,
 )
 from sdngcc.experiments.base import Experiment
@@ -43,4 +44,5 @@ EXPERIMENTS: Dict[str, Experiment] = {
         many_flows,
         many_dsts,
         weights,
+        web,
     )}

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A web server beside a UDP flood of 700 Mb/s: Seawall's Fig. 11.
+
+nginx serves files of WebStone's sizes and popularity to wrk, on a VM beside the flood's sink. The paper's sessions
+(WcAsync, Poisson arrivals, 10 requests in the mean) are connections here that wait for a random time, exponential in
+the mean, before each request: the load hardly depends on how fast answers come, so latencies compare at equal
+throughput.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Dict, List, Sequence, Tuple
+
+from sdngcc.experiments.base import (
+    Case,
+    Experiment,
+    Program,
+    Run,
+    Verdict,
+    Workload,
+    at_least,
+    at_most,
+    given,
+)
+from sdngcc.testbed.parameters import Parameters, parse_settings
+
+# WebStone's standard mix: bytes of a file, and how many of 1000 requests ask for it.
+FILES = ((500, 350), (5_000, 500), (50_000, 140), (500_000, 9), (5_000_000, 1))
+# Connections, and the mean wait before a request on each, ms: 1600 requests/s, which is 250 Mb/s.
+CONNECTIONS, WAIT_MS = 64, 40
+PORT = 8080
+FLOOD_MBPS = 700
+
+NGINX = """
+daemon off; user root; worker_processes 1; pid /run/web/pid; error_log stderr;
+events { worker_connections 1024; }
+http {
+	access_log off; sendfile on; tcp_nodelay on; keepalive_requests 1000000; keepalive_timeout 60s;
+	client_body_temp_path /run/web/t1; proxy_temp_path /run/web/t2; fastcgi_temp_path /run/web/t3;
+	uwsgi_temp_path /run/web/t4; scgi_temp_path /run/web/t5;
+	server { listen PORT; root /run/web/files; }
+}
+"""
+
+WRK = """
+local files = { FILES }
+math.randomseed(SEED)
+function request()
+	local pick = math.random(1000)
+	for _, file in ipairs(files) do
+		pick = pick - file[2]
+		if pick <= 0 then return wrk.format("GET", "/" .. file[1]) end
+	end
+end
+function delay()
+	return math.floor(-WAIT * math.log(1 - math.random()) + 0.5)
+end
+function done(summary, latency, requests)
+	io.write(string.format(
+		'RESULT {"requests": %d, "bytes": %d, "us": %d, "errors": %d, "mean_us": %.1f, "sd_us": %.1f, ' ..
+		'"p50_us": %d, "p99_us": %d}\\n', summary.requests, summary.bytes, summary.duration,
+		summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.status +
+		summary.errors.timeout, latency.mean, latency.stdev, latency:percentile(50), latency:percentile(99)))
+end
+"""
+
+
+def workload(parameters: Parameters, flood: bool) -> Workload:
+    """Return server and client, and the flood if it is wanted."""
+    first, second, _ = parameters.phases
+    script = WRK.replace("FILES", ", ".join(f"{{{size}, {count}}}" for size, count in FILES))
+    script = script.replace("WAIT", str(WAIT_MS)).replace("SEED", "1")
+    sizes = " ".join(str(size) for size, _ in FILES)
+    make = f"mkdir /run/web/files && for s in {sizes}; do head -c $s /dev/zero >/run/web/files/$s; done"
+    work = Workload()
+    work.program(Program("nginx", "vm1", ("sh", "-c", f"{make} && exec nginx -c /run/web/nginx.conf"), serves=True,
+                         files={"/run/web/nginx.conf": NGINX.replace("PORT", str(PORT))}))
+    work.program(Program("wrk", "rx1", (
+        "wrk", "-t", "1", "-c", str(CONNECTIONS), "-d", f"{second:g}s", "--timeout", "60s", "-s", "/run/web/mix.lua",
+        f"http://{{ip:vm1}}:{PORT}/"), start_s=first, to=("vm1",), files={"/run/web/mix.lua": script}))
+    if flood:
+        for vm in parameters.vm_names[1:]:
+            rate_mbps = parameters.udp_mbps or FLOOD_MBPS
+            work.udp(vm, "rx2", 0, first + second, rate_mbps / (parameters.senders - 1))
+    return work
+
+
+def cases(settings: Sequence[str]) -> List[Case]:
+    """Return the runs: web alone, and beside the flood without a shim and under seawall."""
+    defaults: Dict[str, Any] = {"senders": 2, "receivers": 2, "competitor": "udp", "phases": (0.5, 4, 0)}
+    laws = [""] if given(settings, "law") else ["none", "seawall"]
+    plain = [setting for setting in settings if not setting.startswith(("law=", "knob."))]
+    alone = parse_settings(plain, {**defaults, "law": "none"})
+    runs = [Case("no flood", alone, workload(alone, False))]
+    for law in laws:
+        parameters = parse_settings(plain if law == "none" else settings, {**defaults, "law": law or "seawall"})
+        runs.append(Case(f"law={parameters.law}", parameters, workload(parameters, True)))
+    return runs
+
+
+def measure(raw: Path, run: Run) -> Dict[str, Any]:
+    """Return what wrk reported: requests, their bytes per second, latencies in us."""
+    for line in (raw / "program-wrk.log").read_text().splitlines():
+        if line.startswith("RESULT "):
+            found: Dict[str, Any] = json.loads(line[len("RESULT "):])
+            found["mbps"] = round(found["bytes"] * 8 / found["us"], 3)
+            return found
+    raise ValueError("wrk reported nothing")
+
+
+def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
+    """Judge the mean latency and the throughput under a law against the unprotected ones."""
+    found = {label: run["measured"] for label, run in runs}
+    verdicts = [Verdict(f"{label}: Mb/s, requests, mean, p50, p99 in us", "as measured",
+                        [one[name] for name in ("mbps", "requests", "mean_us", "p50_us", "p99_us")], True)
+                for label, one in found.items()]
+    bare = found.get("law=none")
+    for label, own in found.items():
+        if bare and label not in ("no flood", "law=none"):
+            verdicts.append(at_most(f"mean latency, {label} / unprotected",
+                                    round(own["mean_us"] / bare["mean_us"], 4), 0.60))
+            verdicts.append(at_least(f"throughput, {label} / unprotected", round(own["mbps"] / bare["mbps"], 4), 0.95))
+    return verdicts
+
+
+EXPERIMENT = Experiment("web", "A web server beside a UDP flood of 700 Mb/s", "Seawall, Fig. 11", cases, judge, measure)
