@@ -164,6 +164,23 @@ def test_marks_and_losses_cut_by_their_part(core: Any) -> None:
         assert vm.state.congested
 
 
+def test_a_mad_report_weighs_no_more_than_its_bytes(core: Any) -> None:
+    """Half of the traffic is hurt, however many losses and marks the report claims."""
+    vm = VM(core, destinations=2, weight=4, knobs={"start-ppm": 10**6})
+    vm.report(0, packets=50, lost=50, marks=U32_MAX)
+    vm.report(1, bytes=200 * FULL)
+    assert vm.tick() == pytest.approx(C * (1 - 0.3 * 0.5**2 / 16), rel=1e-4)
+
+
+def test_one_mark_among_millions_ends_the_growth(core: Any) -> None:
+    vm = VM(core, knobs={"clamp": 0})
+    steps = [vm.rate]
+    steps += [vm.busy(1, {}) for _ in range(5)]
+    vm.busy(1, {"packets": 4 * 10**6, "bytes": 256 * 10**6, "marks": 1})
+    cut = vm.rate
+    assert cut <= steps[-1] and vm.busy(1, {}) == cut
+
+
 @pytest.mark.parametrize("fields", [{"type": 1, "marks": 9}, {"packets": 0, "marks": 9, "lost": 9}])
 def test_messages_that_say_nothing(core: Any, fields: Dict[str, int]) -> None:
     vm = VM(core, weight=4, knobs={"start-ppm": 10**6})
@@ -265,6 +282,16 @@ def test_silence_is_loss_until_it_is_forgotten(core: Any, knobs: Dict[str, int])
     assert rate() == C
 
 
+def test_a_packet_after_a_pause_begins_a_new_wait(core: Any) -> None:
+    vm = VM(core, knobs={"clamp": 0})
+    vm.busy(200, {})
+    vm.busy(1)
+    for _ in range(100):
+        vm.tick()
+    vm.busy(1)
+    assert vm.rate == C and not vm.state.congested
+
+
 def test_an_idle_vm_hears_nothing_and_loses_nothing(core: Any) -> None:
     vm = VM(core, knobs={"clamp": 0})
     vm.busy(100, {})
@@ -331,10 +358,10 @@ def test_rates_stay_between_guarantee_and_share(core: Any, history: Any, knobs: 
             vm.report(first, bytes=second, packets=rest[0], lost=rest[1], marks=rest[2])
         else:
             vm.input.now_ns, vm.input.share = first, second
-            vm.input.min = min(rest[0], second)
+            vm.input.min = rest[0]  # more than the share after a link slowed down
             vm.input.sent_rate, vm.input.peers = rest[1], rest[2]
             vm.law.on_period(vm.state, vm.input)
-            floor = max(vm.input.min, second * knobs["floor-ppm"] // 10**6)
+            floor = min(max(vm.input.min, second * knobs["floor-ppm"] // 10**6), second)
             assert floor <= vm.rate <= second
             for number, peer in enumerate(vm.peers):
                 vm.law.on_peer_period(peer, vm.state, vm.input, core.ffi.new("struct shim_message *"))
