@@ -288,7 +288,7 @@ def test_a_packet_after_a_pause_begins_a_new_wait(core: Any) -> None:
     vm.busy(1)
     for _ in range(100):
         vm.tick()
-    vm.busy(1)
+    vm.busy(2)
     assert vm.rate == C and not vm.state.congested
 
 
