@@ -164,6 +164,7 @@ def test_a_guest_that_serves(core: Any) -> None:
 def test_marks_are_echoed_until_cwr(core: Any) -> None:
     flow = Flow(core)
     flow.accept()
+    flow.into(ecn=CE)
     assert flow.out().flags == ACK
     got = flow.into(payload=MSS, ecn=CE)
     assert got.ecn == NOT_ECT
@@ -254,8 +255,45 @@ def test_a_window_update_or_data_is_no_duplicate(core: Any) -> None:
     before = flow.state.cwnd
     for count in range(5):
         flow.into(ack=flow.una, window=60000 + count)
-        flow.into(ack=flow.una, payload=10)
+    for _ in range(5):
+        flow.into(ack=flow.una, payload=10, window=60004)
     assert flow.state.cwnd == before
+
+
+def test_duplicates_count_in_a_row_and_in_flight_only(core: Any) -> None:
+    flow = Flow(core)
+    flow.connect()
+    drive(flow, 2)
+    before = flow.state.cwnd
+    for _ in range(4):
+        flow.into(ack=flow.una)
+        flow.into(ack=flow.una)
+        flow.into(ack=flow.una + MSS)
+    assert flow.state.cwnd >= before
+    before, done = flow.state.cwnd, (int(flow.state.nxt) - flow.isn - 1) % WRAP
+    for _ in range(6):
+        flow.into(ack=done)
+    assert flow.state.cwnd >= before
+
+
+def test_a_loss_is_not_answered_with_cwr(core: Any) -> None:
+    flow = Flow(core)
+    flow.connect()
+    drive(flow, 2)
+    for _ in range(3):
+        flow.into(ack=flow.una)
+    assert flow.state.cutting
+    assert flow.out(seq=(int(flow.state.nxt) - flow.isn - 1) % WRAP, payload=MSS).flags == ACK
+
+
+def test_cwr_is_on_new_data(core: Any) -> None:
+    """A retransmission may be taken for an old packet."""
+    flow = Flow(core)
+    flow.connect()
+    drive(flow, 2)
+    flow.into(ACK | ECE, ack=flow.una + MSS)
+    assert flow.out(seq=flow.una, payload=MSS).flags == ACK
+    assert flow.out(seq=(int(flow.state.nxt) - flow.isn - 1) % WRAP, payload=MSS).flags == ACK | CWR
 
 
 def test_a_timeout_starts_over(core: Any) -> None:
@@ -269,6 +307,19 @@ def test_a_timeout_starts_over(core: Any) -> None:
     flow.now_ns += 150 * MS
     flow.out(seq=flow.una, payload=MSS)
     assert flow.state.cwnd == MSS and flow.state.ssthresh == before // 2
+    flow.now_ns += 400 * MS
+    flow.out(seq=flow.una, payload=MSS)
+    assert flow.state.cwnd == MSS and flow.state.ssthresh == before // 2
+
+
+def test_another_retransmission_is_no_timeout(core: Any) -> None:
+    flow = Flow(core)
+    flow.connect()
+    drive(flow, 2)
+    before = flow.state.cwnd
+    flow.now_ns += 250 * MS
+    flow.out(seq=flow.una + MSS, payload=MSS)
+    assert flow.state.cwnd == before
 
 
 def test_the_window_grows_only_while_it_is_used(core: Any) -> None:
@@ -278,6 +329,13 @@ def test_the_window_grows_only_while_it_is_used(core: Any) -> None:
         flow.out(seq=number * MSS, payload=MSS)
         flow.into(ack=(number + 1) * MSS)
     assert flow.state.cwnd <= 10 * 1460
+    flow.fill(200 * MSS, 10)
+    flow.into(ACK | ECE, ack=201 * MSS)
+    before = int(flow.state.cwnd)
+    for number in range(210, 400):
+        flow.out(seq=number * MSS, payload=MSS)
+        flow.into(ack=(number + 1) * MSS)
+    assert flow.state.cwnd <= before + MSS
 
 
 def test_what_was_used_is_not_taken_back(core: Any) -> None:
@@ -347,6 +405,47 @@ def test_a_new_connection_of_the_same_ports_begins_anew(core: Any) -> None:
     flow.isn += 12345678
     flow.connect(answer=0)
     assert is_(flow, "PLAIN") and flow.una == 0
+    flow.isn += 12345678
+    flow.connect()
+    assert is_(flow, "VIRTUAL") and flow.state.cwnd == 14600 and not flow.state.size
+
+
+def test_the_lesser_mss_counts(core: Any) -> None:
+    for ours, theirs, least in ((1460, 1000, 1000), (1000, 1460, 1000), (0, 1460, 536)):
+        flow = Flow(core)
+        flow.out(SYN, -1, -1, scale=7, mss=ours)
+        flow.into(SYN | ACK | ECE, -1, 0, scale=7, mss=theirs)
+        flow.into()
+        assert flow.state.cwnd == 10 * least
+
+
+def test_the_size_of_packets_is_at_most_the_mss(core: Any) -> None:
+    flow = Flow(core)
+    flow.connect()
+    flow.out(payload=60000, size=60000)
+    assert flow.state.size == 1460
+
+
+def test_an_old_ack_has_the_same_right_edge(core: Any) -> None:
+    flow = Flow(core)
+    flow.connect()
+    drive(flow, 2)
+    newest, old = flow.into(ack=flow.una), flow.into(ack=flow.una - 5 * MSS)
+    assert abs((old.window - newest.window) * 128 - 5 * MSS) < 128
+
+
+def test_impossible_jumps_move_nothing(core: Any) -> None:
+    flow = Flow(core)
+    flow.connect()
+    drive(flow, 2)
+    before = int(flow.state.nxt)
+    flow.out(seq=flow.una + 2**31 - 1, payload=MSS)
+    flow.out(seq=flow.una - 2**20, payload=MSS)
+    assert flow.state.nxt == before
+    for _ in range(5):
+        flow.out(seq=(int(flow.state.nxt) - flow.isn - 1 + 2**29) % WRAP, payload=MSS)
+    assert (int(flow.state.nxt) - int(flow.state.una)) % WRAP == 2**30
+    assert flow.into(ack=flow.una + 2**30, window=9).window == 9
 
 
 def test_a_forged_syn_changes_nothing(core: Any) -> None:
@@ -384,8 +483,10 @@ def sharing(core: Any, flows: List[Flow], periods: int = 3, now_ns: int = 0) -> 
     state = core.ffi.new("struct shim_law_state *")
     inputs = core.ffi.new("struct shim_law_input *", {"share": 1000, "knobs": flows[0].values, "now_ns": now_ns})
     law.init(state, inputs)
-    for _ in range(periods):
+    for number in range(periods):
         law.on_period(state, inputs)
+        if number == periods - 1:
+            law.on_period(state, inputs)  # once more, for changed settings
         for flow in flows:
             law.on_flow_period(flow.state, state, inputs)
     assert state.rate == 1000
@@ -401,8 +502,18 @@ def test_windows_are_shared_by_port(core: Any) -> None:
         flow.connect(answer=0)
         flow.out(payload=MSS)
     assert sharing(core, flows[:3], now_ns=SECOND) == [300_000] * 3
-    assert sharing(core, flows, now_ns=SECOND)[:5] == [100_000] * 3 + [300_000] * 2
+    assert sharing(core, flows, now_ns=SECOND) == [100_000] * 3 + [300_000] * 2 + [90_000]
     assert sharing(core, flows, now_ns=2 * SECOND) == [900_000] * 6
+    for flow in flows:
+        flow.values[core.lib.shim_knob_find(flow.law, b"window-total")] = 0
+    assert sharing(core, flows, now_ns=2 * SECOND) == [0] * 6
+
+
+def test_a_part_of_the_sum_is_a_packet_at_least(core: Any) -> None:
+    flow = Flow(core, {"window-total": 100})
+    flow.connect(answer=0)
+    flow.out(payload=MSS)
+    assert sharing(core, [flow], now_ns=SECOND) == [MSS]
 
 
 def test_the_server_side_shares_by_its_own_port(core: Any) -> None:
