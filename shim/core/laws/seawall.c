@@ -18,7 +18,9 @@
  *              F > 0:                  new = r * (1 - alpha * F * c), inc = 0, t = now
  *                                      goal = r > goal ? r : (r + new) / 2, r = new
  *              r < goal, now - t < Ts: r += delta * (goal - r) * (1 - min((now - t) / Ts, 0.9))^3
- *              else:                   r += inc, inc += step * C * w/W
+ *              else:                   r += inc, inc += step * C * w/W * d
+ *              d changes from T to T between 0.5 and 1.5: VMs whose periods are out of step
+ *              would else fall into a cycle in which some always grow a T less than others
  *   class 1, 2:                        r += -alpha * F * r + (1 - F) * step * C * w/W,
  *                                      F of a tunnel being 0 or 1
  *
@@ -34,7 +36,8 @@
  *
  * The VM's own bucket has rate r, or E where each tunnel has its own loop.  When w changes, r and
  * goal of a loop that was cut within a second are multiplied by the change: rates that were in the
- * ratio of the weights stay so.
+ * ratio of the weights stay so.  r may then be over the ceiling until feedback about what was sent
+ * since shows no congestion.
  *
  * Deviations from the paper, and why:
  * - Class 3, line 8 computes r_new and nothing assigns it: r = r_new.
@@ -122,7 +125,7 @@ static const struct shim_knob knobs[] = {
 		.unit = "ppm of rate",
 		.help = "cut at full congestion; 0: never cut",
 		.source = "Seawall Class 3; ours",
-		.value = 300000,
+		.value = 100000,
 		.min = 0,
 		.max = 1000000,
 	},
@@ -158,7 +161,7 @@ static const struct shim_knob knobs[] = {
 		.unit = "ppm of capacity",
 		.help = "step up each T, in class 3 its growth, over all sharers; 0 is refused",
 		.source = "Seawall Classes 1, 3; ours",
-		.value = 5000,
+		.value = 3000,
 		.min = 1,
 		.max = 1000000,
 	},
@@ -212,7 +215,7 @@ static const struct shim_knob knobs[] = {
 		.unit = "periods",
 		.help = "without a report that count as loss; 0: silence is no loss",
 		.source = "Seawall section 4.2, where it is 1",
-		.value = 5,
+		.value = 8,
 		.min = 0,
 		.max = 1000,
 	},

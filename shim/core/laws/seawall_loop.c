@@ -8,6 +8,12 @@
 /* A VM that was not cut for so long keeps its rate when its weight changes, ns. */
 #define PAUSE_NS 1000000000ULL
 
+/* Periods after which feedback is about packets sent since: one to send, one to report. */
+#define ECHO 3
+
+/* About 2^16 by the golden ratio, and odd: its multiples modulo 2^16 are spread evenly. */
+#define NOISE 40503
+
 /* Least value of 1 - (now - t) / Ts on the way back to the goal. */
 #define CONCAVE_MIN (PPM / 10)
 
@@ -48,6 +54,14 @@ static u64 step(const struct shim_law_input *input)
 			    input->knobs[STEP_SHARERS]);
 }
 
+/* Returns a rate times a number from 0.5 to 1.5 that changes from T to T. */
+static u64 dithered(u64 rate, const struct shim_law_input *input)
+{
+	u16 noise = (u16)shim_mul_div(input->now_ns, NOISE, input->period_ns);
+
+	return shim_mul_div(rate, 0x8000 + noise, 0x10000);
+}
+
 /* Class 1's loop: one step, F in ppm. */
 static void plain(u64 *loop, const struct shim_law_input *input, u64 congestion)
 {
@@ -85,7 +99,7 @@ static void shaped(u64 *loop, const struct shim_law_input *input, u64 congestion
 		loop[RATE] += shim_mul_div(most, left * left * left, PPM * PPM * PPM);
 	} else {
 		loop[RATE] = shim_add_sat(loop[RATE], loop[INCREASE]);
-		loop[INCREASE] = shim_add_sat(loop[INCREASE], step(input));
+		loop[INCREASE] = shim_add_sat(loop[INCREASE], dithered(step(input), input));
 	}
 }
 
@@ -107,13 +121,14 @@ u64 seawall_settle(u64 *loop, const struct shim_law_input *input, u64 most, bool
 	u64 floor = lowest(input);
 	u64 before = seawall_high(loop[CONGESTION]);
 
-	if (cleared && loop[RATE] >= most) {
+	if (cleared && loop[RATE] >= most && since_cut >= ECHO * input->period_ns) {
 		loop[RATE] = most;
 		loop[INCREASE] = 0;
 	}
 	if (before && before != input->weight && loop[CUT_NS] && since_cut < PAUSE_NS) {
 		loop[RATE] = shim_mul_div(loop[RATE], input->weight, before);
 		loop[GOAL] = shim_mul_div(loop[GOAL], input->weight, before);
+		loop[CUT_NS] = input->now_ns ? input->now_ns : 1;
 	}
 	loop[CONGESTION] = seawall_pack(input->weight, seawall_low(loop[CONGESTION]));
 	if (loop[RATE] < floor)

@@ -98,9 +98,9 @@ class VM:
 def test_defaults_are_the_documented_ones(core: Any) -> None:
     law = core.lib.shim_law_find(b"seawall")
     have = {core.ffi.string(law.knobs[i].name).decode(): law.knobs[i].value for i in range(law.n_knobs)}
-    assert have == {"class": 3, "links": 0, "beta-ppm": 900000, "alpha-ppm": 300000, "gamma-ppm": 62500,
-                    "delta-ppm": 500000, "goal-time": 20 * MS, "step-ppm": 5000, "step-sharers": 4,
-                    "start-ppm": 400000, "floor-ppm": 10000, "clamp": 2, "recent": SECOND, "silence": 5,
+    assert have == {"class": 3, "links": 0, "beta-ppm": 900000, "alpha-ppm": 100000, "gamma-ppm": 62500,
+                    "delta-ppm": 500000, "goal-time": 20 * MS, "step-ppm": 3000, "step-sharers": 4,
+                    "start-ppm": 400000, "floor-ppm": 10000, "clamp": 2, "recent": SECOND, "silence": 8,
                     "forget": 10 * SECOND}
     assert law.period_ns == T and law.wants == core.lib.SHIM_LAW_PEERS
 
@@ -155,12 +155,12 @@ def test_a_sender_that_began_anew_lost_nothing(core: Any, jump: int, pause_ns: i
 
 
 def test_marks_and_losses_cut_by_their_part(core: Any) -> None:
-    """c is 1/16 of F at first, the cut 0.3 of F * c."""
+    """c is 1/16 of F at first, the cut a tenth of F * c."""
     for fields, part in (({"marks": 100}, 1.0), ({"marks": 25}, 0.25), ({"lost": 100}, 0.5),
                          ({"lost": U32_MAX, "marks": U32_MAX}, 1.0)):
         vm = VM(core, weight=4, knobs={"start-ppm": 10**6})
         vm.report(**fields)
-        assert vm.tick() == pytest.approx(C * (1 - 0.3 * part**2 / 16), rel=1e-4)
+        assert vm.tick() == pytest.approx(C * (1 - 0.1 * part**2 / 16), rel=1e-4)
         assert vm.state.congested
 
 
@@ -169,7 +169,7 @@ def test_a_mad_report_weighs_no_more_than_its_bytes(core: Any) -> None:
     vm = VM(core, destinations=2, weight=4, knobs={"start-ppm": 10**6})
     vm.report(0, packets=50, lost=50, marks=U32_MAX)
     vm.report(1, bytes=200 * FULL)
-    assert vm.tick() == pytest.approx(C * (1 - 0.3 * 0.5**2 / 16), rel=1e-4)
+    assert vm.tick() == pytest.approx(C * (1 - 0.1 * 0.5**2 / 16), rel=1e-4)
 
 
 def test_one_mark_among_millions_ends_the_growth(core: Any) -> None:
@@ -196,7 +196,7 @@ def test_a_report_for_a_vm_that_never_sent(core: Any) -> None:
 
 
 def test_the_way_back_is_concave_then_convex(core: Any) -> None:
-    """Quick at first, slower near the goal; behind goal-time steps grow by the same amount each period."""
+    """Quick at first, slower near the goal; behind goal-time steps grow by 0.5 to 1.5 times step each period."""
     vm = VM(core, weight=4, knobs={"clamp": 0, "goal-time": 10 * T, "start-ppm": 500000})
     vm.busy(3, {"marks": 100})
     rates = [vm.rate] + [vm.busy(1, {}) for _ in range(9)]
@@ -204,7 +204,8 @@ def test_the_way_back_is_concave_then_convex(core: Any) -> None:
     assert steps == sorted(steps, reverse=True) and steps[0] > 10 * steps[-1] and rates[-1] < C // 2
     rates = [vm.rate] + [vm.busy(1, {}) for _ in range(6)]
     steps = [after - before for before, after in zip(rates, rates[1:])]
-    assert [after - before for before, after in zip(steps, steps[1:])] == [C * 5000 // 10**6] * 5
+    growth = [(after - before) / (C * 3000 / 10**6) for before, after in zip(steps, steps[1:])]
+    assert 0.5 <= min(growth) < 0.8 and 1.2 < max(growth) < 1.5
 
 
 def test_unused_rate_is_clamped(core: Any) -> None:
@@ -249,9 +250,9 @@ def test_each_class_has_its_loops(core: Any) -> None:
         assert vm.rate == C and vm.peers[0].rate < C // 10 < vm.peers[1].rate
     vm = VM(core, weight=2, knobs={"class": 2, "start-ppm": 10**6})
     vm.report(marks=1)
-    assert vm.tick() == C // 2 * 7 // 10
+    assert vm.tick() == C // 2 * 9 // 10
     vm.report()
-    assert vm.tick() == C // 2 * 7 // 10 + C * 5000 // 10**6 // 2
+    assert vm.tick() == C // 2 * 9 // 10 + C * 3000 // 10**6 // 2
 
 
 def test_a_peer_that_never_answers_has_no_shim(core: Any) -> None:
@@ -270,7 +271,7 @@ def test_silence_is_loss_until_it_is_forgotten(core: Any, knobs: Dict[str, int])
 
     vm.busy(200, {})
     assert rate() == C
-    vm.busy(4)
+    vm.busy(7)
     assert rate() == C
     vm.busy(150)
     assert rate() == C // 50
@@ -378,7 +379,8 @@ def link(core: Any, vms: List[VM], seconds: float, events: Sequence[Event] = (),
          seed: int = 1) -> List[List[float]]:
     """Greedy VMs, a port of capacity C with 150 KB that marks above 30 KB; reports are lost with probability loss.
 
-    Returns what came of each VM in each quarter of a second, as parts of C. Ticks of VM i come 3 i ms late.
+    Returns what came of each VM in each quarter of a second, as parts of C. Ticks of VM i come 3 i ms late; what its
+    receivers report is heard before the next.
     """
     slot_ns, rng, queue = 500_000, random.Random(seed), 0.0
     credit = [[rng.random() * FULL for _ in vm.peers] for vm in vms]
@@ -408,11 +410,11 @@ def link(core: Any, vms: List[VM], seconds: float, events: Sequence[Event] = (),
             queue = max(0.0, queue - C * slot_ns / SECOND)
         for i, vm in enumerate(vms):
             if (slot * slot_ns - 3 * i * MS) % T == 0:
+                vm.tick(now_ns)
                 for number in range(len(vm.peers)):
                     report = vm.due(number)
                     if report is not None and rng.random() >= loss:
                         vm.law.on_report(vm.peers[number], vm.state, vm.input, report)
-                vm.tick(now_ns)
         if (slot + 1) * slot_ns % (SECOND // 4) == 0:
             quarters.append([count / (C / 4) for count in came])
             came = [0] * len(vms)
@@ -428,7 +430,7 @@ def test_rates_converge_to_the_ratio_of_weights(core: Any, weights: Any) -> None
     got = means(link(core, [VM(core, weight=weight) for weight in weights], 5)[12:])
     assert 0.9 < sum(got) <= 1.0
     for part, weight in zip(got, weights):
-        assert part / sum(got) == pytest.approx(weight / sum(weights), rel=0.1)
+        assert part / sum(got) == pytest.approx(weight / sum(weights), rel=0.15)
 
 
 @pytest.mark.parametrize("before,after", [((1, 1), (3, 1)), ((4, 1), (1, 4)), ((1, 1, 1), (1, 2, 5)),
