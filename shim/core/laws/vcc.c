@@ -11,7 +11,7 @@
  *   start:              V = initial-window * s, threshold = infinite
  *   ACK of n:           V = min(V + n, threshold)             V < threshold and V < 2 F
  *                       V = V + s for each V acknowledged     V >= threshold and V < F + s
- *   ECE, 3 duplicates:  threshold = max(keep * V, min-window * s), V shrinks to it
+ *   ECE, 3 duplicates:  threshold = max(keep * V in whole packets, min-window * s), V shrinks to it
  *                       keep = 1/2                            target 0, as Reno (RFC 5681, 3168)
  *                       keep = 1 - alpha/2                    target 1, as DCTCP (RFC 8257)
  *                       and not again until what was in flight then is acknowledged
@@ -235,7 +235,10 @@ static void lower(struct shim_flow *flow, const u64 *values, bool marked)
 
 	if (marked && values[TARGET])
 		less = shim_mul_div(window, flow->alpha, 2 * ALPHA_ONE);
-	flow->ssthresh = window - less > floor ? window - less : floor;
+	window -= less;
+	/* Whole packets, as TCPs count: a broken one takes part in no flight, yet slows growth. */
+	window -= window % shim_flow_segment(flow);
+	flow->ssthresh = window > floor ? window : floor;
 }
 
 /* Cuts the window, once in the life of what is in flight. */
