@@ -226,18 +226,23 @@ static u32 allowed(const struct shim_flow *flow, const u64 *values)
 	return window;
 }
 
-/* Lowers the threshold for marks or a loss. */
+/*
+ * Lowers the threshold for marks or a loss, to whole packets as TCPs count: a broken one takes part
+ * in no flight, yet slows growth.
+ */
 static void lower(struct shim_flow *flow, const u64 *values, bool marked)
 {
 	u32 floor = segments(flow, values[MIN_WINDOW]);
 	u32 window = virtual_window(flow);
+	u32 size = shim_flow_segment(flow);
 	u32 less = window / 2;
 
-	if (marked && values[TARGET])
+	if (marked && values[TARGET]) {
 		less = shim_mul_div(window, flow->alpha, 2 * ALPHA_ONE);
+		less -= less % size;
+	}
 	window -= less;
-	/* Whole packets, as TCPs count: a broken one takes part in no flight, yet slows growth. */
-	window -= window % shim_flow_segment(flow);
+	window -= window % size;
 	flow->ssthresh = window > floor ? window : floor;
 }
 
