@@ -10,7 +10,7 @@ from sdngcc.testbed.parameters import parse_settings
 
 # Two VMs on hypervisors of their own, so that no uplink's share does the law's work; the selfish one is there first.
 # In the runs without a shim a SYN, which is Not-ECT, would be lost at a queue that marks: TCP connects before.
-SET_UP: Dict[str, Any] = {"senders": 2, "phases": (1, 10, 0), "handshake": "early"}
+SET_UP: Dict[str, Any] = {"senders": 2, "phases": (1, 15, 0), "handshake": "early"}
 
 
 def with_and_without(settings: Sequence[str], defaults: Dict[str, Any], name: str = "",

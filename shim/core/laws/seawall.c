@@ -179,7 +179,7 @@ static const struct shim_knob knobs[] = {
 		.unit = "ppm of share",
 		.help = "times w/W: rate of a VM that begins, least ceiling; 0: the floor",
 		.source = "Seawall Class 3, line 2",
-		.value = 400000,
+		.value = 1000000,
 		.min = 0,
 		.max = 1000000,
 	},

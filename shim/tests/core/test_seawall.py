@@ -100,7 +100,7 @@ def test_defaults_are_the_documented_ones(core: Any) -> None:
     have = {core.ffi.string(law.knobs[i].name).decode(): law.knobs[i].value for i in range(law.n_knobs)}
     assert have == {"class": 3, "links": 0, "beta-ppm": 900000, "alpha-ppm": 100000, "gamma-ppm": 62500,
                     "delta-ppm": 500000, "goal-time": 20 * MS, "step-ppm": 3000, "step-sharers": 4,
-                    "start-ppm": 400000, "floor-ppm": 10000, "clamp": 2, "recent": SECOND, "silence": 8,
+                    "start-ppm": 1000000, "floor-ppm": 10000, "clamp": 2, "recent": SECOND, "silence": 8,
                     "forget": 10 * SECOND}
     assert law.period_ns == T and law.wants == core.lib.SHIM_LAW_PEERS
 
@@ -210,7 +210,7 @@ def test_the_way_back_is_concave_then_convex(core: Any) -> None:
 
 def test_unused_rate_is_clamped(core: Any) -> None:
     """To twice the largest rate used recently, and never below the rate of a beginner."""
-    vm = VM(core)
+    vm = VM(core, knobs={"start-ppm": 400000})
     for _ in range(200):
         vm.send(bytes=C // 8 * T // SECOND)
         vm.report()
@@ -225,7 +225,7 @@ def test_unused_rate_is_clamped(core: Any) -> None:
 
 def test_rates_of_tunnels_follow_use(core: Any) -> None:
     """A tunnel gets beta of the rate in proportion to its use, its part of the rest, and what the VM left unused."""
-    vm = VM(core, weight=4, destinations=4)
+    vm = VM(core, weight=2, destinations=4)
     rate = vm.rate
     for number, part in enumerate((0.5, 0.25, 0.25, 0)):
         vm.send(number, bytes=int(rate * T / SECOND * part))
