@@ -376,8 +376,8 @@ Event = Tuple[float, Callable[[], None]]
 
 
 def link(core: Any, vms: List[VM], seconds: float, events: Sequence[Event] = (), loss: float = 0.0,
-         seed: int = 1) -> List[List[float]]:
-    """Greedy VMs, a port of capacity C with 150 KB that marks above 30 KB; reports are lost with probability loss.
+         marks_above: int = 30_000, seed: int = 1) -> List[List[float]]:
+    """Greedy VMs, a port of capacity C with 150 KB that marks above a level; reports are lost with probability loss.
 
     Returns what came of each VM in each quarter of a second, as parts of C. Ticks of VM i come 3 i ms late; what its
     receivers report is heard before the next.
@@ -403,7 +403,7 @@ def link(core: Any, vms: List[VM], seconds: float, events: Sequence[Event] = (),
             count = vms[i].send(number)
             queue = max(0.0, queue - C * slot_ns / SECOND / len(packets))
             if queue + FULL <= 150_000:
-                vms[i].receive(number, id=count, marks=int(queue > 30_000))
+                vms[i].receive(number, id=count, marks=int(queue > marks_above))
                 queue += FULL
                 came[i] += FULL
         if not packets:
@@ -452,6 +452,12 @@ def test_a_newcomer_gets_its_part(core: Any) -> None:
     vms = [VM(core), VM(core, knobs={"start-ppm": 0, "floor-ppm": 1000})]
     got = means(link(core, vms, 6)[16:])
     assert min(got) > 0.4
+
+
+def test_losses_alone_suffice(core: Any) -> None:
+    """At a port that marks nothing."""
+    got = means(link(core, [VM(core), VM(core, weight=2)], 5, marks_above=10**9)[8:])
+    assert sum(got) > 0.9 and got[1] / got[0] == pytest.approx(2, rel=0.15)
 
 
 @pytest.mark.parametrize("destinations", [2, 8, 32])
