@@ -23,10 +23,9 @@
 #define SHIM_LAW_PEERS 1	/* a state for each address a VM talks to */
 #define SHIM_LAW_FLOWS 2	/* a state for each TCP connection of a VM */
 #define SHIM_LAW_RECEIVER 4	/* rx_rate and rx_share; a limiter for VMs that only receive, too */
-#define SHIM_LAW_DEMAND 8	/* share follows what VMs send: shim_share_by_demand() */
 
 /* Words of memory that a law has in a limiter and in a peer. */
-#define SHIM_LAW_MEMORY 8
+#define SHIM_LAW_MEMORY 9
 #define SHIM_PEER_MEMORY 12
 
 /* A parameter of a law. */
@@ -45,7 +44,7 @@ struct shim_law_input {
 	u64 now_ns;		/* monotonic */
 	u64 period_ns;		/* T: time between calls of on_period */
 	u64 capacity;		/* C of the uplink */
-	u64 share;		/* E(i): the upper bound of the rate */
+	u64 share;		/* E(i): the upper bound of the rate; by demand where laws say it */
 	u64 min;		/* the VM's guarantee; the lower bound */
 	u64 sent_rate;		/* measured over the last period */
 	u64 max;		/* the VM's ceiling; 0: none */
@@ -60,6 +59,8 @@ struct shim_law_input {
 /* State of one limiter under any law. */
 struct shim_law_state {
 	u64 rate;		/* R(i,j), bytes/s: the result */
+	u64 demand;		/* what the VM could send, bytes/s: a result; 0: whatever it may */
+	u64 rx_demand;		/* the same of what it could receive */
 	u64 message_ns;		/* time of the last message that carried marks; 0: never */
 	u32 weight_total;	/* of the last message; 0: unknown */
 	bool congested;		/* a message came less than T_c ago */

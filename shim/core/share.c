@@ -202,7 +202,7 @@ bool shim_share_by_demand(struct shim_claim *claims, u32 n, u64 capacity)
 	bool fits;
 
 	for (claim = claims; claim < end; claim++) {
-		u64 most = claim->demand ? claim->demand : 1;	/* a ceiling of 0 is none */
+		u64 most = claim->demand ? claim->demand : ~0ULL;
 
 		claim->given_min = claim->min;
 		claim->given_max = claim->max;
@@ -224,15 +224,4 @@ bool shim_share_by_demand(struct shim_claim *claims, u32 n, u64 capacity)
 			claim->share = claim->min;
 	}
 	return fits;
-}
-
-u64 shim_demand(u64 before, u64 sent_rate, u64 capacity)
-{
-	u64 demand = before - (before >> 3);
-	u64 twice = shim_add_sat(sent_rate, sent_rate);
-	u64 least = shim_div(capacity, 100);
-
-	if (demand < twice)
-		demand = twice;
-	return demand > least ? demand : least;
 }

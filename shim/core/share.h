@@ -12,7 +12,7 @@
 struct shim_claim {
 	u64 min;		/* guarantee, bytes/s; 0: none */
 	u64 max;		/* ceiling, bytes/s; 0: none */
-	u64 demand;		/* shim_share_by_demand(): what the VM can use, bytes/s */
+	u64 demand;		/* for shim_share_by_demand(): of use, bytes/s; 0: whatever there is */
 	u64 given_min;		/* scratch of that: min, while it is another */
 	u64 given_max;		/* the same of max */
 	u64 share;		/* result: E(i) of this VM, bytes/s */
@@ -32,12 +32,5 @@ bool shim_share(struct shim_claim *claims, u32 n, u64 capacity);
  * the right to that, so that shares may add up to more than capacity by guarantees not in use.
  */
 bool shim_share_by_demand(struct shim_claim *claims, u32 n, u64 capacity);
-
-/*
- * Returns the demand after a period in which a VM sent at sent_rate: twice that, so that a VM that
- * sends all it may is given more, or what is left of the demand before, which halves in some five
- * periods, so that pauses between bursts do not count; and at least a hundredth of capacity.
- */
-u64 shim_demand(u64 before, u64 sent_rate, u64 capacity);
 
 #endif

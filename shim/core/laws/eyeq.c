@@ -5,36 +5,45 @@
  * T is the period, B a VM's weight or guarantee, y what it received over the last T.
  *
  *   receiver, each VM:
- *     C = B / (sum of B of the VMs that receive) * uplink * part
+ *     C = part * (uplink divided by B among the VMs that receive, by what they could)
  *     part = 1 with knob ecn, else capacity-ppm: 90%
+ *     R = R * C / (C before)             when C changes
  *     each k T with y > 0:
  *       R = R * (1 - a * (y - C) / C)
- *       R = R / 2 at most              if y >= C * (1 + saturated-ppm)
+ *       R = max(R / 2, C / n) at most  if y >= C * (1 + saturated-ppm), n: peers seen in T
  *       R = R * (1 - f / 2) at most    with knob ecn, if the part f of the packets came with CE
  *       within [max(R / 4, rate-min), C]
- *     told to a peer: after sample-bytes from it, if R is not what it was told last, and each
- *     heartbeat while it sends; never before R < C once
+ *       R as it is, and half of it told, while y >= C * (1 + saturated-ppm) but R * n <= C, for
+ *       drain-timeout at most after R * n was more
+ *     told to a peer: after sample-bytes from it, or what it may send in T if that is less, if R
+ *     is not what it was told last, and each heartbeat while it sends; never before R < C once
  *
  *   sender:
- *     R(VM) = E, the uplink divided by B and by what each VM sends: work-conserving WRR
+ *     R(VM) = E, the uplink divided by B, by what VMs could send: work-conserving WRR
  *     R(VM, peer) = the rate told; none before that, and none after idle-timeout without packets
  *     feedback-timeout after a packet to the peer that nobody answered:
  *       R(VM, peer) = max(R(VM, peer) / 2, floor),  unless it was lower
  *       floor = max(rate-min, guarantee / peers)
  *
  * Deviations from the paper, and why (docs/laws.md):
+ * - With section 3.2's C = B / (sum of active B) * uplink nobody gets what an active VM leaves, as
+ *   Fig. 1 has it.  So C is a weighted max-min share by demand, at the sender as at the receiver.
+ *   Who has all he may could use twice that, others a little more than they have; demand fades.
+ * - R is C over a number of senders, which does not change with C: R follows C at once.
  * - A correction takes effect a round trip, and what waits in the sender's limiter, after it was
  *   made.  RCP divides its gain by that delay; correcting every k-th period does the same and lets
  *   a correction be seen before the next.  With a correction each T and 2 T of delay, gains above
  *   0.6 never settle.
  * - A meter behind a line reads at most the line: (y - C) / C is 0.11 with 2 senders at line rate
  *   and with 32, and 32 would take 60 corrections.  A reading near the line says only "too much":
- *   hence the halving.
- * - R grows to C at most: nobody could use more, and a lone burst then begins at C and not at the
- *   line.
- * - Feedback is 150 bytes, not 64.  A token bucket, feedback-ppm of the VM's part of the uplink
- *   over 10 ms, holds it to the paper's 64 Mb/s of 10 Gb/s; as it empties the sample grows, so that
- *   no peer is left out for long.
+ *   hence the halving.  And it stays there while the switch empties its queue, however low R is by
+ *   then: what peers that obey cannot have sent is a queue.  Half of R empties it soon, at C it
+ *   would take ten times as long as it is, and R is there when it is gone.  n is a guess, which is
+ *   why that does not last: the paper's correction, which asks for no n, has the last word.
+ * - R grows to C at most: a lone burst then begins at C and not at the line.
+ * - 10 kB are 80 ms at 1 Mb/s; a peer so slow would not hear that it may go faster.
+ * - A report is 150 bytes, not 64.  A token bucket holds reports to the paper's 64 Mb/s of 10 Gb/s;
+ *   as it empties the sample grows, so that no peer is left out for long.
  * - Silence counts from a packet that should have been answered: a VM that says nothing is owed
  *   nothing.
  *
@@ -49,7 +58,7 @@
 /* A report on the wire: Ethernet with FCS, IPv6, message; rounded up. */
 #define REPORT_BYTES 160ULL
 
-/* The feedback bucket holds what it earns in this time, ns, and no less than some reports. */
+/* Feedback may save up what it earns in this time, ns, and no less than some reports. */
 #define CREDIT_NS 10000000ULL
 #define CREDIT_REPORTS_MIN 4ULL
 
@@ -59,12 +68,32 @@
 /* Rates that differ by less than this part, as a shift, are not worth a report. */
 #define SAME_SHIFT 6
 
+/* Demand falls by this part each T, as a shift: by half in 1 ms and in 2 ms. */
+#define FADE_TX 3
+#define FADE_RX 4
+
+/* The mean of y takes in this part of each reading, as a shift. */
+#define MEAN_SHIFT 4
+
+/* A VM whose mean of y is within this part of C, as a shift, has what it may. */
+#define HUNGRY_SHIFT 5
+
+/* Others could use more than they have by this part, as a shift; more than those are short of. */
+#define ROOM_SHIFT 4
+
+/* A change of C by more than this part, as a shift, is waited for like a correction. */
+#define JUMP_SHIFT 3
+
+/* Nobody's demand falls below this part of the uplink, as a divisor. */
+#define DEMAND_MIN 100
+
 /* Indices into the knobs. */
 enum {
 	GAIN,
 	REACT,
 	CAPACITY,
 	SATURATED,
+	DRAIN_TIMEOUT,
 	ECN,
 	SAMPLE,
 	FEEDBACK,
@@ -81,8 +110,10 @@ enum {
 	STEP_NS,	/* time of the last correction */
 	SEEN,		/* packets received since then */
 	MARKED,		/* of these, with CE */
-	CREDIT,		/* feedback that may be sent, bytes */
-	CREDITED_NS,	/* time of the last earning */
+	PAID_NS,	/* feedback is paid for up to that time; later is credit */
+	OVER_NS,	/* when peers that obey could last exceed C */
+	DRAINING,	/* 1: a queue is being emptied */
+	MEAN,		/* of y, bytes/s */
 };
 
 /* Indices into struct shim_peer_state's memory. */
@@ -136,6 +167,15 @@ static const struct shim_knob knobs[] = {
 		.min = 0,
 		.max = 10000000,
 	},
+	[DRAIN_TIMEOUT] = {
+		.name = "drain-timeout",
+		.unit = "ns",
+		.help = "an excess no peer that obeys can cause is a queue for so long; 0: never",
+		.source = "ours; switches buffer a few ms (EyeQ section 2.2), emptied at R / 2",
+		.value = 20000000,
+		.min = 0,
+		.max = 10000000000ULL,
+	},
 	[ECN] = {
 		.name = "ecn",
 		.unit = "switch",
@@ -148,7 +188,7 @@ static const struct shim_knob knobs[] = {
 	[SAMPLE] = {
 		.name = "sample-bytes",
 		.unit = "bytes",
-		.help = "received from a peer before it is told a new R; 0: none",
+		.help = "received from a peer that may send more in T before it is told R; 0: none",
 		.source = "EyeQ section 3.2",
 		.value = 10000,
 		.min = 0,
@@ -207,54 +247,117 @@ static u64 over(u64 a, u64 b)
 	return a > b ? a - b : 0;
 }
 
-/* Returns C: what the VM may receive, bytes/s. */
-static u64 receive_limit(const struct shim_law_input *input)
+/* Returns the part of the uplink that may be used, ppm. */
+static u64 usable_ppm(const struct shim_law_input *input)
 {
-	if (input->knobs[ECN])
-		return input->rx_share;
-	return shim_mul_div(input->rx_share, input->knobs[CAPACITY], PPM);
+	return input->knobs[ECN] ? PPM : input->knobs[CAPACITY];
 }
 
-/* Returns what the feedback bucket holds when full, bytes. */
+/* Returns what is left of a demand after a period in which `now` was seen, bytes/s. */
+static u64 fade(const struct shim_law_input *input, u64 before, u64 now, u32 shift)
+{
+	u64 demand = before - (before >> shift);
+	u64 least = shim_div(input->capacity, DEMAND_MIN);
+
+	if (demand < now)
+		demand = now;
+	if (demand < least)
+		demand = least;
+	return demand ? demand : 1;
+}
+
+/* Follows what the VM could receive. */
+static void demand_rx(struct shim_law_state *state, const struct shim_law_input *input, u64 limit)
+{
+	u64 mean = state->memory[MEAN];
+	u64 could;
+
+	mean = mean - (mean >> MEAN_SHIFT) + (input->rx_rate >> MEAN_SHIFT);
+	state->memory[MEAN] = mean;
+	if (mean >= limit - (limit >> HUNGRY_SHIFT))
+		could = shim_add_sat(mean, mean);
+	else
+		could = shim_add_sat(mean, mean >> ROOM_SHIFT);
+	could = shim_mul_div(could, PPM, usable_ppm(input));
+	state->rx_demand = fade(input, state->rx_demand, could, FADE_RX);
+}
+
+/* Returns how long a report takes to earn, ns. */
+static u64 report_ns(const struct shim_law_input *input)
+{
+	u64 rate = shim_mul_div(input->rx_share, input->knobs[FEEDBACK], PPM);
+
+	return shim_mul_div(REPORT_BYTES, SHIM_NSEC_PER_SEC, rate);
+}
+
+/* Returns the most that feedback may save up, as time to earn it, ns. */
 static u64 credit_max(const struct shim_law_input *input)
 {
-	u64 rate = shim_mul_div(input->rx_share, input->knobs[FEEDBACK], PPM);
-	u64 bytes = shim_mul_div(rate, CREDIT_NS, SHIM_NSEC_PER_SEC);
+	u64 least = shim_mul_div(report_ns(input), CREDIT_REPORTS_MIN, 1);
 
-	return bytes > CREDIT_REPORTS_MIN * REPORT_BYTES ? bytes : CREDIT_REPORTS_MIN * REPORT_BYTES;
+	return least > CREDIT_NS ? least : CREDIT_NS;
 }
 
-/* Lets the feedback bucket earn for the time since it last did. */
-static void earn(struct shim_law_state *state, const struct shim_law_input *input)
+/* Returns what feedback has saved up, ns. */
+static u64 credit(const struct shim_law_state *state, const struct shim_law_input *input)
 {
-	u64 rate = shim_mul_div(input->rx_share, input->knobs[FEEDBACK], PPM);
-	u64 more = shim_mul_div(rate, over(input->now_ns, state->memory[CREDITED_NS]),
-				SHIM_NSEC_PER_SEC);
+	u64 saved = over(input->now_ns, state->memory[PAID_NS]);
 	u64 most = credit_max(input);
 
-	/* Less than a byte: let the time add up. */
-	if (more || input->now_ns < state->memory[CREDITED_NS])
-		state->memory[CREDITED_NS] = input->now_ns;
-	state->memory[CREDIT] = shim_add_sat(state->memory[CREDIT], more);
-	if (state->memory[CREDIT] > most)
-		state->memory[CREDIT] = most;
+	return saved < most ? saved : most;
+}
+
+/* Tells whether the meter reads no more than that it is too much. */
+static bool saturated(const struct shim_law_input *input, u64 limit)
+{
+	u64 excess = over(input->rx_rate, limit);
+
+	return input->knobs[SATURATED] && excess &&
+	       excess >= shim_mul_div(limit, input->knobs[SATURATED], PPM);
+}
+
+/* Tells whether what is received must be a queue: peers that obey cannot send that much. */
+static bool draining(struct shim_law_state *state, const struct shim_law_input *input, u64 limit)
+{
+	u64 most = shim_mul_div(state->memory[GRANT], input->peers, 1);
+
+	/* More by a rounding is not more. */
+	if (over(most, limit) > limit >> SAME_SHIFT) {
+		state->memory[OVER_NS] = input->now_ns;
+		return false;
+	}
+	return saturated(input, limit) &&
+	       over(input->now_ns, state->memory[OVER_NS]) < input->knobs[DRAIN_TIMEOUT];
+}
+
+/* Returns the part of R, ppm, that halves it but leaves n peers no less than limit together. */
+static u64 halving(u64 rate, u64 n, u64 limit)
+{
+	u64 part = shim_div(limit, n ? n : 1);
+
+	if (rate <= part)
+		return 0;
+	return rate / 2 > part ? PPM / 2 : shim_mul_div(rate - part, PPM, rate);
 }
 
 /* Returns the part of R to take back, ppm, when y exceeds limit or marks came. */
 static u64 cut_ppm(const struct shim_law_state *state, const struct shim_law_input *input,
 		   u64 limit)
 {
+	u64 rate = state->memory[GRANT];
 	u64 excess = over(input->rx_rate, limit);
 	u64 cut = shim_mul_div(input->knobs[GAIN], excess, limit);
-	u64 saturated = shim_mul_div(limit, input->knobs[SATURATED], PPM);
-	u64 marked;
+	u64 other;
 
-	if (input->knobs[SATURATED] && excess && excess >= saturated && cut < PPM / 2)
-		cut = PPM / 2;
+	if (saturated(input, limit)) {
+		other = halving(rate, input->peers, limit);
+		if (cut < other)
+			cut = other;
+	}
 	if (input->knobs[ECN] && state->memory[SEEN]) {
-		marked = shim_mul_div(PPM / 2, state->memory[MARKED], state->memory[SEEN]);
-		if (cut < marked)
-			cut = marked;
+		other = shim_mul_div(PPM / 2, state->memory[MARKED], state->memory[SEEN]);
+		if (cut < other)
+			cut = other;
 	}
 	return cut < PPM - PPM / CUT_MAX ? cut : PPM - PPM / CUT_MAX;
 }
@@ -272,9 +375,13 @@ static void correct(struct shim_law_state *state, const struct shim_law_input *i
 {
 	u64 rate = state->memory[GRANT];
 	u64 cut = cut_ppm(state, input, limit);
+	bool was_draining = state->memory[DRAINING];
 	u64 raise;
 
-	if (cut) {
+	state->memory[DRAINING] = draining(state, input, limit);
+	if (state->memory[DRAINING] || (was_draining && input->rx_rate <= limit)) {
+		/* R is right already, and y the answer to half of it. */
+	} else if (cut) {
 		rate -= shim_mul_div(rate, cut, PPM);
 	} else {
 		raise = shim_mul_div(input->knobs[GAIN], over(limit, input->rx_rate), limit);
@@ -289,16 +396,22 @@ static void correct(struct shim_law_state *state, const struct shim_law_input *i
 /* Follows the receiver's part and corrects R when it is time. */
 static void receive(struct shim_law_state *state, const struct shim_law_input *input)
 {
-	u64 limit = receive_limit(input);
+	u64 limit = shim_mul_div(input->rx_share, usable_ppm(input), PPM);
+	u64 rate = state->memory[GRANT], before = state->memory[LIMIT];
 	u64 wait_ns = shim_mul_div(input->knobs[REACT], input->period_ns, 1) -
 		      shim_div(input->period_ns, 2);
 
 	state->memory[LIMIT] = limit;
 	if (!limit)
 		return;
-	earn(state, input);
-	state->memory[GRANT] = grant(input, state->memory[GRANT] ? state->memory[GRANT] : limit,
-				     limit);
+	rate = before ? shim_mul_div(rate, limit, before) : limit;
+	state->memory[GRANT] = grant(input, rate, limit);
+	/* What comes now was sent under the old limit. */
+	if (over(limit, before) + over(before, limit) > before >> JUMP_SHIFT && before)
+		state->memory[STEP_NS] = input->now_ns;
+	demand_rx(state, input, limit);
+	if (state->memory[DRAINING] && !saturated(input, limit))
+		wait_ns = 0;
 	if (input->rx_rate && (!state->memory[STEP_NS] ||
 			       over(input->now_ns, state->memory[STEP_NS]) >= wait_ns))
 		correct(state, input, limit);
@@ -308,19 +421,23 @@ static void receive(struct shim_law_state *state, const struct shim_law_input *i
 /* Sets the rate of the VM as a sender, then sees to the receiver. */
 static void eyeq_period(struct shim_law_state *state, const struct shim_law_input *input)
 {
+	u64 could = shim_add_sat(input->sent_rate, input->sent_rate);
+
 	state->rate = input->share;
+	state->demand = fade(input, state->demand, could, FADE_TX);
 	receive(state, input);
 }
 
-/* Starts a limiter at its share, with a full feedback bucket. */
+/* Starts a limiter at its share, with all the feedback that can be saved up. */
 static void eyeq_init(struct shim_law_state *state, const struct shim_law_input *input)
 {
 	static const struct shim_law_state fresh;
 
 	*state = fresh;
 	state->rate = input->share;
-	state->memory[CREDIT] = credit_max(input);
-	state->memory[CREDITED_NS] = input->now_ns;
+	state->demand = input->capacity;
+	state->rx_demand = input->capacity;
+	state->memory[PAID_NS] = over(input->now_ns, credit_max(input));
 }
 
 /* Obeys no controller: rates come from the receivers. */
@@ -403,21 +520,33 @@ static void watch(struct shim_peer_state *peer, const struct shim_law_input *inp
 		peer->rate = peer->rate / 2 > floor ? peer->rate / 2 : floor;
 }
 
+/* Returns what peers are told, bytes/s. */
+static u64 advertised(const struct shim_law_state *state, const struct shim_law_input *input)
+{
+	u64 rate = state->memory[GRANT];
+
+	return state->memory[DRAINING] ? grant(input, rate / 2, rate) : rate;
+}
+
 /* Tells whether it is time to tell the peer R. */
 static bool due(const struct shim_peer_state *peer, const struct shim_law_state *state,
 		const struct shim_law_input *input)
 {
-	u64 rate = state->memory[GRANT], told = peer->memory[TOLD];
+	u64 rate = advertised(state, input), told = peer->memory[TOLD];
+	u64 saved = credit(state, input);
 	u64 apart = rate > told ? rate - told : told - rate;
 	u64 sample;
 
-	if (!peer->memory[GOT_BYTES] || state->memory[CREDIT] < REPORT_BYTES)
+	if (!peer->memory[GOT_BYTES] || !rate || saved < report_ns(input))
 		return false;
 	if (!told && rate >= state->memory[LIMIT])
 		return false;
 	if (told && over(input->now_ns, peer->memory[TOLD_NS]) >= input->knobs[HEARTBEAT])
 		return true;
-	sample = shim_mul_div(input->knobs[SAMPLE], credit_max(input), state->memory[CREDIT]);
+	sample = told ? shim_mul_div(told, input->period_ns, SHIM_NSEC_PER_SEC) : ~0ULL;
+	if (sample > input->knobs[SAMPLE])
+		sample = input->knobs[SAMPLE];
+	sample = shim_mul_div(sample, credit_max(input), saved);
 	return peer->memory[GOT_BYTES] >= sample && apart > told >> SAME_SHIFT;
 }
 
@@ -427,17 +556,18 @@ static void tell(struct shim_peer_state *peer, struct shim_law_state *state,
 {
 	u64 *memory = peer->memory;
 
-	report->rate = state->memory[GRANT];
+	report->rate = advertised(state, input);
 	report->bytes = memory[GOT_BYTES];
 	report->packets = memory[GOT_PACKETS] < ~0U ? (u32)memory[GOT_PACKETS] : ~0U;
 	report->marks = memory[GOT_MARKS] < ~0U ? (u32)memory[GOT_MARKS] : ~0U;
 	report->interval_ns = memory[TOLD] ? over(input->now_ns, memory[TOLD_NS]) : 0;
-	memory[TOLD] = state->memory[GRANT];
+	memory[TOLD] = report->rate;
 	memory[TOLD_NS] = input->now_ns;
 	memory[GOT_BYTES] = 0;
 	memory[GOT_PACKETS] = 0;
 	memory[GOT_MARKS] = 0;
-	state->memory[CREDIT] -= REPORT_BYTES;
+	state->memory[PAID_NS] = shim_add_sat(over(input->now_ns, credit(state, input)),
+					      report_ns(input));
 }
 
 /* Watches over the peer's limiter, adds its packets to the VM's, and tells it R if that is due. */
@@ -461,7 +591,7 @@ const struct shim_law shim_law_eyeq = {
 	.name = "eyeq",
 	.knobs = knobs,
 	.n_knobs = SHIM_COUNT(knobs),
-	.wants = SHIM_LAW_PEERS | SHIM_LAW_RECEIVER | SHIM_LAW_DEMAND,
+	.wants = SHIM_LAW_PEERS | SHIM_LAW_RECEIVER,
 	.period_ns = 200000,
 	.init = eyeq_init,
 	.on_message = eyeq_message,
