@@ -123,6 +123,10 @@ def test_what_is_left_is_reported(core: Any) -> None:
     report = vm.tick()[0]
     assert (report.marks, report.packets, report.bytes, report.interval_ns) == (2, 40, 40 * FULL, MS)
     assert not vm.send() and not vm.tick(SECOND + SECOND)
+    vm.receive(marks=1)
+    vm.tick()
+    report = vm.tick()[0]
+    assert (report.marks, report.packets, report.interval_ns) == (1, 1, SECOND)
 
 
 def test_a_trickle_of_echoes_does_not_hold_reports_back(core: Any) -> None:
