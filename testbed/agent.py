@@ -136,7 +136,7 @@ class Agent:
                 "--out", str(self.out / "queue.txt")]
         if job["shim"]:
             argv += ["--limiters", str(self.out / "limiters.txt"),
-                     "--limiters-every", str(sampling["bin_ms"] * 1000000 // interval_ns)]
+                     "--limiters-every", str(sampling["limits_ms"] * 1000000 // interval_ns)]
         self.spawn("", argv, "sampler")
         self.start_receivers(start_ns)
         for program in job["programs"]:

@@ -55,6 +55,30 @@ def _table(path: Path) -> Tuple[List[str], List[Tuple[int, ...]]]:
     return lines[0].split(), [tuple(int(word) for word in line.split()) for line in lines[1:]]
 
 
+def _read_limiters(raw: Path, start_ns: int) -> List[Dict[str, int]]:
+    """Return the readings of limiters in raw, empty without a shim."""
+    if not (raw / "limiters.txt").exists():
+        return []
+    names, rows = _table(raw / "limiters.txt")
+    readings = [dict(zip(names, row)) for row in rows]
+    for reading in readings:
+        reading["t_ns"] -= start_ns
+    return readings
+
+
+def _is_of(reading: Dict[str, int], vm: str, devices: Dict[int, str]) -> bool:
+    """Return whether that is an active limiter of the VM; devices are names by index."""
+    return bool(reading["active"]) and devices.get(reading["vm"], "").endswith(f"-{vm}")
+
+
+def limits_mbps(raw: Path, vm: str) -> List[Tuple[float, float]]:
+    """Return each reading in raw of a VM's rate limit while it was active: time in s, Mb/s."""
+    meta = json.loads((raw / "meta.json").read_text())
+    devices = {index: name for name, index in meta["devices"].items()}
+    return [(reading["t_ns"] / 1e9, _mbps(reading["rate"], 1))
+            for reading in _read_limiters(raw, round(meta["start_s"] * 1e9)) if _is_of(reading, vm, devices)]
+
+
 def read_samples(raw: Path, job: Dict[str, Any]) -> Samples:
     """Read what the machine left in raw for that job. Raises OSError or ValueError when it is incomplete."""
     meta = json.loads((raw / "meta.json").read_text())
@@ -74,12 +98,7 @@ def read_samples(raw: Path, job: Dict[str, Any]) -> Samples:
             total = goodput.setdefault(flow["vm"], [0] * bins)
             requests += _read_requests(raw / f"requests-{flow['port']}.txt", flow, start_ns, total)
     _, queue = _table(raw / "queue.txt")
-    limiters: List[Dict[str, int]] = []
-    if (raw / "limiters.txt").exists():
-        names, rows = _table(raw / "limiters.txt")
-        limiters = [dict(zip(names, row)) for row in rows]
-        for row in limiters:
-            row["t_ns"] -= start_ns
+    limiters = _read_limiters(raw, start_ns)
     return Samples(meta, goodput, [(row[0] - start_ns, *row[1:]) for row in queue], limiters, requests)
 
 
@@ -188,12 +207,12 @@ def _queue_series(samples: Samples, bins: int) -> Tuple[List[int], List[int], Li
 
 
 def _limit_series(samples: Samples, vm: str, bins: int, column: str) -> List[Any]:
-    """Return a VM's rate limit (or its share) in Mb/s at each bin's begin; None where it has none."""
+    """Return a VM's rate limit (or its share) in Mb/s as first read in each bin; None where it has none."""
     devices = {index: name for name, index in samples.meta["devices"].items()}
     series: List[Any] = [None] * bins
     for row in samples.limiters:
-        number = round(row["t_ns"] / (BIN_S * 1e9))
-        if devices.get(row["vm"], "").endswith(f"-{vm}") and 0 <= number < bins and row["active"]:
+        number = int(row["t_ns"] // (BIN_S * 1e9))
+        if _is_of(row, vm, devices) and 0 <= number < bins and series[number] is None:
             series[number] = _mbps(row[column], 1)
     return series
 

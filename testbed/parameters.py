@@ -66,6 +66,7 @@ class Parameters(BaseModel):
         "start", description="TCP connects when its flow starts, or before the run as in a simulator without SYNs")
     generator: Literal["own", "iperf"] = Field("own", description="traffic generator; iperf is slow here")
     sample_us: int = Field(2000, ge=100, le=100000, description="the queue is read this often, us")
+    limit_sample_ms: int = Field(100, ge=2, le=100, description="the rate limits are read this often, ms")
     quantum_bytes: Optional[int] = Field(
         None, ge=1514, le=1048576, description="limiter pace: bytes back to back; default: the shim's")
     burst_bytes: Optional[int] = Field(
@@ -123,6 +124,8 @@ class Parameters(BaseModel):
             raise ValueError("restart_controller_at_s needs an earlier kill_controller_at_s")
         if kill is not None and self.law != "sdngcc":
             raise ValueError("kill_controller_at_s needs law=sdngcc")
+        if self.limit_sample_ms * 1000 % self.sample_us and "limit_sample_ms" in self.model_fields_set:
+            raise ValueError(f"limit_sample_ms must be a multiple of sample_us={self.sample_us}")
         if self.senders == 1 and self.phases[0]:
             raise ValueError("with senders=1 nobody competes: phases must begin with 0")
         if self.knobs and self.law == "none":

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Experiments make the runs they say, and their verdicts fail when the numbers do."""
 
-import copy
+import json
 
 import pytest
 
-from sdngcc.experiments import EXPERIMENTS
+from sdngcc.experiments import EXPERIMENTS, delay
 from sdngcc.experiments.base import fair_share_mbps
-from sdngcc.experiments.delay import oscillation_mbps
 from sdngcc.testbed.parameters import ParameterError, Parameters
 from sdngcc.topologies.shaping import Shape, tc_commands, threshold_bytes
 
@@ -102,15 +101,32 @@ def test_scale_judges_by_the_fair_part():
     assert len(failing("scale", run_of(senders=8, goodput=80.0, jain=0.9))) == 2
 
 
+def swinging(*deviations):
+    """Return runs of the delay experiment whose limits deviate by that, in Mb/s."""
+    return [{**run_of(), "measured": {"limit_deviation_mbps": deviation}} for deviation in deviations]
+
+
 def test_delay_wants_oscillation_to_grow():
-    calm, wild = run_of(), copy.deepcopy(run_of())
-    for number in range(120, 200):
-        wild["series"]["goodput_mbps"]["vm1"][number] += 20 * (-1) ** number
-    assert oscillation_mbps(calm) == 0 and oscillation_mbps(wild) == 20
-    assert failing("delay", calm, wild) == []
-    assert failing("delay", wild, calm) == ["oscillation of the tagged VM by period, Mb/s"]
-    wild["queue"]["delay_us_p99"] = 1.0
-    assert failing("delay", calm, wild) == ["queueing delay p99 by period, us"]
+    growing = ["oscillation of the tagged VM's limit by period, Mb/s"]
+    assert failing("delay", *swinging(3.0, 5.0, 9.0)) == []
+    assert failing("delay", *swinging(5.0, 3.0, 9.0)) == growing
+    assert failing("delay", *swinging(3.0, 9.0, 9.0)) == growing
+    assert failing("delay", *swinging(None, None, None)) == []
+    runs = swinging(3.0, 5.0, 9.0)
+    runs[2]["queue"]["delay_us_p99"] = 1.0
+    assert failing("delay", *runs) == ["queueing delay p99 by period, us"]
+
+
+def test_delay_measures_the_second_half_of_the_shared_period(tmp_path):
+    (tmp_path / "meta.json").write_text(json.dumps({"start_s": 5.0, "devices": {"hv1-vm1": 7, "hv1-vm2": 8}}))
+    rows = [f"{round((5 + at_s) * 1e9)} {device} 1 {rate} 0 0 0 {active} 0"
+            for at_s, device, rate, active in [(14, 7, 9, 1), (15, 7, 1000000, 1), (16, 8, 9, 1), (17, 7, 9, 0),
+                                               (19, 7, 1250000, 1), (20, 7, 9, 1)]]
+    limiters = tmp_path / "limiters.txt"
+    limiters.write_text("\n".join(["t_ns vm uplink rate share sent_rate drops active congested", *rows, ""]))
+    assert delay.measure(tmp_path, run_of()) == {"limit_deviation_mbps": 1.0}
+    limiters.unlink()
+    assert delay.measure(tmp_path, run_of()) == {"limit_deviation_mbps": None}
 
 
 def test_fair_share_counts_headers_and_weights():
