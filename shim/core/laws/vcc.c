@@ -11,7 +11,7 @@
  *   start:              V = initial-window * s, threshold = infinite
  *   ACK of n:           V = min(V + n, threshold)             V < threshold and V < 2 F
  *                       V = V + s for each V acknowledged     V >= threshold and V < F + s
- *   ECE, 3 duplicates:  threshold = max(keep * V in whole packets, min-window * s), V shrinks to it
+ *   ECE, loss:          threshold = max(keep * V in whole packets, min-window * s), V shrinks to it
  *                       keep = 1/2                            target 0, as Reno (RFC 5681, 3168)
  *                       keep = 1 - alpha/2                    target 1, as DCTCP (RFC 8257)
  *                       and not again until what was in flight then is acknowledged
@@ -21,11 +21,13 @@
  *
  *   window = min(the peer's, max(min(V, limit), flight) / 2^scale, up)   in every ACK to the guest
  *
- * A timeout is seen as the guest's: it sends its first unacknowledged byte again, and nothing was
- * acknowledged for TIMEOUT_NS.  V grows only while the guest uses it (RFC 7661), or it would be no
- * brake when it is needed.  What the guest has used of a window is never taken back (RFC 9293,
- * section 3.8.6): a smaller one waits until that is acknowledged.  A window is rounded up to the
- * scale's grain, at most 16 KiB: rounding down would cost a small window a whole packet.
+ * Losses are those that the guest sees, or a path that reorders would cut V where the guest's own
+ * TCP knows better: it sends something again after three duplicate ACKs, or, a timeout, its first
+ * unacknowledged byte when nothing was acknowledged for TIMEOUT_NS.  V grows only while the guest
+ * uses it (RFC 7661), or it would be no brake when it is needed.  What the guest has used of a
+ * window is never taken back (RFC 9293, section 3.8.6): a smaller one waits until that is
+ * acknowledged.  A window is rounded up to the scale's grain, at most 16 KiB: rounding down would
+ * cost a small window a whole packet.
  *
  * The other half is a peer that uses ECN and sends to a guest that does not: the shim then answers
  * the handshake for the guest, keeps CE from it, and puts ECE into its ACKs, until CWR comes
@@ -323,8 +325,6 @@ static void hear(struct shim_flow *flow, const u64 *values, u32 acked, bool mark
 		flow->cutting = false;
 	if (marked)
 		cut(flow, values, true);
-	else if (flow->duplicates == DUPLICATES)
-		cut(flow, values, false);
 	if (acked && !flow->cutting)
 		grow(flow, acked);
 }
@@ -407,10 +407,24 @@ static void echo(struct shim_flow *flow, struct shim_segment *segment, bool new_
 	}
 }
 
+/* Takes notice of what the guest thinks lost when it sends a segment again. */
+static void lose(struct shim_flow *flow, const struct shim_segment *segment)
+{
+	u64 now_ns = segment->now_ns;
+
+	if (segment->seq == flow->una && now_ns > flow->progress_ns &&
+	    now_ns - flow->progress_ns >= TIMEOUT_NS) {
+		time_out(flow, segment->knobs);
+		flow->progress_ns = now_ns;
+	} else if (flow->duplicates >= DUPLICATES) {
+		cut(flow, segment->knobs, false);
+	}
+}
+
 /* Handles a segment of the VM. */
 static void vcc_out(struct shim_flow *flow, struct shim_segment *segment)
 {
-	bool again = segment->payload && flow->numbered && segment->seq == flow->una &&
+	bool again = segment->payload && flow->numbered &&
 		     shim_seq_before(segment->seq, flow->nxt);
 	bool new_data = !flow->numbered ||
 			shim_seq_before(flow->nxt, segment->seq + segment->payload);
@@ -420,12 +434,8 @@ static void vcc_out(struct shim_flow *flow, struct shim_segment *segment)
 		handshake_out(flow, segment, first);
 		return;
 	}
-	if (again && flow->cwnd && held(flow, segment->knobs) &&
-	    segment->now_ns - flow->progress_ns >= TIMEOUT_NS &&
-	    segment->now_ns > flow->progress_ns) {
-		time_out(flow, segment->knobs);
-		flow->progress_ns = segment->now_ns;
-	}
+	if (again && flow->cwnd && held(flow, segment->knobs))
+		lose(flow, segment);
 	if (flow->ecn == SHIM_FLOW_VIRTUAL)
 		echo(flow, segment, new_data);
 }

@@ -252,14 +252,28 @@ def test_the_cut_is_smooth(core: Any) -> None:
         assert sent == pytest.approx((number + 1) / 2, abs=1)
 
 
-def test_three_duplicates_cut(core: Any) -> None:
+def test_a_retransmission_after_three_duplicates_cuts(core: Any) -> None:
     flow = Flow(core)
     flow.connect()
     drive(flow, 2)
     before = flow.state.cwnd
-    for count in range(5):
+    for count in range(1, 6):
         flow.into(ack=flow.una)
-        assert flow.state.cwnd == (before if count < 2 else whole(before // 2))
+        assert flow.state.cwnd == (before if count <= 3 else whole(before // 2))
+        flow.out(seq=flow.una + count * MSS, payload=MSS)
+        assert flow.state.cwnd == (before if count < 3 else whole(before // 2))
+
+
+def test_reordering_does_not_cut(core: Any) -> None:
+    """Duplicates alone are no loss: a guest that tolerates reordering sends nothing again."""
+    flow = Flow(core)
+    flow.connect()
+    drive(flow, 2)
+    before = flow.state.cwnd
+    for _ in range(20):
+        flow.into(ack=flow.una)
+    flow.out(seq=(int(flow.state.nxt) - flow.isn - 1) % WRAP, payload=MSS)
+    assert flow.state.cwnd == before
 
 
 def test_a_window_update_or_data_is_no_duplicate(core: Any) -> None:
@@ -271,6 +285,7 @@ def test_a_window_update_or_data_is_no_duplicate(core: Any) -> None:
         flow.into(ack=flow.una, window=60000 + count)
     for _ in range(5):
         flow.into(ack=flow.una, payload=10, window=60004)
+    flow.out(seq=flow.una, payload=MSS)
     assert flow.state.cwnd == before
 
 
@@ -282,11 +297,13 @@ def test_duplicates_count_in_a_row_and_in_flight_only(core: Any) -> None:
     for _ in range(4):
         flow.into(ack=flow.una)
         flow.into(ack=flow.una)
+        flow.out(seq=flow.una, payload=MSS)
         flow.into(ack=flow.una + MSS)
     assert flow.state.cwnd >= before
     before, done = flow.state.cwnd, (int(flow.state.nxt) - flow.isn - 1) % WRAP
     for _ in range(6):
         flow.into(ack=done)
+    flow.out(seq=done - MSS, payload=MSS)
     assert flow.state.cwnd >= before
 
 
@@ -296,6 +313,7 @@ def test_a_loss_is_not_answered_with_cwr(core: Any) -> None:
     drive(flow, 2)
     for _ in range(3):
         flow.into(ack=flow.una)
+    flow.out(seq=flow.una, payload=MSS)
     assert flow.state.cutting
     assert flow.out(seq=(int(flow.state.nxt) - flow.isn - 1) % WRAP, payload=MSS).flags == ACK
 
