@@ -6,7 +6,7 @@ PY := .venv/bin/python
 SDNGCC := .venv/bin/sdngcc
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint unit integration bench-datapath bench-overhead clean
+.PHONY: help setup build demo reproduce test lint unit integration bench-datapath bench-overhead clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -19,6 +19,9 @@ build: setup  ## Build the UML kernel, openvswitch.ko, ovs-vswitchd and the traf
 
 demo: build  ## Reproduce SDN-GCC's Fig. 4: no shim, static, sdngcc against tcp, dctcp, udp
 	@$(PY) -m sdngcc.testbed.demo --out results/demo
+
+reproduce: build  ## Run every experiment of the papers, write docs/reproduction.md (resumable)
+	@$(PY) -m sdngcc.testbed.reproduce
 
 lint: build  ## ruff, mypy, checkpatch, sparse, gcc warnings
 	@.ci/lint
