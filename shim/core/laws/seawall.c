@@ -15,8 +15,9 @@
  * A loop turns F into a rate r every T in which there is an F; w is the VM's weight:
  *
  *   class 3:   c += gamma * (F - c)
- *              F > 0:                  new = r * (1 - alpha * F * c), inc = 0, t = now
+ *              F > 0:                  new = r * (1 - alpha * F * c), t = now
  *                                      goal = r > goal ? r : (r + new) / 2, r = new
+ *                                      inc *= 1 - F, then as in the last line, times 1 - F
  *              r < goal, now - t < Ts: r += delta * (goal - r) * (1 - min((now - t) / Ts, 0.9))^3
  *              else:                   r += inc, inc += step * C * w/W * d
  *              d changes from T to T between 0.5 and 1.5: VMs whose periods are out of step
@@ -46,12 +47,13 @@
  *   part has w.
  * - Lines 14-16 never reach the goal: after 0.9 Ts a step is a thousandth of delta of the distance.
  *   The convex part begins after Ts at the latest.
- * - Section 4.3 lets Class 2 call the loop with the proportions of the traffic that was hurt and
- *   that was not, one after the other: p = F for the cut, as here.  The growth with p = 1 - F is
- *   left out where F > 0, because a VM with many tunnels always has some without marks.  Now the
- *   loop sees what one tunnel with the same packets would have reported, and the number of tunnels
- *   changes nothing.  A tunnel's part of feedback is by the bytes reported.  A cut in proportion
- *   to F is also the same in sum when an overload is told of in two reports instead of one.
+ * - Section 4.3 calls the loop with the proportions of the traffic that was hurt and that was not,
+ *   p = F and p = 1 - F, one after the other; so does this, with F by bytes over all tunnels.  The
+ *   loop then sees what one tunnel with the same packets would have reported, and the number of
+ *   tunnels changes nothing.
+ * - Class 3, line 9 sets inc to 0 whatever p; here inc *= 1 - p, as all else goes by p.  Where a
+ *   queue stays at its threshold and a few packets are marked in every T, nobody would grow any
+ *   more, and rates would stay as unequal as they were.
  * - Line 16 of Class 2 keeps an idle tunnel at (1 - beta) / n even when the VM leaves most of its
  *   rate unused; the unused part, r - sent, goes to whoever comes.  The VM's bucket holds the sum.
  * - No feedback within T is loss, says section 4.2.  Two hosts' periods are not in step and

@@ -73,6 +73,15 @@ static void plain(u64 *loop, const struct shim_law_input *input, u64 congestion)
 				  shim_mul_div(step(input), PPM - congestion, PPM));
 }
 
+/* Class 3's convex growth, for the proportion of traffic that met no congestion, ppm. */
+static void grow(u64 *loop, const struct shim_law_input *input, u64 clear)
+{
+	u64 more = shim_mul_div(dithered(step(input), input), clear, PPM);
+
+	loop[RATE] = shim_add_sat(loop[RATE], shim_mul_div(loop[INCREASE], clear, PPM));
+	loop[INCREASE] = shim_add_sat(loop[INCREASE], more);
+}
+
 /* Class 3's loop: one step, F in ppm. */
 static void shaped(u64 *loop, const struct shim_law_input *input, u64 congestion)
 {
@@ -88,8 +97,9 @@ static void shaped(u64 *loop, const struct shim_law_input *input, u64 congestion
 
 		loop[GOAL] = loop[RATE] > loop[GOAL] ? loop[RATE] : loop[RATE] - cut / 2;
 		loop[CUT_NS] = input->now_ns ? input->now_ns : 1;
-		loop[INCREASE] = 0;
+		loop[INCREASE] = shim_mul_div(loop[INCREASE], PPM - congestion, PPM);
 		loop[RATE] -= cut;
+		grow(loop, input, PPM - congestion);
 	} else if (loop[RATE] < loop[GOAL] && elapsed < input->knobs[GOAL_TIME]) {
 		u64 left = PPM - shim_mul_div(elapsed, PPM, input->knobs[GOAL_TIME]);
 		u64 most = shim_mul_div(loop[GOAL] - loop[RATE], input->knobs[DELTA], PPM);
@@ -98,8 +108,7 @@ static void shaped(u64 *loop, const struct shim_law_input *input, u64 congestion
 			left = CONCAVE_MIN;
 		loop[RATE] += shim_mul_div(most, left * left * left, PPM * PPM * PPM);
 	} else {
-		loop[RATE] = shim_add_sat(loop[RATE], loop[INCREASE]);
-		loop[INCREASE] = shim_add_sat(loop[INCREASE], dithered(step(input), input));
+		grow(loop, input, PPM);
 	}
 }
 
@@ -107,8 +116,6 @@ void seawall_adapt(u64 *loop, const struct shim_law_input *input, u64 hurt, u64 
 {
 	u64 congestion = shim_mul_div(hurt < told ? hurt : told, PPM, told);
 
-	if (!congestion && hurt)
-		congestion = 1;
 	if (input->knobs[CLASS] == 3)
 		shaped(loop, input, congestion);
 	else

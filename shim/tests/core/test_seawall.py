@@ -172,13 +172,14 @@ def test_a_mad_report_weighs_no_more_than_its_bytes(core: Any) -> None:
     assert vm.tick() == pytest.approx(C * (1 - 0.1 * 0.5**2 / 16), rel=1e-4)
 
 
-def test_one_mark_among_millions_ends_the_growth(core: Any) -> None:
-    vm = VM(core, knobs={"clamp": 0})
-    steps = [vm.rate]
-    steps += [vm.busy(1, {}) for _ in range(5)]
-    vm.busy(1, {"packets": 4 * 10**6, "bytes": 256 * 10**6, "marks": 1})
-    cut = vm.rate
-    assert cut <= steps[-1] and vm.busy(1, {}) == cut
+def test_a_few_marks_in_every_period_lead_to_the_ratio_of_weights(core: Any) -> None:
+    """Where a queue stays at its threshold: cuts by rate, growth by weight."""
+    vms = [VM(core, weight=weight, low=1, knobs={"clamp": 0, "start-ppm": start})
+           for weight, start in ((1, 10**6), (2, 50_000))]
+    for _ in range(1000):
+        for vm in vms:
+            vm.busy(1, {"marks": 30})
+    assert vms[1].rate / vms[0].rate == pytest.approx(2, rel=0.02)
 
 
 @pytest.mark.parametrize("fields", [{"type": 1, "marks": 9}, {"packets": 0, "marks": 9, "lost": 9}])
