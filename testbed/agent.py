@@ -209,7 +209,11 @@ class Agent:
         for path, text in program["files"].items():
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             Path(path).write_text(text)
-        argv = [ADDRESS.sub(lambda match: self.network.ip(match[1]), word).replace("{out}", str(self.out))
+        known = {"{out}": str(self.out), "{generator}": str(self.job["generator"]),
+                 "{start}": str(round(self.start_s * 1e9)),
+                 "{end}": str(round((self.start_s + self.job["duration_s"]) * 1e9))}
+        argv = [functools.reduce(lambda text, name: text.replace(name, known[name]), known,
+                                 ADDRESS.sub(lambda match: self.network.ip(match[1]), word))
                 for word in program["argv"]]
         words = [f"{name}={value}" for name, value in program["environment"].items()]
         process = self.spawn(program["vm"], ["env", *words, *argv] if words else argv, f"program-{program['name']}")

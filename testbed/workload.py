@@ -24,7 +24,8 @@ class Program:
     name: str
     vm: str
     argv: Tuple[str, ...]
-    """``{ip:NAME}`` stands for a VM's address, ``{out}`` for the folder of raw samples."""
+    """``{ip:NAME}`` stands for a VM's address, ``{out}`` for the folder of raw samples, ``{generator}`` for ours,
+    ``{start}`` and ``{end}`` for the run's, ns of CLOCK_MONOTONIC."""
     start_s: Optional[float] = None
     """Seconds from the start of the run; None: before it."""
     serves: bool = False

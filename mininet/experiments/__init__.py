@@ -9,6 +9,7 @@ from sdngcc.experiments import (
     converge,
     delay,
     ecn_mix,
+    interference,
     many_dsts,
     many_flows,
     memcached,
@@ -45,4 +46,5 @@ EXPERIMENTS: Dict[str, Experiment] = {
         many_dsts,
         weights,
         web,
+        interference,
     )}

@@ -44,6 +44,11 @@ static const struct mode modes[] = {
 	{ "sampler", sampler_main,
 	  "--dev NAME --handle MAJOR --start NS --interval NS --count N --out FILE\n"
 	  "          [--limiters FILE --limiters-every N]" },
+	{ "workload", workload_main,
+	  "--to ADDRESS --port N --start NS --end NS --schedule FILE [--cc NAME]\n"
+	  "          [--order none|size|rate] [--turns N] [--connections N] [--register PATH]" },
+	{ "arrivals", arrivals_main,
+	  "--port N --start NS --end NS --out FILE [--cc NAME] [--message BYTES]" },
 };
 
 void die(bool errno_too, const char *format, ...)

@@ -40,11 +40,19 @@ void close_output(FILE *file, const char *path);
  */
 void wake_at(int fd, int64_t bytes, int *set);
 
+/* First bytes of a flow of workload.c, as its machine stores numbers. */
+struct flow_head {
+	uint64_t size;		/* bytes of the flow, these included */
+	uint64_t id;		/* its line in the schedule, from 0 */
+};
+
 /* Runs the mode of that name with its own arguments; argv[0] is the mode. */
 int source_main(int argc, char **argv);
 int sink_main(int argc, char **argv);
 int client_main(int argc, char **argv);
 int server_main(int argc, char **argv);
 int sampler_main(int argc, char **argv);
+int workload_main(int argc, char **argv);
+int arrivals_main(int argc, char **argv);
 
 #endif

@@ -3,8 +3,8 @@
  * Law scc: Stacked Congestion Control, the underlay (SCC section III.B).
  *
  * A division is a set of VMs with one weight, which a tracker outside the shim divides among the
- * division's tunnels: it gives each peer its W, in ppm of all divisions' weights together, so that
- * a division's peers sum to W_d whatever their number.  A tunnel is what a VM sends to an address.
+ * division's tunnels: it gives each peer its W, in 1/10000 of all divisions' weights together, so
+ * that a division's peers sum to W_d whatever their number.  A tunnel is what a VM sends to an address.
  * T is the period, C the uplink's capacity, E the VM's share, R the rate to the peer.
  *
  *   W          = peer_weight of the tracker; without one, weight * weight-one / peers
@@ -40,6 +40,9 @@
 
 /* Denominator of the knobs that are parts, and of alpha. */
 #define PPM 1000000ULL
+
+/* What the tracker's weight of a peer counts in. */
+#define WEIGHT_UNIT_PPM 100ULL
 
 /* Doublings after which a step is larger than any capacity. */
 #define DOUBLINGS_MAX 40
@@ -179,7 +182,7 @@ static u64 stamp(u64 now_ns)
 /* Returns W of the peer in ppm, at least 1. */
 static u64 weight(const struct shim_law_input *input)
 {
-	u64 w = input->peer_weight;
+	u64 w = input->peer_weight * WEIGHT_UNIT_PPM;
 
 	if (!w)
 		w = shim_mul_div(input->weight, input->knobs[WEIGHT_ONE],

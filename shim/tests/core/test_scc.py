@@ -15,6 +15,8 @@ SECOND = 10**9
 C = 125_000_000
 T = MS
 PACKET = 1514
+# What the tracker's weight of a peer counts in.
+UNIT_PPM = 100
 U32_MAX, U64_MAX = 2**32 - 1, 2**64 - 1
 
 
@@ -33,7 +35,7 @@ class Tunnel:
             self.values[index] = value
         self.input = ffi.new("struct shim_law_input *", {
             "now_ns": now_ns, "period_ns": T, "capacity": capacity, "share": share, "min": low, "peers": peers,
-            "peer_weight": weight_ppm, "weight": weight, "knobs": self.values})
+            "peer_weight": weight_ppm // UNIT_PPM, "weight": weight, "knobs": self.values})
         self.state = ffi.new("struct shim_law_state *")
         self.peer = ffi.new("struct shim_peer_state *")
         self.law.init(self.state, self.input)
@@ -255,6 +257,7 @@ def test_rate_stays_between_floor_and_share(core: Any, history: Any, knobs: Dict
     share = capacity // 3
     tunnel = Tunnel(core, ppm, share=share, low=share // 7, capacity=capacity, weight=weight, peers=peers,
                     now_ns=now_ns, knobs=knobs)
+    tunnel.input.peer_weight = ppm
     for kind, *values in history:
         if kind == "report":
             before = tunnel.rate
@@ -299,7 +302,7 @@ def fluid(tunnels: List[Tunnel], seconds: float, lost: float = 0.0, seed: int = 
 @pytest.mark.parametrize("lost", [0.0, 0.01, 0.1, 0.5])
 @pytest.mark.parametrize("divisions", [((1,), (1,)), ((2,), (1,)), ((4, 1), (1, 1, 1, 1)), ((1,) * 8, (2,) * 8)])
 def test_divisions_hold_their_weights(core: Any, divisions: Sequence[Sequence[int]], lost: float) -> None:
-    """Two divisions of weights 3 and 1, whatever their tunnels' number and reference weights, and losses of reports."""
+    """Two divisions of weights 3 and 1, whatever their tunnels' number, reference weights and lost reports."""
     wanted = (0.75, 0.25)
     tunnels = [[Tunnel(core, round(part * 10**6 * reference / sum(references))) for reference in references]
                for part, references in zip(wanted, divisions)]

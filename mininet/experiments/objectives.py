@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The work of SCC's experiments: divisions of VMs whose flows are latency-, deadline- or completion-sensitive.
+
+As in the paper (section II.B), flows arrive at random (Poisson); those of deadline- and completion-sensitive divisions
+have 2 to 198 KB, uniform, and deadlines are 5 to 25 ms, uniform; a latency-sensitive division sends messages of 2 KB.
+What differs: all use DCTCP, as Linux has neither D2TCP nor L2DCT; each flow opens a connection, but messages go over
+persistent ones, as connecting for each would cost the testbed ten times its time; and a message's round trip is the
+time until it arrived plus the round trip without queues, as only one direction has any.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Tuple
+
+from sdngcc.experiments.base import Program, Run, Workload, mean, percentile
+
+# Bytes of flows and of messages, deadlines in ms.
+FLOW_BYTES, MESSAGE_BYTES, DEADLINE_MS = (2_000, 198_000), 2_000, (5.0, 25.0)
+# Persistent connections of a latency-sensitive VM.
+CONNECTIONS = 8
+# The schedule of a VM is drawn from this and its number.
+SCHEDULE_SEED = 7
+# Nothing begins in the last part of a run, so that what is under way can end, seconds.
+TAIL_S = 0.5
+FIRST_PORT = 7001
+# What orders flows in a tunnel, by objective (SCC, Algorithms 1 and 2).
+ORDERS = {"ls": "none", "ds": "rate", "cs": "size"}
+
+# A flow: due, bytes, deadline from then (0: none); times in ns.
+Flow = Tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The VMs of one division and what they send."""
+
+    name: str
+    objective: str
+    """ls, ds or cs."""
+    vms: Tuple[str, ...]
+    mbps: float
+    """Payload of all together in the mean, Mb/s."""
+    weight: int = 1
+
+
+def draw(group: Group, vm: str, duration_s: float) -> List[Flow]:
+    """Return the flows of one of the group's VMs; the same for the same names, whatever the law."""
+    dice = random.Random(f"{SCHEDULE_SEED} {group.objective} {vm}")
+    low, high = (MESSAGE_BYTES, MESSAGE_BYTES) if group.objective == "ls" else FLOW_BYTES
+    gap_ns = (low + high) / 2 * 8 / (group.mbps / len(group.vms) * 1e6) * 1e9
+    flows: List[Flow] = []
+    due = dice.expovariate(1) * gap_ns
+    while due < (duration_s - TAIL_S) * 1e9:
+        deadline = dice.uniform(*DEADLINE_MS) * 1e6
+        flows.append((round(due), dice.randint(low, high), round(deadline) if group.objective == "ds" else 0))
+        due += dice.expovariate(1) * gap_ns
+    return flows
+
+
+def workload(groups: List[Group], duration_s: float, ordered: bool,
+             agents: Optional[Dict[str, str]] = None) -> Workload:
+    """Return the work of the groups, group i's to receiver i.
+
+    ordered lets VMs send their flows in the order of the objective. agents are the sockets at which VMs register what
+    they have to send; a VM without one does not.
+    """
+    work = Workload()
+    port = FIRST_PORT
+    for number, group in enumerate(groups):
+        receiver = f"rx{number + 1}"
+        for vm in group.vms:
+            common = ("--port", str(port), "--start", "{start}", "--end", "{end}", "--cc", "dctcp")
+            hears, sends = ["{generator}", "arrivals", *common, "--out", f"{{out}}/arrivals-{vm}.txt"], [
+                "{generator}", "workload", *common, "--to", f"{{ip:{receiver}}}", "--schedule", f"/run/flows-{vm}"]
+            if group.objective == "ls":
+                hears += ["--message", str(MESSAGE_BYTES)]
+                sends += ["--connections", str(CONNECTIONS)]
+            elif ordered:
+                sends += ["--order", ORDERS[group.objective]]
+            if agents and vm in agents:
+                sends += ["--register", agents[vm]]
+            schedule = "".join(f"{due} {size} {deadline}\n" for due, size, deadline in draw(group, vm, duration_s))
+            work.program(Program(f"arrivals-{vm}", receiver, tuple(hears)))
+            work.program(Program(f"workload-{vm}", vm, tuple(sends), to=(receiver,),
+                                 files={f"/run/flows-{vm}": schedule}))
+            port += 1
+    return work
+
+
+def summarise(flows: List[Flow], arrived: Dict[int, int], end_ns: int) -> Dict[str, Any]:
+    """Return numbers of flows, completion times in ms, and the part that missed its deadline.
+
+    arrived has the times of arrival by the flow's number. A flow that has not arrived by end_ns took until then at
+    least, which is what it counts as, and missed its deadline.
+    """
+    took = [(arrived.get(number, end_ns) - due) / 1e6 for number, (due, _, _) in enumerate(flows)]
+    missed = [number for number, (_, _, deadline) in enumerate(flows)
+              if deadline and (number not in arrived or took[number] * 1e6 > deadline)]
+    with_deadline = sum(1 for flow in flows if flow[2])
+    return {
+        "flows": len(flows), "unfinished": len(flows) - len(arrived),
+        "mean_ms": round(mean(took), 4), "p50_ms": round(percentile(took, 50), 4),
+        "p99_ms": round(percentile(took, 99), 4),
+        "missed": round(len(missed) / with_deadline, 5) if with_deadline else None,
+    }
+
+
+def measure_groups(raw: Path, run: Run) -> Dict[str, Any]:
+    """Return what became of the flows of each group of VMs; a group is a receiver's."""
+    job = json.loads((raw / "job.json").read_text())
+    end_ns = round(job["duration_s"] * 1e9)
+    found: Dict[str, Tuple[List[Flow], Dict[int, int]]] = {}
+    for program in job["programs"]:
+        if not program["name"].startswith("workload-"):
+            continue
+        vm = program["vm"]
+        lines = program["files"][f"/run/flows-{vm}"].splitlines()
+        flows, arrived = found.setdefault(program["to"][0], ([], {}))
+        for line in (raw / f"arrivals-{vm}.txt").read_text().splitlines():
+            number, at_ns = line.split()
+            arrived[len(flows) + int(number)] = int(at_ns)
+        for line in lines:
+            due, size, deadline = line.split()
+            flows.append((int(due), int(size), int(deadline)))
+    return {receiver: summarise(flows, arrived, end_ns) for receiver, (flows, arrived) in sorted(found.items())}
