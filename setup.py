@@ -19,6 +19,7 @@ PACKAGES: Dict[str, str] = {
     "sdngcc.commands": "cli/commands",
     "sdngcc.shim": "shim/python",
     "sdngcc.controller": "controller",
+    "sdngcc.tracker": "tracker",
     "sdngcc.topologies": "mininet/topologies",
     "sdngcc.experiments": "mininet/experiments",
     "sdngcc.testbed": "testbed",

@@ -20,6 +20,7 @@ COMMANDS: Dict[str, str] = {
     "controller": "Run the controller (Ryu): learn VMs, poll marks, notify their sources.",
     "shim": "Show, set and watch the shim in this machine's Open vSwitch datapath.",
     "testbed": "Build the virtual testbed, run experiments in it, open a shell in it.",
+    "tracker": "Run SCC's tracker, or a host's agent of it: weights of divisions' tunnels.",
     "vm": "List VMs as the controller sees them; change weight, minimum and maximum.",
 }
 

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file that tracker and agents share: divisions, trackers, and the VMs of a host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Dict, Literal, Tuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from sdngcc.tracker import decision
+
+
+class SettingsError(ValueError):
+    """The file was refused; the text names each value and why."""
+
+
+class Division(BaseModel):
+    """A division."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    weight: int = Field(1, ge=1, le=decision.WEIGHT_MAX, description="W_d")
+    objective: Literal["ds", "cs", "ls"] = Field(description="deadline-, completion- or latency-sensitive")
+
+    def decision(self) -> decision.Division:
+        """Return it as decisions know it."""
+        return decision.Division(self.weight, self.objective)
+
+
+class Vm(BaseModel):
+    """A VM of a host, by its port's device."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    division: str
+    register_path: str = Field("", description="Unix datagram socket its workload registers flows at; empty: none")
+    peers: Dict[str, float] = Field(
+        default_factory=dict, description="addresses it sends to with fixed reference weights, for VMs that register "
+                                          "nothing")
+
+
+class Settings(BaseModel):
+    """All settings; unknown ones are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    divisions: Dict[str, Division] = Field(min_length=1)
+    host: str = Field("", description="name of this host, unique among all; a tracker needs none")
+    trackers: Tuple[str, ...] = Field((), description="HOST:PORT of each tracker; the first that answers is obeyed")
+    vms: Dict[str, Vm] = Field(default_factory=dict, description="VMs of this host by device")
+    period_ms: float = Field(5, ge=1, le=1000, description="an agent tells the trackers this often, ms")
+    takeover_ms: float = Field(
+        50, ge=2, le=10000, description="a tracker silent for so long is passed over for the next, ms")
+    key_file: str = Field("", description="file with the key of datagrams; empty: none, trackers on this host only")
+
+    @model_validator(mode="after")
+    def _check(self) -> Settings:
+        for device, vm in self.vms.items():
+            if vm.division not in self.divisions:
+                raise ValueError(f"vms.{device}.division={vm.division}: there are {', '.join(sorted(self.divisions))}")
+        for tracker in self.trackers:
+            host, _, port = tracker.rpartition(":")
+            if not host or not port.isdigit() or not 0 < int(port) < 65536:
+                raise ValueError(f"trackers: '{tracker}' is not HOST:PORT")
+            if not self.key_file and host not in ("127.0.0.1", "[::1]"):
+                raise ValueError(f"trackers: '{tracker}' needs key_file; without a key only 127.0.0.1 and [::1] do")
+        if self.takeover_ms < 2 * self.period_ms:
+            raise ValueError("takeover_ms: at least two periods")
+        return self
+
+    @property
+    def key(self) -> bytes:
+        """The key of datagrams; empty when there is none. Raises OSError."""
+        return Path(self.key_file).read_bytes().strip() if self.key_file else b""
+
+
+def read_settings(path: Path) -> Settings:
+    """Return the settings of a JSON file; raises SettingsError, or OSError when it cannot be read."""
+    try:
+        return Settings.model_validate_json(path.read_text(encoding="utf-8"))
+    except ValidationError as error:
+        reasons = "; ".join(f"{'.'.join(map(str, item['loc'])) or 'settings'}: {item['msg']}"
+                            for item in error.errors())
+        raise SettingsError(f"{path}: {reasons}") from None
