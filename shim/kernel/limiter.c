@@ -18,6 +18,11 @@
 #include "../core/arith.h"
 #include "internal.h"
 
+/* The budget of a VM's limiter, bytes; lockdep's own state is not counted. */
+#ifndef CONFIG_LOCKDEP
+static_assert(sizeof(struct ovs_shim_pair) <= 512);
+#endif
+
 /* Returns C of an uplink, bytes/s; never 0. */
 u64 ovs_shim_capacity(const struct ovs_shim_port *uplink)
 {
