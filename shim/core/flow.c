@@ -102,13 +102,9 @@ static void advance(struct shim_flow *flow, const struct shim_segment *segment)
 		flow->una = segment->seq;
 		flow->nxt = segment->seq;
 		flow->peak_end = segment->seq;
-		flow->progress_ns = segment->now_ns;
 	}
-	if (shim_seq_before(flow->nxt, end) && end - flow->nxt < JUMP) {
-		if (flow->nxt == flow->una)
-			flow->progress_ns = segment->now_ns;
+	if (shim_seq_before(flow->nxt, end) && end - flow->nxt < JUMP)
 		flow->nxt = end;
-	}
 	if (shim_flow_flight(flow) >= JUMP)
 		flow->una = flow->nxt - JUMP;
 	if (!shim_seq_before(flow->una, flow->peak_end) || shim_flow_flight(flow) > flow->peak) {
@@ -160,20 +156,10 @@ static u32 acknowledge(struct shim_flow *flow, const struct shim_segment *segmen
 		flow->una = segment->ack;
 		flow->nxt = segment->ack;
 		flow->peak_end = segment->ack;
-		flow->progress_ns = segment->now_ns;
-		return 0;
-	}
-	if (!acked) {
-		if (!segment->payload && segment->window == flow->window &&
-		    shim_flow_flight(flow) && !(segment->flags & (SHIM_TCP_SYN | SHIM_TCP_FIN)) &&
-		    flow->duplicates < 255)
-			flow->duplicates++;
 		return 0;
 	}
 	if (acked >= JUMP)
 		return 0;
-	flow->duplicates = 0;
-	flow->progress_ns = segment->now_ns;
 	flow->una = segment->ack;
 	if (shim_seq_before(flow->nxt, flow->una)) {
 		flow->nxt = flow->una;

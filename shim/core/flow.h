@@ -62,7 +62,6 @@ enum shim_flow_ecn {
 
 /* A connection.  The first part is kept by shim_flow_out() and shim_flow_in(). */
 struct shim_flow {
-	u64 progress_ns;	/* last time that the peer acknowledged, or the VM sent, new data */
 	u64 sent_ns;		/* last time that the VM sent payload; 0: never */
 	u32 una;		/* first byte of the VM's that the peer has not acknowledged */
 	u32 nxt;		/* first byte the VM has not sent */
@@ -77,7 +76,6 @@ struct shim_flow {
 	u8 scale_vm;		/* option of the VM's SYN */
 	u8 scale_peer;		/* option of the peer's SYN */
 	u8 scale_least;		/* no SYN seen: the least shift that explains what the VM sent */
-	u8 duplicates;		/* duplicate ACKs in a row, at most 255 */
 	u8 tries;		/* SYNs of the VM without an answer, at most 255 */
 	bool numbered;		/* una and nxt are known */
 	bool syn_out;		/* the VM's SYN was seen: isn, scale_vm */

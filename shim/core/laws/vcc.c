@@ -11,23 +11,24 @@
  *   start:              V = initial-window * s, threshold = infinite
  *   ACK of n:           V = min(V + n, threshold)             V < threshold and V < 2 F
  *                       V = V + s for each V acknowledged     V >= threshold and V < F + s
- *   ECE, loss:          threshold = max(keep * V in whole packets, min-window * s), V shrinks to it
+ *   ECE:                threshold = max(keep * min(V, F) in whole packets, min-window * s),
+ *                       V shrinks to it
  *                       keep = 1/2                            target 0, as Reno (RFC 5681, 3168)
  *                       keep = 1 - alpha/2                    target 1, as DCTCP (RFC 8257)
  *                       and not again until what was in flight then is acknowledged
- *   timeout:            threshold as above, V = s
  *   while it shrinks:   V(t) = max(threshold, V0 - acknowledged/2), one packet out for two acked
  *   alpha = alpha + g * (part of bytes acknowledged with ECE - alpha), each round trip
  *
  *   window = min(the peer's, max(min(V, limit), flight) / 2^scale, up)   in every ACK to the guest
  *
- * Losses are those that the guest sees, or a path that reorders would cut V where the guest's own
- * TCP knows better: it sends something again after three duplicate ACKs, or, a timeout, its first
- * unacknowledged byte when nothing was acknowledged for TIMEOUT_NS.  V grows only while the guest
- * uses it (RFC 7661), or it would be no brake when it is needed.  What the guest has used of a
- * window is never taken back (RFC 9293, section 3.8.6): a smaller one waits until that is
- * acknowledged.  A window is rounded up to the scale's grain, at most 16 KiB: rounding down would
- * cost a small window a whole packet.
+ * Losses are the guest's own matter: its TCP answers them as it would without the shim, and V is a
+ * bound beside its own window.  A V that fell with three duplicate ACKs, too, would take for losses
+ * what the guest finds to be reordering and undoes.  That is why a cut begins at what is in flight,
+ * not at a V that the guest's window keeps unused, and why V grows only while it is used (RFC 7661).
+ *
+ * What the guest has used of a window is never taken back (RFC 9293, section 3.8.6): a smaller one
+ * waits until that is acknowledged.  A window is rounded up to the scale's grain, at most 16 KiB:
+ * rounding down would cost a small window a whole packet.
  *
  * The other half is a peer that uses ECN and sends to a guest that does not: the shim then answers
  * the handshake for the guest, keeps CE from it, and puts ECE into its ACKs, until CWR comes
@@ -51,14 +52,8 @@
 #include "../flow.h"
 #include "../law.h"
 
-/* Silence after which a retransmission means a timeout: Linux's least. */
-#define TIMEOUT_NS 200000000ULL
-
 /* A flow is live that sent data so recently; it counts in the sum of windows. */
 #define LIVE_NS 200000000ULL
-
-/* Duplicate ACKs that mean a loss (RFC 5681). */
-#define DUPLICATES 3
 
 /* Denominator of alpha. */
 #define ALPHA_ONE 1024U
@@ -228,49 +223,38 @@ static u32 allowed(const struct shim_flow *flow, const u64 *values)
 	return window;
 }
 
-/*
- * Lowers the threshold for marks or a loss, to whole packets as TCPs count: a broken one takes part
- * in no flight, yet slows growth.
- */
-static void lower(struct shim_flow *flow, const u64 *values, bool marked)
+/* Returns how many bytes of a window marks cost. */
+static u32 cost(const struct shim_flow *flow, const u64 *values, u32 window)
 {
-	u32 floor = segments(flow, values[MIN_WINDOW]);
-	u32 window = virtual_window(flow);
-	u32 size = shim_flow_segment(flow);
-	u32 less = window / 2;
+	u32 bytes;
 
-	if (marked && values[TARGET]) {
-		less = shim_mul_div(window, flow->alpha, 2 * ALPHA_ONE);
-		less -= less % size;
-	}
-	window -= less;
-	window -= window % size;
-	flow->ssthresh = window > floor ? window : floor;
+	if (!values[TARGET])
+		return window / 2;
+	bytes = shim_mul_div(window, flow->alpha, 2 * ALPHA_ONE);
+	return bytes - bytes % shim_flow_segment(flow);
 }
 
-/* Cuts the window, once in the life of what is in flight. */
-static void cut(struct shim_flow *flow, const u64 *values, bool marked)
+/*
+ * Cuts the window, once in the life of what is in flight, to whole packets as TCPs count: a broken
+ * one takes part in no flight, yet slows growth.
+ */
+static void cut(struct shim_flow *flow, const u64 *values)
 {
+	u32 floor = segments(flow, values[MIN_WINDOW]);
+	u32 window = least(flow->cwnd, flow->peak);
+
 	if (flow->cutting)
 		return;
-	flow->cut_from = flow->cwnd;
-	lower(flow, values, marked);
+	flow->cut_from = window;
+	window -= cost(flow, values, window);
+	window -= window % shim_flow_segment(flow);
+	flow->ssthresh = window > floor ? window : floor;
 	flow->cwnd = least(flow->cwnd, flow->ssthresh);
 	flow->credit = 0;
 	flow->cut_una = flow->una;
 	flow->recover = flow->nxt;
 	flow->cutting = true;
-	flow->answer |= marked;
-}
-
-/* Starts over after a timeout of the guest. */
-static void time_out(struct shim_flow *flow, const u64 *values)
-{
-	if (flow->cwnd > shim_flow_segment(flow))
-		lower(flow, values, false);
-	flow->cwnd = segments(flow, 1);
-	flow->credit = 0;
-	flow->cutting = false;
+	flow->answer = true;
 }
 
 /* Grows the window by what an ACK newly acknowledged. */
@@ -324,7 +308,7 @@ static void hear(struct shim_flow *flow, const u64 *values, u32 acked, bool mark
 	if (flow->cutting && shim_seq_before(flow->recover, flow->una))
 		flow->cutting = false;
 	if (marked)
-		cut(flow, values, true);
+		cut(flow, values);
 	if (acked && !flow->cutting)
 		grow(flow, acked);
 }
@@ -407,25 +391,9 @@ static void echo(struct shim_flow *flow, struct shim_segment *segment, bool new_
 	}
 }
 
-/* Takes notice of what the guest thinks lost when it sends a segment again. */
-static void lose(struct shim_flow *flow, const struct shim_segment *segment)
-{
-	u64 now_ns = segment->now_ns;
-
-	if (segment->seq == flow->una && now_ns > flow->progress_ns &&
-	    now_ns - flow->progress_ns >= TIMEOUT_NS) {
-		time_out(flow, segment->knobs);
-		flow->progress_ns = now_ns;
-	} else if (flow->duplicates >= DUPLICATES) {
-		cut(flow, segment->knobs, false);
-	}
-}
-
 /* Handles a segment of the VM. */
 static void vcc_out(struct shim_flow *flow, struct shim_segment *segment)
 {
-	bool again = segment->payload && flow->numbered &&
-		     shim_seq_before(segment->seq, flow->nxt);
 	bool new_data = !flow->numbered ||
 			shim_seq_before(flow->nxt, segment->seq + segment->payload);
 	bool first = shim_flow_out(flow, segment);
@@ -434,8 +402,6 @@ static void vcc_out(struct shim_flow *flow, struct shim_segment *segment)
 		handshake_out(flow, segment, first);
 		return;
 	}
-	if (again && flow->cwnd && held(flow, segment->knobs))
-		lose(flow, segment);
 	if (flow->ecn == SHIM_FLOW_VIRTUAL)
 		echo(flow, segment, new_data);
 }
