@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""VXLAN and Geneve ports as uplinks: the shim inside, the fabric's ECN marks outside (RFC 6040).
+
+    br0 port s3 -- e3, namespace u     the VMs' network without a tunnel; unused here
+    br0 port tunnel, 192.0.2.1 == u0 -- u1, namespace f: the underlay, where outer packets are seen and forged
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from typing import Dict, List, Optional, Tuple
+
+from lab import (
+    CE,
+    ECT_0,
+    ECT_1,
+    MACS,
+    NOT_ECT,
+    PROTOCOL,
+    U_6,
+    V1,
+    V1_6,
+    Lab,
+    U,
+    Wire,
+    check,
+    ecn_of,
+    equal,
+    ipv4,
+    ipv6,
+    main,
+    run,
+    settle,
+    udp,
+)
+
+HERE, THERE = "192.0.2.1", "192.0.2.2"
+# What each kind puts between the outer UDP header and the inner frame, its UDP port and its device.
+KINDS: Dict[str, Tuple[bytes, int, str]] = {
+    "vxlan": (bytes.fromhex("0800000000000500"), 4789, "vxlan_sys_4789"),
+    "geneve": (bytes.fromhex("0000655800000500"), 6081, "genev_sys_6081"),
+}
+# Outer IPv4, UDP and tunnel headers.
+OUTER_BYTES = 20 + 8 + 8
+CAPACITY = 125_000_000
+UPLINK = 9
+
+lab = Lab()
+lab.shim.settings_set(law="static", limiter="pace")
+run("ip netns add f; ip link add u1 netns f type veth peer name u0")
+run("ip netns exec f sysctl -qw net.ipv6.conf.all.disable_ipv6=1")
+run(f"ip addr add {HERE}/24 dev u0; ip link set u0 mtu 1600 up")
+run(f"ip -n f addr add {THERE}/24 dev u1; ip -n f link set u1 mtu 1600 up; ip -n f link set lo up")
+wire = Wire("f", "u1")
+macs = [run(f"ip {where} -br link show {device}").split()[2] for where, device in (("", "u0"), ("-n f", "u1"))]
+OUTER_MACS = b"".join(bytes.fromhex(mac.replace(":", "")) for mac in macs)
+run(f"ip neigh replace {THERE} lladdr {macs[1]} dev u0")
+
+
+def set_up(kind: str) -> None:
+    """Make br0's way out a tunnel of that kind, with the role uplink."""
+    run("ovs-vsctl --if-exists del-port br0 tunnel")
+    run(f"ovs-vsctl add-port br0 tunnel -- set interface tunnel type={kind} options:remote_ip={THERE} "
+        f"options:key=5 ofport_request={UPLINK}")
+    run("ovs-ofctl del-flows br0")
+    for before, after in ((1, UPLINK), (UPLINK, 1)):
+        run(f"ovs-ofctl add-flow br0 in_port={before},actions=output:{after}")
+    settle()
+    lab.roles()
+    lab.shim.port_set(KINDS[kind][2], role="uplink", capacity=CAPACITY)
+    for one in (wire, lab.v1):
+        one.flush()
+
+
+def outer(kind: str, inner: bytes, ecn: int) -> bytes:
+    """Return a frame of the underlay, from there to here, that carries inner."""
+    header, port, _ = KINDS[kind]
+    frame = ipv4(THERE, HERE, struct.pack("!HHHH", 50000, port, 8 + len(header) + len(inner), 0) + header + inner,
+                 ecn=ecn)
+    return OUTER_MACS + frame[len(MACS):]
+
+
+def split(frame: Optional[bytes]) -> Tuple[int, bytes]:
+    """Return an outer frame's ECN field and the frame it carries."""
+    assert frame is not None, "nothing came out of the tunnel"
+    return ecn_of(frame), frame[14 + OUTER_BYTES:]
+
+
+def next_outer(wait_s: float = 0.05) -> Optional[bytes]:
+    """Return the next UDP packet seen in the underlay."""
+    deadline = time.monotonic() + wait_s
+    while time.monotonic() < deadline:
+        frame = wire.receive(wait_s)
+        if frame is None or frame[23] == socket.IPPROTO_UDP:
+            return frame
+    return None
+
+
+def out(kind: str) -> None:
+    """Check packets from a VM into a tunnel."""
+    set_up(kind)
+    for make, there, here in ((ipv4, U, V1), (ipv6, U_6, V1_6)):
+        for sent, wanted in ((NOT_ECT, ECT_1), (ECT_0, ECT_0)):
+            lab.v1.send(make(here, there, udp(100), ecn=sent))
+            mark, inner = split(next_outer())
+            equal((mark, ecn_of(inner)), (wanted, wanted), f"outer and inner ECN of {make.__name__}, sent as {sent}")
+    lab.v1.send(ipv4(V1, U, bytes(100), protocol=PROTOCOL))
+    equal(next_outer(), None, "a control message from a VM")
+    stats = lab.stats("s1")
+    equal((stats["tx_packets"], stats["tx_ect"], stats["drop_forged"]), (4, 2, 1), "sent, made ECT, forged")
+
+
+def back(kind: str) -> None:
+    """Check packets out of a tunnel to a VM."""
+    set_up(kind)
+    for make, there, here in ((ipv4, U, V1), (ipv6, U_6, V1_6)):
+        # Outer and inner mark as the fabric leaves them, what the guest gets, and whether CE is counted.
+        for outside, inside, wanted, counted in (
+                (ECT_1, ECT_1, NOT_ECT, 0), (CE, ECT_1, NOT_ECT, 1), (ECT_0, ECT_0, ECT_0, 0), (CE, ECT_0, CE, 1),
+                (NOT_ECT, NOT_ECT, NOT_ECT, 0)):
+            # What a flow meant is remembered from its packets without CE: each case has a flow of its own.
+            flow = 100 + 10 * outside + inside
+            if outside == CE:
+                wire.send(outer(kind, make(there, here, udp(60, flow), ecn=inside), inside))
+                lab.v1.receive()
+            before = lab.stats("s1")["rx_ce"]
+            wire.send(outer(kind, make(there, here, udp(60, flow), ecn=inside), outside))
+            got = lab.v1.receive()
+            what = f"{make.__name__}, outer {outside}, inner {inside}"
+            assert got is not None, f"{what}: not delivered"
+            equal(ecn_of(got), wanted, f"{what}: ECN delivered")
+            equal(lab.stats("s1")["rx_ce"] - before, counted, f"{what}: CE counted")
+    wire.send(outer(kind, ipv4(U, V1, udp(60), ecn=NOT_ECT), CE))
+    equal(lab.v1.receive(), None, "CE outside, Not-ECT inside: from a hypervisor without shim, dropped by RFC 6040")
+
+
+def gaps(kind: str) -> List[float]:
+    """Return the ms between seven packets of 1000 bytes that a VM limited to 1 MB/s sends at once, fq behind it."""
+    run("tc qdisc replace dev u0 root fq")
+    lab.shim.port_set("s1", max_rate=1_000_000)
+    wire.flush()
+    before = lab.stats("s1")["tx_bytes"]
+    frame = ipv4(V1, U, udp(1000 - 34), ecn=ECT_0)
+    for _ in range(8):
+        lab.v1.send(frame)
+    times: List[float] = []
+    while next_outer():
+        times.append(time.monotonic())
+    run("tc qdisc del dev u0 root")
+    equal(lab.stats("s1")["tx_bytes"] - before, 8000, "bytes counted: inner frames, without the tunnel's headers")
+    found = [(later - sooner) * 1e3 for sooner, later in zip(times, times[1:])]
+    print(f"# {kind}: ms between packets of 1000 bytes at 1 MB/s: {[round(gap, 2) for gap in found]}", flush=True)
+    return found
+
+
+def evenly(found: List[float]) -> None:
+    """Check the gaps of seven packets at 1 MB/s; the bucket holds three packets."""
+    assert len(found) == 7 and all(0.9 < gap < 1.1 for gap in found[2:]), found
+
+
+def paced(kind: str) -> None:
+    """Check that departure times survive encapsulation."""
+    set_up(kind)
+    evenly(gaps(kind))
+
+
+@check
+def vxlan_out() -> None:
+    """Into VXLAN: the shim acts first, the outer header inherits the ECT it made"""
+    out("vxlan")
+
+
+@check
+def vxlan_back() -> None:
+    """Out of VXLAN: CE on the outer header reaches the shim, which counts it and gives the guest back what it meant"""
+    back("vxlan")
+
+
+@check
+def vxlan_paced() -> None:
+    """A departure time set before VXLAN is obeyed by fq behind it"""
+    paced("vxlan")
+
+
+@check
+def geneve_out() -> None:
+    """Into Geneve: the shim acts first, the outer header inherits the ECT it made"""
+    out("geneve")
+
+
+@check
+def geneve_back() -> None:
+    """Out of Geneve: CE on the outer header reaches the shim, which counts it and gives the guest back what it meant"""
+    back("geneve")
+
+
+@check
+def underlay_behind_a_bridge() -> None:
+    """Where the underlay's address is on another bridge, ECN and departure times pass that bridge, too"""
+    set_up("vxlan")
+    run(f"ovs-vsctl add-br phys; ip addr del {HERE}/24 dev u0; ovs-vsctl add-port phys u0")
+    run(f"ip addr add {HERE}/24 dev phys; ip link set phys address {macs[0]} mtu 1600 up")
+    run(f"ip neigh replace {THERE} lladdr {macs[1]} dev phys")
+    settle()
+    try:
+        lab.v1.send(ipv4(V1, U, udp(100)))
+        mark, inner = split(next_outer())
+        equal((mark, ecn_of(inner)), (ECT_1, ECT_1), "outer and inner ECN")
+        evenly(gaps("vxlan over a bridge"))
+    finally:
+        run("ovs-vsctl del-br phys")
+        run(f"ip addr add {HERE}/24 dev u0; ip link set u0 up; ip neigh replace {THERE} lladdr {macs[1]} dev u0")
+
+
+@check
+def geneve_paced() -> None:
+    """A departure time set before Geneve is obeyed by fq behind it"""
+    paced("geneve")
+
+
+main()
