@@ -3,7 +3,8 @@
 
 ``$SDNGCC_CACHE`` (default ``~/.cache/sdn-gcc``) holds ``<part>-<hash>/``. The parts:
 
-* ``kernel``: User Mode Linux of the Debian package linux-source-6.1, with uml.config and patches/ of this folder;
+* ``kernel``: User Mode Linux of the Debian package linux-source-6.1, with uml.config and patches/ of this folder,
+  and with sanitize/ for ``make sanitize``;
 * ``module``: openvswitch.ko for that kernel, with ovs-patches/linux and shim/ (seconds, so a change there is cheap);
 * ``ovs``: Open vSwitch of the Debian package openvswitch-source with ovs-patches/ovs;
 * ``generator``: the traffic generator.
@@ -48,6 +49,8 @@ class Part:
     """Hash over all it is made from: 16 hex digits."""
     steps: int
     """Lines of output a whole build prints, about: the length of its progress bar."""
+    sanitize: bool = False
+    """Kernel and module: with the checks of the folder sanitize."""
 
     @property
     def folder(self) -> Path:
@@ -125,18 +128,22 @@ def _compiler() -> str:
     return subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def parts() -> Dict[str, Part]:
-    """Return all parts with the keys of the present sources. Raises BuildError when a source package is missing."""
+def parts(sanitize: bool = False) -> Dict[str, Part]:
+    """Return all parts with the keys of the present sources; sanitize: kernel and module that look for mistakes.
+
+    Raises BuildError when a source package is missing.
+    """
     patches, shim = ROOT / "ovs-patches", ROOT / "shim"
     gcc = _compiler()
-    kernel = content_key([_version(KERNEL_TARBALL), gcc, *UNREAD], HERE / "uml.config", HERE / "patches")
+    extra = [HERE / "sanitize"] if sanitize else []
+    kernel = content_key([_version(KERNEL_TARBALL), gcc, *UNREAD], HERE / "uml.config", HERE / "patches", *extra)
     linux = [path for path in (patches / "build.sh", patches / "linux", shim / "core", shim / "kernel")
              if path.exists()]
     ovs = [path for path in (patches / "build.sh", patches / "ovs", shim / "kernel" / "uapi") if path.exists()]
     uapi = shim / "kernel" / "uapi"
     return {part.name: part for part in (
-        Part("kernel", kernel, 1500),
-        Part("module", content_key([kernel], *linux), 60),
+        Part("kernel", kernel, 1500, sanitize),
+        Part("module", content_key([kernel], *linux), 60, sanitize),
         Part("ovs", content_key([_version(OVS_TARBALL), gcc], *ovs), 1400),
         Part("generator", content_key([gcc], HERE / "generator", uapi), 1),
     )}
@@ -177,18 +184,21 @@ def _build_kernel(build: _Build) -> None:
     excludes = [f"--exclude=linux-source-6.1/{name}" for name in UNREAD]
     build.run(["tar", "-xf", str(KERNEL_TARBALL), "-C", str(source), "--strip-components=1", *excludes],
               "unpacking the source")
-    for patch in _files(HERE / "patches"):
+    checks = HERE / "sanitize" if build.part.sanitize else None
+    for patch in _files(HERE / "patches", *(sorted(checks.glob("*.patch")) if checks else [])):
         build.run(["patch", "-p1", "-s", "-N", "-d", str(source), "-i", str(patch)], f"applying {patch.name}")
     make = ["make", "ARCH=um", f"O={objects}", "-C", str(source)]
     build.run([*make, "tinyconfig"], "configuring")
     with open(objects / ".config", "a", encoding="utf-8") as config:
         config.write((HERE / "uml.config").read_text())
+        if checks:
+            config.write((checks / "sanitize.config").read_text())
     build.run([*make, "olddefconfig"], "configuring")
     build.run([*make, f"-j{JOBS}", "linux", "modules"], "compiling")
 
 
 def _build_module(build: _Build) -> None:
-    kernel = parts()["kernel"].folder
+    kernel = parts(build.part.sanitize)["kernel"].folder
     tree = build.folder / "source"
     (tree / "net").mkdir(parents=True)
     shutil.copytree(kernel / "source" / "net" / "openvswitch", tree / "net" / "openvswitch")
@@ -245,9 +255,10 @@ def build_part(part: Part, progress: Optional[Progress] = None) -> None:
             progress(part.name, part.steps, part.steps, "done")
 
 
-def build(progress: Optional[Progress] = None, only: Optional[Sequence[str]] = None) -> Artifacts:
+def build(progress: Optional[Progress] = None, only: Optional[Sequence[str]] = None,
+          sanitize: bool = False) -> Artifacts:
     """Build what is missing (all parts, or those named) and return where everything is. Raises BuildError."""
-    wanted = parts()
+    wanted = parts(sanitize)
     for name, part in wanted.items():
         if only is None or name in only:
             build_part(part, progress)
@@ -267,7 +278,7 @@ def build(progress: Optional[Progress] = None, only: Optional[Sequence[str]] = N
 
 def clean_others() -> List[Path]:
     """Remove builds of other versions of the sources and return their folders. Raises BuildError."""
-    kept = {part.folder.name for part in parts().values()}
+    kept = {part.folder.name for sanitize in (False, True) for part in parts(sanitize).values()}
     removed = [path for path in sorted(cache_root().glob("*-*"))
                if path.name.removesuffix(".lock") not in kept and path.name.split("-")[0] in _BUILDERS]
     for path in removed:

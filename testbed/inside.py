@@ -38,17 +38,17 @@ class Ended:
 
 def run_inside(argv: Sequence[str], modules: Sequence[str] = (), switches: Optional[Dict[str, str]] = None,
                environment: Optional[Dict[str, str]] = None, virtual_time: bool = True, limit_s: float = 300.0,
-               seed: int = 1) -> Ended:
+               seed: int = 1, kernel: Optional[Path] = None) -> Ended:
     """Boot, load kernel modules in order, run argv as root in /run/work, and return how it ended.
 
     switches are Open vSwitch's programs by name (Artifacts.ovs): ovsdb-server and ovs-vswitchd run then, and the
     programs are found by name. The host's files are there read-only; what is written to /run and /tmp stays inside.
-    Python programs find the packages of this interpreter.
+    Python programs find the packages of this interpreter. kernel is another one than the testbed's.
 
     Raises BuildError, or MachineError when the machine itself fails or takes longer than
     limit_s of wall time.
     """
-    kernel = build(only=["kernel"]).kernel
+    kernel = kernel or build(only=["kernel"]).kernel
     with tempfile.TemporaryDirectory(prefix="sdngcc-inside-") as work:
         out = Path(work)
         job = {"argv": list(argv), "modules": list(modules), "ovs": switches, "environment": environment or {}}

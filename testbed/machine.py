@@ -24,8 +24,9 @@ MEMORY = "2G"
 # The wall clock a machine starts with, nanoseconds since 1970: 2026-01-01 00:00 UTC.
 WALL_CLOCK_NS = 1767225600 * 10**9
 # What the kernel prints when it found itself at fault.
-SPLAT = re.compile(r"\bBUG:|WARNING: CPU|Kernel panic|\bOops\b|general protection fault|refcount_t:|"
-                   r"suspicious RCU usage|possible circular locking|unregister_netdevice: waiting")
+SPLAT = re.compile(r"\bBUG:|\bWARNING: |\bINFO: possible|Kernel panic|\bOops\b|general protection fault|refcount_t:|"
+                   r"suspicious RCU usage|possible circular locking|inconsistent lock state|Invalid wait context|"
+                   r"possible recursive locking|UBSAN:|ODEBUG:|unregister_netdevice: waiting")
 PROGRESS = re.compile(r"^sdngcc-progress ([0-9.]+) (.*)$")
 
 Progress = Callable[[float, str], None]

@@ -10,6 +10,7 @@ export PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0
 
 mount -t proc proc /proc
 mount -t sysfs sys /sys
+mount -t debugfs debug /sys/kernel/debug
 for directory in /run /var/log; do
 	mount -t tmpfs none "$directory"
 done
