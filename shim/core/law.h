@@ -25,7 +25,7 @@
 #define SHIM_LAW_RECEIVER 4	/* rx_rate and rx_share; a limiter for VMs that only receive, too */
 
 /* Words of memory that a law has in a limiter and in a peer. */
-#define SHIM_LAW_MEMORY 9
+#define SHIM_LAW_MEMORY 10
 #define SHIM_PEER_MEMORY 12
 
 /* A parameter of a law. */

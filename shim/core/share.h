@@ -12,7 +12,7 @@
 struct shim_claim {
 	u64 min;		/* guarantee, bytes/s; 0: none */
 	u64 max;		/* ceiling, bytes/s; 0: none */
-	u64 demand;		/* for shim_share_by_demand(): of use, bytes/s; 0: whatever there is */
+	u64 demand;		/* by demand: what the VM can use, bytes/s; 0: anything */
 	u64 given_min;		/* scratch of that: min, while it is another */
 	u64 given_max;		/* the same of max */
 	u64 share;		/* result: E(i) of this VM, bytes/s */

@@ -8,15 +8,15 @@
  *     C = part * (uplink divided by B among the VMs that receive, by what they could)
  *     part = 1 with knob ecn, else capacity-ppm: 90%
  *     R = R * C / (C before)             when C changes
- *     each k T with y > 0:
+ *     with y > 0, k T and what may wait in a limiter after R changed:
  *       R = R * (1 - a * (y - C) / C)
- *       R = max(R / 2, C / n) at most  if y >= C * (1 + saturated-ppm), n: peers seen in T
+ *       R = max(R / 4, C / n) at most  if y > C * 17 / 16, n: peers
  *       R = R * (1 - f / 2) at most    with knob ecn, if the part f of the packets came with CE
  *       within [max(R / 4, rate-min), C]
- *       R as it is, and half of it told, while y >= C * (1 + saturated-ppm) but R * n <= C, for
+ *       R as it is, and half of it told, while y > C * 17 / 16 but R * n <= C, for
  *       drain-timeout at most after R * n was more
- *     told to a peer: after sample-bytes from it, or what it may send in T if that is less, if R
- *     is not what it was told last, and each heartbeat while it sends; never before R < C once
+ *     told to a peer: once R < C, at once; then after sample-bytes from it, or what it may send in
+ *     T if that is less, if R is not what it was told last, and each heartbeat while it sends
  *
  *   sender:
  *     R(VM) = E, the uplink divided by B, by what VMs could send: work-conserving WRR
@@ -31,21 +31,18 @@
  *   Who has all he may could use twice that, others a little more than they have; demand fades.
  * - R is C over a number of senders, which does not change with C: R follows C at once.
  * - A correction takes effect a round trip, and what waits in the sender's limiter, after it was
- *   made.  RCP divides its gain by that delay; correcting every k-th period does the same and lets
- *   a correction be seen before the next.  With a correction each T and 2 T of delay, gains above
- *   0.6 never settle.
+ *   made.  RCP divides its gain by that delay; letting each correction be seen before the next does
+ *   the same.  With a correction each T and 2 T of delay, gains above 0.6 never settle.
  * - A meter behind a line reads at most the line: (y - C) / C is 0.11 with 2 senders at line rate
- *   and with 32, and 32 would take 60 corrections.  A reading near the line says only "too much":
- *   hence the halving.  And it stays there while the switch empties its queue, however low R is by
- *   then: what peers that obey cannot have sent is a queue.  Half of R empties it soon, at C it
- *   would take ten times as long as it is, and R is there when it is gone.  n is a guess, which is
- *   why that does not last: the paper's correction, which asks for no n, has the last word.
+ *   and with 32, which would take 60 corrections.  So R falls fast while the meter reads the line.
+ *   It does so, too, while the switch empties its queue: what peers that obey cannot have sent is a
+ *   queue.  Half of R empties it soon, and R is there when it is gone.  n is a guess, which is why
+ *   that does not last: the paper's correction, which asks for no n, has the last word.
  * - R grows to C at most: a lone burst then begins at C and not at the line.
  * - 10 kB are 80 ms at 1 Mb/s; a peer so slow would not hear that it may go faster.
  * - A report is 150 bytes, not 64.  A token bucket holds reports to the paper's 64 Mb/s of 10 Gb/s;
  *   as it empties the sample grows, so that no peer is left out for long.
- * - Silence counts from a packet that should have been answered: a VM that says nothing is owed
- *   nothing.
+ * - Silence counts from a packet that should have been answered.
  *
  * All arithmetic saturates.  The worst a mad report does is to put one peer's rate at rate-min.
  */
@@ -58,7 +55,7 @@
 /* A report on the wire: Ethernet with FCS, IPv6, message; rounded up. */
 #define REPORT_BYTES 160ULL
 
-/* Feedback may save up what it earns in this time, ns, and no less than some reports. */
+/* Feedback may save up what it earns in so many ns, and no less than so many reports. */
 #define CREDIT_NS 10000000ULL
 #define CREDIT_REPORTS_MIN 4ULL
 
@@ -81,8 +78,17 @@
 /* Others could use more than they have by this part, as a shift; more than those are short of. */
 #define ROOM_SHIFT 4
 
-/* A change of C by more than this part, as a shift, is waited for like a correction. */
+/* A change of C by more than this part, as a shift, is a correction. */
 #define JUMP_SHIFT 3
+
+/* n falls by this part with each correction, as a shift: a full queue lets few peers through. */
+#define PEERS_SHIFT 5
+
+/* What may wait in a sender's limiter, whatever its horizon; its times are not changed any more. */
+#define WAITING_BYTES (11 * 1514ULL)
+
+/* An excess of more than this part of C, as a shift, is all that a meter behind a line can read. */
+#define SATURATED_SHIFT 4
 
 /* Nobody's demand falls below this part of the uplink, as a divisor. */
 #define DEMAND_MIN 100
@@ -92,7 +98,6 @@ enum {
 	GAIN,
 	REACT,
 	CAPACITY,
-	SATURATED,
 	DRAIN_TIMEOUT,
 	ECN,
 	SAMPLE,
@@ -107,13 +112,14 @@ enum {
 enum {
 	GRANT,		/* R, bytes/s; 0: nothing received yet */
 	LIMIT,		/* C, bytes/s */
-	STEP_NS,	/* time of the last correction */
-	SEEN,		/* packets received since then */
+	NEXT_NS,	/* when what was last told is in effect, and R may be corrected */
+	SEEN,		/* packets received since the last correction */
 	MARKED,		/* of these, with CE */
 	PAID_NS,	/* feedback is paid for up to that time; later is credit */
 	OVER_NS,	/* when peers that obey could last exceed C */
 	DRAINING,	/* 1: a queue is being emptied */
 	MEAN,		/* of y, bytes/s */
+	PEERS,		/* n: most peers seen in a period, fading with each correction */
 };
 
 /* Indices into struct shim_peer_state's memory. */
@@ -158,22 +164,12 @@ static const struct shim_knob knobs[] = {
 		.min = 1000,
 		.max = 1000000,
 	},
-	[SATURATED] = {
-		.name = "saturated-ppm",
-		.unit = "ppm of C",
-		.help = "excess of a meter that reads no more than the line: R halves; 0: never",
-		.source = "ours",
-		.value = 60000,
-		.min = 0,
-		.max = 10000000,
-	},
 	[DRAIN_TIMEOUT] = {
 		.name = "drain-timeout",
 		.unit = "ns",
 		.help = "an excess no peer that obeys can cause is a queue for so long; 0: never",
 		.source = "ours; switches buffer a few ms (EyeQ section 2.2), emptied at R / 2",
 		.value = 20000000,
-		.min = 0,
 		.max = 10000000000ULL,
 	},
 	[ECN] = {
@@ -181,8 +177,6 @@ static const struct shim_knob knobs[] = {
 		.unit = "switch",
 		.help = "1: marks cut R and the whole line is used; 0: capacity-ppm of it",
 		.source = "EyeQ section 3.2",
-		.value = 0,
-		.min = 0,
 		.max = 1,
 	},
 	[SAMPLE] = {
@@ -191,7 +185,6 @@ static const struct shim_knob knobs[] = {
 		.help = "received from a peer that may send more in T before it is told R; 0: none",
 		.source = "EyeQ section 3.2",
 		.value = 10000,
-		.min = 0,
 		.max = 1000000000,
 	},
 	[FEEDBACK] = {
@@ -247,7 +240,7 @@ static u64 over(u64 a, u64 b)
 	return a > b ? a - b : 0;
 }
 
-/* Returns the part of the uplink that may be used, ppm. */
+/* Returns what receivers may take of an uplink, ppm. */
 static u64 usable_ppm(const struct shim_law_input *input)
 {
 	return input->knobs[ECN] ? PPM : input->knobs[CAPACITY];
@@ -310,16 +303,13 @@ static u64 credit(const struct shim_law_state *state, const struct shim_law_inpu
 /* Tells whether the meter reads no more than that it is too much. */
 static bool saturated(const struct shim_law_input *input, u64 limit)
 {
-	u64 excess = over(input->rx_rate, limit);
-
-	return input->knobs[SATURATED] && excess &&
-	       excess >= shim_mul_div(limit, input->knobs[SATURATED], PPM);
+	return over(input->rx_rate, limit) > limit >> SATURATED_SHIFT;
 }
 
 /* Tells whether what is received must be a queue: peers that obey cannot send that much. */
 static bool draining(struct shim_law_state *state, const struct shim_law_input *input, u64 limit)
 {
-	u64 most = shim_mul_div(state->memory[GRANT], input->peers, 1);
+	u64 most = shim_mul_div(state->memory[GRANT], state->memory[PEERS], 1);
 
 	/* More by a rounding is not more. */
 	if (over(most, limit) > limit >> SAME_SHIFT) {
@@ -330,14 +320,10 @@ static bool draining(struct shim_law_state *state, const struct shim_law_input *
 	       over(input->now_ns, state->memory[OVER_NS]) < input->knobs[DRAIN_TIMEOUT];
 }
 
-/* Returns the part of R, ppm, that halves it but leaves n peers no less than limit together. */
-static u64 halving(u64 rate, u64 n, u64 limit)
+/* Returns the part of R, ppm, that takes it down to what n peers may have, limit together. */
+static u64 plunge(u64 rate, u64 n, u64 limit)
 {
-	u64 part = shim_div(limit, n ? n : 1);
-
-	if (rate <= part)
-		return 0;
-	return rate / 2 > part ? PPM / 2 : shim_mul_div(rate - part, PPM, rate);
+	return shim_mul_div(over(rate, shim_div(limit, n ? n : 1)), PPM, rate);
 }
 
 /* Returns the part of R to take back, ppm, when y exceeds limit or marks came. */
@@ -350,7 +336,7 @@ static u64 cut_ppm(const struct shim_law_state *state, const struct shim_law_inp
 	u64 other;
 
 	if (saturated(input, limit)) {
-		other = halving(rate, input->peers, limit);
+		other = plunge(rate, state->memory[PEERS], limit);
 		if (cut < other)
 			cut = other;
 	}
@@ -370,14 +356,43 @@ static u64 grant(const struct shim_law_input *input, u64 rate, u64 limit)
 	return rate < limit ? rate : limit;
 }
 
+/* Returns what peers are told, bytes/s. */
+static u64 advertised(const struct shim_law_state *state, const struct shim_law_input *input)
+{
+	u64 rate = state->memory[GRANT];
+
+	return state->memory[DRAINING] ? grant(input, rate / 2, rate) : rate;
+}
+
+/* Lets what is told now, after `told`, take effect before R is corrected again. */
+static void wait(struct shim_law_state *state, const struct shim_law_input *input, u64 told)
+{
+	u64 periods_ns = shim_mul_div(input->knobs[REACT], input->period_ns, 1);
+	u64 rate = advertised(state, input);
+
+	if (rate == told)
+		return;
+	if (rate > told)
+		rate = told;
+	/* Half a period: the timer need not be exact. */
+	state->memory[NEXT_NS] =
+		shim_add_sat(shim_add_sat(input->now_ns,
+					  periods_ns - shim_div(input->period_ns, 2)),
+			     shim_mul_div(WAITING_BYTES, SHIM_NSEC_PER_SEC, rate));
+}
+
 /* Corrects R by what was received. */
 static void correct(struct shim_law_state *state, const struct shim_law_input *input, u64 limit)
 {
 	u64 rate = state->memory[GRANT];
-	u64 cut = cut_ppm(state, input, limit);
+	u64 told = advertised(state, input);
 	bool was_draining = state->memory[DRAINING];
-	u64 raise;
+	u64 cut, raise;
 
+	state->memory[PEERS] -= state->memory[PEERS] >> PEERS_SHIFT;
+	if (state->memory[PEERS] < input->peers)
+		state->memory[PEERS] = input->peers;
+	cut = cut_ppm(state, input, limit);
 	state->memory[DRAINING] = draining(state, input, limit);
 	if (state->memory[DRAINING] || (was_draining && input->rx_rate <= limit)) {
 		/* R is right already, and y the answer to half of it. */
@@ -390,7 +405,7 @@ static void correct(struct shim_law_state *state, const struct shim_law_input *i
 	state->memory[GRANT] = grant(input, rate, limit);
 	state->memory[SEEN] = 0;
 	state->memory[MARKED] = 0;
-	state->memory[STEP_NS] = input->now_ns;
+	wait(state, input, told);
 }
 
 /* Follows the receiver's part and corrects R when it is time. */
@@ -398,8 +413,7 @@ static void receive(struct shim_law_state *state, const struct shim_law_input *i
 {
 	u64 limit = shim_mul_div(input->rx_share, usable_ppm(input), PPM);
 	u64 rate = state->memory[GRANT], before = state->memory[LIMIT];
-	u64 wait_ns = shim_mul_div(input->knobs[REACT], input->period_ns, 1) -
-		      shim_div(input->period_ns, 2);
+	u64 told = before ? advertised(state, input) : 0;
 
 	state->memory[LIMIT] = limit;
 	if (!limit)
@@ -407,13 +421,11 @@ static void receive(struct shim_law_state *state, const struct shim_law_input *i
 	rate = before ? shim_mul_div(rate, limit, before) : limit;
 	state->memory[GRANT] = grant(input, rate, limit);
 	/* What comes now was sent under the old limit. */
-	if (over(limit, before) + over(before, limit) > before >> JUMP_SHIFT && before)
-		state->memory[STEP_NS] = input->now_ns;
+	if (before && over(limit, before) + over(before, limit) > before >> JUMP_SHIFT)
+		wait(state, input, told);
 	demand_rx(state, input, limit);
-	if (state->memory[DRAINING] && !saturated(input, limit))
-		wait_ns = 0;
-	if (input->rx_rate && (!state->memory[STEP_NS] ||
-			       over(input->now_ns, state->memory[STEP_NS]) >= wait_ns))
+	if (input->rx_rate && (input->now_ns >= state->memory[NEXT_NS] ||
+			       (state->memory[DRAINING] && !saturated(input, limit))))
 		correct(state, input, limit);
 	state->congested = state->memory[GRANT] < limit;
 }
@@ -438,15 +450,6 @@ static void eyeq_init(struct shim_law_state *state, const struct shim_law_input 
 	state->demand = input->capacity;
 	state->rx_demand = input->capacity;
 	state->memory[PAID_NS] = over(input->now_ns, credit_max(input));
-}
-
-/* Obeys no controller: rates come from the receivers. */
-static void eyeq_message(struct shim_law_state *state, const struct shim_law_input *input,
-			 const struct shim_message *message)
-{
-	(void)state;
-	(void)input;
-	(void)message;
 }
 
 /* Starts a peer without a limiter. */
@@ -520,14 +523,6 @@ static void watch(struct shim_peer_state *peer, const struct shim_law_input *inp
 		peer->rate = peer->rate / 2 > floor ? peer->rate / 2 : floor;
 }
 
-/* Returns what peers are told, bytes/s. */
-static u64 advertised(const struct shim_law_state *state, const struct shim_law_input *input)
-{
-	u64 rate = state->memory[GRANT];
-
-	return state->memory[DRAINING] ? grant(input, rate / 2, rate) : rate;
-}
-
 /* Tells whether it is time to tell the peer R. */
 static bool due(const struct shim_peer_state *peer, const struct shim_law_state *state,
 		const struct shim_law_input *input)
@@ -543,7 +538,7 @@ static bool due(const struct shim_peer_state *peer, const struct shim_law_state 
 		return false;
 	if (told && over(input->now_ns, peer->memory[TOLD_NS]) >= input->knobs[HEARTBEAT])
 		return true;
-	sample = told ? shim_mul_div(told, input->period_ns, SHIM_NSEC_PER_SEC) : ~0ULL;
+	sample = shim_mul_div(told, input->period_ns, SHIM_NSEC_PER_SEC);
 	if (sample > input->knobs[SAMPLE])
 		sample = input->knobs[SAMPLE];
 	sample = shim_mul_div(sample, credit_max(input), saved);
@@ -594,7 +589,6 @@ const struct shim_law shim_law_eyeq = {
 	.wants = SHIM_LAW_PEERS | SHIM_LAW_RECEIVER,
 	.period_ns = 200000,
 	.init = eyeq_init,
-	.on_message = eyeq_message,
 	.on_period = eyeq_period,
 	.peer_init = eyeq_peer_init,
 	.on_tx = eyeq_tx,
