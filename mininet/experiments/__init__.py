@@ -8,6 +8,7 @@ from sdngcc.experiments import (
     constants,
     converge,
     delay,
+    divisions,
     ecn_mix,
     interference,
     many_dsts,
@@ -47,4 +48,5 @@ EXPERIMENTS: Dict[str, Experiment] = {
         weights,
         web,
         interference,
+        divisions,
     )}

@@ -51,8 +51,8 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
         ds, cs = found[f"DS alone, load {load}%"]["rx1"], found[f"CS alone, load {load}%"]["rx1"]
         both = found[f"DS and CS, load {load}%"]
         verdicts += [
-            Verdict(f"DS misses alone, beside CS, load {load}%", "more beside CS", [ds["missed"], both["rx1"]["missed"]],
-                    both["rx1"]["missed"] > ds["missed"], "up to 4 times as many"),
+            Verdict(f"DS misses alone, beside CS, load {load}%", "more beside CS",
+                    [ds["missed"], both["rx1"]["missed"]], both["rx1"]["missed"] > ds["missed"], "up to 4 times as many"),
             Verdict(f"CS mean completion alone, beside DS, load {load}%, ms", "longer beside DS",
                     [cs["mean_ms"], both["rx2"]["mean_ms"]], both["rx2"]["mean_ms"] > cs["mean_ms"],
                     "more than twice as long at high load"),
