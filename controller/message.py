@@ -13,6 +13,7 @@ from sdngcc.controller.siphash import siphash24
 MAGIC = 0x5347
 TYPE_MARKS = 1
 TYPE_RATE = 2
+TYPE_REPORT = 3
 V1_BYTES = 96
 V0_BYTES = 2
 V0_MARKS_MAX = 0xFFFF
@@ -32,7 +33,11 @@ class MessageError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Message:
-    """What a congestion point tells a virtual machine; addresses are 16 bytes, IPv4 as ::ffff:a.b.c.d."""
+    """What a congestion point, or in a report a peer's shim, tells a virtual machine's shim.
+
+    Addresses are 16 bytes, IPv4 as ::ffff:a.b.c.d. A report has other numbers in three places: `bytes`, `lost`
+    and `packets`.
+    """
 
     vm: bytes  # virtual machine told
     peer: bytes  # its destination behind the congestion point
@@ -47,6 +52,21 @@ class Message:
     sequence: int = 0  # of the sender, per machine, from 1
     type: int = TYPE_MARKS
     flags: int = 0  # none defined
+
+    @property
+    def bytes(self) -> int:
+        """Of a report: bytes received from the machine over the interval."""
+        return self.point_datapath
+
+    @property
+    def lost(self) -> int:
+        """Of a report: packets missing among those from the machine."""
+        return self.point_port
+
+    @property
+    def packets(self) -> int:
+        """Of a report: packets received from the machine over the interval."""
+        return self.weight_total
 
 
 def encode_v1(message: Message, key: bytes) -> bytes:
@@ -72,8 +92,10 @@ def decode_v1(data: bytes, key: bytes) -> Message:
     ) = _V1.unpack(body)  # fmt: skip
     if magic != MAGIC or version != 1 or length != V1_BYTES:
         raise MessageError("form", f"magic {magic:#06x}, version {version}, length {length} is no version 1")
-    if kind not in (TYPE_MARKS, TYPE_RATE) or flags != 0 or (kind == TYPE_RATE and rate == 0):
+    if kind not in (TYPE_MARKS, TYPE_RATE, TYPE_REPORT) or flags != 0 or (kind == TYPE_RATE and rate == 0):
         raise MessageError("form", f"type {kind} with flags {flags:#06x} and rate {rate} is not defined")
+    if kind == TYPE_REPORT and marks > weight:
+        raise MessageError("form", f"a report of {weight} packets cannot have {marks} marks")
     if epoch == 0 or sequence == 0:
         raise MessageError("form", f"epoch {epoch} and sequence {sequence} must not be 0")
     if _TAG.unpack_from(data, V1_BYTES - 8)[0] != siphash24(key, body):

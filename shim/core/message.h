@@ -90,4 +90,11 @@ struct shim_replay {
 enum shim_message_error shim_replay_check(struct shim_replay *replay,
 					  const struct shim_message *message);
 
+/*
+ * The same for a slot that belongs to one pair of a VM and a peer: a new sender is accepted if it
+ * started later than the one before.
+ */
+enum shim_message_error shim_replay_check_slot(struct shim_replay_slot *slot,
+					       const struct shim_message *message);
+
 #endif

@@ -93,3 +93,18 @@ enum shim_message_error shim_replay_check(struct shim_replay *replay,
 	slot->used = ++replay->clock;
 	return SHIM_MESSAGE_OK;
 }
+
+enum shim_message_error shim_replay_check_slot(struct shim_replay_slot *slot,
+					       const struct shim_message *message)
+{
+	bool same = slot->epoch == message->epoch && slot->sender == message->sender;
+
+	if (!message->epoch || !message->sequence)
+		return SHIM_MESSAGE_REPLAY;
+	if (!same) {
+		if (message->epoch <= slot->epoch)
+			return SHIM_MESSAGE_REPLAY;
+		take_slot(slot, message);
+	}
+	return accept_sequence(slot, message->sequence) ? SHIM_MESSAGE_OK : SHIM_MESSAGE_REPLAY;
+}

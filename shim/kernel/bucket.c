@@ -83,14 +83,26 @@ void ovs_shim_bucket_set(struct ovs_shim_bucket *bucket, u64 bytes_per_s, u32 de
 	write_seqcount_end(&bucket->seq);
 }
 
+/* Asks a bucket whose word is tat about bytes at now_ns. */
+struct shim_verdict ovs_shim_bucket_ask(const struct shim_rate *rate, u64 tat, u64 now_ns,
+					u32 bytes, u64 horizon_ns)
+{
+	struct shim_verdict verdict = shim_bucket_pace(rate, tat, now_ns, bytes, horizon_ns);
+	u64 wait_ns;
+
+	if (unlikely(verdict.kind == SHIM_DROP && horizon_ns)) {
+		wait_ns = shim_rate_ns(rate, max(bytes, WAIT_BYTES_MIN));
+		verdict = shim_bucket_pace(rate, tat, now_ns, bytes, max(horizon_ns, wait_ns));
+	}
+	return verdict;
+}
+
 /* Judges bytes at now_ns and takes them from the bucket unless the verdict is a drop. */
 struct shim_verdict ovs_shim_bucket_judge(struct ovs_shim_bucket *bucket, u64 now_ns, u32 bytes,
 					  u64 horizon_ns)
 {
-	const struct shim_rate *rate = &bucket->rate;
 	struct shim_verdict verdict;
 	unsigned int seq;
-	u64 wait_ns;
 	s64 tat;
 
 	ovs_shim_bucket_settle(bucket, now_ns);
@@ -98,12 +110,8 @@ struct shim_verdict ovs_shim_bucket_judge(struct ovs_shim_bucket *bucket, u64 no
 	do {
 		do {
 			seq = read_seqcount_begin(&bucket->seq);
-			verdict = shim_bucket_pace(rate, tat, now_ns, bytes, horizon_ns);
-			if (unlikely(verdict.kind == SHIM_DROP && horizon_ns)) {
-				wait_ns = shim_rate_ns(rate, max(bytes, WAIT_BYTES_MIN));
-				verdict = shim_bucket_pace(rate, tat, now_ns, bytes,
-							   max(horizon_ns, wait_ns));
-			}
+			verdict = ovs_shim_bucket_ask(&bucket->rate, tat, now_ns, bytes,
+						      horizon_ns);
 		} while (read_seqcount_retry(&bucket->seq, seq));
 	} while (verdict.kind != SHIM_DROP &&
 		 !atomic64_try_cmpxchg(&bucket->tat, &tat, verdict.tat));

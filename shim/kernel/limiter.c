@@ -31,30 +31,59 @@ u64 ovs_shim_capacity(const struct ovs_shim_port *uplink)
 	return clamp_t(u64, capacity, SHIM_RATE_MIN, SHIM_RATE_MAX);
 }
 
-/* Returns what a law is told of a limiter; now_ns is the time.  shim->lock. */
-static struct shim_law_input law_input(const struct ovs_shim_pair *pair, u64 now_ns)
+/* Returns a VM's part by weight of an uplink whose active VMs weigh `weight`, itself included. */
+static u64 first_share(const struct ovs_shim_port *vm, const struct ovs_shim_port *uplink,
+		       u64 weight)
 {
-	const struct ovs_shim_settings *settings = &pair->vm->shim->settings;
+	u64 share = shim_mul_div(ovs_shim_capacity(uplink), vm->weight, weight);
 
+	if (vm->max)
+		share = min(share, vm->max);
+	return max(share, vm->min);
+}
+
+/*
+ * Returns what a law is told of a VM on an uplink at now_ns; pair is its active limiter there,
+ * NULL if it has none.  The VM has a law.  shim->lock.
+ */
+struct shim_law_input ovs_shim_law_input(const struct ovs_shim_port *vm,
+					 const struct ovs_shim_pair *pair,
+					 const struct ovs_shim_port *uplink, u64 now_ns)
+{
 	return (struct shim_law_input){
 		.now_ns = now_ns,
-		.period_ns = settings->period_ns,
-		.capacity = ovs_shim_capacity(pair->uplink),
-		.share = pair->share,
-		.min = pair->vm->min,
-		.sent_rate = pair->sent_rate,
-		.weight = pair->vm->weight,
-		.knobs = settings->knobs,
+		.period_ns = vm->clock->settings->period_ns,
+		.capacity = ovs_shim_capacity(uplink),
+		.share = pair ? pair->share :
+			 first_share(vm, uplink, uplink->active_weight + vm->weight),
+		.min = vm->min,
+		.sent_rate = pair ? pair->sent_rate : 0,
+		.max = vm->max,
+		.rx_rate = vm->rx_rate,
+		.rx_share = vm->rx_share ?: ovs_shim_capacity(uplink),
+		.peers = vm->busy_peers,
+		.weight = vm->weight,
+		.knobs = vm->clock->settings->knobs,
 	};
 }
 
-/* Puts the law's rate and the settings' depth in force; credit and debt stay.  shim->lock. */
-static void apply(struct ovs_shim_pair *pair, u64 now_ns)
+/* Returns the active limiter of vm on the uplink behind vport, NULL if it has none.  shim->lock. */
+struct ovs_shim_pair *ovs_shim_limiter_find(const struct ovs_shim_port *vm,
+					    const struct vport *vport)
 {
-	const struct ovs_shim_settings *settings = &pair->vm->shim->settings;
+	struct ovs_shim_pair *pair;
+
+	pair = rcu_dereference_protected(vm->pairs, lockdep_is_held(&vm->shim->lock));
+	while (pair && pair->out != vport)
+		pair = rcu_dereference_protected(pair->next, lockdep_is_held(&vm->shim->lock));
+	return pair && pair->active ? pair : NULL;
+}
+
+/* Puts the law's rate and the settings' depth in force; credit and debt stay.  shim->lock. */
+void ovs_shim_limiter_apply(struct ovs_shim_pair *pair, u64 now_ns)
+{
 	u64 bytes_per_s = clamp_t(u64, pair->state.rate, SHIM_RATE_MIN, SHIM_RATE_MAX);
-	u32 depth = settings->limiter == OVS_SHIM_LIMITER_PACE ? settings->quantum_bytes :
-		    settings->burst_bytes;
+	u32 depth = pair->vm->mode.depth;
 
 	ovs_shim_bucket_set(&pair->bucket, bytes_per_s, depth, now_ns);
 }
@@ -92,11 +121,11 @@ struct ovs_shim_pair *ovs_shim_limiter_start(struct ovs_shim_port *vm,
 {
 	struct ovs_shim_net *shim = vm->shim;
 	struct ovs_shim_pair *pair;
-	u64 now_ns, share;
+	u64 now_ns;
 	bool new;
 
 	spin_lock_bh(&shim->lock);
-	if (!shim->settings.law || list_empty(&vm->list) || list_empty(&uplink->list)) {
+	if (!vm->clock || list_empty(&vm->list) || list_empty(&uplink->list)) {
 		pair = ERR_PTR(-ENOENT);
 		goto out;
 	}
@@ -113,10 +142,7 @@ struct ovs_shim_pair *ovs_shim_limiter_start(struct ovs_shim_port *vm,
 	if (pair->active)
 		goto out;
 	uplink->active_weight += vm->weight;
-	share = shim_mul_div(ovs_shim_capacity(uplink), vm->weight, uplink->active_weight);
-	if (vm->max)
-		share = min(share, vm->max);
-	pair->share = max(share, vm->min);
+	pair->share = first_share(vm, uplink, uplink->active_weight);
 	list_add_tail(&pair->active_list, &uplink->active);
 	now_ns = ktime_get_ns();
 	pair->sent_rate = 0;
@@ -128,24 +154,32 @@ struct ovs_shim_pair *ovs_shim_limiter_start(struct ovs_shim_port *vm,
 		ovs_shim_bucket_fill(&pair->bucket, now_ns);
 	WRITE_ONCE(pair->active, true);
 	shim->divide = true;
-	if (!shim->n_active++)
-		ovs_shim_timer_start(shim);
+	ovs_shim_clock_add(vm);
 out:
 	spin_unlock_bh(&shim->lock);
 	return pair;
 }
 
+/* Notes that a VM whose law meters receivers receives again; uplink brought the packet. */
+void ovs_shim_limiter_wake(struct ovs_shim_port *vm, struct ovs_shim_port *uplink)
+{
+	if (IS_ERR(ovs_shim_limiter_start(vm, uplink)))
+		return;
+	spin_lock_bh(&vm->shim->lock);
+	WRITE_ONCE(vm->receiving, true);
+	vm->rx_idle_ns = 0;
+	vm->shim->divide_rx = true;
+	spin_unlock_bh(&vm->shim->lock);
+}
+
 /* Makes an active limiter inactive.  shim->lock. */
 void ovs_shim_limiter_stop(struct ovs_shim_pair *pair)
 {
-	struct ovs_shim_net *shim = pair->vm->shim;
-
 	WRITE_ONCE(pair->active, false);
 	list_del_init(&pair->active_list);
 	pair->uplink->active_weight -= pair->vm->weight;
 	pair->sent_rate = 0;
-	shim->n_active--;
-	shim->divide = true;
+	pair->vm->shim->divide = true;
 }
 
 /* Removes the limiter that *link leads to; its counters stay with the VM.  shim->lock. */
@@ -169,10 +203,10 @@ void ovs_shim_limiter_free(struct ovs_shim_pair __rcu **link)
 /* Lets the law begin anew, as for a VM that has just become active.  shim->lock. */
 void ovs_shim_limiter_restart(struct ovs_shim_pair *pair, u64 now_ns)
 {
-	struct shim_law_input input = law_input(pair, now_ns);
+	struct shim_law_input input = ovs_shim_law_input(pair->vm, pair, pair->uplink, now_ns);
 
-	pair->vm->shim->settings.law->init(&pair->state, &input);
-	apply(pair, now_ns);
+	pair->vm->clock->law->init(&pair->state, &input);
+	ovs_shim_limiter_apply(pair, now_ns);
 }
 
 /* Tells the law of a message, if the limiter is active.  shim->lock. */
@@ -181,25 +215,28 @@ void ovs_shim_limiter_message(struct ovs_shim_pair *pair, const struct shim_mess
 {
 	struct shim_law_input input;
 
-	if (!pair->active)
+	if (!pair->active || !pair->vm->clock->law->on_message)
 		return;
-	input = law_input(pair, now_ns);
-	pair->vm->shim->settings.law->on_message(&pair->state, &input, message);
-	apply(pair, now_ns);
+	input = ovs_shim_law_input(pair->vm, pair, pair->uplink, now_ns);
+	pair->vm->clock->law->on_message(&pair->state, &input, message);
+	ovs_shim_limiter_apply(pair, now_ns);
 }
 
 /* Lets the law take a step.  shim->lock. */
 void ovs_shim_limiter_period(struct ovs_shim_pair *pair, u64 now_ns)
 {
-	struct shim_law_input input = law_input(pair, now_ns);
+	struct shim_law_input input = ovs_shim_law_input(pair->vm, pair, pair->uplink, now_ns);
+	u64 demand = pair->state.demand, rx_demand = pair->state.rx_demand;
 
-	pair->vm->shim->settings.law->on_period(&pair->state, &input);
-	apply(pair, now_ns);
+	pair->vm->clock->law->on_period(&pair->state, &input);
+	pair->vm->shim->divide |= pair->state.demand != demand;
+	pair->vm->shim->divide_rx |= pair->state.rx_demand != rx_demand;
+	ovs_shim_limiter_apply(pair, now_ns);
 }
 
 /*
  * Measures what an active limiter let through in the elapsed_ns > 0 since the last tick; stops it
- * if no packet came for T_o.  shim->lock.
+ * if no packet came for T_o, to the VM neither where the law meters that.  shim->lock.
  */
 void ovs_shim_limiter_measure(struct ovs_shim_pair *pair, u64 now_ns, u64 elapsed_ns)
 {
@@ -209,7 +246,7 @@ void ovs_shim_limiter_measure(struct ovs_shim_pair *pair, u64 now_ns, u64 elapse
 	ovs_shim_bucket_settle(&pair->bucket, now_ns);
 	pair->sent_rate = shim_mul_div(bytes - pair->last_bytes, NSEC_PER_SEC, elapsed_ns);
 	pair->last_bytes = bytes;
-	if (now_events != pair->last_events) {
+	if (now_events != pair->last_events || pair->vm->receiving) {
 		pair->last_events = now_events;
 		pair->idle_us = 0;
 		return;
@@ -231,11 +268,12 @@ static void divide_uplink(struct ovs_shim_net *shim, struct ovs_shim_port *uplin
 		shim->claims[n++] = (struct shim_claim){
 			.min = pair->vm->min,
 			.max = pair->vm->max,
+			.demand = pair->state.demand,
 			.weight = pair->vm->weight,
 		};
 	}
 	/* False only after a link slowed below the guarantees: they are then scaled to fit. */
-	shim_share(shim->claims, n, ovs_shim_capacity(uplink));
+	shim_share_by_demand(shim->claims, n, ovs_shim_capacity(uplink));
 	list_for_each_entry(pair, &uplink->active, active_list)
 		pair->share = shim->claims[i++].share;
 }

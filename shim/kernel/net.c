@@ -5,10 +5,12 @@
  * The namespace operations are registered before the datapath's, so they are undone after them: by
  * then every vport has gone and has taken its port along.
  */
-#include <linux/hrtimer.h>
+#include <linux/kernel.h>
 #include <linux/netdevice.h>
+#include <linux/random.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include <linux/timekeeping.h>
 #include <net/genetlink.h>
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
@@ -33,8 +35,10 @@ static int __net_init net_init(struct net *net)
 	INIT_LIST_HEAD(&shim->ports);
 	INIT_LIST_HEAD(&shim->uplinks);
 	ovs_shim_settings_default(&shim->settings);
-	ovs_shim_timer_init(shim);
-	return 0;
+	shim->sender = get_random_u32();
+	shim->epoch = max_t(u32, ktime_get_real_seconds(), 1);
+	ovs_shim_clocks_init(shim);
+	return ovs_shim_peers_start(shim);
 }
 
 /* Ends the shim in a namespace. */
@@ -43,7 +47,8 @@ static void __net_exit net_exit(struct net *net)
 	struct ovs_shim_net *shim = ovs_shim_net(net);
 
 	WARN_ON_ONCE(!list_empty(&shim->ports));
-	hrtimer_cancel(&shim->timer);
+	ovs_shim_clocks_stop(shim);
+	ovs_shim_peers_stop(shim);
 	kvfree(shim->claims);
 	memzero_explicit(shim->settings.key, sizeof(shim->settings.key));
 }
@@ -60,12 +65,17 @@ int __init ovs_shim_init(void)
 {
 	int err;
 
+	if (WARN_ON(shim_law_at(OVS_SHIM_LAW_SLOTS)))
+		return -ENOSPC;
 	err = ovs_shim_ecn_init();
 	if (err)
 		return err;
-	err = register_pernet_device(&net_ops);
+	err = ovs_shim_peer_init();
 	if (err)
 		goto error_ecn;
+	err = register_pernet_device(&net_ops);
+	if (err)
+		goto error_peer;
 	err = register_netdevice_notifier(&ovs_shim_device_notifier);
 	if (err)
 		goto error_net;
@@ -78,6 +88,8 @@ error_notifier:
 	unregister_netdevice_notifier(&ovs_shim_device_notifier);
 error_net:
 	unregister_pernet_device(&net_ops);
+error_peer:
+	ovs_shim_peer_exit();
 error_ecn:
 	ovs_shim_ecn_exit();
 	return err;
@@ -88,5 +100,6 @@ void ovs_shim_exit(void)
 	genl_unregister_family(&ovs_shim_family);
 	unregister_netdevice_notifier(&ovs_shim_device_notifier);
 	unregister_pernet_device(&net_ops);
+	ovs_shim_peer_exit();
 	ovs_shim_ecn_exit();
 }

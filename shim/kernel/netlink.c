@@ -6,6 +6,7 @@
  * CAP_NET_ADMIN in the user namespace that owns it.
  */
 #include <linux/module.h>
+#include <linux/slab.h>
 #include <net/genetlink.h>
 #include <net/sock.h>
 
@@ -34,18 +35,23 @@ static int put_knob(struct sk_buff *skb, const struct shim_knob *knob, u64 value
 	return 0;
 }
 
-/* Puts the knobs of the law in force and the names of all laws. */
-static int put_laws(struct sk_buff *skb, const struct ovs_shim_settings *settings)
+/* Puts period and knobs of a law, whose index is `of`, and the names of all laws. */
+static int put_laws(struct sk_buff *skb, const struct ovs_shim_settings *settings, int of)
 {
-	const struct shim_law *law = settings->law;
+	const struct shim_law *law = of == OVS_SHIM_LAW_NONE ? NULL : shim_law_at(of);
 	struct nlattr *nest;
 	u32 i;
+
+	if (nla_put_string(skb, OVS_SHIM_SETTINGS_OF, ovs_shim_law_name(of)) ||
+	    nla_put_u64_64bit(skb, OVS_SHIM_SETTINGS_PERIOD,
+			      law ? settings->laws[of].period_ns : 0, OVS_SHIM_SETTINGS_PAD))
+		return -EMSGSIZE;
 
 	nest = nla_nest_start(skb, OVS_SHIM_SETTINGS_KNOBS);
 	if (!nest)
 		return -EMSGSIZE;
 	for (i = 0; law && i < law->n_knobs; i++)
-		if (put_knob(skb, &law->knobs[i], settings->knobs[i]))
+		if (put_knob(skb, &law->knobs[i], settings->laws[of].knobs[i]))
 			return -EMSGSIZE;
 	nla_nest_end(skb, nest);
 
@@ -59,13 +65,10 @@ static int put_laws(struct sk_buff *skb, const struct ovs_shim_settings *setting
 	return 0;
 }
 
-/* Puts settings, all but the key itself. */
-static int put_settings(struct sk_buff *skb, const struct ovs_shim_settings *settings)
+/* Puts settings, all but the key itself; of laws, the one whose index is `of`. */
+static int put_settings(struct sk_buff *skb, const struct ovs_shim_settings *settings, int of)
 {
-	if (nla_put_string(skb, OVS_SHIM_SETTINGS_LAW,
-			   settings->law ? settings->law->name : "none") ||
-	    nla_put_u64_64bit(skb, OVS_SHIM_SETTINGS_PERIOD, settings->period_ns,
-			      OVS_SHIM_SETTINGS_PAD) ||
+	if (nla_put_string(skb, OVS_SHIM_SETTINGS_LAW, ovs_shim_law_name(settings->law)) ||
 	    nla_put_u32(skb, OVS_SHIM_SETTINGS_LIMITER, settings->limiter) ||
 	    nla_put_u32(skb, OVS_SHIM_SETTINGS_BURST, settings->burst_bytes) ||
 	    nla_put_u32(skb, OVS_SHIM_SETTINGS_QUANTUM, settings->quantum_bytes) ||
@@ -77,9 +80,12 @@ static int put_settings(struct sk_buff *skb, const struct ovs_shim_settings *set
 			      OVS_SHIM_SETTINGS_PAD) ||
 	    nla_put_u8(skb, OVS_SHIM_SETTINGS_PROTOCOL, settings->protocol) ||
 	    nla_put_u8(skb, OVS_SHIM_SETTINGS_ACCEPT_V0, settings->accept_v0) ||
+	    nla_put_u32(skb, OVS_SHIM_SETTINGS_PEERS_MAX, settings->peers_max) ||
+	    nla_put_u64_64bit(skb, OVS_SHIM_SETTINGS_PEER_IDLE, settings->peer_idle_ns,
+			      OVS_SHIM_SETTINGS_PAD) ||
 	    (settings->key_set && nla_put_flag(skb, OVS_SHIM_SETTINGS_KEY_SET)))
 		return -EMSGSIZE;
-	return put_laws(skb, settings);
+	return put_laws(skb, settings, of);
 }
 
 /* OVS_SHIM_CMD_SETTINGS_GET. */
@@ -87,8 +93,9 @@ static int settings_get(struct sk_buff *skb, struct genl_info *info)
 {
 	struct ovs_shim_net *shim = ovs_shim_net(genl_info_net(info));
 	struct sk_buff *reply;
-	void *header;
 	int err = -EMSGSIZE;
+	void *header;
+	int of;
 
 	reply = genlmsg_new(SETTINGS_BYTES, GFP_KERNEL);
 	if (!reply)
@@ -97,7 +104,12 @@ static int settings_get(struct sk_buff *skb, struct genl_info *info)
 	if (!header)
 		goto error;
 	ovs_lock();
-	err = put_settings(reply, &shim->settings);
+	of = shim->settings.law;
+	err = 0;
+	if (info->attrs[OVS_SHIM_SETTINGS_OF])
+		err = ovs_shim_law_read(info->attrs[OVS_SHIM_SETTINGS_OF], &of, info->extack);
+	if (!err)
+		err = put_settings(reply, &shim->settings, of);
 	ovs_unlock();
 	if (err)
 		goto error;
@@ -112,16 +124,18 @@ error:
 static int settings_set(struct sk_buff *skb, struct genl_info *info)
 {
 	struct ovs_shim_net *shim = ovs_shim_net(genl_info_net(info));
-	struct ovs_shim_settings settings;
+	struct ovs_shim_settings *settings;
 	int err;
 
 	ovs_lock();
-	settings = shim->settings;
-	err = ovs_shim_settings_change(&settings, info->attrs, info->extack);
+	settings = kmemdup(&shim->settings, sizeof(*settings), GFP_KERNEL);
+	err = -ENOMEM;
+	if (settings)
+		err = ovs_shim_settings_change(settings, info->attrs, info->extack);
 	if (!err)
-		ovs_shim_settings_apply(shim, &settings);
+		ovs_shim_settings_apply(shim, settings);
 	ovs_unlock();
-	memzero_explicit(settings.key, sizeof(settings.key));
+	kfree_sensitive(settings);
 	return err;
 }
 
@@ -129,6 +143,8 @@ static int settings_set(struct sk_buff *skb, struct genl_info *info)
 static const struct genl_ops ops[] = {
 	{
 		.cmd = OVS_SHIM_CMD_SETTINGS_GET,
+		.policy = ovs_shim_settings_policy,
+		.maxattr = OVS_SHIM_SETTINGS_MAX,
 		.doit = settings_get,
 	},
 	{
@@ -162,6 +178,24 @@ static const struct genl_ops ops[] = {
 	{
 		.cmd = OVS_SHIM_CMD_LIMITER_GET,
 		.dumpit = ovs_shim_cmd_limiter_dump,
+	},
+	{
+		.cmd = OVS_SHIM_CMD_PEER_GET,
+		.dumpit = ovs_shim_cmd_peer_dump,
+	},
+	{
+		.cmd = OVS_SHIM_CMD_PEER_SET,
+		.flags = GENL_UNS_ADMIN_PERM,
+		.policy = ovs_shim_peer_policy,
+		.maxattr = OVS_SHIM_PEER_MAX,
+		.doit = ovs_shim_cmd_peer_set,
+	},
+	{
+		.cmd = OVS_SHIM_CMD_PEER_DEL,
+		.flags = GENL_UNS_ADMIN_PERM,
+		.policy = ovs_shim_peer_policy,
+		.maxattr = OVS_SHIM_PEER_MAX,
+		.doit = ovs_shim_cmd_peer_del,
 	},
 };
 

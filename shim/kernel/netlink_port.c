@@ -15,8 +15,8 @@
 #include "../../vport-netdev.h"
 #include "internal.h"
 
-/* Bytes of a PORT_GET reply: at most 40 attributes of at most 20 bytes. */
-#define PORT_BYTES 800
+/* Bytes of a PORT_GET reply: at most 60 attributes of at most 20 bytes. */
+#define PORT_BYTES 1200
 
 /* Attributes by counter. */
 static const u8 counter_attrs[OVS_SHIM_N_COUNTERS] = {
@@ -34,6 +34,18 @@ static const u8 counter_attrs[OVS_SHIM_N_COUNTERS] = {
 	[OVS_SHIM_REFUSED_TAG] = OVS_SHIM_STAT_REFUSED_TAG,
 	[OVS_SHIM_REFUSED_REPLAY] = OVS_SHIM_STAT_REFUSED_REPLAY,
 	[OVS_SHIM_REFUSED_ADDRESS] = OVS_SHIM_STAT_REFUSED_ADDRESS,
+	[OVS_SHIM_REFUSED_PEER] = OVS_SHIM_STAT_REFUSED_PEER,
+	[OVS_SHIM_REFUSED_LAW] = OVS_SHIM_STAT_REFUSED_LAW,
+	[OVS_SHIM_REPORTS] = OVS_SHIM_STAT_REPORTS,
+	[OVS_SHIM_REPORT_BYTES] = OVS_SHIM_STAT_REPORT_BYTES,
+	[OVS_SHIM_REPORTS_SENT] = OVS_SHIM_STAT_REPORTS_SENT,
+	[OVS_SHIM_REPORT_BYTES_SENT] = OVS_SHIM_STAT_REPORT_BYTES_SENT,
+	[OVS_SHIM_REPORTS_UNSENT] = OVS_SHIM_STAT_REPORTS_UNSENT,
+	[OVS_SHIM_REPORTS_NO_KEY] = OVS_SHIM_STAT_REPORTS_NO_KEY,
+	[OVS_SHIM_DROP_PEER] = OVS_SHIM_STAT_DROP_PEER,
+	[OVS_SHIM_PEERS_FULL] = OVS_SHIM_STAT_PEERS_FULL,
+	[OVS_SHIM_PEERS_NO_MEMORY] = OVS_SHIM_STAT_PEERS_NO_MEMORY,
+	[OVS_SHIM_PEERS_COLLECTED] = OVS_SHIM_STAT_PEERS_COLLECTED,
 };
 
 /* Puts a counter. */
@@ -100,7 +112,8 @@ static int put_port(struct sk_buff *skb, const struct ovs_shim_port *port)
 		if (nla_put_u64_64bit(skb, OVS_SHIM_PORT_CAPACITY, port->capacity,
 				      OVS_SHIM_PORT_PAD))
 			return -EMSGSIZE;
-	} else if (nla_put_u32(skb, OVS_SHIM_PORT_WEIGHT, port->weight) ||
+	} else if (nla_put_string(skb, OVS_SHIM_PORT_LAW, ovs_shim_law_name(port->own_law)) ||
+		   nla_put_u32(skb, OVS_SHIM_PORT_WEIGHT, port->weight) ||
 		   nla_put_u64_64bit(skb, OVS_SHIM_PORT_MIN_RATE, port->min, OVS_SHIM_PORT_PAD) ||
 		   nla_put_u64_64bit(skb, OVS_SHIM_PORT_MAX_RATE, port->max, OVS_SHIM_PORT_PAD)) {
 		return -EMSGSIZE;
@@ -108,11 +121,13 @@ static int put_port(struct sk_buff *skb, const struct ovs_shim_port *port)
 	return put_stats(skb, port);
 }
 
-/* Returns the vport that a request names, or an error pointer with the reason.  ovs_mutex. */
-static struct vport *requested(struct genl_info *info)
+/*
+ * Returns the vport that a request names by index or by name, or an error pointer with the reason.
+ * ovs_mutex.
+ */
+static struct vport *requested(struct genl_info *info, const struct nlattr *index,
+			       const struct nlattr *name)
 {
-	const struct nlattr *index = info->attrs[OVS_SHIM_PORT_IFINDEX];
-	const struct nlattr *name = info->attrs[OVS_SHIM_PORT_NAME];
 	struct net *net = genl_info_net(info);
 	struct vport *vport = NULL;
 	struct net_device *dev;
@@ -142,11 +157,12 @@ static struct vport *requested(struct genl_info *info)
 	return ERR_PTR(-ENODEV);
 }
 
-/* Returns the port that a request names, or an error pointer with the reason.  ovs_mutex. */
-static struct ovs_shim_port *requested_port(struct genl_info *info)
+/* Returns the port of requested(), or an error pointer with the reason.  ovs_mutex. */
+struct ovs_shim_port *ovs_shim_requested_port(struct genl_info *info, const struct nlattr *index,
+					      const struct nlattr *name)
 {
+	struct vport *vport = requested(info, index, name);
 	struct ovs_shim_port *port;
-	struct vport *vport = requested(info);
 
 	if (IS_ERR(vport))
 		return ERR_CAST(vport);
@@ -192,7 +208,8 @@ int ovs_shim_cmd_port_get(struct sk_buff *skb, struct genl_info *info)
 	if (!reply)
 		return -ENOMEM;
 	ovs_lock();
-	port = requested_port(info);
+	port = ovs_shim_requested_port(info, info->attrs[OVS_SHIM_PORT_IFINDEX],
+				       info->attrs[OVS_SHIM_PORT_NAME]);
 	err = PTR_ERR_OR_ZERO(port);
 	if (!err)
 		err = put_port_message(reply, port, info->snd_portid, info->snd_seq, NULL);
@@ -228,12 +245,14 @@ static int check_role(struct genl_info *info, enum ovs_shim_role role)
 {
 	static const u8 of_vm[] = {
 		OVS_SHIM_PORT_WEIGHT, OVS_SHIM_PORT_MIN_RATE, OVS_SHIM_PORT_MAX_RATE,
+		OVS_SHIM_PORT_LAW,
 	};
 	size_t i;
 
 	for (i = 0; role == OVS_SHIM_ROLE_UPLINK && i < ARRAY_SIZE(of_vm); i++) {
 		if (info->attrs[of_vm[i]]) {
-			ovs_shim_say(info->extack, "weight, min-rate, max-rate: only for a vm");
+			ovs_shim_say(info->extack,
+				     "weight, min-rate, max-rate, law: only for a vm");
 			NL_SET_BAD_ATTR(info->extack, info->attrs[of_vm[i]]);
 			return -EINVAL;
 		}
@@ -246,9 +265,12 @@ static int check_role(struct genl_info *info, enum ovs_shim_role role)
 	return 0;
 }
 
-/* Changes *config as the attributes ask. */
-static void change(struct ovs_shim_port_config *config, struct nlattr *const *attrs)
+/* Changes *config as the attributes ask; -ENOENT for a law there is not. */
+static int change(struct ovs_shim_port_config *config, struct nlattr *const *attrs,
+		  struct netlink_ext_ack *extack)
 {
+	const struct nlattr *law = attrs[OVS_SHIM_PORT_LAW];
+
 	if (attrs[OVS_SHIM_PORT_WEIGHT])
 		config->weight = nla_get_u32(attrs[OVS_SHIM_PORT_WEIGHT]);
 	if (attrs[OVS_SHIM_PORT_MIN_RATE])
@@ -257,6 +279,11 @@ static void change(struct ovs_shim_port_config *config, struct nlattr *const *at
 		config->max = nla_get_u64(attrs[OVS_SHIM_PORT_MAX_RATE]);
 	if (attrs[OVS_SHIM_PORT_CAPACITY])
 		config->capacity = nla_get_u64(attrs[OVS_SHIM_PORT_CAPACITY]);
+	if (law && nla_strcmp(law, "default"))
+		return ovs_shim_law_read(law, &config->law, extack);
+	if (law)
+		config->law = OVS_SHIM_LAW_DEFAULT;
+	return 0;
 }
 
 /* Sets a vport's port as the request asks.  ovs_mutex. */
@@ -264,7 +291,7 @@ static int set_port(struct ovs_shim_net *shim, struct vport *vport, struct genl_
 {
 	struct ovs_shim_port *port = ovs_shim_port_find(vport);
 	const struct nlattr *role = info->attrs[OVS_SHIM_PORT_ROLE];
-	struct ovs_shim_port_config config = { .weight = 1 };
+	struct ovs_shim_port_config config = { .weight = 1, .law = OVS_SHIM_LAW_DEFAULT };
 	int err;
 
 	config.role = role ? nla_get_u32(role) : port ? port->role : OVS_SHIM_ROLE_NONE;
@@ -284,9 +311,10 @@ static int set_port(struct ovs_shim_net *shim, struct vport *vport, struct genl_
 		config.min = port->min;
 		config.max = port->max;
 		config.capacity = port->capacity;
+		config.law = port->own_law;
 	}
-	change(&config, info->attrs);
-	return ovs_shim_port_set(shim, vport, &config, info->extack);
+	err = change(&config, info->attrs, info->extack);
+	return err ?: ovs_shim_port_set(shim, vport, &config, info->extack);
 }
 
 /* OVS_SHIM_CMD_PORT_SET: all that is asked, or nothing. */
@@ -296,7 +324,8 @@ int ovs_shim_cmd_port_set(struct sk_buff *skb, struct genl_info *info)
 	int err;
 
 	ovs_lock();
-	vport = requested(info);
+	vport = requested(info, info->attrs[OVS_SHIM_PORT_IFINDEX],
+			  info->attrs[OVS_SHIM_PORT_NAME]);
 	err = PTR_ERR_OR_ZERO(vport);
 	if (!err)
 		err = set_port(ovs_shim_net(genl_info_net(info)), vport, info);
@@ -311,7 +340,8 @@ int ovs_shim_cmd_port_del(struct sk_buff *skb, struct genl_info *info)
 	int err;
 
 	ovs_lock();
-	port = requested_port(info);
+	port = ovs_shim_requested_port(info, info->attrs[OVS_SHIM_PORT_IFINDEX],
+				       info->attrs[OVS_SHIM_PORT_NAME]);
 	err = PTR_ERR_OR_ZERO(port);
 	if (!err)
 		ovs_shim_port_del(port);
@@ -350,7 +380,7 @@ static int put_limiter_vm(struct sk_buff *skb, const struct ovs_shim_port *vm)
 	u64 refused = 0;
 	u32 i;
 
-	for (i = OVS_SHIM_REFUSED_SHORT; i <= OVS_SHIM_REFUSED_ADDRESS; i++)
+	for (i = OVS_SHIM_REFUSED_SHORT; i <= OVS_SHIM_REFUSED_LAW; i++)
 		refused += atomic64_read(&vm->counters[i]);
 	if (nla_put_u32(skb, OVS_SHIM_LIMITER_WEIGHT, vm->weight) ||
 	    nla_put_u64_64bit(skb, OVS_SHIM_LIMITER_MIN_RATE, vm->min, OVS_SHIM_LIMITER_PAD) ||

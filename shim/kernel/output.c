@@ -5,7 +5,8 @@
  *
  *   from a VM, anywhere:    control messages are dropped, VMs may not send them
  *   from a VM to an uplink: GSO packets are cut; Not-ECT becomes ECT(1); the VM's bucket on that
- *                           uplink says send, pace or drop
+ *                           uplink says send, pace or drop, and so does that of the peer if
+ *                           the law wants peers
  *   from elsewhere to a VM: receive.c
  *   everything else:        untouched
  *
@@ -16,8 +17,6 @@
 #include <linux/ip.h>
 #include <linux/minmax.h>
 #include <linux/skbuff.h>
-#include <linux/tcp.h>
-#include <linux/udp.h>
 #include <net/inet_ecn.h>
 
 #include "../../datapath.h"
@@ -33,38 +32,6 @@ static void drop(struct ovs_shim_port *vm, struct sk_buff *skb, enum ovs_shim_co
 	kfree_skb(skb);
 }
 
-/*
- * Returns the number of packets that a GSO packet will become, and in *bytes what they weigh with
- * a header each; sch_tbf and sch_htb see the same number (qdisc_pkt_len_init()).
- */
-static u32 gso_weight(const struct sk_buff *skb, u32 *bytes)
-{
-	const struct skb_shared_info *shared = skb_shinfo(skb);
-	unsigned int header = skb_transport_offset(skb);
-	u32 packets = shared->gso_segs;
-
-	if (!skb_transport_header_was_set(skb)) {
-		*bytes = skb->len;
-		return 1;
-	}
-	if (shared->gso_type & (SKB_GSO_TCPV4 | SKB_GSO_TCPV6)) {
-		const struct tcphdr *tcp;
-		struct tcphdr copy;
-
-		tcp = skb_header_pointer(skb, header, sizeof(copy), &copy);
-		if (tcp)
-			header += __tcp_hdrlen(tcp);
-	} else {
-		header += sizeof(struct udphdr);
-	}
-	if (shared->gso_type & SKB_GSO_DODGY && skb->len > header)
-		packets = DIV_ROUND_UP(skb->len - header, shared->gso_size);
-	if (!packets)
-		packets = 1;
-	*bytes = skb->len + (packets - 1) * header;
-	return packets;
-}
-
 /* Sends what may go; made_ect: by the shim. */
 static void send(struct vport *vport, struct sk_buff *skb, struct ovs_shim_pair *pair,
 		 u32 bytes, u32 packets, bool made_ect)
@@ -76,6 +43,24 @@ static void send(struct vport *vport, struct sk_buff *skb, struct ovs_shim_pair 
 	vport->ops->send(skb);
 }
 
+/* Drops what the limiter's bucket refused, and counts it. */
+static void refuse(struct ovs_shim_pair *pair, struct sk_buff *skb, u32 packets, u64 horizon_ns)
+{
+	atomic64_add(packets, horizon_ns ? &pair->tx.drop_horizon : &pair->tx.drop_police);
+	kfree_skb(skb);
+}
+
+/* Sends what was judged, now or when it may leave. */
+static void depart(struct vport *vport, struct sk_buff *skb, struct ovs_shim_pair *pair,
+		   const struct shim_verdict *verdict, u32 bytes, u32 packets, bool made_ect)
+{
+	if (verdict->kind == SHIM_PACE) {
+		atomic64_add(packets, &pair->tx.paced);
+		skb_set_delivery_time(skb, verdict->departure_ns, true);
+	}
+	send(vport, skb, pair, bytes, packets, made_ect);
+}
+
 /* Sends, paces or drops what is one packet to the uplink and may not pass unasked. */
 static noinline void judge(struct vport *vport, struct sk_buff *skb, struct ovs_shim_pair *pair,
 			   u32 bytes, u32 packets, bool made_ect)
@@ -84,16 +69,56 @@ static noinline void judge(struct vport *vport, struct sk_buff *skb, struct ovs_
 	struct shim_verdict verdict;
 
 	verdict = ovs_shim_bucket_judge(&pair->bucket, ktime_get_ns(), bytes, horizon_ns);
-	if (verdict.kind == SHIM_DROP) {
-		atomic64_add(packets, horizon_ns ? &pair->tx.drop_horizon : &pair->tx.drop_police);
+	if (verdict.kind == SHIM_DROP)
+		refuse(pair, skb, packets, horizon_ns);
+	else
+		depart(vport, skb, pair, &verdict, bytes, packets, made_ect);
+}
+
+/*
+ * The same for a packet to a peer, whose bucket it must pass too: it leaves at the later of the two
+ * times, and a bucket is not charged for what the other drops.
+ */
+static void judge_peer(struct vport *vport, struct sk_buff *skb, struct ovs_shim_pair *pair,
+		       struct ovs_shim_peer *peer, const struct ovs_shim_packet *headers,
+		       bool made_ect)
+{
+	u64 horizon_ns = READ_ONCE(pair->vm->mode.horizon_ns);
+	struct shim_packet packet = { .bytes = skb->len, .packets = 1 };
+	struct shim_verdict own = { .kind = SHIM_SEND }, verdict;
+	bool changed = false;
+
+	packet.now_ns = ktime_get_ns();
+	if (skb_is_gso(skb))
+		packet.packets = ovs_shim_weight(skb, &packet.bytes);
+	spin_lock_bh(&peer->lock);
+	if (peer->rate.bytes_per_s)
+		own = ovs_shim_bucket_ask(&peer->rate, peer->tat, packet.now_ns, packet.bytes,
+					  horizon_ns);
+	if (own.kind == SHIM_DROP) {
+		WRITE_ONCE(peer->drops, peer->drops + packet.packets);
+		spin_unlock_bh(&peer->lock);
+		atomic64_add(packet.packets, &pair->vm->counters[OVS_SHIM_DROP_PEER]);
 		kfree_skb(skb);
 		return;
 	}
-	if (verdict.kind == SHIM_PACE) {
-		atomic64_add(packets, &pair->tx.paced);
-		skb_set_delivery_time(skb, verdict.departure_ns, true);
+	verdict = ovs_shim_bucket_judge(&pair->bucket, packet.now_ns, packet.bytes, horizon_ns);
+	if (verdict.kind != SHIM_DROP) {
+		peer->tat = own.tat;
+		changed = ovs_shim_peer_sent(peer, vport, skb, headers, &packet);
 	}
-	send(vport, skb, pair, bytes, packets, made_ect);
+	spin_unlock_bh(&peer->lock);
+	if (verdict.kind == SHIM_DROP) {
+		refuse(pair, skb, packet.packets, horizon_ns);
+		return;
+	}
+	if (changed && !ovs_shim_set_id(skb, headers, packet.id, packet.echo)) {
+		drop(pair->vm, skb, OVS_SHIM_DROP_MEMORY);
+		return;
+	}
+	if (own.kind == SHIM_PACE && own.departure_ns > verdict.departure_ns)
+		verdict = own;
+	depart(vport, skb, pair, &verdict, packet.bytes, packet.packets, made_ect);
 }
 
 /* Handles what is one packet. */
@@ -106,16 +131,24 @@ static inline void limit(struct vport *vport, struct sk_buff *skb, struct ovs_sh
 		judge(vport, skb, pair, skb->len, 1, made_ect);
 }
 
-/* Handles a GSO packet: cuts it as the device would, if so set, or judges it as a whole. */
+/*
+ * Handles a GSO packet: cuts it as the device would, if so set, or judges it as a whole.  peer is
+ * NULL if there is none.
+ */
 static noinline void limit_gso(struct vport *vport, struct sk_buff *skb,
-			       struct ovs_shim_pair *pair, bool made_ect)
+			       struct ovs_shim_pair *pair, struct ovs_shim_peer *peer,
+			       const struct ovs_shim_packet *headers, bool made_ect)
 {
 	struct sk_buff *parts, *part, *next;
 	netdev_features_t features;
 	u32 packets, bytes;
 
 	if (!READ_ONCE(pair->vm->mode.segment)) {
-		packets = gso_weight(skb, &bytes);
+		if (peer) {
+			judge_peer(vport, skb, pair, peer, headers, made_ect);
+			return;
+		}
+		packets = ovs_shim_weight(skb, &bytes);
 		judge(vport, skb, pair, bytes, packets, made_ect);
 		return;
 	}
@@ -127,14 +160,35 @@ static noinline void limit_gso(struct vport *vport, struct sk_buff *skb,
 	}
 	if (!parts) {
 		/* A guest's GSO packet that turned out to be a single one. */
-		limit(vport, skb, pair, made_ect);
+		if (peer)
+			judge_peer(vport, skb, pair, peer, headers, made_ect);
+		else
+			limit(vport, skb, pair, made_ect);
 		return;
 	}
 	consume_skb(skb);
 	skb_list_walk_safe(parts, part, next) {
 		skb_mark_not_on_list(part);
-		limit(vport, part, pair, made_ect);
+		if (peer)
+			judge_peer(vport, part, pair, peer, headers, made_ect);
+		else
+			limit(vport, part, pair, made_ect);
 	}
+}
+
+/* Handles a packet of a VM whose law wants peers. */
+static noinline void limit_peer(struct vport *vport, struct sk_buff *skb,
+				struct ovs_shim_pair *pair, struct ovs_shim_packet packet,
+				bool made_ect)
+{
+	struct ovs_shim_peer *peer = ovs_shim_peer_sending(pair->vm, vport, skb, &packet);
+
+	if (skb_is_gso(skb))
+		limit_gso(vport, skb, pair, peer, &packet, made_ect);
+	else if (peer)
+		judge_peer(vport, skb, pair, peer, &packet, made_ect);
+	else
+		limit(vport, skb, pair, made_ect);
 }
 
 /* Returns the limiter of vm on the uplink behind vport, NULL if there is none.  RCU read lock. */
@@ -194,8 +248,10 @@ static void transmit(struct ovs_shim_port *vm, struct ovs_shim_port *out, struct
 		}
 		made_ect = true;
 	}
-	if (skb_is_gso(skb))
-		limit_gso(vport, skb, pair, made_ect);
+	if (unlikely(READ_ONCE(vm->mode.wants) & SHIM_LAW_PEERS))
+		limit_peer(vport, skb, pair, packet, made_ect);
+	else if (skb_is_gso(skb))
+		limit_gso(vport, skb, pair, NULL, NULL, made_ect);
 	else
 		limit(vport, skb, pair, made_ect);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Finds the network header of a packet and writes its ECN field.
+ * Finds the network header of a packet, reads its addresses and weight, and writes its ECN field,
+ * identification and reserved bit.
  *
  * Nothing a guest wrote is believed before it is checked: a packet that is not what it claims to
  * be is "not IP" (version 0) here, so it keeps its bytes, and pays the bucket like any other.
@@ -11,7 +12,11 @@
 #include <linux/if_vlan.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
+#include <linux/kernel.h>
 #include <linux/skbuff.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
+#include <net/checksum.h>
 #include <net/dsfield.h>
 #include <net/inet_ecn.h>
 #include <net/ip.h>
@@ -122,4 +127,73 @@ bool ovs_shim_set_ecn(struct sk_buff *skb, struct ovs_shim_packet packet, u8 ecn
 					     (__force __wsum)new);
 	}
 	return true;
+}
+
+/*
+ * Writes identification and reserved bit of an IPv4 header; false, and nothing changed, when there
+ * is no memory for a private copy of the header.  CHECKSUM_COMPLETE stays right as above.
+ */
+bool ovs_shim_set_id(struct sk_buff *skb, const struct ovs_shim_packet *packet, u16 id,
+		     bool echo)
+{
+	struct iphdr *ip;
+	__be16 field;
+
+	if (skb_ensure_writable(skb, packet->offset + sizeof(*ip)))
+		return false;
+	ip = (struct iphdr *)(skb->data + packet->offset);
+	field = htons(id);
+	csum_replace2(&ip->check, ip->id, field);
+	ip->id = field;
+	field = (ip->frag_off & ~htons(IP_CE)) | (echo ? htons(IP_CE) : 0);
+	csum_replace2(&ip->check, ip->frag_off, field);
+	ip->frag_off = field;
+	return true;
+}
+
+/* Copies the addresses of an IP packet, IPv4-mapped if need be. */
+void ovs_shim_addresses(const struct sk_buff *skb, const struct ovs_shim_packet *packet,
+			struct in6_addr *source, struct in6_addr *destination)
+{
+	const void *ip = skb->data + packet->offset;
+
+	if (packet->version == 4) {
+		ipv6_addr_set_v4mapped(((const struct iphdr *)ip)->saddr, source);
+		ipv6_addr_set_v4mapped(((const struct iphdr *)ip)->daddr, destination);
+	} else {
+		*source = ((const struct ipv6hdr *)ip)->saddr;
+		*destination = ((const struct ipv6hdr *)ip)->daddr;
+	}
+}
+
+/*
+ * Returns the number of packets that a GSO packet will become, and in *bytes what they weigh with
+ * a header each; sch_tbf and sch_htb see the same number (qdisc_pkt_len_init()).
+ */
+u32 ovs_shim_weight(const struct sk_buff *skb, u32 *bytes)
+{
+	const struct skb_shared_info *shared = skb_shinfo(skb);
+	unsigned int header = skb_transport_offset(skb);
+	u32 packets = shared->gso_segs;
+
+	if (!skb_transport_header_was_set(skb)) {
+		*bytes = skb->len;
+		return 1;
+	}
+	if (shared->gso_type & (SKB_GSO_TCPV4 | SKB_GSO_TCPV6)) {
+		const struct tcphdr *tcp;
+		struct tcphdr copy;
+
+		tcp = skb_header_pointer(skb, header, sizeof(copy), &copy);
+		if (tcp)
+			header += __tcp_hdrlen(tcp);
+	} else {
+		header += sizeof(struct udphdr);
+	}
+	if (shared->gso_type & SKB_GSO_DODGY && skb->len > header)
+		packets = DIV_ROUND_UP(skb->len - header, shared->gso_size);
+	if (!packets)
+		packets = 1;
+	*bytes = skb->len + (packets - 1) * header;
+	return packets;
 }

@@ -135,6 +135,24 @@ static int key_valid(const struct nlattr *attr, struct netlink_ext_ack *extack)
 		     "key: allowed are exactly 16 bytes, all zero for no key");
 }
 
+/* Checks OVS_SHIM_SETTINGS_PEERS_MAX. */
+static int peers_max_valid(const struct nlattr *attr, struct netlink_ext_ack *extack)
+{
+	u32 value = nla_get_u32(attr);
+
+	return check(attr, extack, value && value <= 1U << 20,
+		     "peers-max: allowed are 1 to 1048576 peers of a VM");
+}
+
+/* Checks OVS_SHIM_SETTINGS_PEER_IDLE. */
+static int peer_idle_valid(const struct nlattr *attr, struct netlink_ext_ack *extack)
+{
+	u64 value = nla_get_u64(attr);
+
+	return check(attr, extack, value >= 1000000 && value <= 3600000000000ULL,
+		     "peer-idle: allowed are 1000000 to 3600000000000 ns");
+}
+
 /* Checks OVS_SHIM_PORT_ROLE. */
 static int role_valid(const struct nlattr *attr, struct netlink_ext_ack *extack)
 {
@@ -149,6 +167,20 @@ static int weight_valid(const struct nlattr *attr, struct netlink_ext_ack *extac
 
 	return check(attr, extack, value && value <= SHIM_WEIGHT_MAX,
 		     "weight: allowed are 1 to 65535");
+}
+
+/* Checks OVS_SHIM_PEER_ADDRESS. */
+static int address_valid(const struct nlattr *attr, struct netlink_ext_ack *extack)
+{
+	return check(attr, extack, nla_len(attr) == sizeof(struct in6_addr),
+		     "address: allowed are exactly 16 bytes, IPv4 as ::ffff:a.b.c.d");
+}
+
+/* Checks OVS_SHIM_PEER_WEIGHT. */
+static int peer_weight_valid(const struct nlattr *attr, struct netlink_ext_ack *extack)
+{
+	return check(attr, extack, nla_get_u32(attr) <= SHIM_WEIGHT_MAX,
+		     "weight of a peer: allowed are 1 to 65535, or 0 for none");
 }
 
 /* Tells whether a rate in bytes/s is 0 or one that a limiter can have. */
@@ -180,7 +212,7 @@ static int capacity_valid(const struct nlattr *attr, struct netlink_ext_ack *ext
 		     "capacity: allowed are 125 to 100000000000 bytes/s, or 0 for the link speed");
 }
 
-/* Of SETTINGS_SET. */
+/* Of SETTINGS_GET and SETTINGS_SET; the first heeds OF alone. */
 const struct nla_policy ovs_shim_settings_policy[OVS_SHIM_SETTINGS_MAX + 1] = {
 	[OVS_SHIM_SETTINGS_LAW] = { .type = NLA_NUL_STRING, .len = 31 },
 	[OVS_SHIM_SETTINGS_PERIOD] = NLA_POLICY_VALIDATE_FN(NLA_U64, period_valid),
@@ -195,6 +227,9 @@ const struct nla_policy ovs_shim_settings_policy[OVS_SHIM_SETTINGS_MAX + 1] = {
 	[OVS_SHIM_SETTINGS_ACCEPT_V0] = NLA_POLICY_VALIDATE_FN(NLA_U8, accept_v0_valid),
 	[OVS_SHIM_SETTINGS_KEY] = NLA_POLICY_VALIDATE_FN(NLA_BINARY, key_valid),
 	[OVS_SHIM_SETTINGS_KNOBS] = NLA_POLICY_NESTED(ovs_shim_knobs_policy),
+	[OVS_SHIM_SETTINGS_OF] = { .type = NLA_NUL_STRING, .len = 31 },
+	[OVS_SHIM_SETTINGS_PEERS_MAX] = NLA_POLICY_VALIDATE_FN(NLA_U32, peers_max_valid),
+	[OVS_SHIM_SETTINGS_PEER_IDLE] = NLA_POLICY_VALIDATE_FN(NLA_U64, peer_idle_valid),
 };
 
 /* Of the nest OVS_SHIM_SETTINGS_KNOBS. */
@@ -217,4 +252,13 @@ const struct nla_policy ovs_shim_port_policy[OVS_SHIM_PORT_MAX + 1] = {
 	[OVS_SHIM_PORT_MIN_RATE] = NLA_POLICY_VALIDATE_FN(NLA_U64, min_rate_valid),
 	[OVS_SHIM_PORT_MAX_RATE] = NLA_POLICY_VALIDATE_FN(NLA_U64, max_rate_valid),
 	[OVS_SHIM_PORT_CAPACITY] = NLA_POLICY_VALIDATE_FN(NLA_U64, capacity_valid),
+	[OVS_SHIM_PORT_LAW] = { .type = NLA_NUL_STRING, .len = 31 },
+};
+
+/* Of PEER_GET, PEER_SET and PEER_DEL. */
+const struct nla_policy ovs_shim_peer_policy[OVS_SHIM_PEER_MAX + 1] = {
+	[OVS_SHIM_PEER_VM] = { .type = NLA_U32 },
+	[OVS_SHIM_PEER_VM_NAME] = { .type = NLA_NUL_STRING, .len = IFNAMSIZ - 1 },
+	[OVS_SHIM_PEER_ADDRESS] = NLA_POLICY_VALIDATE_FN(NLA_BINARY, address_valid),
+	[OVS_SHIM_PEER_WEIGHT] = NLA_POLICY_VALIDATE_FN(NLA_U32, peer_weight_valid),
 };

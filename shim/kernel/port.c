@@ -39,13 +39,16 @@ static u64 link_rate(struct net_device *dev)
 }
 
 /*
- * Counts this namespace in ovs_shim_key if it has a law and a port, so that packets look at ports
+ * Counts this namespace in ovs_shim_key if it has a VM with a law, so that packets look at ports
  * at all.  ovs_mutex; may sleep.
  */
 void ovs_shim_port_count(struct ovs_shim_net *shim)
 {
-	bool run = shim->settings.law && !list_empty(&shim->ports);
+	struct ovs_shim_port *port;
+	bool run = false;
 
+	list_for_each_entry(port, &shim->ports, list)
+		run |= !!port->clock;
 	if (run && !shim->running)
 		static_branch_inc(&ovs_shim_key);
 	else if (!run && shim->running)
@@ -126,7 +129,10 @@ static struct ovs_shim_port *create(struct ovs_shim_net *shim, struct vport *vpo
 	port->shim = shim;
 	port->vport = vport;
 	port->ifindex = vport->dev->ifindex;
+	port->own_law = OVS_SHIM_LAW_DEFAULT;
 	INIT_LIST_HEAD(&port->active);
+	INIT_LIST_HEAD(&port->tick_list);
+	INIT_LIST_HEAD(&port->peers);
 	spin_lock_bh(&shim->lock);
 	list_add_tail(&port->list, &shim->ports);
 	if (role == OVS_SHIM_ROLE_UPLINK)
@@ -146,7 +152,6 @@ int ovs_shim_port_set(struct ovs_shim_net *shim, struct vport *vport,
 {
 	struct ovs_shim_port *port = ovs_shim_port_find(vport);
 	struct ovs_shim_port *old = port;
-	struct ovs_shim_settings settings;
 	u64 rate = 0;
 	int err;
 
@@ -183,10 +188,10 @@ int ovs_shim_port_set(struct ovs_shim_net *shim, struct vport *vport,
 	port->min = config->min;
 	port->max = config->max;
 	port->capacity = config->capacity;
+	port->own_law = config->law;
 	port->link_rate = rate;
-	settings = shim->settings;
 	spin_unlock_bh(&shim->lock);
-	ovs_shim_settings_apply(shim, &settings);
+	ovs_shim_settings_apply(shim, &shim->settings);
 	return 0;
 }
 
@@ -221,10 +226,13 @@ void ovs_shim_port_del(struct ovs_shim_port *port)
 	free_on_uplink(shim, port);
 	while (rcu_access_pointer(port->pairs))
 		ovs_shim_limiter_free(&port->pairs);
+	ovs_shim_peers_free(port);
+	list_del_init(&port->tick_list);
 	list_del_init(&port->list);
 	if (port->role == OVS_SHIM_ROLE_UPLINK)
 		list_del(&port->uplink_list);
 	shim->n_vms -= port->role == OVS_SHIM_ROLE_VM;
+	shim->divide_rx = true;
 	shim->generation++;
 	spin_unlock_bh(&shim->lock);
 	ovs_shim_port_count(shim);
@@ -259,6 +267,7 @@ static int device_event(struct notifier_block *unused, unsigned long event, void
 	if (port && port->role == OVS_SHIM_ROLE_UPLINK && rate) {
 		spin_lock_bh(&port->shim->lock);
 		port->shim->divide |= port->link_rate != rate;
+		port->shim->divide_rx |= port->link_rate != rate;
 		port->link_rate = rate;
 		spin_unlock_bh(&port->shim->lock);
 	}

@@ -28,18 +28,6 @@ static const enum ovs_shim_counter refusals[] = {
 	[SHIM_MESSAGE_REPLAY] = OVS_SHIM_REFUSED_REPLAY,
 };
 
-/* Copies the packet's destination as an IPv6 address, IPv4-mapped if need be. */
-static void destination(const struct sk_buff *skb, const struct ovs_shim_packet *packet,
-			struct in6_addr *address)
-{
-	const void *ip = skb->data + packet->offset;
-
-	if (packet->version == 4)
-		ipv6_addr_set_v4mapped(((const struct iphdr *)ip)->daddr, address);
-	else
-		*address = ((const struct ipv6hdr *)ip)->daddr;
-}
-
 /* Returns the length of the message that the IP header tells of; negative if it lies. */
 static int message_length(const struct sk_buff *skb, const struct ovs_shim_packet *packet)
 {
@@ -78,6 +66,26 @@ static enum shim_message_error read_message(const struct ovs_shim_settings *sett
 	return shim_message_decode(message, data, len, settings->key);
 }
 
+/*
+ * Checks address and replay of a v1 message, and hands a report to its peer; returns the counter
+ * that says what became of it.  shim->lock.
+ */
+static enum ovs_shim_counter check_message(struct ovs_shim_port *vm, const struct sk_buff *skb,
+					   const struct ovs_shim_packet *packet,
+					   const struct shim_message *message, u64 now_ns)
+{
+	struct in6_addr source, destination;
+
+	ovs_shim_addresses(skb, packet, &source, &destination);
+	if (memcmp(message->vm, &destination, sizeof(destination)))
+		return OVS_SHIM_REFUSED_ADDRESS;
+	if (message->type != SHIM_MESSAGE_REPORT)
+		return refusals[shim_replay_check(&vm->replay, message)];
+	if (memcmp(message->peer, &source, sizeof(source)))
+		return OVS_SHIM_REFUSED_ADDRESS;
+	return ovs_shim_peer_report(vm, message, now_ns);
+}
+
 /* Obeys or refuses a message; in is the port it came by, NULL if it has no role. */
 static void obey(struct ovs_shim_port *vm, const struct ovs_shim_port *in,
 		 const struct sk_buff *skb, struct ovs_shim_packet packet)
@@ -87,23 +95,18 @@ static void obey(struct ovs_shim_port *vm, const struct ovs_shim_port *in,
 	enum shim_message_error error;
 	struct shim_message message;
 	struct ovs_shim_pair *pair;
-	struct in6_addr address;
-	u64 now_ns;
+	u64 now_ns = ktime_get_ns();
 
 	spin_lock_bh(&shim->lock);
 	error = read_message(&shim->settings, skb, &packet, &message);
 	counter = refusals[error];
-	if (!error && message.version) {
-		destination(skb, &packet, &address);
-		if (memcmp(message.vm, &address, sizeof(message.vm)))
-			counter = OVS_SHIM_REFUSED_ADDRESS;
-		else
-			counter = refusals[shim_replay_check(&vm->replay, &message)];
-	}
+	if (!error && message.version)
+		counter = check_message(vm, skb, &packet, &message, now_ns);
 	atomic64_inc(&vm->counters[counter]);
+	if (counter == OVS_SHIM_REPORTS)
+		atomic64_add(skb->len, &vm->counters[OVS_SHIM_REPORT_BYTES]);
 	if (counter == OVS_SHIM_MESSAGES) {
 		atomic64_add(message.marks, &vm->counters[OVS_SHIM_MESSAGE_MARKS]);
-		now_ns = ktime_get_ns();
 		pair = rcu_dereference_protected(vm->pairs, lockdep_is_held(&shim->lock));
 		while (pair) {
 			if (pair->uplink == in || !in || in->role != OVS_SHIM_ROLE_UPLINK)
@@ -114,13 +117,29 @@ static void obey(struct ovs_shim_port *vm, const struct ovs_shim_port *in,
 	spin_unlock_bh(&shim->lock);
 }
 
+/*
+ * Does what the VM's law wants beyond counting, for a packet from the uplink in; false if there was
+ * no memory for it.
+ */
+static bool measure(struct ovs_shim_port *vm, struct ovs_shim_port *in, struct sk_buff *skb,
+		    const struct ovs_shim_packet *packet, u8 wants)
+{
+	if (wants & SHIM_LAW_RECEIVER) {
+		if (READ_ONCE(vm->rx_in) != in->vport)
+			WRITE_ONCE(vm->rx_in, in->vport);
+		if (!READ_ONCE(vm->receiving))
+			ovs_shim_limiter_wake(vm, in);
+	}
+	return !(wants & SHIM_LAW_PEERS) || ovs_shim_peer_received(vm, in->vport, skb, packet);
+}
+
 /* Handles a packet for a VM; in is the port it came by, NULL if it has no role. */
-void ovs_shim_receive(struct ovs_shim_port *vm, const struct ovs_shim_port *in,
+void ovs_shim_receive(struct ovs_shim_port *vm, struct ovs_shim_port *in,
 		      struct vport *vport, struct sk_buff *skb)
 {
 	struct ovs_shim_packet packet = ovs_shim_look(skb);
 	u32 packets = 1;
-	u8 ecn;
+	u8 ecn, wants;
 
 	if (unlikely(packet.version && packet.protocol == READ_ONCE(vm->mode.protocol))) {
 		obey(vm, in, skb, packet);
@@ -137,6 +156,12 @@ void ovs_shim_receive(struct ovs_shim_port *vm, const struct ovs_shim_port *in,
 		goto send;
 	if (packet.ecn == INET_ECN_CE)
 		atomic64_add(packets, &vm->counters[OVS_SHIM_RX_CE]);
+	wants = READ_ONCE(vm->mode.wants);
+	if (unlikely(wants) && !measure(vm, in, skb, &packet, wants)) {
+		atomic64_inc(&vm->counters[OVS_SHIM_DROP_MEMORY]);
+		kfree_skb(skb);
+		return;
+	}
 	if (READ_ONCE(vm->mode.ecn)) {
 		ecn = ovs_shim_ecn_restore(skb, packet.ecn);
 		if (ecn != packet.ecn) {

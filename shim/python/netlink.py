@@ -15,6 +15,7 @@ shim, ShimRefused with the kernel's own words when it refuses; what was in force
 from __future__ import annotations
 
 import errno
+import ipaddress
 import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
@@ -27,11 +28,14 @@ FAMILY = "ovs_shim"
 VERSION = 1
 
 # Commands, enum ovs_shim_cmd.
-SETTINGS_GET, SETTINGS_SET, PORT_GET, PORT_SET, PORT_DEL, LIMITER_GET = range(1, 7)
+SETTINGS_GET, SETTINGS_SET, PORT_GET, PORT_SET, PORT_DEL, LIMITER_GET, PEER_GET, PEER_SET, PEER_DEL = range(1, 10)
 
 # Values of the role and limiter attributes, in the kernel's order.
 ROLES = ("none", "vm", "uplink")
 LIMITERS = ("police", "pace")
+
+# Before an IPv4 address in 16 bytes.
+MAPPED = bytes(10) + b"\xff\xff"
 
 # Bytes of a SipHash key.
 KEY_BYTES = 16
@@ -62,7 +66,7 @@ class ShimRefused(ShimError):
 
 @dataclass(frozen=True)
 class Knob:
-    """A parameter of the law in force."""
+    """A parameter of a law."""
 
     name: str
     value: int  # in unit
@@ -78,8 +82,9 @@ class Knob:
 class Settings:
     """What a namespace's operator has set."""
 
-    law: str  # "none": the shim is off
-    period: int  # T, ns
+    law: str  # of VMs that have none of their own; "none": the shim is off for them
+    of: str  # the law that period and knobs are of
+    period: int  # T of that law, ns; 0 of "none"
     limiter: str  # "police" or "pace"
     burst: int  # depth of a policing bucket, bytes
     quantum: int  # depth of a pacing bucket, bytes
@@ -90,7 +95,9 @@ class Settings:
     protocol: int  # IP protocol of control messages
     accept_v0: bool  # unauthenticated v0 messages are accepted
     key_set: bool  # a SipHash key is set; the key itself cannot be read
-    knobs: Dict[str, Knob] = field(default_factory=dict)  # of the law in force, by name
+    peers_max: int  # peers a VM may have, under a law that wants them
+    peer_idle: int  # silence after which a peer is collected, ns
+    knobs: Dict[str, Knob] = field(default_factory=dict)  # of the law `of`, by name
     laws: Tuple[str, ...] = ()  # the laws there are
 
 
@@ -105,6 +112,7 @@ class Port:
     min_rate: Optional[int] = None  # VM: guarantee, bytes/s; 0: none
     max_rate: Optional[int] = None  # VM: ceiling, bytes/s; 0: none
     capacity: Optional[int] = None  # uplink: bytes/s; 0: the device's link speed
+    law: Optional[str] = None  # VM: its own law; "default": that of the settings
     stats: Dict[str, int] = field(default_factory=dict)  # counters by name; packets, or what the name says
 
 
@@ -131,6 +139,23 @@ class Limiter:
     refused: int  # control messages refused, all reasons
 
 
+@dataclass(frozen=True)
+class Peer:
+    """What one VM exchanges with one address, under a law that wants peers."""
+
+    vm: int  # ifindex
+    address: str  # of the other end, "10.0.0.1" or "fd00::1"
+    weight: int  # set by the operator; 0: none, the peer is collected when idle
+    rate: int  # to this peer, bytes/s; 0: only the VM's own rate bounds it
+    tx_bytes: int
+    tx_packets: int
+    drops: int  # packets over the rate to this peer
+    rx_bytes: int
+    rx_packets: int
+    rx_marks: int  # packets received with CE
+    time: int  # of the reading, CLOCK_MONOTONIC, ns
+
+
 class _SettingsMessage(genlmsg):
     """SETTINGS_GET and SETTINGS_SET."""
 
@@ -153,6 +178,9 @@ class _SettingsMessage(genlmsg):
         ("OVS_SHIM_SETTINGS_KEY_SET", "flag"),
         ("OVS_SHIM_SETTINGS_KNOBS", "knobs|nested"),
         ("OVS_SHIM_SETTINGS_LAWS", "laws"),
+        ("OVS_SHIM_SETTINGS_OF", "asciiz"),
+        ("OVS_SHIM_SETTINGS_PEERS_MAX", "uint32"),
+        ("OVS_SHIM_SETTINGS_PEER_IDLE", "uint64"),
     )
 
     class knobs(nla):
@@ -198,6 +226,7 @@ class _PortMessage(genlmsg):
         ("OVS_SHIM_PORT_MAX_RATE", "uint64"),
         ("OVS_SHIM_PORT_CAPACITY", "uint64"),
         ("OVS_SHIM_PORT_STATS", "stats"),
+        ("OVS_SHIM_PORT_LAW", "asciiz"),
     )
 
     class stats(nla):
@@ -227,6 +256,18 @@ class _PortMessage(genlmsg):
             ("OVS_SHIM_STAT_REFUSED_TAG", "uint64"),
             ("OVS_SHIM_STAT_REFUSED_REPLAY", "uint64"),
             ("OVS_SHIM_STAT_REFUSED_ADDRESS", "uint64"),
+            ("OVS_SHIM_STAT_REFUSED_PEER", "uint64"),
+            ("OVS_SHIM_STAT_REFUSED_LAW", "uint64"),
+            ("OVS_SHIM_STAT_REPORTS", "uint64"),
+            ("OVS_SHIM_STAT_REPORT_BYTES", "uint64"),
+            ("OVS_SHIM_STAT_REPORTS_SENT", "uint64"),
+            ("OVS_SHIM_STAT_REPORT_BYTES_SENT", "uint64"),
+            ("OVS_SHIM_STAT_REPORTS_UNSENT", "uint64"),
+            ("OVS_SHIM_STAT_REPORTS_NO_KEY", "uint64"),
+            ("OVS_SHIM_STAT_DROP_PEER", "uint64"),
+            ("OVS_SHIM_STAT_PEERS_FULL", "uint64"),
+            ("OVS_SHIM_STAT_PEERS_NO_MEMORY", "uint64"),
+            ("OVS_SHIM_STAT_PEERS_COLLECTED", "uint64"),
         )
 
 
@@ -255,6 +296,43 @@ class _LimiterMessage(genlmsg):
         ("OVS_SHIM_LIMITER_MESSAGE_MARKS", "uint64"),
         ("OVS_SHIM_LIMITER_REFUSED", "uint64"),
     )
+
+
+class _PeerMessage(genlmsg):
+    """PEER_GET, PEER_SET and PEER_DEL."""
+
+    prefix = "OVS_SHIM_PEER_"
+    nla_map = (
+        ("OVS_SHIM_PEER_UNSPEC", "none"),
+        ("OVS_SHIM_PEER_PAD", "hex"),
+        ("OVS_SHIM_PEER_VM", "uint32"),
+        ("OVS_SHIM_PEER_VM_NAME", "asciiz"),
+        ("OVS_SHIM_PEER_ADDRESS", "cdata"),
+        ("OVS_SHIM_PEER_WEIGHT", "uint32"),
+        ("OVS_SHIM_PEER_RATE", "uint64"),
+        ("OVS_SHIM_PEER_TX_BYTES", "uint64"),
+        ("OVS_SHIM_PEER_TX_PACKETS", "uint64"),
+        ("OVS_SHIM_PEER_DROPS", "uint64"),
+        ("OVS_SHIM_PEER_RX_BYTES", "uint64"),
+        ("OVS_SHIM_PEER_RX_PACKETS", "uint64"),
+        ("OVS_SHIM_PEER_RX_MARKS", "uint64"),
+        ("OVS_SHIM_PEER_TIME", "uint64"),
+    )
+
+
+def _packed(address: str) -> bytes:
+    """Return the 16 bytes of an IPv6 or IPv4-mapped address; ValueError if it is neither."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError as error:
+        raise ValueError(f"address: '{address}' is no IPv4 or IPv6 address; what is in force stays") from error
+    return parsed.packed if parsed.version == 6 else MAPPED + parsed.packed
+
+
+def _unpacked(address: bytes) -> str:
+    """Return an address of 16 bytes as text, IPv4-mapped ones as IPv4."""
+    parsed = ipaddress.IPv6Address(address)
+    return str(parsed.ipv4_mapped or parsed)
 
 
 def _attributes(message: Any, prefix: str) -> Dict[str, Any]:
@@ -306,33 +384,36 @@ class ShimClient:
         """Close the socket."""
         self._socket.close()
 
-    def settings_get(self) -> Settings:
-        """Return the settings in force, with the law's knobs."""
-        got = _attributes(self._request(_SettingsMessage, SETTINGS_GET, [])[0], "OVS_SHIM_SETTINGS_")
+    def settings_get(self, of: Optional[str] = None) -> Settings:
+        """Return the settings in force, with period and knobs of a law, by default the law in force."""
+        attrs = [] if of is None else [("OVS_SHIM_SETTINGS_OF", of)]
+        got = _attributes(self._request(_SettingsMessage, SETTINGS_GET, attrs)[0], "OVS_SHIM_SETTINGS_")
         knobs = [_knob(nest) for nest in got["knobs"].get_attrs("OVS_SHIM_KNOBS_KNOB")]
         return Settings(
-            law=got["law"], period=got["period"], limiter=LIMITERS[got["limiter"]], burst=got["burst"],
+            law=got["law"], of=got["of"], period=got["period"], limiter=LIMITERS[got["limiter"]], burst=got["burst"],
             quantum=got["quantum"], horizon=got["horizon"], segment=bool(got["segment"]), ecn=bool(got["ecn"]),
             inactive=got["inactive"], protocol=got["protocol"], accept_v0=bool(got["accept_v0"]),
-            key_set="key_set" in got, knobs={knob.name: knob for knob in knobs},
-            laws=tuple(got["laws"].get_attrs("OVS_SHIM_LAWS_NAME")))
+            key_set="key_set" in got, peers_max=got["peers_max"], peer_idle=got["peer_idle"],
+            knobs={knob.name: knob for knob in knobs}, laws=tuple(got["laws"].get_attrs("OVS_SHIM_LAWS_NAME")))
 
     def settings_set(self, *, law: Optional[str] = None, period: Optional[int] = None,
                      limiter: Optional[str] = None, burst: Optional[int] = None, quantum: Optional[int] = None,
                      horizon: Optional[int] = None, segment: Optional[bool] = None, ecn: Optional[bool] = None,
                      inactive: Optional[int] = None, protocol: Optional[int] = None,
                      accept_v0: Optional[bool] = None, key: Optional[bytes] = None,
+                     peers_max: Optional[int] = None, peer_idle: Optional[int] = None, of: Optional[str] = None,
                      knobs: Optional[Mapping[str, int]] = None) -> None:
         """Change the settings named, all or none; the fields of Settings say what they are.
 
-        key is 16 bytes, all zero for none. A new law brings its own period and knobs. ShimRefused when the
-        kernel refuses, ValueError for a limiter it has no number for.
+        key is 16 bytes, all zero for none. period and knobs are those of the law `of`, by default of the law
+        then in force; each law keeps its own. ShimRefused when the kernel refuses, ValueError for a limiter it
+        has no number for.
         """
         values = {
             "LAW": law, "PERIOD": period, "LIMITER": None if limiter is None else _number(LIMITERS, "limiter", limiter),
             "BURST": burst, "QUANTUM": quantum, "HORIZON": horizon,
             "SEGMENT": None if segment is None else int(segment), "ECN": None if ecn is None else int(ecn),
-            "INACTIVE": inactive, "PROTOCOL": protocol,
+            "INACTIVE": inactive, "PROTOCOL": protocol, "PEERS_MAX": peers_max, "PEER_IDLE": peer_idle, "OF": of,
             "ACCEPT_V0": None if accept_v0 is None else int(accept_v0), "KEY": key,
         }
         attrs: List[Any] = [(f"OVS_SHIM_SETTINGS_{name}", value) for name, value in values.items()
@@ -354,14 +435,14 @@ class ShimClient:
 
     def port_set(self, device: Union[str, int], *, role: Optional[str] = None, weight: Optional[int] = None,
                  min_rate: Optional[int] = None, max_rate: Optional[int] = None,
-                 capacity: Optional[int] = None) -> None:
+                 capacity: Optional[int] = None, law: Optional[str] = None) -> None:
         """Create or change a port, all that is named or nothing; the fields of Port say what they are.
 
         device is a device name or an ifindex. Role "none" takes the port back. ShimRefused when the kernel refuses,
         ValueError for an unknown role.
         """
         values = {"ROLE": None if role is None else _number(ROLES, "role", role), "WEIGHT": weight,
-                  "MIN_RATE": min_rate, "MAX_RATE": max_rate, "CAPACITY": capacity}
+                  "MIN_RATE": min_rate, "MAX_RATE": max_rate, "CAPACITY": capacity, "LAW": law}
         attrs = [(f"OVS_SHIM_PORT_{name}", value) for name, value in values.items() if value is not None]
         self._request(_PortMessage, PORT_SET, [self._device(device), *attrs])
 
@@ -377,6 +458,32 @@ class ShimClient:
             got["active"], got["congested"] = bool(got["active"]), bool(got["congested"])
             limiters.append(Limiter(**got))
         return limiters
+
+    def peers(self) -> List[Peer]:
+        """Return the peers of all VMs; while they come and go one may be missing or told twice."""
+        peers = []
+        for message in self._dump(_PeerMessage, PEER_GET):
+            got = _attributes(message, "OVS_SHIM_PEER_")
+            got["address"] = _unpacked(got["address"])
+            peers.append(Peer(**got))
+        return peers
+
+    def peer_set(self, device: Union[str, int], address: str, weight: int) -> None:
+        """Give a VM's peer a weight, with which it is kept; 0 takes it back.
+
+        ShimRefused when the kernel refuses, ValueError for a text that is no address.
+        """
+        self._request(_PeerMessage, PEER_SET, [self._vm(device), ("OVS_SHIM_PEER_ADDRESS", _packed(address)),
+                                               ("OVS_SHIM_PEER_WEIGHT", weight)])
+
+    def peer_del(self, device: Union[str, int], address: str) -> None:
+        """Forget a VM's peer with its weight; ShimRefused if there is none, ValueError for no address."""
+        self._request(_PeerMessage, PEER_DEL, [self._vm(device), ("OVS_SHIM_PEER_ADDRESS", _packed(address))])
+
+    @staticmethod
+    def _vm(device: Union[str, int]) -> Tuple[str, Union[str, int]]:
+        """Return the attribute that names a peer's VM."""
+        return (("OVS_SHIM_PEER_VM_NAME", device) if isinstance(device, str) else ("OVS_SHIM_PEER_VM", device))
 
     @staticmethod
     def _device(device: Union[str, int]) -> Tuple[str, Union[str, int]]:

@@ -30,6 +30,9 @@ enum ovs_shim_cmd {
 	OVS_SHIM_CMD_PORT_SET,		/* do: create or change */
 	OVS_SHIM_CMD_PORT_DEL,		/* do: role none, state freed */
 	OVS_SHIM_CMD_LIMITER_GET,	/* dump: one entry per (VM, uplink) pair ever active */
+	OVS_SHIM_CMD_PEER_GET,		/* dump: one entry per (VM, address), of one VM if named */
+	OVS_SHIM_CMD_PEER_SET,		/* do: a weight for a VM's address, which is then kept */
+	OVS_SHIM_CMD_PEER_DEL,		/* do: forget it */
 
 	__OVS_SHIM_CMD_MAX
 };
@@ -55,6 +58,9 @@ enum ovs_shim_settings_attr {
 	OVS_SHIM_SETTINGS_KEY_SET,	/* flag: a key is set; get only */
 	OVS_SHIM_SETTINGS_KNOBS,	/* nest of OVS_SHIM_KNOBS_KNOB */
 	OVS_SHIM_SETTINGS_LAWS,		/* nest of OVS_SHIM_LAWS_NAME; get only */
+	OVS_SHIM_SETTINGS_OF,		/* string: law of PERIOD and KNOBS; absent: LAW's */
+	OVS_SHIM_SETTINGS_PEERS_MAX,	/* u32: peers a VM may have */
+	OVS_SHIM_SETTINGS_PEER_IDLE,	/* u64 ns: silence after which a peer is collected */
 
 	__OVS_SHIM_SETTINGS_MAX
 };
@@ -70,7 +76,7 @@ enum ovs_shim_knobs_attr {
 
 #define OVS_SHIM_KNOBS_MAX (__OVS_SHIM_KNOBS_MAX - 1)
 
-/* A knob of the law in force; set needs NAME and VALUE. */
+/* A knob of a law; set needs NAME and VALUE. */
 enum ovs_shim_knob_attr {
 	OVS_SHIM_KNOB_UNSPEC,
 	OVS_SHIM_KNOB_PAD,
@@ -109,6 +115,7 @@ enum ovs_shim_port_attr {
 	OVS_SHIM_PORT_MAX_RATE,		/* u64 bytes/s; 0: no ceiling; VM */
 	OVS_SHIM_PORT_CAPACITY,		/* u64 bytes/s; 0: the device's link speed; uplink */
 	OVS_SHIM_PORT_STATS,		/* nest of OVS_SHIM_STAT_*; get only */
+	OVS_SHIM_PORT_LAW,		/* string: of this VM; "default": the namespace's; VM */
 
 	__OVS_SHIM_PORT_MAX
 };
@@ -139,6 +146,18 @@ enum ovs_shim_stat {
 	OVS_SHIM_STAT_REFUSED_TAG,	/* refused: bad tag, or no key set */
 	OVS_SHIM_STAT_REFUSED_REPLAY,	/* refused: replayed */
 	OVS_SHIM_STAT_REFUSED_ADDRESS,	/* refused: its VM is not the packet's destination */
+	OVS_SHIM_STAT_REFUSED_PEER,	/* reports refused: of an address the VM does not talk to */
+	OVS_SHIM_STAT_REFUSED_LAW,	/* reports refused: the VM's law knows no peers */
+	OVS_SHIM_STAT_REPORTS,		/* reports of peers' shims accepted */
+	OVS_SHIM_STAT_REPORT_BYTES,	/* bytes of reports accepted, link-layer header included */
+	OVS_SHIM_STAT_REPORTS_SENT,	/* reports sent to peers' shims */
+	OVS_SHIM_STAT_REPORT_BYTES_SENT,	/* bytes of them */
+	OVS_SHIM_STAT_REPORTS_UNSENT,	/* not sent: uplink gone, no way known, or no memory */
+	OVS_SHIM_STAT_REPORTS_NO_KEY,	/* not sent: no key is set */
+	OVS_SHIM_STAT_DROP_PEER,	/* dropped: over the rate to its peer */
+	OVS_SHIM_STAT_PEERS_FULL,	/* packets without a peer: the VM has its most */
+	OVS_SHIM_STAT_PEERS_NO_MEMORY,	/* packets without a peer: no memory for one */
+	OVS_SHIM_STAT_PEERS_COLLECTED,	/* peers forgotten because nothing came or went */
 
 	__OVS_SHIM_STAT_MAX
 };
@@ -171,5 +190,27 @@ enum ovs_shim_limiter_attr {
 };
 
 #define OVS_SHIM_LIMITER_MAX (__OVS_SHIM_LIMITER_MAX - 1)
+
+/* Attributes of PEER_*.  Requests name a VM as PORT_* do, and all but a dump an address. */
+enum ovs_shim_peer_attr {
+	OVS_SHIM_PEER_UNSPEC,
+	OVS_SHIM_PEER_PAD,
+	OVS_SHIM_PEER_VM,		/* u32 ifindex */
+	OVS_SHIM_PEER_VM_NAME,		/* string: device name; requests only */
+	OVS_SHIM_PEER_ADDRESS,		/* binary, 16 bytes: IPv6, IPv4 as ::ffff:a.b.c.d */
+	OVS_SHIM_PEER_WEIGHT,		/* u32: 1..65535; 0: none, collected when idle */
+	OVS_SHIM_PEER_RATE,		/* u64 bytes/s; 0: the VM's; get only, as all below */
+	OVS_SHIM_PEER_TX_BYTES,		/* u64 */
+	OVS_SHIM_PEER_TX_PACKETS,	/* u64 */
+	OVS_SHIM_PEER_DROPS,		/* u64 packets over the rate to this peer */
+	OVS_SHIM_PEER_RX_BYTES,		/* u64 */
+	OVS_SHIM_PEER_RX_PACKETS,	/* u64 */
+	OVS_SHIM_PEER_RX_MARKS,		/* u64 packets received with CE */
+	OVS_SHIM_PEER_TIME,		/* u64 ns, CLOCK_MONOTONIC at reading */
+
+	__OVS_SHIM_PEER_MAX
+};
+
+#define OVS_SHIM_PEER_MAX (__OVS_SHIM_PEER_MAX - 1)
 
 #endif

@@ -51,7 +51,11 @@ def settings_ranges() -> None:
         ({"protocol": 6}, "protocol", "143 to 254"),
         ({"key": bytes(15)}, "key", "16 bytes"),
         ({"key": bytes(17)}, "key", "16 bytes"),
+        ({"peers_max": 0}, "peers-max", "1 to 1048576"),
+        ({"peer_idle": 999_999}, "peer-idle", "1000000 to 3600000000000"),
         ({"law": "fair"}, "law", "none, static, sdngcc"),
+        ({"of": "fair", "period": 0}, "law", "none, static, sdngcc"),
+        ({"of": "static", "knobs": {"rmin-ppm": 1}}, "knob rmin-ppm", "law static has no such knob"),
         ({"knobs": {"nonsense": 1}}, "knob nonsense", "law sdngcc has no such knob"),
         ({"knobs": {"rmin-ppm": 1_000_001}}, "knob rmin-ppm", "0 to 1000000 ppm"),
         ({"limiter": "police", "segment": False, "burst": 60_000}, "burst", "needs 80000"),
@@ -69,7 +73,7 @@ def settings_all_or_nothing() -> None:
 
 @check
 def settings_change() -> None:
-    """What is accepted can be read back; a new law brings its own period and knobs"""
+    """What is accepted can be read back; each law keeps its own period and knobs"""
     lab.shim.settings_set(period=1_000_000, limiter="police", burst=99_999, quantum=2000, horizon=5_000_000,
                           segment=False, ecn=False, inactive=2_000_000_000, protocol=199, accept_v0=True,
                           key=b"0123456789abcdef", knobs={"rmin-ppm": 7})
@@ -83,7 +87,11 @@ def settings_change() -> None:
     equal(list(lab.shim.settings_get().knobs), ["rate"], "knobs of static")
     lab.shim.settings_set(law="sdngcc", limiter="pace", burst=2097152, quantum=3028, horizon=10_000_000, segment=True,
                           ecn=True, inactive=10**9, protocol=253, accept_v0=False, key=bytes(16))
-    equal(lab.shim.settings_get().knobs["rmin-ppm"].value, 10_000, "knob of a law begun anew")
+    equal(lab.shim.settings_get().knobs["rmin-ppm"].value, 7, "knob of a law that was set aside")
+    lab.shim.settings_set(knobs={"rmin-ppm": 10_000}, peers_max=77, peer_idle=5_000_000)
+    got = lab.shim.settings_get()
+    equal((got.peers_max, got.peer_idle), (77, 5_000_000), "peers")
+    lab.shim.settings_set(peers_max=4096, peer_idle=10**10)
 
 
 @check
@@ -97,6 +105,8 @@ def port_ranges() -> None:
     refused(lambda: port_set("s3", capacity=1), "capacity", "125 to 100000000000")
     refused(lambda: port_set("s1", min_rate=2000, max_rate=1000), "max-rate", "1000", "2000")
     refused(lambda: port_set("s3", weight=2), "only for a vm")
+    refused(lambda: port_set("s3", law="static"), "only for a vm")
+    refused(lambda: port_set("s1", law="fair"), "law", "none, static, sdngcc")
     refused(lambda: port_set("s1", capacity=10**6), "only for an uplink")
     refused(lambda: port_set("lo", role="vm"), "lo", "no port of a datapath")
     refused(lambda: port_set(9999, role="vm"), "9999", "no port of a datapath")

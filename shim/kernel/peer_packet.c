@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Packets to and from peers: how they find their peer, what the peer learns of them, and what its
+ * law is told.
+ */
+#include <linux/if_vlan.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/skbuff.h>
+#include <net/inet_ecn.h>
+#include <net/ip.h>
+#include <net/ipv6.h>
+
+#include "../../datapath.h"
+#include "../../vport.h"
+#include "internal.h"
+
+/* Tells whether an address can be a peer's: one host's. */
+static bool unicast(const struct in6_addr *address)
+{
+	__be32 v4 = address->s6_addr32[3];
+
+	if (ipv6_addr_v4mapped(address))
+		return !ipv4_is_multicast(v4) && !ipv4_is_lbcast(v4) && !ipv4_is_zeronet(v4);
+	return !ipv6_addr_is_multicast(address) && !ipv6_addr_any(address);
+}
+
+/*
+ * Returns the peer that a VM's packet goes to or comes from, made if need be; NULL if it has none.
+ * vport is that of the uplink.  RCU read lock.
+ */
+static struct ovs_shim_peer *get_peer(struct ovs_shim_port *vm, const struct vport *vport,
+				      const struct in6_addr *remote)
+{
+	struct ovs_shim_peer_key key = { .vm = vm, .address = *remote };
+	struct ovs_shim_net *shim = vm->shim;
+	struct ovs_shim_peer *peer = ovs_shim_peer_find(shim, &key);
+
+	if (likely(peer && READ_ONCE(peer->clock)))
+		return peer;
+	/* Whoever scans a network must not make everybody wait for the lock. */
+	if (!peer && READ_ONCE(vm->n_peers) >= READ_ONCE(shim->settings.peers_max)) {
+		atomic64_inc(&vm->counters[OVS_SHIM_PEERS_FULL]);
+		return NULL;
+	}
+	spin_lock_bh(&shim->lock);
+	peer = ovs_shim_peer_create(&key, vport);
+	spin_unlock_bh(&shim->lock);
+	return peer;
+}
+
+/* Returns the VLAN tag of a packet as protocol and tag in one word, 0 for none; *tags: how many. */
+static u32 vlan_of(const struct sk_buff *skb, u32 *tags)
+{
+	const struct vlan_ethhdr *header = (const struct vlan_ethhdr *)skb->data;
+	bool inside = eth_type_vlan(header->h_vlan_proto);
+
+	*tags = inside + skb_vlan_tag_present(skb);
+	if (skb_vlan_tag_present(skb))
+		return (__force u16)skb->vlan_proto << 16 | skb_vlan_tag_get(skb);
+	if (inside)
+		return (__force u16)header->h_vlan_proto << 16 | ntohs(header->h_vlan_TCI);
+	return 0;
+}
+
+/* Writes the tag of vlan_of() to a way. */
+static void set_vlan(struct ovs_shim_way *way, u32 vlan)
+{
+	way->vlan_proto = (__force __be16)(u16)(vlan >> 16);
+	way->vlan_tci = (u16)vlan;
+}
+
+/* Learns from a packet that the VM sends how packets leave for the peer.  peer->lock. */
+static void learn_sent(struct ovs_shim_peer *peer, const struct sk_buff *skb)
+{
+	struct ovs_shim_port *vm = peer->key.vm;
+	u32 tags, vlan = vlan_of(skb, &tags);
+
+	memcpy(peer->way.macs, skb->data, sizeof(peer->way.macs));
+	set_vlan(&peer->way, vlan);
+	peer->way_sent = true;
+	peer->way_bad = tags > 1;
+	if (READ_ONCE(vm->vlan) != vlan)
+		WRITE_ONCE(vm->vlan, vlan);
+}
+
+/*
+ * Learns the same from a packet that the VM gets, while it sends none itself: the addresses turned
+ * round, and the tag that the VM's other packets leave with where a switch took this one's off.
+ * peer->lock.
+ */
+static void learn_received(struct ovs_shim_peer *peer, const struct sk_buff *skb)
+{
+	u32 tags, vlan = vlan_of(skb, &tags);
+
+	memcpy(peer->way.macs, skb->data + ETH_ALEN, ETH_ALEN);
+	memcpy(peer->way.macs + ETH_ALEN, skb->data, ETH_ALEN);
+	set_vlan(&peer->way, vlan ?: READ_ONCE(peer->key.vm->vlan));
+	peer->way_bad = tags > 1;
+}
+
+/* Fills what a law may see of a packet's IPv4 header. */
+static void read_ipv4(const struct sk_buff *skb, const struct ovs_shim_packet *headers,
+		      struct shim_packet *packet)
+{
+	const struct iphdr *ip;
+
+	if (headers->version != 4 || !headers->plain)
+		return;
+	ip = (const struct iphdr *)(skb->data + headers->offset);
+	packet->id = ntohs(ip->id);
+	packet->echo = ip->frag_off & htons(IP_CE);
+	packet->echo_free = true;
+	packet->id_free = ip->frag_off & htons(IP_DF) &&
+			  !(skb_is_gso(skb) &&
+			    skb_shinfo(skb)->gso_type & SKB_GSO_TCP_FIXEDID);
+}
+
+/* Tells whether a packet has an Ethernet header, without which no way back is known. */
+static bool has_ethernet(const struct ovs_shim_packet *headers)
+{
+	return headers->offset >= ETH_HLEN;
+}
+
+/* Returns the peer to which a VM sends a packet to an uplink, NULL if none.  RCU read lock. */
+struct ovs_shim_peer *ovs_shim_peer_sending(struct ovs_shim_port *vm, const struct vport *vport,
+					    const struct sk_buff *skb,
+					    const struct ovs_shim_packet *headers)
+{
+	struct in6_addr local, remote;
+
+	if (!headers->version || !has_ethernet(headers))
+		return NULL;
+	ovs_shim_addresses(skb, headers, &local, &remote);
+	if (!unicast(&local) || !unicast(&remote))
+		return NULL;
+	return get_peer(vm, vport, &remote);
+}
+
+/*
+ * Notes a packet that passed the buckets and tells the law; *packet has its time, bytes and packets
+ * and gets the rest.  Returns whether the law changed what stands in the header.  peer->lock.
+ */
+bool ovs_shim_peer_sent(struct ovs_shim_peer *peer, const struct vport *vport,
+			const struct sk_buff *skb, const struct ovs_shim_packet *headers,
+			struct shim_packet *packet)
+{
+	const struct ovs_shim_clock *clock = peer->clock;
+	struct in6_addr remote;
+	struct shim_packet old;
+
+	peer->tx_bytes += packet->bytes;
+	WRITE_ONCE(peer->tx_packets, peer->tx_packets + packet->packets);
+	WRITE_ONCE(peer->out, vport);
+	ovs_shim_addresses(skb, headers, &peer->local, &remote);
+	learn_sent(peer, skb);
+	if (!clock || !clock->law->on_tx)
+		return false;
+	packet->knobs = clock->settings->knobs;
+	packet->marks = 0;
+	read_ipv4(skb, headers, packet);
+	old = *packet;
+	clock->law->on_tx(&peer->state, packet);
+	ovs_shim_peer_apply(peer, packet->now_ns);
+	return packet->id != old.id || packet->echo != old.echo;
+}
+
+/* Notes a received packet and tells the law, true as on_rx says.  peer->lock. */
+static bool note_received(struct ovs_shim_peer *peer, const struct vport *vport,
+			  const struct sk_buff *skb, struct shim_packet *packet,
+			  struct shim_message *report)
+{
+	const struct ovs_shim_clock *clock = peer->clock;
+	bool send;
+
+	peer->rx_bytes += packet->bytes;
+	peer->rx_marks += packet->marks;
+	WRITE_ONCE(peer->rx_packets, peer->rx_packets + packet->packets);
+	WRITE_ONCE(peer->in, vport);
+	if (!peer->way_sent)
+		learn_received(peer, skb);
+	if (!clock || !clock->law->on_rx)
+		return false;
+	packet->knobs = clock->settings->knobs;
+	send = clock->law->on_rx(&peer->state, packet, report);
+	ovs_shim_peer_apply(peer, packet->now_ns);
+	return send;
+}
+
+/*
+ * Handles a packet for a VM whose law wants peers, from the uplink behind vport; false if there was
+ * no memory to write to its header.  RCU read lock.
+ */
+bool ovs_shim_peer_received(struct ovs_shim_port *vm, struct vport *vport, struct sk_buff *skb,
+			    const struct ovs_shim_packet *headers)
+{
+	struct shim_packet packet = { .bytes = skb->len, .packets = 1 };
+	struct in6_addr local, remote;
+	struct shim_message report = {};
+	struct ovs_shim_peer *peer;
+	struct sk_buff *message = NULL;
+	struct shim_packet old;
+
+	if (!headers->version || !has_ethernet(headers))
+		return true;
+	ovs_shim_addresses(skb, headers, &remote, &local);
+	if (!unicast(&local) || !unicast(&remote))
+		return true;
+	peer = get_peer(vm, vport, &remote);
+	if (!peer)
+		return true;
+	packet.now_ns = ktime_get_ns();
+	if (skb_is_gso(skb))
+		packet.packets = ovs_shim_weight(skb, &packet.bytes);
+	packet.marks = headers->ecn == INET_ECN_CE ? packet.packets : 0;
+	read_ipv4(skb, headers, &packet);
+	old = packet;
+	spin_lock_bh(&peer->lock);
+	peer->local = local;
+	if (note_received(peer, vport, skb, &packet, &report))
+		message = ovs_shim_report_build(peer, &report, vport);
+	spin_unlock_bh(&peer->lock);
+	if (message)
+		ovs_shim_report_send(message);
+	if (packet.id != old.id || packet.echo != old.echo)
+		return ovs_shim_set_id(skb, headers, packet.id, packet.echo);
+	return true;
+}
