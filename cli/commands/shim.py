@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple, Ty
 
 import click
 
-from sdngcc.shim.netlink import LIMITERS, ROLES, Limiter, Port, Settings, ShimClient, ShimError
+from sdngcc.shim.netlink import LIMITERS, ROLES, Limiter, Peer, Port, Settings, ShimClient, ShimError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -81,9 +81,9 @@ def megabits(rate: Optional[int], zero: str = "0.0") -> str:
     return f"{rate * 8 / 1e6:,.1f}" if rate else zero
 
 
-def read_all(client: ShimClient) -> Tuple[Settings, List[Port], List[Limiter]]:
-    """Return all there is to see."""
-    return client.settings_get(), client.ports(), client.limiters()
+def read_all(client: ShimClient, of: Optional[str] = None) -> Tuple[Settings, List[Port], List[Limiter]]:
+    """Return settings with the knobs of a law, by default the one in force, ports and limiters."""
+    return client.settings_get(of), client.ports(), client.limiters()
 
 
 def settings_text(settings: Settings) -> str:
@@ -93,11 +93,12 @@ def settings_text(settings: Settings) -> str:
         f"burst {settings.burst} bytes")
     words = ["yes" if flag else "no" for flag in (settings.segment, settings.ecn, settings.accept_v0, settings.key_set)]
     lines = [
-        f"law {settings.law} of {', '.join(settings.laws)}; period {settings.period / 1e6:g} ms; "
-        f"a VM is inactive after {settings.inactive / 1e9:g} s",
+        f"law {settings.law} of {', '.join(settings.laws)}; a VM is inactive after {settings.inactive / 1e9:g} s",
         f"limiter {settings.limiter}: {depth}; segment {words[0]}; ecn {words[1]}",
         f"control messages: IP protocol {settings.protocol}; key set {words[3]}; accept v0 {words[2]}",
     ]
+    lines.append(f"peers: a VM has at most {settings.peers_max}; collected after {settings.peer_idle / 1e9:g} s")
+    lines.append(f"law {settings.of}: period {settings.period / 1e6:g} ms")
     lines += [f"knob {knob.name} = {knob.value} {knob.unit} (default {knob.default}, {knob.minimum} to "
               f"{knob.maximum}): {knob.help}" for knob in settings.knobs.values()]
     return "\n".join(lines)
@@ -132,13 +133,32 @@ def port_table(ports: List[Port]) -> Table:
     from rich.table import Table
 
     table = Table(title="ports (Mb/s)", box=SIMPLE, pad_edge=False)
-    for head in ("port", "role", "weight", "min", "max", "capacity", "counters"):
+    for head in ("port", "role", "law", "weight", "min", "max", "capacity", "counters"):
         table.add_column(head)
     for port in ports:
         counters = "  ".join(f"{name} {value:,}" for name, value in port.stats.items() if value)
-        table.add_row(port.name, port.role, "-" if port.weight is None else str(port.weight),
+        table.add_row(port.name, port.role, port.law or "-", "-" if port.weight is None else str(port.weight),
                       megabits(port.min_rate, "none"), megabits(port.max_rate, "none"),
                       megabits(port.capacity, "link speed"), counters)
+    return table
+
+
+def peer_table(ports: List[Port], peers: List[Peer]) -> Table:
+    """Return a table of peers."""
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    names = {port.ifindex: port.name for port in ports}
+    table = Table(title="peers (rate in Mb/s)", box=SIMPLE, pad_edge=False)
+    for head in ("VM", "address"):
+        table.add_column(head)
+    for head in ("weight", "rate", "sent bytes", "packets", "drops", "received bytes", "packets", "marks"):
+        table.add_column(head, justify="right")
+    for one in peers:
+        if one.vm in names:
+            table.add_row(names[one.vm], one.address, str(one.weight or "-"), megabits(one.rate, "-"),
+                          f"{one.tx_bytes:,}", f"{one.tx_packets:,}", f"{one.drops:,}", f"{one.rx_bytes:,}",
+                          f"{one.rx_packets:,}", f"{one.rx_marks:,}")
     return table
 
 
@@ -159,10 +179,11 @@ def shim() -> None:
 
 
 @shim.command()
+@click.option("--of", help="Law whose period and knobs are shown; without it, the law in force.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document; rates in bytes/s, times in ns.")
-def show(as_json: bool) -> None:
+def show(of: Optional[str], as_json: bool) -> None:
     """Show settings, ports with their counters, and limiters."""
-    settings, ports, limiters = with_shim(read_all)
+    settings, ports, limiters = with_shim(lambda client: read_all(client, of))
     if as_json:
         click.echo(json.dumps(as_document(settings, ports, limiters), indent=1))
         return
@@ -175,7 +196,8 @@ def show(as_json: bool) -> None:
 
 
 @shim.command("set")
-@click.option("--law", help="none, static, sdngcc; a new law brings its own period and knobs.")
+@click.option("--law", help="Law of VMs that have none of their own; `sdngcc shim show` lists them.")
+@click.option("--of", help="Law that --period and --knob are for; without it, the law then in force.")
 @click.option("--period", type=Time(), help="T, such as 5ms; 0: the law's default.")
 @click.option("--limiter", type=click.Choice(LIMITERS), help="What happens to a packet over the rate.")
 @click.option("--burst", type=int, help="Depth of a policing bucket, bytes.")
@@ -184,6 +206,8 @@ def show(as_json: bool) -> None:
 @click.option("--segment/--no-segment", default=None, help="Cut GSO packets before the bucket.")
 @click.option("--ecn/--no-ecn", default=None, help="Make Not-ECT packets ECT, and give them back Not-ECT.")
 @click.option("--inactive", type=Time(), help="Silence after which a VM's share goes to others, such as 1s.")
+@click.option("--peers-max", type=int, help="Peers a VM may have, under laws that keep them.")
+@click.option("--peer-idle", type=Time(), help="Silence after which a peer is collected, such as 10s.")
 @click.option("--protocol", type=int, help="IP protocol of control messages.")
 @click.option("--accept-v0/--no-accept-v0", default=None, help="Obey unauthenticated v0 messages.")
 @click.option("--key-file", type=click.File("r"), help="File with the 32 hex digits of the key; all 0: no key.")
@@ -194,6 +218,7 @@ def set_settings(key_file: Any, knobs: Tuple[Tuple[str, int], ...], as_json: boo
 
     \b
       sdngcc shim set --law sdngcc --period 5ms --knob cut-full-ppm=100000
+      sdngcc shim set --of eyeq --period 200us
     """
     if key_file:
         text = key_file.read().strip()
@@ -207,7 +232,7 @@ def set_settings(key_file: Any, knobs: Tuple[Tuple[str, int], ...], as_json: boo
 
     def change(client: ShimClient) -> Settings:
         client.settings_set(**given)
-        return client.settings_get()
+        return client.settings_get(given["of"])
 
     settings = with_shim(change)
     click.echo(json.dumps(dataclasses.asdict(settings), indent=1) if as_json else settings_text(settings))
@@ -219,6 +244,7 @@ def set_settings(key_file: Any, knobs: Tuple[Tuple[str, int], ...], as_json: boo
 @click.option("--weight", type=int, help="Part of the uplink, 1 to 65535 (default 1).")
 @click.option("--min", "min_rate", type=Rate(), help="Guarantee, such as 100M; 0: none.")
 @click.option("--max", "max_rate", type=Rate(), help="Ceiling, such as 250M; 0: none.")
+@click.option("--law", help="Of this VM alone; default: that of the settings, none: no law.")
 @click.option("--capacity", type=Rate(), help="Of an uplink, such as 10G; 0: the link speed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the port as JSON.")
 def set_port(device: str, as_json: bool, **given: Any) -> None:
@@ -242,6 +268,39 @@ def set_port(device: str, as_json: bool, **given: Any) -> None:
         from rich.console import Console
 
         Console().print(port_table([port]))
+
+
+@shim.command("peers")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list; rates in bytes/s, times in ns.")
+def show_peers(as_json: bool) -> None:
+    """Show what each VM exchanges with each address, under laws that keep peers."""
+    ports, peers = with_shim(lambda client: (client.ports(), client.peers()))
+    if as_json:
+        click.echo(json.dumps([dataclasses.asdict(one) for one in peers], indent=1))
+        return
+    from rich.console import Console
+
+    Console().print(peer_table(ports, peers))
+
+
+@shim.command("set-peer")
+@click.argument("device")
+@click.argument("address")
+@click.option("--weight", type=int, help="1 to 65535; 0 takes it back, and the peer is collected when idle.")
+@click.option("--forget", is_flag=True, help="Forget the peer with its weight and state.")
+def set_peer(device: str, address: str, weight: Optional[int], forget: bool) -> None:
+    """Give the address that a VM talks to a weight; the peer is then kept while idle.
+
+    \b
+      sdngcc shim set-peer tap0 10.0.0.9 --weight 3
+      sdngcc shim set-peer tap0 10.0.0.9 --forget
+    """
+    if forget == (weight is not None):
+        raise click.UsageError("either --weight or --forget is needed")
+    if weight is None:
+        with_shim(lambda client: client.peer_del(device, address))
+    else:
+        with_shim(lambda client: client.peer_set(device, address, weight))
 
 
 def sent_between(before: List[Limiter], after: List[Limiter]) -> Dict[Tuple[int, int], float]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import pytest
 from click.testing import CliRunner
@@ -12,8 +12,9 @@ from click.testing import CliRunner
 from sdngcc.commands import shim as commands
 from sdngcc.shim.netlink import Knob, Limiter, Port, Settings, ShimRefused
 
-SETTINGS = Settings(law="sdngcc", period=5_000_000, limiter="pace", burst=131072, quantum=3028, horizon=10_000_000,
-                    segment=True, ecn=True, inactive=10**9, protocol=253, accept_v0=False, key_set=True,
+SETTINGS = Settings(law="sdngcc", of="sdngcc", period=5_000_000, limiter="pace", burst=131072, quantum=3028,
+                    horizon=10_000_000, segment=True, ecn=True, inactive=10**9, protocol=253, accept_v0=False,
+                    key_set=True, peers_max=4096, peer_idle=10**10,
                     knobs={"rmin-ppm": Knob("rmin-ppm", 7, 10_000, 0, 10**6, "ppm", "help", "ours")},
                     laws=("none", "sdngcc"))
 VM = Port(ifindex=1, name="tap0", role="vm", weight=2, min_rate=0, max_rate=31_250_000, stats={"tx_packets": 5})
@@ -38,7 +39,7 @@ class FakeClient:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def settings_get(self) -> Settings:
+    def settings_get(self, of: Optional[str] = None) -> Settings:
         return SETTINGS
 
     def settings_set(self, **given: Any) -> None:
