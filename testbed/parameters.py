@@ -57,6 +57,7 @@ class Parameters(BaseModel):
     vms_per_hypervisor: int = Field(1, ge=1, le=64, description="sending VMs on a hypervisor")
     hosts: Optional[int] = Field(
         None, ge=1, le=64, description="sending hypervisors, VMs go round them; default: by vms_per_hypervisor")
+    racks: int = Field(2, ge=2, le=8, description="topology racks: so many; VMs, or hosts, go round them")
     receivers: int = Field(1, ge=1, le=64, description="receiving VMs; senders go round")
     destinations: int = Field(1, ge=1, le=64, description="receivers each VM but the tagged one sends to")
     flows: int = Field(
@@ -187,7 +188,7 @@ class Parameters(BaseModel):
 
     def hypervisor(self, index: int) -> str:
         """Return the hypervisor of the index-th VM."""
-        return hypervisor_of(self.topology, index, self.vms_per_hypervisor, self.hosts)
+        return hypervisor_of(self.topology, index, self.vms_per_hypervisor, self.hosts, self.racks)
 
     def protocol(self, index: int) -> str:
         """Return what the index-th VM sends: reno, cubic, dctcp or udp."""

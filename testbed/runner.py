@@ -19,7 +19,7 @@ from sdngcc.testbed.workload import Workload, three_periods
 from sdngcc.topologies.shaping import LEAF_HANDLE
 
 # Wall time a run may take: so much for the start, so much for each virtual second.
-LIMIT_BASE_S, LIMIT_PER_S = 180.0, 20.0
+LIMIT_BASE_S, LIMIT_PER_S = 900.0, 30.0
 # What holds the key of control messages inside the machine; the key itself is derived from the seed.
 KEY_FILE = "/run/sdngcc.key"
 
@@ -86,7 +86,7 @@ def make_job(parameters: Parameters, artifacts: Artifacts, seed: int,
         "topology": {"name": parameters.topology, "parameters": {
             name: getattr(parameters, name) for name in (
                 "senders", "vms_per_hypervisor", "hosts", "receivers", "link_mbps", "rtt_us", "buffer_packets",
-                "mark_percent")}},
+                "mark_percent", *(["racks"] if parameters.topology == "racks" else []))}},
         "guest": {"ecn": parameters.guest_ecn, "gso": parameters.gso,
                   "backpressure": parameters.backpressure},
         **(workload or three_periods(parameters)).as_dict(),

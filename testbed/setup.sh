@@ -15,7 +15,7 @@ packages+=(linux-source-6.1 openvswitch-source)
 packages+=(openvswitch-switch mininet iperf iperf3 iproute2 iputils-ping ethtool net-tools tcpdump socat
 	procps psmisc kmod util-linux)
 # Servers and clients of experiments; their services are not needed either.
-packages+=(memcached nginx-light wrk)
+packages+=(memcached nginx-light wrk apache2-utils)
 # Python with headers (cffi), checkers, and certificates for the package index.
 packages+=(python3 python3-venv python3-dev python3-openvswitch sparse ca-certificates git)
 

@@ -5,15 +5,18 @@ from typing import Dict
 
 from sdngcc.experiments import (
     burst_latency,
+    churn,
     constants,
     converge,
     delay,
     divisions,
     ecn_mix,
     interference,
+    laws,
     many_dsts,
     many_flows,
     memcached,
+    mice,
     port_share,
     rwnd,
     scale,
@@ -34,6 +37,7 @@ EXPERIMENTS: Dict[str, Experiment] = {
         scale,
         delay,
         constants,
+        mice,
         burst_latency,
         spare,
         converge,
@@ -49,4 +53,6 @@ EXPERIMENTS: Dict[str, Experiment] = {
         web,
         interference,
         divisions,
+        laws,
+        churn,
     )}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two racks and a core switch: VMs of rack 1 cross three fabric switches to the receivers, those of rack 2 one.
+"""Racks and a core switch: VMs of rack 2 cross one fabric switch to the receivers, those of the others three.
 
 Also for a real machine::
 
@@ -16,26 +16,26 @@ from sdngcc.topologies.shaping import Shape
 
 
 class Racks(FabricTopo):
-    """senders VMs, the odd ones in rack 1, the even ones in rack 2; all fabric ports mark.
+    """senders VMs that go round the racks, with two the odd ones in rack 1, the even ones in 2; all fabric ports mark.
 
     Each receiver has a hypervisor of its own, the odd ones in rack 2, the even ones in rack 1. With one receiver the
     port of rack 2's ToR to it is the bottleneck of all, and the core's port to rack 2 a second congestion point of
-    the senders in rack 1. With two, both racks' ports are congested at once.
+    the senders in other racks. With two, both racks' ports are congested at once.
     """
 
     def build(self, senders: int = 4, vms_per_hypervisor: int = 1, receivers: int = 1, link_mbps: int = 1000,
               rtt_us: int = 100, buffer_packets: int = 100, mark_percent: int = 20,
-              hosts: Optional[int] = None) -> None:
+              hosts: Optional[int] = None, racks: int = 2) -> None:
         """Build the network; rates in Mb/s, rtt_us the round trip without queues, buffer in full packets."""
         uplink = Shape("uplink", rate_mbps=link_mbps)
         delay = Shape("delay", delay_us=rtt_us)
         marking = Shape("marking", rate_mbps=link_mbps, buffer_packets=buffer_packets, mark_percent=mark_percent)
         core = self.add_fabric("core")
-        tors = [self.add_fabric("tor1"), self.add_fabric("tor2")]
+        tors = [self.add_fabric(f"tor{number + 1}") for number in range(racks)]
         for tor in tors:
             self.join_fabric(tor, core, marking)
         for number in range(senders):
-            name = hypervisor_of("racks", number, vms_per_hypervisor, hosts)
+            name = hypervisor_of("racks", number, vms_per_hypervisor, hosts, racks)
             if name not in self.hypervisors:
                 self.add_hypervisor(name, tors[int(name[2]) - 1], uplink, delay)
             self.add_vm(f"vm{number + 1}", name)
