@@ -99,6 +99,18 @@ def judge_outage(run: Run) -> List[Verdict]:
     return verdicts
 
 
+def judge_fair(run: Run) -> List[Verdict]:
+    """Judge the laws of hypervisors among themselves: fair shares within 15%; the rest as measured."""
+    shared = phase(run, "all")
+    verdicts = [near(f"{vm}, period all from its third second, Mb/s", got, fair_share_mbps(run, index), 0.15)
+                for index, (vm, got) in enumerate(shared["settled_goodput_mbps"].items())]
+    for name, value in (("Jain in the worst second from the third on", min(shared["jain"][2:], default=None)),
+                        ("utilisation, period all", shared["utilisation"]),
+                        ("queue p99, bytes", run["queue"]["bytes_p99"])):
+        verdicts.append(Verdict(name, "as measured", value, True))
+    return verdicts
+
+
 def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     """Judge the run by its law."""
     run = runs[0][1]
@@ -107,6 +119,8 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
         return judge_static(run)
     if law == "sdngcc":
         return judge_outage(run) or judge_sdngcc(run)
+    if law != "none":
+        return judge_fair(run)
     return [at_least("utilisation, period all", phase(run, "all")["utilisation"], 0.90)]
 
 
