@@ -73,11 +73,12 @@ def build_command(as_json: bool, clean: bool) -> None:
 @testbed.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def list_command(as_json: bool) -> None:
-    """List experiments and the parameters of --set."""
+    """List experiments, where they come from and what must be seen, and the parameters of --set."""
     from sdngcc.experiments import EXPERIMENTS
     from sdngcc.testbed.parameters import describe
 
-    experiments = [{"name": one.name, "summary": one.summary, "paper": one.paper} for one in EXPERIMENTS.values()]
+    experiments = [{"name": one.name, "summary": one.summary, "source": one.paper, "seen": one.seen}
+                   for one in EXPERIMENTS.values()]
     parameters = describe()
     if as_json:
         click.echo(json.dumps({"experiments": experiments, "parameters": parameters}, indent=1))
@@ -85,9 +86,9 @@ def list_command(as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("experiment", "what", "paper")
+    table = Table("experiment", "what", "source", "what must be seen")
     for one in experiments:
-        table.add_row(one["name"], one["summary"], one["paper"])
+        table.add_row(one["name"], one["summary"], one["source"], one["seen"])
     settings = Table("parameter", "default", "allowed", "meaning")
     for item in parameters:
         settings.add_row(item["name"], item["default"], item["allowed"], item["meaning"])

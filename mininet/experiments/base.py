@@ -65,6 +65,8 @@ class Experiment:
     """Judges labelled runs."""
     measure: Optional[Measure] = None
     """Adds to each run's result; raises ValueError, OSError, KeyError or IndexError when something is missing."""
+    seen: str = ""
+    """What must be seen, in a line."""
 
 
 def given(settings: Sequence[str], name: str) -> bool:

@@ -95,4 +95,5 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     return verdicts
 
 
-EXPERIMENT = Experiment("burst-latency", "One-byte calls beside bursts of UDP", "EyeQ, Fig. 2", cases, judge, measure)
+EXPERIMENT = Experiment("burst-latency", "One-byte calls beside bursts of UDP", "EyeQ, Fig. 2", cases, judge, measure,
+                        seen="median and p99 10 times better than unprotected, within twice those of an idle network")

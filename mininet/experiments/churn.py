@@ -61,4 +61,5 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     return [*verdicts, at_least("utilisation", phase(run, "all")["utilisation"], 0.85)]
 
 
-EXPERIMENT = Experiment("churn", "Laws changed under traffic, VMs that come and go", "ours", cases, judge)
+EXPERIMENT = Experiment("churn", "Laws changed under traffic, VMs that come and go", "ours", cases, judge,
+                        seen="no VM stays low after a change of law or of neighbours")

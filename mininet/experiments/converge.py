@@ -89,4 +89,5 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     return verdicts
 
 
-EXPERIMENT = Experiment("converge", "2 to 32 senders begin at line rate", "EyeQ, section 3.4", cases, judge, measure)
+EXPERIMENT = Experiment("converge", "2 to 32 senders begin at line rate", "EyeQ, section 3.4", cases, judge, measure,
+                        seen="the share within 6 ms")

@@ -65,4 +65,5 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     return verdicts
 
 
-EXPERIMENT = Experiment("ecn-mix", "One TCP without ECN among nine with it", "vCC, Fig. 6-8, 11", cases, judge)
+EXPERIMENT = Experiment("ecn-mix", "One TCP without ECN among nine with it", "vCC, Fig. 6-8, 11", cases, judge,
+                        seen="Jain 0.99 or more, the odd one within 5% of the others")

@@ -61,4 +61,5 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
 
 
 EXPERIMENT = Experiment("interference", "Flows of different objectives alone and together, without a shim",
-                        "SCC, Fig. 1", cases, judge, measure_groups)
+                        "SCC, Fig. 1", cases, judge, measure_groups,
+                        seen="objectives hurt each other when they meet")

@@ -84,4 +84,5 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
 
 
 EXPERIMENT = Experiment("laws", "All laws on the same work", "SDN-GCC, Fig. 4 and 5; HyGenICC, Fig. 4a", cases, judge,
-                        measure)
+                        measure,
+                        seen="fair shares within 15% under every law; what each costs")

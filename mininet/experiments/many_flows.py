@@ -27,4 +27,5 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     return verdicts
 
 
-EXPERIMENT = Experiment("many-flows", "A TCP beside a VM with 1, 2 and 66 flows", "Seawall, Fig. 9b", cases, judge)
+EXPERIMENT = Experiment("many-flows", "A TCP beside a VM with 1, 2 and 66 flows", "Seawall, Fig. 9b", cases, judge,
+                        seen="the victim within 10% of half at 1, 2 and 66 flows")

@@ -80,4 +80,5 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
 
 
 EXPERIMENT = Experiment("port-share", "Flows share a constant sum of windows by port", "vCC, Fig. 12", cases, judge,
-                        measure)
+                        measure,
+                        seen="preferred flows get 3 times the window, the sum stays")

@@ -29,4 +29,5 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     return verdicts
 
 
-EXPERIMENT = Experiment("scale", "8, 16 and 32 senders on one link", "SDN-GCC, Fig. 5", cases, judge)
+EXPERIMENT = Experiment("scale", "8, 16 and 32 senders on one link", "SDN-GCC, Fig. 5", cases, judge,
+                        seen="the tagged VM's share within 25%, Jain 0.95 or more")

@@ -125,4 +125,5 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
 
 
 EXPERIMENT = Experiment("share", "One tagged TCP and competitors on one link, in three periods",
-                        "SDN-GCC, Fig. 4", cases, judge)
+                        "SDN-GCC, Fig. 4", cases, judge,
+                        seen="fair shares, a full link, all of it for the last one, a short queue")

@@ -80,4 +80,5 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
 
 
 EXPERIMENT = Experiment("shuffle", "Three shuffles whose guarantees invert their order", "EyeQ, Fig. 8", cases, judge,
-                        measure)
+                        measure,
+                        seen="guarantees of 4:2:1 invert the order in which the jobs end")

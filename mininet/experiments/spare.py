@@ -81,4 +81,5 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
 
 
 EXPERIMENT = Experiment("spare", "What a guarantee's owner leaves goes to its neighbour", "EyeQ, Fig. 1", cases, judge,
-                        measure)
+                        measure,
+                        seen="2 and 8 Gb/s; 5 and 5 once B1 splits")

@@ -25,4 +25,5 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     return verdicts
 
 
-EXPERIMENT = Experiment("udp-flood", "A TCP beside UDP at the link's full rate", "Seawall, Fig. 9a", cases, judge)
+EXPERIMENT = Experiment("udp-flood", "A TCP beside UDP at the link's full rate", "Seawall, Fig. 9a", cases, judge,
+                        seen="the victim keeps 45% of the link or more")

@@ -57,4 +57,5 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     return verdicts
 
 
-EXPERIMENT = Experiment("weights", "Weights changed while VMs send", "Seawall, section 4", cases, judge)
+EXPERIMENT = Experiment("weights", "Weights changed while VMs send", "Seawall, section 4", cases, judge,
+                        seen="the new ratio within one second")

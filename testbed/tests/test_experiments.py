@@ -167,3 +167,35 @@ def test_constants_judges_ours_and_records_the_authors():
                                                for index, label in enumerate(labels)])
     assert all(verdict.holds for verdict in verdicts) and len(verdicts) == 8
     assert not all(verdict.holds for verdict in EXPERIMENTS["constants"].judge([(labels[0], poor)]))
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_says_what_must_be_seen(name):
+    one = EXPERIMENTS[name]
+    assert one.name == name and one.summary and one.paper and one.seen
+
+
+MICE = {"mean_ms": 100.0, "stdev_ms": 200.0, "p50_ms": 1.0, "p99_ms": 1.0, "max_ms": 1.0, "unfinished": 0}
+
+
+@pytest.mark.parametrize("law, tcp, mean_ms, stdev_ms, wrong", [
+    ("sdngcc", 22.0, 50.0, 100.0, []), ("sdngcc", 19.0, 50.0, 100.0, ["TCP elephants' mean"]),
+    ("sdngcc", 22.0, 51.0, 100.0, ["mice's mean"]), ("seawall", 22.0, 50.0, 101.0, ["mice's deviation"])])
+def test_mice_are_judged_against_the_unprotected_run(law, tcp, mean_ms, stdev_ms, wrong):
+    racks = {"topology": "racks", "racks": 3, "senders": 63, "hosts": 21}
+    bare = {**run_of(law="none", goodput=1.0, **racks), "measured": MICE}
+    own = {**run_of(law=law, goodput=tcp, **racks), "measured": {**MICE, "mean_ms": mean_ms, "stdev_ms": stdev_ms}}
+    failed = [one.name for one in EXPERIMENTS["mice"].judge([("law=none", bare), (f"law={law}", own)]) if not one.holds]
+    assert [name[:len(start)] for name, start in zip(failed, wrong)] == wrong and len(failed) == len(wrong)
+
+
+def test_mice_that_did_not_end_count_with_what_they_waited(tmp_path):
+    # Apache Benchmark takes the time of index n * percent / 100, rounded.
+    rows = "".join(f"{percent},{1.5 + int(0.5 + percent / 10)}\n" for percent in range(95))
+    rows += "".join(f"{percent},10.5\n" for percent in range(95, 100))
+    (tmp_path / "ab-vm3-1.csv").write_text("Percentage served,Time in ms\n" + rows)
+    (tmp_path / "program-ab-vm3-1.log").write_text("Complete requests:      10\n")
+    (tmp_path / "program-ab-vm3-2.log").write_text("nothing\n")
+    found = EXPERIMENTS["mice"].measure(tmp_path, {"phases": [{"end_s": 6}]})
+    assert found["unfinished"] == 10 and found["max_ms"] == 2500 and found["p50_ms"] == 5.5
+    assert found["mean_ms"] == pytest.approx((sum(1.5 + k for k in range(10)) + 2500) / 11, abs=0.001)
