@@ -55,13 +55,18 @@ def input_key(experiment: Experiment, case: Case, artifacts: Artifacts, seed: in
     return content_key(texts, *places)
 
 
-def obtain(task: Task, artifacts: Artifacts, seed: int, progress: Any) -> Run:
-    """Return a task's result: an earlier one of the same inputs, or that of a new run. Raises MachineError."""
+def obtain(task: Task, artifacts: Artifacts, seed: int, judge_only: bool, progress: Any) -> Run:
+    """Return a task's result: an earlier one of the same inputs, or that of a new run unless judge_only.
+
+    Raises MachineError when there is none.
+    """
     kept, key = task.folder / "run.json", input_key(task.experiment, task.case, artifacts, seed)
     if kept.exists():
         earlier = json.loads(kept.read_text(encoding="utf-8"))
         if earlier["inputs"] == key:
             return dict(earlier["run"])
+    if judge_only:
+        raise MachineError("not run yet with these sources and parameters")
     started = time.monotonic()
     run, _ = run_case(task.case, artifacts, seed, task.folder / "raw", task.experiment.measure, progress)
     write_json(kept, {"inputs": key, "run": run})
@@ -75,7 +80,7 @@ def make_tasks(experiments: Sequence[Experiment], out: Path) -> List[Task]:
             for experiment in experiments for number, case in enumerate(experiment.cases([]))]
 
 
-def run_all(tasks: Sequence[Task], artifacts: Artifacts, seed: int, jobs: int,
+def run_all(tasks: Sequence[Task], artifacts: Artifacts, seed: int, jobs: int, judge_only: bool,
             console: Console) -> Tuple[Dict[Task, Run], Dict[Task, str]]:
     """Have all tasks done, jobs at a time, showing progress; return results, and what went wrong with the others."""
     results: Dict[Task, Run] = {}
@@ -88,7 +93,7 @@ def run_all(tasks: Sequence[Task], artifacts: Artifacts, seed: int, jobs: int,
         def run(task: Task) -> Run:
             bar = bars.add_task(f"{task.experiment.name} {task.case.label}"[:24], total=1.0, what="")
             try:
-                return obtain(task, artifacts, seed,
+                return obtain(task, artifacts, seed, judge_only,
                               lambda part, text: bars.update(bar, completed=part, what=text))
             finally:
                 bars.remove_task(bar)
@@ -143,8 +148,9 @@ def outcome(experiment: Experiment, tasks: Sequence[Task], results: Dict[Task, R
               help="Folder of reproduction.md and its figures.  [default: docs]")
 @click.option("--only", multiple=True, help="Run only this experiment; the page then has only those named.")
 @click.option("--jobs", type=click.IntRange(1, 64), default=2, show_default=True, help="Machines at a time.")
+@click.option("--judge-only", is_flag=True, help="Run nothing: write the page out of the results there are.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True, help="Seed of all runs.")
-def main(out: Path, docs: Path, only: Tuple[str, ...], jobs: int, seed: int) -> None:
+def main(out: Path, docs: Path, only: Tuple[str, ...], jobs: int, judge_only: bool, seed: int) -> None:
     """Run all experiments and write docs/reproduction.md; exit 0 when all were run, whatever the verdicts."""
     console = Console(stderr=True)
     unknown = [name for name in only if name not in EXPERIMENTS]
@@ -157,7 +163,7 @@ def main(out: Path, docs: Path, only: Tuple[str, ...], jobs: int, seed: int) -> 
         raise click.ClickException(str(error)) from None
     started = time.monotonic()
     tasks = make_tasks(experiments, out)
-    results, failures = run_all(tasks, artifacts, seed, jobs, console)
+    results, failures = run_all(tasks, artifacts, seed, jobs, judge_only, console)
     figures = docs / "figures" / "reproduction"
     shutil.rmtree(figures, ignore_errors=True)
     figures.mkdir(parents=True)

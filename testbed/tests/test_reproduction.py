@@ -100,8 +100,8 @@ def test_a_run_is_not_repeated_until_an_input_changes(tmp_path, monkeypatch):
     monkeypatch.setattr(reproduce, "run_case", fake)
     tasks = reproduce.make_tasks([EXPERIMENT], tmp_path)
 
-    def go(seed=1):
-        return reproduce.run_all(tasks, ARTIFACTS, seed, 1, Console(quiet=True))
+    def go(seed=1, judge_only=False):
+        return reproduce.run_all(tasks, ARTIFACTS, seed, 1, judge_only, Console(quiet=True))
 
     results, failures = go()
     assert ran == [2, 3] and list(failures) == tasks[1:] and results == {tasks[0]: {"value": 2}}
@@ -110,3 +110,5 @@ def test_a_run_is_not_repeated_until_an_input_changes(tmp_path, monkeypatch):
     (tasks[1].folder / "raw").rmdir()
     assert go()[1] == {} and ran == [2, 3, 3]
     assert go()[0] == {tasks[0]: {"value": 2}, tasks[1]: {"value": 3}} and ran == [2, 3, 3]
+    results, failures = go(seed=2, judge_only=True)
+    assert results == {} and set(failures) == set(tasks) and ran == [2, 3, 3]
