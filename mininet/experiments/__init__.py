@@ -16,6 +16,7 @@ from sdngcc.experiments import (
     many_dsts,
     many_flows,
     memcached,
+    mixed,
     mice,
     port_share,
     rwnd,
@@ -55,4 +56,5 @@ EXPERIMENTS: Dict[str, Experiment] = {
         divisions,
         laws,
         churn,
+        mixed,
     )}

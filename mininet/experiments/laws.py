@@ -17,8 +17,8 @@ from sdngcc.testbed.statistics import jain
 
 # The work by name, as settings.
 WORK: Dict[str, Dict[str, Any]] = {
-    "share": {"senders": 4, "phases": (2, 7, 2)},
-    "scale": {"senders": 16, "phases": (1, 6, 0)},
+    "share": {"senders": 4, "phases": (1, 6, 1)},
+    "scale": {"senders": 16, "phases": (1, 5, 0)},
 }
 COMPETITORS = ("tcp", "dctcp", "udp")
 # Laws whose paper says nothing of this work: no shim at all, and one that speaks to TCP only.

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The experiments that put laws side by side: what they run, and verdicts that fail when the numbers do."""
+
+import typing
+
+import pytest
+
+from sdngcc.experiments import EXPERIMENTS, laws
+from sdngcc.shim import knobs
+from sdngcc.testbed.parameters import Law
+
+from .test_experiments import failing, run_of
+
+
+def made(name, **rest):
+    """Return a made run of an experiment's first case, each VM with 239 Mb/s all the time."""
+    case = EXPERIMENTS[name].cases([])[0]
+    run = run_of(**{**case.parameters.model_dump(), **rest})
+    for vm in case.parameters.vm_names:
+        run["series"]["goodput_mbps"][vm] = [239.0] * 400
+    run["measured"] = {"control_bytes": 26000}
+    return run
+
+
+def test_every_law_of_the_shim_can_be_asked_for_and_is_compared():
+    names = [law.name for law in knobs.laws()]
+    assert {"none", *names} == set(typing.get_args(Law))
+    labels = [case.label for case in EXPERIMENTS["laws"].cases([])]
+    assert labels == [f"{name}, {work}" for name in ("none", *names) for work in ("share", "scale")]
+    assert [case.label for case in EXPERIMENTS["laws"].cases(["law=eyeq"])] == ["share", "scale"]
+
+
+def test_laws_are_one_row_each():
+    run = made("laws", law="hygenicc", senders=4, phases=(10, 10, 10))
+    verdict, = EXPERIMENTS["laws"].judge([("hygenicc, share", run)])
+    assert verdict.holds and verdict.expected == "share error <= 0.15"
+    assert verdict.measured == {"share error": 0.016, "Jain": 1.0, "utilisation": 0.95, "queue p99, bytes": 40000,
+                                "settled after, s": 0.0, "control, kB/s": 0.87}
+    run["phases"][1]["settled_goodput_mbps"]["vm3"] = 200.0
+    assert failing("laws", run) == [""]
+    run["parameters"]["law"] = "vcc"
+    assert failing("laws", run) == []
+
+
+def test_settling_is_when_two_windows_in_a_row_are_fair():
+    run = made("laws", law="hygenicc", senders=4, phases=(10, 10, 10))
+    assert laws.settling_s(run) == 0.0
+    run["series"]["goodput_mbps"]["vm1"][100:112] = [900.0] * 12
+    assert laws.settling_s(run) == pytest.approx(1.1, abs=0.15)
+    run["series"]["goodput_mbps"]["vm1"] = [900.0] * 400
+    assert laws.settling_s(run) is None
+
+
+def test_share_is_judged_by_every_vm_under_other_laws():
+    run = run_of(law="seawall")
+    assert failing("share", run) == []
+    run["phases"][1]["settled_goodput_mbps"]["vm4"] = 200.0
+    assert failing("share", run) == ["vm4, period all from its third second, Mb/s"]
+
+
+def test_scale_allows_other_laws_15_percent():
+    assert failing("scale", run_of(goodput=200.0)) == []
+    assert failing("scale", run_of(goodput=200.0, law="scc")) == ["tagged, period all, Mb/s"]
+
+
+def test_churn_changes_laws_and_removes_a_port():
+    case = EXPERIMENTS["churn"].cases(["law=scc"])[0]
+    changes = [(one.start_s, one.argv[-1]) for one in case.workload.programs if one.name.startswith("law")]
+    assert changes == [(4.0 * number, f"other_config:shim-law={law}")
+                       for number, law in enumerate(("seawall", "eyeq", "scc", "scc"), 1)]
+    assert [one.start_s for one in case.workload.programs if one.name in ("gone0", "back0", "gone9")] == [
+        20.0, 20.2, pytest.approx(23.6)]
+
+
+def test_churn_is_judged_after_each_change():
+    run = made("churn")
+    run["phases"] = [{**run["phases"][1], "start_s": 0.0, "end_s": 28.0}]
+    assert failing("churn", run) == []
+    run["series"]["goodput_mbps"]["vm2"][60:80] = [150.0] * 20
+    assert failing("churn", run) == ["vm2, law seawall since 4 s, Mb/s"]
+    run["series"]["goodput_mbps"]["vm4"][240:280] = [20.0] * 40
+    assert failing("churn", run)[1:] == ["vm4, after vm4 was 10 times gone, Mb/s"]
+
+
+def test_mixed_fails_when_one_law_starves_another():
+    run = run_of(**EXPERIMENTS["mixed"].cases([])[0].parameters.model_dump())
+    got = run["phases"][1]["settled_goodput_mbps"]
+    got.update(vm1=250.0, vm2=270.0, vm3=97.2, vm4=260.0)
+    assert failing("mixed", run) == []
+    got["vm1"] = 100.0
+    assert failing("mixed", run) == ["vm1, sdngcc: part of an equal share"]
+    got.update(vm1=250.0, vm3=90.0)
+    assert failing("mixed", run) == ["vm3, static with a ceiling, Mb/s"]
