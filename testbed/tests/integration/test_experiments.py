@@ -34,9 +34,14 @@ SHORT = (
     Short("share-udp", "share", ("competitor=udp",)),
     Short("share-dctcp", "share", ("competitor=dctcp",)),
     Short("weights-mixed", "share", ("phases=10,20,0", "weights=1,2,4", "senders=3", "competitor=udp,tcp")),
+    Short("hygenicc", "share", ("law=hygenicc", "phases=2,6,2", "competitor=tcp,dctcp,udp")),
+    Short("reports-lost", "share", ("law=hygenicc", "phases=2,6,0", "competitor=udp", "knob.echo=0", "loss=50")),
+    Short("mixed", "mixed", ()),
     Short("two-racks", "share", ("phases=10,10,10", "topology=racks", "competitor=udp")),
     Short("controller-killed", "share",
           ("phases=2,10,0", "competitor=udp", "kill_controller_at_s=5", "restart_controller_at_s=9")),
+    Short("seawall-weights", "weights", ()),
+    Short("seawall-reports-lost", "udp-flood", ("law=seawall", "loss=10")),
 )
 # The same run twice with one seed, once with another.
 TWINS = tuple(Short(name, "share", ("phases=1,2,1", "competitor=udp"), seed)
