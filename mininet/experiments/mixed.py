@@ -50,7 +50,8 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     fair = (link - CEILING_MBPS) / 3
     for vm, law in (("vm1", run["parameters"]["law"]), ("vm2", "hygenicc"), ("vm4", "hygenicc")):
         verdicts.append(at_least(f"{vm}, {law}: part of an equal share", round(got[vm] / fair, 3), 0.5))
-    verdicts.append(near("vm2 and vm4, UDP and TCP under hygenicc, ratio", round(got["vm2"] / got["vm4"], 3), 1.0, 0.15))
+    ratio = round(got["vm2"] / got["vm4"], 3) if got["vm4"] else 0.0
+    verdicts.append(near("vm2 and vm4, UDP and TCP under hygenicc, ratio", ratio, 1.0, 0.15))
     verdicts.append(at_least("utilisation, period all", shared["settled_utilisation"], 0.85))
     verdicts.append(Verdict("queue p99, bytes", "as measured", run["queue"]["bytes_p99"], True))
     return verdicts
