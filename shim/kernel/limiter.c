@@ -160,7 +160,7 @@ out:
 	return pair;
 }
 
-/* Notes that a VM whose law meters receivers receives again; uplink brought the packet. */
+/* Notes that a VM whose law meters receivers receives again, or by another uplink than before. */
 void ovs_shim_limiter_wake(struct ovs_shim_port *vm, struct ovs_shim_port *uplink)
 {
 	if (IS_ERR(ovs_shim_limiter_start(vm, uplink)))

@@ -94,7 +94,7 @@ void ovs_shim_peer_apply(struct ovs_shim_peer *peer, u64 now_ns)
 {
 	u32 depth = READ_ONCE(peer->key.vm->mode.depth);
 	struct shim_rate old = peer->rate;
-	u64 bytes_per_s = 0;
+	u64 bytes_per_s = 0, tat;
 
 	if (peer->state.rate)
 		bytes_per_s = clamp_t(u64, peer->state.rate, SHIM_RATE_MIN, SHIM_RATE_MAX);
@@ -105,10 +105,14 @@ void ovs_shim_peer_apply(struct ovs_shim_peer *peer, u64 now_ns)
 		return;
 	}
 	shim_rate_init(&peer->rate, bytes_per_s, depth);
-	if (old.bytes_per_s)
-		peer->tat = shim_bucket_rerate(&old, &peer->rate, peer->tat, now_ns);
-	else
+	if (!old.bytes_per_s) {
 		peer->tat = shim_bucket_full(now_ns);
+		return;
+	}
+	tat = shim_bucket_rerate(&old, &peer->rate, peer->tat, now_ns);
+	/* What waits keeps its times; what follows at a higher rate must not leave among it. */
+	if (bytes_per_s < old.bytes_per_s || (s64)(tat - peer->tat) > 0)
+		peer->tat = tat;
 }
 
 /* Returns what a law is told of a peer; pair is as in ovs_shim_law_input().  shim->lock. */

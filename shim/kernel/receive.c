@@ -125,10 +125,10 @@ static bool measure(struct ovs_shim_port *vm, struct ovs_shim_port *in, struct s
 		    const struct ovs_shim_packet *packet, u8 wants)
 {
 	if (wants & SHIM_LAW_RECEIVER) {
-		if (READ_ONCE(vm->rx_in) != in->vport)
+		if (READ_ONCE(vm->rx_in) != in->vport || !READ_ONCE(vm->receiving)) {
 			WRITE_ONCE(vm->rx_in, in->vport);
-		if (!READ_ONCE(vm->receiving))
 			ovs_shim_limiter_wake(vm, in);
+		}
 	}
 	return !(wants & SHIM_LAW_PEERS) || ovs_shim_peer_received(vm, in->vport, skb, packet);
 }
