@@ -13,9 +13,12 @@
 #include <linux/netdevice.h>
 #include <linux/pkt_sched.h>
 #include <linux/skbuff.h>
+#include <net/geneve.h>
+#include <net/gre.h>
 #include <net/inet_ecn.h>
 #include <net/ip.h>
 #include <net/ipv6.h>
+#include <net/vxlan.h>
 
 #include "../../datapath.h"
 #include "../../vport.h"
@@ -42,6 +45,16 @@ static void address(struct ovs_shim_peer *peer, struct shim_message *report)
 	report->epoch = READ_ONCE(shim->epoch);
 	WRITE_ONCE(peer->sequence, peer->sequence + 1);
 	report->sequence = peer->sequence;
+}
+
+/*
+ * Tells whether a report can leave by a device: not by a tunnel, whose other end only the flows that
+ * send a VM's packets know.
+ */
+static bool can_leave(const struct net_device *dev)
+{
+	return dev->type == ARPHRD_ETHER && !netif_is_vxlan(dev) && !netif_is_geneve(dev) &&
+	       !netif_is_gretap(dev) && !netif_is_ip6gretap(dev);
 }
 
 /* Puts the IPv4 header of a report. */
@@ -127,7 +140,7 @@ struct sk_buff *ovs_shim_report_build(struct ovs_shim_peer *peer, struct shim_me
 		atomic64_inc(&vm->counters[OVS_SHIM_REPORTS_NO_KEY]);
 		return NULL;
 	}
-	if (!vport || vport->dev->type != ARPHRD_ETHER || peer->way_bad)
+	if (!vport || !can_leave(vport->dev) || peer->way_bad)
 		goto unsent;
 	address(peer, report);
 	skb = build(peer, report, vport->dev);

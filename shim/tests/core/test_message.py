@@ -68,10 +68,10 @@ def layout(fields: Dict[str, Any], key: bytes) -> bytes:
 u32, u64 = st.integers(0, 2**32 - 1), st.integers(0, MASK)
 addresses = st.binary(min_size=16, max_size=16)
 messages = st.fixed_dictionaries({
-    "type": st.sampled_from([1, 2]), "flags": st.just(0), "epoch": st.integers(1, 2**32 - 1),
+    "type": st.sampled_from([1, 2, 3]), "flags": st.just(0), "epoch": st.integers(1, 2**32 - 1),
     "sequence": st.integers(1, 2**32 - 1), "vm": addresses, "peer": addresses, "point_datapath": u64,
     "point_port": u32, "marks": u32, "interval_ns": u64, "rate": st.integers(1, MASK), "weight_total": u32,
-    "sender": u32})
+    "sender": u32}).filter(lambda fields: fields["type"] != 3 or fields["marks"] <= fields["weight_total"])
 keys = st.binary(min_size=16, max_size=16)
 
 SAMPLE: Dict[str, Any] = {
