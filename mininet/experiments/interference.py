@@ -52,7 +52,8 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
         both = found[f"DS and CS, load {load}%"]
         verdicts += [
             Verdict(f"DS misses alone, beside CS, load {load}%", "more beside CS",
-                    [ds["missed"], both["rx1"]["missed"]], both["rx1"]["missed"] > ds["missed"], "up to 4 times as many"),
+                    [ds["missed"], both["rx1"]["missed"]], both["rx1"]["missed"] > ds["missed"],
+                    "up to 4 times as many"),
             Verdict(f"CS mean completion alone, beside DS, load {load}%, ms", "longer beside DS",
                     [cs["mean_ms"], both["rx2"]["mean_ms"]], both["rx2"]["mean_ms"] > cs["mean_ms"],
                     "more than twice as long at high load"),
