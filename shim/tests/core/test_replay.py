@@ -132,3 +132,35 @@ def test_one_sender_against_a_model(core: Any, sequences: List[int]) -> None:
         assert table.accepts(sequence) == want
         if want:
             seen.add(sequence)
+
+
+class Slot(Table):
+    """The slot of one peer."""
+
+    def __init__(self, core: Any) -> None:
+        super().__init__(core)
+        self._slot = core.ffi.new("struct shim_replay_slot *")
+
+    def accepts(self, sequence: int, epoch: int = 1000, sender: int = 1) -> bool:
+        message = binding.message({"sequence": sequence, "epoch": epoch, "sender": sender})
+        return bool(self._core.lib.shim_replay_check_slot(self._slot, message) == self._core.lib.SHIM_MESSAGE_OK)
+
+
+def test_slot_takes_a_later_sender_only(core: Any) -> None:
+    slot = Slot(core)
+    assert slot.accepts(5) and not slot.accepts(5) and slot.accepts(4)
+    assert not slot.accepts(9, epoch=999)
+    assert not slot.accepts(9, sender=2)
+    assert slot.accepts(1, epoch=1001, sender=2)
+    assert not slot.accepts(10)
+    assert not slot.accepts(0, epoch=2000) and not slot.accepts(1, epoch=0)
+
+
+@given(events=st.lists(st.tuples(st.integers(1, 200), st.integers(1, 4), st.integers(1, 3)), max_size=60))
+def test_slot_accepts_nothing_twice(core: Any, events: List[Tuple[int, int, int]]) -> None:
+    slot = Slot(core)
+    seen: Set[Tuple[int, int, int]] = set()
+    for event in events:
+        if slot.accepts(*event):
+            assert event not in seen
+            seen.add(event)
