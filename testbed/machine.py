@@ -50,8 +50,8 @@ def command_line(kernel: Path, out: Path, seed: int, virtual_time: bool = True, 
                  terminal: bool = False) -> List[str]:
     """Return the kernel's command line for a job whose directory is out; main is the module that does it inside."""
     argv = [str(kernel), "rootfstype=hostfs", "ro", f"mem={MEMORY}", f"init={INIT}", "con=null",
-            f"con0={'fd:0' if terminal else 'null'},fd:1", "ssl=null", "panic=-1", "quiet", f"SDNGCC_OUT={out}",
-            f"SDNGCC_PYTHON={sys.executable}", f"SDNGCC_MAIN={main}", f"laboratory_seed={seed}"]
+            f"con0={'fd:0' if terminal else 'null'},fd:1", "ssl=null", "panic=-1", "quiet", "log_buf_len=1M",
+            f"SDNGCC_OUT={out}", f"SDNGCC_PYTHON={sys.executable}", f"SDNGCC_MAIN={main}", f"laboratory_seed={seed}"]
     if terminal:
         argv.append("SDNGCC_TERMINAL=1")
     if virtual_time:
