@@ -112,6 +112,10 @@ enum ovs_shim_counter {
 	OVS_SHIM_PEERS_FULL,
 	OVS_SHIM_PEERS_NO_MEMORY,
 	OVS_SHIM_PEERS_COLLECTED,	/* peers */
+	OVS_SHIM_RX_WINDOWS,
+	OVS_SHIM_FLOWS_FULL,
+	OVS_SHIM_FLOWS_NO_MEMORY,
+	OVS_SHIM_FLOWS_COLLECTED,	/* flows */
 
 	OVS_SHIM_N_COUNTERS
 };
@@ -208,6 +212,31 @@ struct ovs_shim_peer {
 	};
 };
 
+/* Which TCP connection of which VM. */
+struct ovs_shim_flow_key {
+	struct ovs_shim_port *vm;	/* the VM */
+	struct in6_addr local;		/* its address, IPv4-mapped if need be */
+	struct in6_addr remote;		/* the other end's */
+	__be16 port_vm;			/* its TCP port */
+	__be16 port_peer;		/* the other end's */
+	u32 zero;			/* fills the hole that would be hashed */
+};
+
+/* A TCP connection of a VM, under a law that wants flows.  Found under RCU. */
+struct ovs_shim_flow {
+	struct rhash_head node;		/* in shim->flows */
+	struct ovs_shim_flow_key key;	/* by which it is found */
+	spinlock_t lock;		/* of what follows, unless said otherwise */
+	const struct ovs_shim_clock *clock;	/* of its law; never changes */
+	u64 seen_ns;			/* time of the last segment */
+	const struct vport *out;	/* uplink of the last one sent; compared, never followed */
+	struct shim_flow state;		/* of the law */
+	union {
+		struct list_head list;	/* in vm->flows; shim->lock */
+		struct rcu_head rcu;	/* deferred free */
+	};
+};
+
 /* The periods of one law in a namespace, and the VMs under it. */
 struct ovs_shim_clock {
 	struct hrtimer timer;		/* every T while vms is not empty */
@@ -242,6 +271,8 @@ struct ovs_shim_port {
 	struct ovs_shim_clock *clock;	/* VM: of the law in force, NULL for none; shim->lock */
 	struct list_head tick_list;	/* VM: in clock->vms */
 	struct list_head peers;		/* VM: struct ovs_shim_peer, under shim->lock */
+	struct list_head flows;		/* VM: struct ovs_shim_flow, under shim->lock */
+	u32 n_flows;			/* VM: in flows; shim->lock */
 	u32 n_peers;			/* VM: in peers; written under shim->lock */
 	u32 busy_peers;			/* VM: those with packets in the last period */
 	u32 vlan;			/* VM: protocol and tag it last sent with, to a peer */
@@ -278,6 +309,7 @@ struct ovs_shim_net {
 	u32 first_sequence;		/* no less than that of any peer that is no more */
 	struct ovs_shim_clock clocks[OVS_SHIM_LAW_SLOTS];	/* by the law's index */
 	struct rhashtable peers;	/* struct ovs_shim_peer of all VMs */
+	struct rhashtable flows;	/* struct ovs_shim_flow of all VMs */
 };
 
 /* A packet's network header, found without trusting anything. */
@@ -375,6 +407,18 @@ bool ovs_shim_peer_sent(struct ovs_shim_peer *peer, const struct vport *vport,
 			struct shim_packet *packet);
 bool ovs_shim_peer_received(struct ovs_shim_port *vm, struct vport *vport, struct sk_buff *skb,
 			    const struct ovs_shim_packet *headers);
+
+/* TCP connections: flow.c, tcp.c. */
+int ovs_shim_flows_start(struct ovs_shim_net *shim);
+void ovs_shim_flows_stop(struct ovs_shim_net *shim);
+struct ovs_shim_flow *ovs_shim_flow_find(const struct ovs_shim_flow_key *key);
+struct ovs_shim_flow *ovs_shim_flow_make(const struct ovs_shim_flow_key *key);
+void ovs_shim_flows_free(struct ovs_shim_port *vm);
+void ovs_shim_flows_period(struct ovs_shim_port *vm, u64 now_ns);
+bool ovs_shim_tcp_out(struct ovs_shim_port *vm, const struct vport *vport, struct sk_buff *skb,
+		      struct ovs_shim_packet packet, bool *made_ect);
+bool ovs_shim_tcp_in(struct ovs_shim_port *vm, struct sk_buff *skb, struct ovs_shim_packet packet,
+		     bool *restored);
 
 /* Reports: report.c. */
 struct sk_buff *ovs_shim_report_build(struct ovs_shim_peer *peer, struct shim_message *report,

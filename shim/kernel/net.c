@@ -30,6 +30,7 @@ struct ovs_shim_net *ovs_shim_net(const struct net *net)
 static int __net_init net_init(struct net *net)
 {
 	struct ovs_shim_net *shim = ovs_shim_net(net);
+	int err;
 
 	spin_lock_init(&shim->lock);
 	INIT_LIST_HEAD(&shim->ports);
@@ -38,7 +39,13 @@ static int __net_init net_init(struct net *net)
 	shim->sender = get_random_u32();
 	shim->epoch = max_t(u32, ktime_get_real_seconds(), 1);
 	ovs_shim_clocks_init(shim);
-	return ovs_shim_peers_start(shim);
+	err = ovs_shim_peers_start(shim);
+	if (err)
+		return err;
+	err = ovs_shim_flows_start(shim);
+	if (err)
+		ovs_shim_peers_stop(shim);
+	return err;
 }
 
 /* Ends the shim in a namespace. */
@@ -49,6 +56,7 @@ static void __net_exit net_exit(struct net *net)
 	WARN_ON_ONCE(!list_empty(&shim->ports));
 	ovs_shim_clocks_stop(shim);
 	ovs_shim_peers_stop(shim);
+	ovs_shim_flows_stop(shim);
 	kvfree(shim->claims);
 	memzero_explicit(shim->settings.key, sizeof(shim->settings.key));
 }

@@ -224,6 +224,19 @@ static noinline struct ovs_shim_pair *start(struct ovs_shim_port *vm, struct ovs
 	return NULL;
 }
 
+/*
+ * Makes a packet to an uplink what the fabric should see; *made_ect: it was Not-ECT.  False without
+ * memory for that.
+ */
+static inline bool prepare(struct ovs_shim_port *vm, const struct vport *vport,
+			   struct sk_buff *skb, struct ovs_shim_packet packet, bool *made_ect)
+{
+	if (unlikely(READ_ONCE(vm->mode.wants) & SHIM_LAW_FLOWS))
+		return ovs_shim_tcp_out(vm, vport, skb, packet, made_ect);
+	*made_ect = packet.ecn == INET_ECN_NOT_ECT && packet.version && READ_ONCE(vm->mode.ecn);
+	return !*made_ect || ovs_shim_set_ecn(skb, packet, INET_ECN_ECT_1);
+}
+
 /* Handles a packet from a VM; out is the port behind vport, NULL if it has no role. */
 static void transmit(struct ovs_shim_port *vm, struct ovs_shim_port *out, struct vport *vport,
 		     struct sk_buff *skb)
@@ -241,12 +254,9 @@ static void transmit(struct ovs_shim_port *vm, struct ovs_shim_port *out, struct
 		if (!pair)
 			return;
 	}
-	if (packet.ecn == INET_ECN_NOT_ECT && packet.version && READ_ONCE(vm->mode.ecn)) {
-		if (!ovs_shim_set_ecn(skb, packet, INET_ECN_ECT_1)) {
-			drop(vm, skb, OVS_SHIM_DROP_MEMORY);
-			return;
-		}
-		made_ect = true;
+	if (!prepare(vm, vport, skb, packet, &made_ect)) {
+		drop(vm, skb, OVS_SHIM_DROP_MEMORY);
+		return;
 	}
 	if (unlikely(READ_ONCE(vm->mode.wants) & SHIM_LAW_PEERS))
 		limit_peer(vport, skb, pair, packet, made_ect);

@@ -133,6 +133,7 @@ static struct ovs_shim_port *create(struct ovs_shim_net *shim, struct vport *vpo
 	INIT_LIST_HEAD(&port->active);
 	INIT_LIST_HEAD(&port->tick_list);
 	INIT_LIST_HEAD(&port->peers);
+	INIT_LIST_HEAD(&port->flows);
 	spin_lock_bh(&shim->lock);
 	list_add_tail(&port->list, &shim->ports);
 	if (role == OVS_SHIM_ROLE_UPLINK)
@@ -227,6 +228,7 @@ void ovs_shim_port_del(struct ovs_shim_port *port)
 	while (rcu_access_pointer(port->pairs))
 		ovs_shim_limiter_free(&port->pairs);
 	ovs_shim_peers_free(port);
+	ovs_shim_flows_free(port);
 	list_del_init(&port->tick_list);
 	list_del_init(&port->list);
 	if (port->role == OVS_SHIM_ROLE_UPLINK)

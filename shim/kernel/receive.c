@@ -133,13 +133,31 @@ static bool measure(struct ovs_shim_port *vm, struct ovs_shim_port *in, struct s
 	return !(wants & SHIM_LAW_PEERS) || ovs_shim_peer_received(vm, in->vport, skb, packet);
 }
 
+/*
+ * Makes a packet from an uplink what the VM should see; *restored: its ECN field was changed.
+ * False without memory for that.
+ */
+static inline bool restore(struct ovs_shim_port *vm, struct sk_buff *skb,
+			   struct ovs_shim_packet packet, bool *restored)
+{
+	u8 ecn = packet.ecn;
+
+	if (unlikely(READ_ONCE(vm->mode.wants) & SHIM_LAW_FLOWS))
+		return ovs_shim_tcp_in(vm, skb, packet, restored);
+	if (READ_ONCE(vm->mode.ecn))
+		ecn = ovs_shim_ecn_restore(skb, ecn);
+	*restored = ecn != packet.ecn;
+	return !*restored || ovs_shim_set_ecn(skb, packet, ecn);
+}
+
 /* Handles a packet for a VM; in is the port it came by, NULL if it has no role. */
 void ovs_shim_receive(struct ovs_shim_port *vm, struct ovs_shim_port *in,
 		      struct vport *vport, struct sk_buff *skb)
 {
 	struct ovs_shim_packet packet = ovs_shim_look(skb);
 	u32 packets = 1;
-	u8 ecn, wants;
+	bool restored;
+	u8 wants;
 
 	if (unlikely(packet.version && packet.protocol == READ_ONCE(vm->mode.protocol))) {
 		obey(vm, in, skb, packet);
@@ -162,17 +180,13 @@ void ovs_shim_receive(struct ovs_shim_port *vm, struct ovs_shim_port *in,
 		kfree_skb(skb);
 		return;
 	}
-	if (READ_ONCE(vm->mode.ecn)) {
-		ecn = ovs_shim_ecn_restore(skb, packet.ecn);
-		if (ecn != packet.ecn) {
-			if (!ovs_shim_set_ecn(skb, packet, ecn)) {
-				atomic64_inc(&vm->counters[OVS_SHIM_DROP_MEMORY]);
-				kfree_skb(skb);
-				return;
-			}
-			atomic64_add(packets, &vm->counters[OVS_SHIM_RX_RESTORED]);
-		}
+	if (!restore(vm, skb, packet, &restored)) {
+		atomic64_inc(&vm->counters[OVS_SHIM_DROP_MEMORY]);
+		kfree_skb(skb);
+		return;
 	}
+	if (restored)
+		atomic64_add(packets, &vm->counters[OVS_SHIM_RX_RESTORED]);
 send:
 	vport->ops->send(skb);
 }

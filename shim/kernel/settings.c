@@ -258,6 +258,8 @@ static void step(struct ovs_shim_port *vm, bool new_law, u64 now_ns)
 	}
 	if (new_law)
 		ovs_shim_peers_restart(vm, now_ns);
+	if (new_law)
+		ovs_shim_flows_free(vm);
 }
 
 /* Sums the weights of an uplink's active VMs.  shim->lock. */

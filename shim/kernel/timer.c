@@ -56,6 +56,7 @@ static void tick(struct ovs_shim_clock *clock, u64 now_ns, struct sk_buff_head *
 			if (pair->active)
 				ovs_shim_limiter_period(pair, now_ns);
 		ovs_shim_peers_period(vm, now_ns, reports);
+		ovs_shim_flows_period(vm, now_ns);
 	}
 }
 

@@ -268,6 +268,10 @@ class _PortMessage(genlmsg):
             ("OVS_SHIM_STAT_PEERS_FULL", "uint64"),
             ("OVS_SHIM_STAT_PEERS_NO_MEMORY", "uint64"),
             ("OVS_SHIM_STAT_PEERS_COLLECTED", "uint64"),
+            ("OVS_SHIM_STAT_RX_WINDOWS", "uint64"),
+            ("OVS_SHIM_STAT_FLOWS_FULL", "uint64"),
+            ("OVS_SHIM_STAT_FLOWS_NO_MEMORY", "uint64"),
+            ("OVS_SHIM_STAT_FLOWS_COLLECTED", "uint64"),
         )
 
 

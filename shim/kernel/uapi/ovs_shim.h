@@ -158,6 +158,10 @@ enum ovs_shim_stat {
 	OVS_SHIM_STAT_PEERS_FULL,	/* packets without a peer: the VM has its most */
 	OVS_SHIM_STAT_PEERS_NO_MEMORY,	/* packets without a peer: no memory for one */
 	OVS_SHIM_STAT_PEERS_COLLECTED,	/* peers forgotten because nothing came or went */
+	OVS_SHIM_STAT_RX_WINDOWS,	/* ACKs whose receive window was made smaller */
+	OVS_SHIM_STAT_FLOWS_FULL,	/* segments without a flow: the VM has its most */
+	OVS_SHIM_STAT_FLOWS_NO_MEMORY,	/* segments without a flow: no memory for one */
+	OVS_SHIM_STAT_FLOWS_COLLECTED,	/* TCP connections forgotten because nothing came or went */
 
 	__OVS_SHIM_STAT_MAX
 };

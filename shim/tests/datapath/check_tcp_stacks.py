@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Law vcc under real TCP stacks: data arrive whole, and who uses ECN, scale, SACK and timestamps is as it should be.
+
+Arguments: the traffic generator (not used), the patched openvswitch.ko.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import struct
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Iterator, List, Tuple
+
+from lab import BRIDGE, U_6, V1, V1_6, Lab, U, check, equal, main, namespace, run
+
+from sdngcc.shim.netlink import ShimClient, ShimRefused
+
+MODULE = sys.argv[2] if len(sys.argv) > 2 else "openvswitch.ko"
+TCP_INFO = 11
+# Bits of tcpi_options.
+TIMESTAMPS, SACK, SCALE, ECN, ECN_SEEN = 1, 2, 4, 8, 16
+USUAL = TIMESTAMPS | SACK | SCALE
+# Both directions send so fast, and mark or drop from so many bytes on.
+RATE, THRESHOLD = "100mbit", 20000
+MIB = 1 << 20
+
+lab = Lab()
+ports = iter(range(6000, 7000))
+
+
+def shape(device: str, name: str) -> None:
+    """Let a device in a namespace (empty: the machine's) send at RATE through a queue that marks."""
+    tc = f"ip netns exec {name} tc" if name else "tc"
+    run(f"{tc} qdisc replace dev {device} root handle 1: htb default 1")
+    run(f"{tc} class replace dev {device} parent 1: classid 1:1 htb rate {RATE} burst 3000 cburst 3000")
+    run(f"{tc} qdisc replace dev {device} parent 1:1 handle 10: red limit 400000 min {THRESHOLD} max "
+        f"{THRESHOLD + 1500} avpkt 1500 burst 14 probability 1.0 bandwidth {RATE} ecn")
+
+
+def marks(device: str, name: str) -> int:
+    """Return how many packets a device's queue has marked."""
+    tc = f"ip netns exec {name} tc" if name else "tc"
+    words = run(f"{tc} -s qdisc show dev {device}").replace("\n", " ").split()
+    return int(words[words.index("marked") + 1])
+
+
+def prepare() -> None:
+    """Give the ends addresses, and both directions their queues."""
+    for name, device, address, address6 in (("v1", "e1", V1, V1_6), ("u", "e3", U, U_6)):
+        run(f"ip netns exec {name} sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv4.tcp_no_metrics_save=1 "
+            "net.ipv4.tcp_congestion_control=reno")
+        run(f"ip -n {name} addr add {address}/24 dev {device}; ip -n {name} addr add {address6}/64 dev {device} nodad")
+    shape("s3", "")
+    shape("e3", "u")
+
+
+def sysctl_ecn(vm: int, peer: int) -> None:
+    """Set net.ipv4.tcp_ecn of v1 and u: 0 never, 1 asks, 2 accepts."""
+    run(f"ip netns exec v1 sysctl -qw net.ipv4.tcp_ecn={vm}; ip netns exec u sysctl -qw net.ipv4.tcp_ecn={peer}")
+
+
+@dataclass(frozen=True)
+class End:
+    """What TCP_INFO says of one end."""
+
+    options: int
+    retransmitted: int
+
+    @classmethod
+    def of(cls, sock: socket.socket) -> End:
+        """Ask a socket."""
+        info = sock.getsockopt(socket.IPPROTO_TCP, TCP_INFO, 192)
+        return cls(info[5], struct.unpack_from("I", info, 8 + 23 * 4)[0])
+
+
+@contextmanager
+def connection(sender: str, address: str) -> Iterator[Tuple[socket.socket, socket.socket]]:
+    """Connect from a namespace to an address of the other; yield the sender's and the receiver's socket."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    port = next(ports)
+    with namespace("v1" if sender == "u" else "u"):
+        listener = socket.socket(family, socket.SOCK_STREAM)
+    with namespace(sender):
+        client = socket.socket(family, socket.SOCK_STREAM)
+    with listener, client:
+        listener.bind((address, port))
+        listener.listen(1)
+        client.settimeout(60)
+        client.connect((address, port))
+        server, _ = listener.accept()
+        with server:
+            server.settimeout(60)
+            yield client, server
+
+
+class Transfer:
+    """Sends size bytes over a connection while it is entered; they must arrive as they are."""
+
+    def __init__(self, client: socket.socket, server: socket.socket, size: int) -> None:
+        """Begin."""
+        self.client, self.server = client, server
+        self.data = hashlib.sha256(str(size).encode()).digest() * (size // 32)
+        self.got: List[bytes] = []
+        self.threads = [threading.Thread(target=self.client.sendall, args=(self.data,)),
+                        threading.Thread(target=self._receive)]
+        for thread in self.threads:
+            thread.start()
+
+    def _receive(self) -> None:
+        missing = len(self.data)
+        while missing:
+            part = self.server.recv(min(missing, MIB))
+            if not part:
+                break
+            self.got.append(part)
+            missing -= len(part)
+
+    def end(self) -> None:
+        """Wait for the end and compare."""
+        for thread in self.threads:
+            thread.join()
+        assert b"".join(self.got) == self.data, "data arrived changed"
+
+
+def transfer(sender: str, address: str, size: int = 4 * MIB) -> Tuple[End, End]:
+    """Send size bytes and return what both ends say of the connection."""
+    with connection(sender, address) as (client, server):
+        Transfer(client, server, size).end()
+        return End.of(client), End.of(server)
+
+
+WAYS = (("v1", U, "s3", ""), ("v1", U_6, "s3", ""), ("u", V1, "e3", "u"), ("u", V1_6, "e3", "u"))
+prepare()
+# u has no shim that would give back an ECT(1), and Linux refuses ECN to a SYN that has it.
+lab.shim.settings_set(law="vcc", ecn=False)
+
+
+@check
+def virtual() -> None:
+    """A guest without ECN and a peer with it: marks instead of drops, both ways, single packets and 64 KiB ones"""
+    for peer in (1, 2):
+        sysctl_ecn(0, peer)
+        for segments in (1, 65535):
+            for device, name in (("e1", "v1"), ("e3", "u")):
+                run(f"ip -n {name} link set {device} gso_max_segs {segments}")
+            for sender, address, device, name in WAYS:
+                if sender == "u" and peer == 2:
+                    continue  # nobody asks
+                what = f"{sender} to {address}, tcp_ecn {peer}, {segments} segments"
+                marked = marks(device, name)
+                client, server = transfer(sender, address)
+                guest, other = (client, server) if sender == "v1" else (server, client)
+                equal(guest.options & (ECN | ECN_SEEN), 0, f"{what}: the guest's ECN")
+                equal(other.options & ECN, ECN, f"{what}: the peer's ECN")
+                equal((client.options & USUAL, server.options & USUAL), (USUAL, USUAL), f"{what}: options")
+                assert marks(device, name) > marked, f"{what}: no marks"
+                equal(client.retransmitted, 0, f"{what}: retransmissions")
+
+
+@check
+def refused() -> None:
+    """A peer without ECN: no ECN, data arrive"""
+    sysctl_ecn(0, 0)
+    for sender, address, _, _ in WAYS:
+        client, server = transfer(sender, address)
+        equal((client.options, server.options), (USUAL, USUAL), f"{sender} to {address}")
+
+
+@check
+def own() -> None:
+    """A guest with ECN is left alone"""
+    sysctl_ecn(1, 1)
+    before = lab.stats("s1")["rx_windows"]
+    for sender, address, device, name in WAYS:
+        marked = marks(device, name)
+        client, server = transfer(sender, address)
+        equal(client.options & ECN, ECN, f"{sender} to {address}: sender")
+        equal(server.options, USUAL | ECN | ECN_SEEN, f"{sender} to {address}: receiver")
+        assert marks(device, name) > marked, f"{sender} to {address}: no marks"
+    equal(lab.stats("s1")["rx_windows"], before, "windows lowered")
+
+
+@check
+def bad_path() -> None:
+    """Lost, doubled and reordered packets, and 64 KiB ones: data arrive whole and in time"""
+    sysctl_ecn(0, 1)
+    netem = "netem delay 2ms 1ms loss 1% duplicate 1% reorder 10% limit 1000 rate 100mbit"
+    for device, name in (("s3", ""), ("e3", "ip netns exec u ")):
+        run(f"{name}tc qdisc replace dev {device} root {netem}")
+    try:
+        for sender, address, _, _ in WAYS:
+            took = {}
+            for law in ("none", "vcc"):
+                lab.shim.settings_set(law=law)
+                started = time.monotonic()
+                transfer(sender, address)
+                took[law] = round(time.monotonic() - started, 2)
+            print(f"# {sender} to {address}: {took} s", flush=True)
+            assert took["vcc"] < 4 * took["none"], f"{sender} to {address}: {took}"
+    finally:
+        for device, name in (("s3", ""), ("e3", "u")):
+            run(f"{'ip netns exec u ' if name else ''}tc qdisc del dev {device} root")
+            shape(device, name)
+
+
+@check
+def dctcp() -> None:
+    """Target 1 between a guest without ECN and one side of DCTCP"""
+    sysctl_ecn(0, 1)
+    lab.shim.settings_set(knobs={"target": 1})
+    for sender, address, device, name in WAYS:
+        marked = marks(device, name)
+        client, _ = transfer(sender, address)
+        equal(client.retransmitted, 0, f"{sender} to {address}: retransmissions")
+        assert marks(device, name) > marked, f"{sender} to {address}: no marks"
+    lab.shim.settings_set(knobs={"target": 0})
+
+
+@check
+def late() -> None:
+    """Connections that began without a law go on under vcc and without it, untouched"""
+    for vm, peer in ((0, 1), (1, 1)):
+        sysctl_ecn(vm, peer)
+        lab.shim.settings_set(law="none")
+        for sender, address, _, _ in WAYS:
+            lab.shim.settings_set(law="none")
+            with connection(sender, address) as (client, server):
+                moving = Transfer(client, server, 4 * MIB)
+                time.sleep(0.05)
+                before = lab.stats("s1")["rx_windows"]
+                lab.shim.settings_set(law="vcc")
+                moving.end()
+                equal(lab.stats("s1")["rx_windows"], before, f"{sender} to {address}: windows lowered")
+
+
+@check
+def shared() -> None:
+    """A window-total of 64 kB holds one connection to it, a late one too, never below"""
+    sysctl_ecn(0, 0)
+    run("tc qdisc replace dev s3 root netem delay 10ms rate 100mbit limit 10000")
+    try:
+        for begin in ("vcc", "none"):
+            lab.shim.settings_set(law=begin)
+            with connection("v1", U) as (client, server):
+                if begin == "none":
+                    Transfer(client, server, 4 * MIB).end()
+                lab.shim.settings_set(law="vcc", knobs={"window-total": 64000})
+                Transfer(client, server, 2 * MIB).end()
+                started = time.monotonic()
+                Transfer(client, server, 8 * MIB).end()
+                mbps = 8 * MIB * 8 / (time.monotonic() - started) / 1e6
+            print(f"# {begin}: {mbps:.1f} Mb/s", flush=True)
+            assert mbps > 0.9 * 64000 * 8 / 0.0105 / 1e6, f"{begin}: {mbps:.1f} Mb/s is too little"
+            if begin == "vcc":
+                assert mbps < 1.1 * 64000 * 8 / 0.010 / 1e6, f"{mbps:.1f} Mb/s is too much"
+    finally:
+        lab.shim.settings_set(law="vcc", knobs={"window-total": 0})
+        run("tc qdisc del dev s3 root")
+        shape("s3", "")
+
+
+@check
+def changes() -> None:
+    """Laws and roles come and go under connections; their data arrive"""
+    sysctl_ecn(0, 1)
+    with connection("v1", U) as first, connection("u", V1_6) as second:
+        moving = [Transfer(*first, 16 * MIB), Transfer(*second, 16 * MIB)]
+        for number in range(40):
+            if number % 4 == 3:
+                lab.shim.port_del("s1")
+                time.sleep(0.01)
+                lab.shim.port_set("s1", role="vm")
+            else:
+                lab.shim.settings_set(law=("vcc", "static", "none")[number % 3])
+            time.sleep(0.02)
+        lab.shim.settings_set(law="vcc")
+        for one in moving:
+            one.end()
+
+
+@check
+def module_unloaded() -> None:
+    """The module is unloaded with connections that go on when it is back"""
+    lab.shim.close()
+    sysctl_ecn(0, 1)
+    with ShimClient() as lab.shim:
+        lab.roles()
+        lab.shim.settings_set(law="vcc", ecn=False)
+    with connection("v1", U) as (client, server):
+        moving = Transfer(client, server, 8 * MIB)
+        time.sleep(0.1)
+        run("ovs-appctl exit")
+        time.sleep(0.5)
+        run("ovs-dpctl del-dp ovs-system; rmmod openvswitch")
+        run(f"insmod {MODULE}")
+        run("ovs-vswitchd --pidfile --detach --log-file=/run/vswitchd.log")
+        lab.route()
+        shape("s3", "")
+        with ShimClient() as lab.shim:
+            try:
+                lab.roles()
+            except ShimRefused as error:
+                raise AssertionError(f"roles on {BRIDGE}: {error}") from error
+            lab.shim.settings_set(law="vcc", ecn=False)
+        moving.end()
+
+
+main()
