@@ -70,7 +70,7 @@
 #define FADE_RX 4
 
 /* The mean of y takes in this part of each reading, as a shift. */
-#define MEAN_SHIFT 4
+#define MEAN_SHIFT 3
 
 /* A VM whose mean of y is within this part of C, as a shift, has what it may. */
 #define HUNGRY_SHIFT 5
