@@ -46,8 +46,8 @@
 /* Time between two datagrams to the agent. */
 #define REGISTER_NS 5000000LL
 
-/* Persistent connections connect so long before the start. */
-#define HANDSHAKE_NS (NSEC_PER_SEC / 2)
+/* The agent and persistent connections are reached so long before the start, when receivers stand. */
+#define PREPARE_NS (NSEC_PER_SEC / 2)
 
 /* Longest datagram to the agent. */
 #define REGISTER_BYTES 60000
@@ -318,7 +318,6 @@ static void run_messages(struct workload *load)
 {
 	int fds[CONNECTIONS_MAX];
 
-	sleep_until(load->start_ns - HANDSHAKE_NS);
 	for (int i = 0; i < load->connections; i++) {
 		fds[i] = open_socket(load, 0);
 		if (connect(fds[i], (const struct sockaddr *)&load->to, sizeof(load->to)))
@@ -416,6 +415,7 @@ int workload_main(int argc, char **argv)
 	if (!load.to.sin_addr.s_addr || !load.to.sin_port || load.start_ns < 0 || load.end_ns < 0 || !schedule)
 		die(false, "workload: --to, --port, --start, --end and --schedule are required");
 	read_schedule(&load, schedule);
+	sleep_until(load.start_ns - PREPARE_NS);
 	if (load.agent)
 		open_agent(&load);
 	load.epoll = epoll_create1(0);
