@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Divisions of different objectives and weights share a link, without a shim and under scc: SCC's Fig. 3, 4 and 8b.
 
-Two VMs on hosts of their own make a division (one, if it is latency-sensitive); the paper has 16 servers. Loads are
-the paper's: 400 Mb/s each of DS and CS on 1 Gb/s (high load, Fig. 4), 300 Mb/s each with LS (section VI), 600 Mb/s each
-of two DS tenants of weights 3 and 1 (Fig. 8b; the weights are ours, the paper gives none). Last, backlogged divisions
-of weights 2 and 1, the second of which has three times the flows, show whether weights hold.
+A division has one source, as in the paper's Fig. 4; Fig. 3 has 16 servers. Loads are the paper's: 400 Mb/s each of
+DS and CS on 1 Gb/s (high load, Fig. 4), 300 Mb/s each with LS (section VI), 600 Mb/s each of two DS tenants of weights
+3 and 1 (Fig. 8b; the weights are ours, the paper gives none). Last, backlogged divisions of two VMs each and weights 2
+and 1, the second of which has three times the flows, show whether weights hold.
 
 Under scc a tracker divides each division's weight by what its VMs register, and VMs send in the order of their
-objective (section IV). ``divisions`` says which VMs are together, ``weights`` of a division is that of its first VM.
+objective (section IV). A tunnel's queue holds 50 ms. ``divisions`` says which VMs are together, ``weights`` of a
+division is that of its first VM.
 """
 
 from __future__ import annotations
@@ -22,15 +23,18 @@ from sdngcc.experiments.objectives import Group, measure_groups, workload
 from sdngcc.testbed.parameters import Parameters, make_parameters, parse_settings
 from sdngcc.topologies.placement import hypervisor_of
 
-DEFAULTS: Dict[str, Any] = {"law": "scc", "senders": 5, "receivers": 3, "divisions": (1, 1, 2, 2, 3),
-                            "phases": (0, 3, 0), "rtt_us": 300, "buffer_packets": 250, "mark_percent": 8}
+DEFAULTS: Dict[str, Any] = {"law": "scc", "senders": 3, "receivers": 3, "divisions": (1, 2, 3),
+                            "phases": (0, 3, 0), "rtt_us": 300, "buffer_packets": 250, "mark_percent": 8,
+                            "horizon_us": 50000}
 # Label, objectives of the divisions, percent of the link that each wants, weights unless given.
 SCENARIOS: Tuple[Tuple[str, Tuple[str, ...], int, Tuple[int, ...]], ...] = (
     ("DS and CS", ("ds", "cs"), 40, (1,)),
     ("DS, CS and LS", ("ds", "cs", "ls"), 30, (1,)),
-    ("two DS tenants", ("ds", "ds"), 60, (3, 3, 1, 1, 1)),
+    ("two DS tenants", ("ds", "ds"), 60, (3, 1, 1)),
 )
-STEADY, STEADY_WEIGHTS = "backlogged", (2, 2, 1, 1, 1)
+STEADY = "backlogged"
+STEADY_DEFAULTS: Dict[str, Any] = {**DEFAULTS, "senders": 4, "divisions": (1, 1, 2, 2), "weights": (2, 2, 1, 1),
+                                   "phases": (0, 5, 0)}
 TRACKER, CONFIG = "127.0.0.1:7700", "/run/tracker.json"
 
 
@@ -89,7 +93,7 @@ def cases(settings: Sequence[str]) -> List[Case]:
             if scc:
                 add_tracker(work, parameters, groups, sockets, registering=True)
             runs.append(Case(f"{label}, law={parameters.law}", parameters, work))
-    parameters = parse_settings(settings, {**DEFAULTS, "weights": STEADY_WEIGHTS, "phases": (0, 5, 0)})
+    parameters = parse_settings(settings, STEADY_DEFAULTS)
     groups = [replace(group, objective="ds") for group in groups_of(parameters, ("ds", "ds"), 0)]
     work = steady(parameters, groups)
     if parameters.law == "scc":

@@ -4,7 +4,8 @@
  *
  * A division is a set of VMs with one weight, which a tracker outside the shim divides among the
  * division's tunnels: it gives each peer its W, in 1/10000 of all divisions' weights together, so
- * that a division's peers sum to W_d whatever their number.  A tunnel is what a VM sends to an address.
+ * that a division's peers sum to W_d whatever their number.  A tunnel is what a VM sends to an
+ * address.
  * T is the period, C the uplink's capacity, E the VM's share, R the rate to the peer.
  *
  *   W          = peer_weight of the tracker; without one, weight * weight-one / peers
@@ -87,9 +88,9 @@ static const struct shim_knob knobs[] = {
 	[STEP] = {
 		.name = "step-ppm",
 		.unit = "ppm of capacity",
-		.help = "step up each period of a tunnel that has all the weight; 0: none",
+		.help = "step up each period of a tunnel with all the weight; 0: none",
 		.source = "ours; SCC equation (1)",
-		.value = 5000,
+		.value = 20000,
 		.min = 0,
 		.max = 1000000,
 	},
@@ -98,23 +99,23 @@ static const struct shim_knob knobs[] = {
 		.unit = "ppm of capacity",
 		.help = "bound of a tunnel's step after silence; 0: steps never double",
 		.source = "ours",
-		.value = 20000,
+		.value = 100000,
 		.min = 0,
 		.max = 1000000,
 	},
 	[QUIET] = {
 		.name = "quiet",
 		.unit = "ns",
-		.help = "steps double for each such time without marks; 0 is refused",
+		.help = "steps double for each such time unmarked; 0 is refused",
 		.source = "ours, after HyGenICC section V",
-		.value = 50000000,
+		.value = 20000000,
 		.min = 100000,
 		.max = 10000000000ULL,
 	},
 	[CUT] = {
 		.name = "cut-ppm",
 		.unit = "ppm of alpha",
-		.help = "part of alpha that a report with marks cuts the rate by; 0: marks cut nothing",
+		.help = "part of alpha that a report with marks cuts by; 0: marks cut nothing",
 		.source = "SCC equation (2); half of DCTCP's",
 		.value = 250000,
 		.min = 0,
@@ -132,7 +133,7 @@ static const struct shim_knob knobs[] = {
 	[HASTE] = {
 		.name = "haste",
 		.unit = "reports",
-		.help = "most reports lost in a row that the next one stands for; 0: only for itself",
+		.help = "reports lost in a row that the next stands for; 0: only for itself",
 		.source = "ours",
 		.value = 2,
 		.min = 0,
@@ -159,7 +160,7 @@ static const struct shim_knob knobs[] = {
 	[LITERAL] = {
 		.name = "literal",
 		.unit = "switch",
-		.help = "1: rates change by 1 + W and 1 - alpha * W; 0: as the algebra above has it",
+		.help = "1: rates change by 1 + W and 1 - alpha * W; 0: by steps and cuts",
 		.source = "SCC equations (1) and (2)",
 		.value = 0,
 		.min = 0,
@@ -340,7 +341,8 @@ static void account(struct shim_peer_state *peer, struct shim_law_state *state,
 {
 	u64 allowed = shim_mul_div(peer->rate, elapsed, SHIM_NSEC_PER_SEC);
 
-	if (state && peer->memory[SENT] && peer->memory[SENT] >= shim_div(allowed, BUSY_DENOMINATOR))
+	if (state && peer->memory[SENT] &&
+	    peer->memory[SENT] >= shim_div(allowed, BUSY_DENOMINATOR))
 		state->memory[BUSY_SUM] = shim_add_sat(state->memory[BUSY_SUM], weight(input));
 	peer->memory[SENT] = 0;
 }

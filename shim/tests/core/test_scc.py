@@ -132,15 +132,15 @@ def test_steps_go_by_weight_and_double_in_silence(core: Any) -> None:
         tunnel.report(100, 100)
         before = tunnel.rate
         tunnel.period()
-        assert tunnel.rate - before == pytest.approx(C // 200 * ppm // 10**6, abs=1)
+        assert tunnel.rate - before == pytest.approx(C // 50 * ppm // 10**6, abs=1)
     tunnel = Tunnel(core, weight_ppm=10_000)
     tunnel.report(100, 100)
     steps = []
-    for _ in range(120):
+    for _ in range(60):
         before = tunnel.rate
         tunnel.period()
         steps.append(tunnel.rate - before)
-    assert [steps[i] for i in (0, 50, 100)] == [C // 20000, 2 * (C // 20000), 4 * (C // 20000)]
+    assert [steps[i] for i in (0, 20, 40)] == [C // 5000, 2 * (C // 5000), 4 * (C // 5000)]
 
 
 def test_without_a_tracker_the_vm_divides_its_weight_among_peers(core: Any) -> None:
@@ -149,7 +149,7 @@ def test_without_a_tracker_the_vm_divides_its_weight_among_peers(core: Any) -> N
         tunnel.report(100, 100)
         before = tunnel.rate
         tunnel.period()
-        assert tunnel.rate - before == pytest.approx(C // 200 * weight // 4 // max(peers, 1), abs=2)
+        assert tunnel.rate - before == pytest.approx(C // 50 * weight // 4 // max(peers, 1), abs=2)
 
 
 def test_silence_restores_the_share_soon(core: Any) -> None:
