@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The schedules of SCC's experiments, what is made of arrivals, and the experiments' cases."""
+
+import pytest
+
+from sdngcc.experiments import divisions
+from sdngcc.experiments.objectives import DEADLINE_MS, FLOW_BYTES, TAIL_S, Group, draw, summarise
+
+MS = 10**6
+
+
+@pytest.mark.parametrize("objective", ["ds", "cs", "ls"])
+def test_schedules_repeat_and_carry_their_load(objective: str) -> None:
+    group = Group("g", objective, ("vm1", "vm2"), 400)
+    flows = draw(group, "vm1", 20.0)
+    assert flows == draw(group, "vm1", 20.0) != draw(group, "vm2", 20.0)
+    assert sum(size for _, size, _ in flows) * 8 / (20 - TAIL_S) == pytest.approx(200e6, rel=0.05)
+    assert flows == sorted(flows) and flows[-1][0] < (20 - TAIL_S) * 1e9
+    if objective != "ls":
+        assert all(FLOW_BYTES[0] <= size <= FLOW_BYTES[1] for _, size, _ in flows)
+    low, high = (bound * MS for bound in DEADLINE_MS)
+    assert all(low <= deadline <= high if objective == "ds" else not deadline for *_, deadline in flows)
+
+
+def test_a_flow_that_never_arrived_counts_until_the_end_and_missed() -> None:
+    flows = [(0, 1000, 5 * MS), (0, 1000, 5 * MS), (0, 1000, 5 * MS)]
+    found = summarise(flows, {0: 4 * MS, 1: 6 * MS}, 20 * MS)
+    assert found["unfinished"] == 1 and found["mean_ms"] == 10.0 and found["missed"] == pytest.approx(2 / 3, abs=1e-4)
+    assert summarise([(0, 1000, 0)], {0: MS}, 20 * MS)["missed"] is None
+
+
+def test_divisions_and_weights_are_parameters() -> None:
+    assert [case.label.rsplit("=")[1] for case in divisions.cases([])] == ["none", "scc"] * 3 + ["scc"]
+    cases = divisions.cases(["senders=4", "divisions=1,1,2,2", "weights=5,5,1,1", "law=scc"])
+    groups = divisions.groups_of(cases[0].parameters, ("ds", "cs"), 40)
+    assert [(group.vms, group.weight, group.mbps) for group in groups] == [
+        (("vm1", "vm2"), 5, 400.0), (("vm3", "vm4"), 1, 400.0)]
