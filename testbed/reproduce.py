@@ -170,7 +170,7 @@ def main(out: Path, docs: Path, only: Tuple[str, ...], jobs: int, judge_only: bo
     outcomes = [outcome(one, [task for task in tasks if task.experiment is one], results, failures, seed, out, figures)
                 for one in experiments]
     (docs / "reproduction.md").write_text(page(outcomes, read_causes(), seed), encoding="utf-8")
-    failing = sum(len(one.verdicts) - one.held for one in outcomes)
+    failing = sum(len(one.judged) - one.held for one in outcomes)
     console.print(f"{docs / 'reproduction.md'}: {len(outcomes)} experiments, {failing} verdicts do not hold, "
                   f"{len(failures)} runs failed; {(time.monotonic() - started) / 60:.0f} minutes", highlight=False)
     sys.exit(1 if failures else 0)

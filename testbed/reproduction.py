@@ -41,9 +41,19 @@ class Reproduced:
     """Why it could not be run; empty: it was."""
 
     @property
+    def judged(self) -> List[Dict[str, Any]]:
+        """Return the verdicts that expect something; the others record a number."""
+        return [verdict for verdict in self.verdicts if is_judged(verdict)]
+
+    @property
     def held(self) -> int:
-        """Return how many verdicts hold."""
-        return sum(verdict["holds"] for verdict in self.verdicts)
+        """Return how many of them hold."""
+        return sum(verdict["holds"] for verdict in self.judged)
+
+
+def is_judged(verdict: Mapping[str, Any]) -> bool:
+    """Return whether a verdict expects anything, or only records what was measured."""
+    return not (verdict["holds"] and verdict["expected"].startswith("as measured"))
 
 
 def read_causes(path: Path = CAUSES) -> Dict[str, Dict[str, str]]:
@@ -90,7 +100,7 @@ def _anchor(name: str) -> str:
 
 def _overview(outcomes: Sequence[Reproduced]) -> List[str]:
     rows = [[_anchor(one.name), one.source, one.summary,
-             "could not be run" if one.failure else f"{one.held} of {len(one.verdicts)}"] for one in outcomes]
+             "could not be run" if one.failure else f"{one.held} of {len(one.judged)}"] for one in outcomes]
     return _table(["experiment", "source", "what", "hold"], rows)
 
 
@@ -112,7 +122,8 @@ def _section(one: Reproduced) -> List[str]:
     if one.failure:
         return [*lines, f"Could not be run: {one.failure}", ""]
     rows = [[verdict["name"], verdict["paper"] or "-", verdict["expected"], shown(verdict["measured"]),
-             "holds" if verdict["holds"] else "**does not hold**"] for verdict in one.verdicts]
+             ("holds" if is_judged(verdict) else "recorded") if verdict["holds"] else "**does not hold**"]
+            for verdict in one.verdicts]
     lines += _table(["what", "the paper says", "expected", "ours", "verdict"], rows)
     if one.figure:
         lines += ["", f"![{one.summary}]({one.figure})"]
@@ -121,9 +132,10 @@ def _section(one: Reproduced) -> List[str]:
 
 def page(outcomes: Sequence[Reproduced], causes: Mapping[str, Mapping[str, str]], seed: int) -> str:
     """Return the page: an overview, what does not hold and why, then a section for each experiment."""
-    verdicts = sum(len(one.verdicts) for one in outcomes)
+    judged, missing = sum(len(one.judged) for one in outcomes), sum(bool(one.failure) for one in outcomes)
+    ran = f"{len(outcomes) - missing} of {len(outcomes)} experiments were run; " if missing else ""
     lines = [HEAD.format(seed=seed),
-             f"{sum(one.held for one in outcomes)} of {verdicts} verdicts hold.", "", *_overview(outcomes), "",
+             f"{ran}{sum(one.held for one in outcomes)} of {judged} verdicts hold.", "", *_overview(outcomes), "",
              "## What does not hold", "", *_failures(outcomes, causes), ""]
     for one in outcomes:
         lines += _section(one)

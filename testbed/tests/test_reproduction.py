@@ -36,7 +36,7 @@ CAUSES_OF = {"two": {"known": "the queue is short", "*": "all else"}}
 
 def test_the_page_lists_every_verdict_and_every_failure_with_its_cause():
     text = page(OUTCOMES, CAUSES_OF, 7)
-    assert "1 of 4 verdicts hold." in text and "seed 7" in text
+    assert "2 of 3 experiments were run; 1 of 4 verdicts hold." in text and "seed 7" in text
     assert "| [one](#one) | rate | >= 2 | 1.235 | cause not known |" in text
     assert "| [two](#two) | known | >= 2 | 1.235 | the queue is short |" in text
     assert "| [two](#two) | other | >= 2 | 1.235 | all else |" in text
@@ -44,6 +44,12 @@ def test_the_page_lists_every_verdict_and_every_failure_with_its_cause():
     assert "| a\\|b | 1.2 Gb/s | >= 2 | 1.235 | holds |" in text
     assert "![First](figures/one.png)" in text and "sdngcc testbed run two" in text
     assert text == page(OUTCOMES, CAUSES_OF, 7)
+
+
+def test_what_is_only_recorded_is_no_verdict():
+    recorded = {**verdict("a", True), "expected": "as measured"}
+    text = page([replace(OUTCOMES[0], verdicts=[recorded, verdict("b", True)])], {}, 1)
+    assert "1 of 1 verdicts hold." in text and "| a | - | as measured | 1.235 | recorded |" in text
 
 
 def test_a_page_without_failures_says_so():
