@@ -57,4 +57,5 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     return verdicts
 
 
-EXPERIMENT = Experiment("mixed", "VMs of one host under different laws", "ours", cases, judge)
+EXPERIMENT = Experiment("mixed", "VMs of one host under different laws", "ours", cases, judge,
+                        seen="each VM keeps to its own law, and none starves another")
