@@ -131,6 +131,9 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
             continue
         verdicts.append(at_most(f"DS misses, {label} / unprotected", ratio(own, bare, "rx1", "missed"), 0.5,
                                 "0.25 (simulation, DS and CS), 0.5 (testbed), almost none of the heavier tenant"))
+        if "rx3" in own:
+            verdicts.append(at_most(f"LS mean message time, {label} / unprotected",
+                                    ratio(own, bare, "rx3", "mean_ms"), 0.6, "up to 40% less (section VI)"))
         if scenario != "two DS tenants":
             verdicts.append(at_most(f"CS mean completion, {label} / unprotected", ratio(own, bare, "rx2", "mean_ms"),
                                     0.7, "0.83 (DS and CS), 0.47 (with LS)"))
