@@ -97,7 +97,8 @@ def settings() -> None:
     equal(complaint(), "", "complaint")
     unset(*(key.split("=")[0] for key in wanted[1:]))
     got = lab.shim.settings_get()
-    equal(replace(got, law="none", period=untouched.period, knobs={}), untouched, "the kernel's own defaults")
+    got_off = replace(got, law="none", of="none", period=untouched.period, knobs={})
+    equal(got_off, untouched, "the kernel's own defaults")
     knob = got.knobs["step-fast-ppm"]
     equal(knob.value, knob.default, "knob")
     unset("law")
@@ -222,6 +223,34 @@ def state() -> None:
           {"port": "1", "uplink": "3", "weight": "2", "rate": str(limiter.rate), "share": str(limiter.share),
            "min": "1000000", "max": "50000000", "tx_packets": str(limiter.tx_packets)}, "VM_STATE")
     equal(dump("dump-vm-state", "3")[1], [], "VM_STATE of an uplink")
+
+
+@check
+def laws() -> None:
+    """An Interface has a law of its own, and knobs named by their law reach that law"""
+    fresh()
+    setting("law=sdngcc", "knob-rmin-ppm=7", "knob-hygenicc-echo=0", "peers-max=50", "peer-idle-ms=3000")
+    interface("s1", "law=hygenicc")
+    equal(complaint() + complaint("s1"), "", "complaints")
+    equal([lab.shim.port_get(name).law for name in ("s1", "s2")], ["hygenicc", "default"], "laws")
+    got = lab.shim.settings_get()
+    equal((got.law, got.knobs["rmin-ppm"].value, got.peers_max, got.peer_idle), ("sdngcc", 7, 50, 3 * 10**9),
+          "settings")
+    equal(lab.shim.settings_get(of="hygenicc").knobs["echo"].value, 0, "knob of hygenicc")
+    setting("law=static")
+    unset("knob-rmin-ppm", "knob-hygenicc-echo")
+    equal(complaint(), "", "complaint")
+    equal(lab.shim.settings_get(of="sdngcc").knobs["rmin-ppm"].value, 10_000, "knob of the law set aside")
+    equal(lab.shim.settings_get(of="hygenicc").knobs["echo"].value, 1, "knob of hygenicc, taken back")
+    interface("s1", "law=fair")
+    assert "no law is called fair" in complaint("s1"), complaint("s1")
+    equal(lab.shim.port_get("s1").law, "hygenicc", "law after a refusal")
+    setting("knob-hygenicc-echo=2")
+    assert "hygenicc-echo" in complaint(), complaint()
+    unset("knob-hygenicc-echo")
+    run("ovs-vsctl remove Interface s1 other_config shim-law")
+    equal(complaint("s1"), "", "complaint")
+    equal(lab.shim.port_get("s1").law, "default", "law without the key")
 
 
 @check

@@ -13,6 +13,9 @@
 
 struct ofpbuf;
 
+/* Bytes of a law's name with its null terminator, as the kernel has it. */
+#define SHIM_LAW_SIZE 32
+
 /* A port of the shim. */
 struct shim_nl_port {
     uint32_t ifindex;           /* The kernel's index of the device. */
@@ -21,6 +24,7 @@ struct shim_nl_port {
     uint64_t min_rate;          /* Guarantee in bytes/s; 0 if none. */
     uint64_t max_rate;          /* Ceiling in bytes/s; 0 if none. */
     uint64_t capacity;          /* In bytes/s; 0 for the link speed. */
+    char law[SHIM_LAW_SIZE];    /* Of a VM; "default" for that of settings. */
     uint64_t stats[OVS_SHIM_STAT_MAX + 1]; /* By OVS_SHIM_STAT_*. */
 };
 
@@ -53,6 +57,10 @@ int shim_nl_dump_ports(struct shim_nl_port **, size_t *n);
 int shim_nl_dump_limiters(struct shim_nl_limiter **, size_t *n);
 
 int shim_nl_settings_set(const struct ofpbuf *attrs, char **reason);
-int shim_nl_settings_get(struct ofpbuf *attrs);
+int shim_nl_settings_get(const char *of, struct ofpbuf *attrs);
+
+const char *shim_nl_knob_of_law(const char *name, char law[SHIM_LAW_SIZE]);
+char *shim_nl_knob_default(const char *of, const char *name);
+void shim_nl_put_knob(const char *name, uint64_t value, struct ofpbuf *knobs);
 
 #endif /* shim-netlink.h */

@@ -67,6 +67,18 @@ static const char *const stat_names[] = {
     [OVS_SHIM_STAT_REFUSED_TAG] = "shim_refused_tag",
     [OVS_SHIM_STAT_REFUSED_REPLAY] = "shim_refused_replay",
     [OVS_SHIM_STAT_REFUSED_ADDRESS] = "shim_refused_address",
+    [OVS_SHIM_STAT_REFUSED_PEER] = "shim_refused_peer",
+    [OVS_SHIM_STAT_REFUSED_LAW] = "shim_refused_law",
+    [OVS_SHIM_STAT_REPORTS] = "shim_reports",
+    [OVS_SHIM_STAT_REPORT_BYTES] = "shim_report_bytes",
+    [OVS_SHIM_STAT_REPORTS_SENT] = "shim_reports_sent",
+    [OVS_SHIM_STAT_REPORT_BYTES_SENT] = "shim_report_bytes_sent",
+    [OVS_SHIM_STAT_REPORTS_UNSENT] = "shim_reports_unsent",
+    [OVS_SHIM_STAT_REPORTS_NO_KEY] = "shim_reports_no_key",
+    [OVS_SHIM_STAT_DROP_PEER] = "shim_drop_peer",
+    [OVS_SHIM_STAT_PEERS_FULL] = "shim_peers_full",
+    [OVS_SHIM_STAT_PEERS_NO_MEMORY] = "shim_peers_no_memory",
+    [OVS_SHIM_STAT_PEERS_COLLECTED] = "shim_peers_collected",
 };
 
 /* Complaints about Open_vSwitch:other_config, and what the kernel refuses of
@@ -349,6 +361,7 @@ bridge_shim_add_iface(const struct ovsrec_interface *cfg,
         iface = xzalloc(sizeof *iface);
         iface->name = xstrdup(cfg->name);
         iface->want.weight = 1;
+        ovs_strlcpy(iface->want.law, "default", sizeof iface->want.law);
         shash_add(&ifaces, cfg->name, iface);
     }
     if (!nullable_string_is_equal(iface->bridge, bridge)) {

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Turns Interface:other_config:shim-* into a port of the kernel's shim. */
+/* Turns Interface:other_config:shim-* into a port of the kernel's shim, and
+ * texts of other_config into values. */
 
 #include <config.h>
 #include "shim-port.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
 #include <unistd.h>
 #include "netdev-provider.h"
 #include "netdev-vport.h"
 #include "openvswitch/dynamic-string.h"
 #include "shim-netlink.h"
-#include "shim-settings.h"
 #include "smap.h"
 #include "util.h"
 #include "vswitch-idl.h"
@@ -20,6 +23,61 @@
 
 /* Names of roles, by OVS_SHIM_ROLE_*. */
 static const char *const role_names[] = { "none", "vm", "uplink" };
+
+/* Appends a sentence in printf() style to 'complaints'. */
+void
+shim_complain(struct ds *complaints, const char *format, ...)
+{
+    va_list args;
+
+    if (complaints->length) {
+        ds_put_char(complaints, ' ');
+    }
+    va_start(args, format);
+    ds_put_format_valist(complaints, format, args);
+    va_end(args);
+    ds_put_char(complaints, '.');
+}
+
+/* Stores the number in 's', decimal digits only, in '*value'.  Returns true if
+ * successful, false if 's' is something else or too large. */
+bool
+shim_parse_u64(const char *s, uint64_t *value)
+{
+    size_t digits = strspn(s, "0123456789");
+
+    if (!digits || s[digits]) {
+        return false;
+    }
+    errno = 0;
+    *value = strtoull(s, NULL, 10);
+    return !errno;
+}
+
+/* Stores the number that 'key' of 'map' holds, times 'scale', in '*value'.
+ * Without the key it is 'def'.  If the number is not in 'range', complains and
+ * leaves '*value' as it is. */
+void
+shim_parse_number(const struct smap *map, const char *key,
+                  const struct shim_range *range, uint64_t def,
+                  uint64_t scale, uint64_t *value, struct ds *complaints)
+{
+    const char *s = smap_get(map, key);
+    uint64_t number = def;
+
+    if (!s || (shim_parse_u64(s, &number)
+               && ((number >= range->min && number <= range->max)
+                   || (!number && range->zero)))) {
+        *value = number * scale;
+        return;
+    }
+    shim_complain(complaints, "%s: '%s' is not allowed, %"PRIu64" to %"PRIu64
+                  "%s is%s%s; %"PRIu64"%s stays in force",
+                  key, s, range->min, range->max, range->unit,
+                  range->zero ? ", or 0 for " : "",
+                  range->zero ? range->zero : "",
+                  *value / scale, range->unit);
+}
 
 /* Returns the role of an Interface whose row 'cfg' does not say, with device
  * 'netdev'. */
@@ -78,13 +136,28 @@ parse_rate(const struct smap *oc, const char *key, const char *zero,
     *rate = bits / 8;
 }
 
+/* Takes the law of the VM from 'oc' into 'law', which has SHIM_LAW_SIZE
+ * bytes. */
+static void
+parse_law(const struct smap *oc, char *law, struct ds *complaints)
+{
+    const char *s = smap_get_def(oc, "shim-law", "default");
+
+    if (!*s || strlen(s) >= SHIM_LAW_SIZE) {
+        shim_complain(complaints, "shim-law: '%s' is no law; %s stays in "
+                      "force", s, law);
+        return;
+    }
+    ovs_strlcpy(law, s, SHIM_LAW_SIZE);
+}
+
 /* Returns true if 'key' of Interface:other_config is one that we know. */
 static bool
 is_known_key(const char *key)
 {
     return (!strcmp(key, "shim-role") || !strcmp(key, "shim-weight")
             || !strcmp(key, "shim-min-rate") || !strcmp(key, "shim-max-rate")
-            || !strcmp(key, "shim-capacity"));
+            || !strcmp(key, "shim-capacity") || !strcmp(key, "shim-law"));
 }
 
 /* Takes what the row 'cfg' of an Interface with device 'netdev' asks for into
@@ -113,6 +186,7 @@ shim_port_configure(const struct ovsrec_interface *cfg,
     }
 
     parse_role(cfg, netdev, &new.role, complaints);
+    parse_law(oc, new.law, complaints);
     shim_parse_number(oc, "shim-weight", &weights, 1, 1, &weight, complaints);
     new.weight = weight;
     parse_rate(oc, "shim-min-rate", "no guarantee", &new.min_rate,
@@ -144,7 +218,8 @@ shim_port_differs(const struct shim_nl_port *a,
     switch (a->role) {
     case OVS_SHIM_ROLE_VM:
         return (a->ifindex != b->ifindex || a->weight != b->weight
-                || a->min_rate != b->min_rate || a->max_rate != b->max_rate);
+                || a->min_rate != b->min_rate || a->max_rate != b->max_rate
+                || strcmp(a->law, b->law));
     case OVS_SHIM_ROLE_UPLINK:
         return a->ifindex != b->ifindex || a->capacity != b->capacity;
     default:

@@ -5,19 +5,22 @@
  * Each setting is an item with a value wanted and the value that the kernel
  * has, as far as we know.  To push is to send the items in which these differ:
  * all in one message, and if the kernel refuses that, one by one, so that one
- * bad value keeps no other from taking effect.  The kernel starts a new law
- * with that law's period and knobs, so a change of law resends these. */
+ * bad value keeps no other from taking effect.  The kernel keeps period and
+ * knobs for each law; ours are for the law in force, so a change of law takes
+ * the knobs of the old one back and resends them.  A knob whose name begins
+ * with that of a law belongs to this one, whichever is in force, and goes in a
+ * message of its own. */
 
 #include <config.h>
 #include "shim-settings.h"
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "netlink.h"
 #include "openvswitch/dynamic-string.h"
 #include "openvswitch/ofpbuf.h"
 #include "shim-netlink.h"
+#include "shim-port.h"
 #include "smap.h"
 #include "util.h"
 
@@ -61,22 +64,23 @@ static const struct setting settings[] = {
       { 143, 254, "", NULL } },
     { "shim-accept-v0", OVS_SHIM_SETTINGS_ACCEPT_V0, 1, SETTING_BOOL, 1, 0,
       { 0, 0, NULL, NULL } },
+    { "shim-peers-max", OVS_SHIM_SETTINGS_PEERS_MAX, 4, SETTING_NUMBER, 1,
+      4096, { 1, 1 << 20, "", NULL } },
+    { "shim-peer-idle-ms", OVS_SHIM_SETTINGS_PEER_IDLE, 8, SETTING_NUMBER,
+      1000 * 1000, 10 * 1000, { 1, 3600 * 1000, " ms", NULL } },
 };
 enum { N_SETTINGS = ARRAY_SIZE(settings) };
-BUILD_ASSERT_DECL(ARRAY_SIZE(settings) == 10);
+BUILD_ASSERT_DECL(ARRAY_SIZE(settings) == 12);
 
 /* Bytes of the key of control messages. */
 #define KEY_LEN 16
-
-/* Bytes of a law's name with its null terminator, as the kernel has it. */
-#define LAW_SIZE 32
 
 /* Prefix of the keys that are knobs of a law. */
 #define KNOB_PREFIX "shim-knob-"
 
 /* A set of values. */
 struct values {
-    char law[LAW_SIZE];         /* "" if not known. */
+    char law[SHIM_LAW_SIZE];         /* "" if not known. */
     uint64_t numbers[N_SETTINGS]; /* In the kernel's units. */
     bool known[N_SETTINGS];     /* Whether 'numbers' holds something. */
     uint8_t key[KEY_LEN];       /* All zero for none. */
@@ -101,61 +105,6 @@ static bool in_use;
 
 /* Items: the law, then 'settings', then the key, then the knobs in 'want'. */
 enum { ITEM_LAW, ITEM_FIRST_SETTING, ITEM_KEY = 1 + N_SETTINGS, ITEM_KNOBS };
-
-/* Appends a sentence in printf() style to 'complaints'. */
-void
-shim_complain(struct ds *complaints, const char *format, ...)
-{
-    va_list args;
-
-    if (complaints->length) {
-        ds_put_char(complaints, ' ');
-    }
-    va_start(args, format);
-    ds_put_format_valist(complaints, format, args);
-    va_end(args);
-    ds_put_char(complaints, '.');
-}
-
-/* Stores the number in 's', decimal digits only, in '*value'.  Returns true if
- * successful, false if 's' is something else or too large. */
-bool
-shim_parse_u64(const char *s, uint64_t *value)
-{
-    size_t digits = strspn(s, "0123456789");
-
-    if (!digits || s[digits]) {
-        return false;
-    }
-    errno = 0;
-    *value = strtoull(s, NULL, 10);
-    return !errno;
-}
-
-/* Stores the number that 'key' of 'map' holds, times 'scale', in '*value'.
- * Without the key it is 'def'.  If the number is not in 'range', complains and
- * leaves '*value' as it is. */
-void
-shim_parse_number(const struct smap *map, const char *key,
-                  const struct shim_range *range, uint64_t def,
-                  uint64_t scale, uint64_t *value, struct ds *complaints)
-{
-    const char *s = smap_get(map, key);
-    uint64_t number = def;
-
-    if (!s || (shim_parse_u64(s, &number)
-               && ((number >= range->min && number <= range->max)
-                   || (!number && range->zero)))) {
-        *value = number * scale;
-        return;
-    }
-    shim_complain(complaints, "%s: '%s' is not allowed, %"PRIu64" to %"PRIu64
-                  "%s is%s%s; %"PRIu64"%s stays in force",
-                  key, s, range->min, range->max, range->unit,
-                  range->zero ? ", or 0 for " : "",
-                  range->zero ? range->zero : "",
-                  *value / scale, range->unit);
-}
 
 /* Stores in '*value' which of the 'n' words in 'words' 'key' of 'map' holds.
  * Without the key it is 'def'.  Complains about any other word and leaves
@@ -223,7 +172,7 @@ configure_law(const struct smap *oc, struct ds *complaints)
 {
     const char *law = smap_get_def(oc, "shim-law", "none");
 
-    if (!*law || strlen(law) >= LAW_SIZE) {
+    if (!*law || strlen(law) >= SHIM_LAW_SIZE) {
         shim_complain(complaints, "shim-law: '%s' is no law; %s stays in "
                       "force", law, want.law);
         return;
@@ -250,34 +199,6 @@ configure_key(const struct smap *oc, struct ds *complaints)
                       ? "there still is no key" : "the last key stays in "
                       "force");
     }
-}
-
-/* Returns the default of the knob 'name' of the law in force as a string that
- * the caller must free, or NULL if the kernel does not tell. */
-static char *
-knob_default(const char *name)
-{
-    const struct nlattr *knobs, *knob;
-    char *value = NULL;
-    struct ofpbuf b;
-    size_t left;
-
-    ofpbuf_init(&b, 4096);
-    if (!shim_nl_settings_get(&b)
-        && (knobs = nl_attr_find(&b, 0, OVS_SHIM_SETTINGS_KNOBS))) {
-        NL_NESTED_FOR_EACH (knob, left, knobs) {
-            const struct nlattr *n = nl_attr_find_nested(knob,
-                                                         OVS_SHIM_KNOB_NAME);
-            const struct nlattr *d = nl_attr_find_nested(
-                knob, OVS_SHIM_KNOB_DEFAULT);
-            if (n && d && !strcmp(nl_attr_get_string(n), name)) {
-                value = xasprintf("%"PRIu64, nl_attr_get_u64(d));
-                break;
-            }
-        }
-    }
-    ofpbuf_uninit(&b);
-    return value;
 }
 
 /* Takes "shim-knob-*" from 'oc' into 'want'.  A knob that we set and that is
@@ -307,15 +228,18 @@ configure_knobs(const struct smap *oc, struct ds *complaints)
             }
         }
     }
-    if (!strcmp(want.law, have.law)) {
-        SMAP_FOR_EACH (node, &have.knobs) {
-            const char *name = node->key;
-            char *def = smap_get(&knobs, name) ? NULL : knob_default(name);
+    SMAP_FOR_EACH (node, &have.knobs) {
+        char law[SHIM_LAW_SIZE];
+        const char *rest = shim_nl_knob_of_law(node->key, law);
+        bool gone = (!smap_get(&knobs, node->key)
+                     && (rest || !strcmp(want.law, have.law)));
+        char *def = gone ? shim_nl_knob_default(rest ? law : NULL,
+                                                rest ? rest : node->key)
+                    : NULL;
 
-            if (def) {
-                smap_replace(&dropped, node->key, def);
-                smap_add_nocopy(&knobs, xstrdup(node->key), def);
-            }
+        if (def) {
+            smap_replace(&dropped, node->key, def);
+            smap_add_nocopy(&knobs, xstrdup(node->key), def);
         }
     }
     hmap_swap(&want.knobs.map, &knobs.map);
@@ -416,32 +340,74 @@ put_setting(size_t i, bool new_law, struct ofpbuf *attrs)
     return true;
 }
 
-/* Appends the knob 'node' to 'knobs' if the kernel may not have it.  Returns
- * true if so. */
+/* Appends the knob 'node' to 'knobs', and to 'attrs' the law it belongs to, if
+ * the kernel may not have it.  Returns true if so.  A knob of a named law is
+ * only appended if it goes 'alone'. */
 static bool
-put_knob(const struct smap_node *node, bool new_law, struct ofpbuf *knobs)
+put_knob(const struct smap_node *node, bool new_law, bool alone,
+         struct ofpbuf *attrs, struct ofpbuf *knobs)
 {
     const char *old = smap_get(&have.knobs, node->key);
+    char law[SHIM_LAW_SIZE];
+    const char *rest = shim_nl_knob_of_law(node->key, law);
     uint64_t value;
 
-    if ((!new_law && old && !strcmp(old, node->value))
-        || !shim_parse_u64(node->value, &value)) {
+    if (((!new_law || rest) && old && !strcmp(old, node->value))
+        || (rest && !alone) || !shim_parse_u64(node->value, &value)) {
         return false;
     }
-
-    size_t ofs = nl_msg_start_nested(knobs,
-                                     OVS_SHIM_KNOBS_KNOB | NLA_F_NESTED);
-    nl_msg_put_string(knobs, OVS_SHIM_KNOB_NAME, node->key);
-    nl_msg_put_u64(knobs, OVS_SHIM_KNOB_VALUE, value);
-    nl_msg_end_nested(knobs, ofs);
+    if (rest) {
+        nl_msg_put_string(attrs, OVS_SHIM_SETTINGS_OF, law);
+    }
+    shim_nl_put_knob(rest ? rest : node->key, value, knobs);
     return true;
 }
 
+/* Takes the knobs of the law that the kernel has back to their defaults,
+ * before another law takes its place. */
+static void
+reset_old_law(void)
+{
+    const struct smap_node *node;
+    struct smap others = SMAP_INITIALIZER(&others);
+    struct ofpbuf attrs, knobs;
+    char law[SHIM_LAW_SIZE];
+    char *reason = NULL;
+
+    ofpbuf_init(&attrs, 512);
+    ofpbuf_init(&knobs, 512);
+    SMAP_FOR_EACH (node, &have.knobs) {
+        if (shim_nl_knob_of_law(node->key, law)) {
+            smap_add(&others, node->key, node->value);
+            continue;
+        }
+
+        char *def = shim_nl_knob_default(have.law, node->key);
+        uint64_t value;
+        if (def && shim_parse_u64(def, &value)) {
+            shim_nl_put_knob(node->key, value, &knobs);
+        }
+        free(def);
+    }
+    if (knobs.size) {
+        nl_msg_put_string(&attrs, OVS_SHIM_SETTINGS_OF, have.law);
+        nl_msg_put_nested(&attrs, OVS_SHIM_SETTINGS_KNOBS | NLA_F_NESTED,
+                          knobs.data, knobs.size);
+        shim_nl_settings_set(&attrs, &reason);
+        free(reason);
+    }
+    ofpbuf_uninit(&attrs);
+    ofpbuf_uninit(&knobs);
+    hmap_swap(&have.knobs.map, &others.map);
+    smap_destroy(&others);
+}
+
 /* Appends item 'i' to 'attrs', or to 'knobs' if it is a knob of 'sorted', if
- * the kernel may not have it.  Returns true if so. */
+ * the kernel may not have it.  Returns true if so.  'alone' as for
+ * put_knob(). */
 static bool
-put_item(size_t i, const struct smap_node **sorted, struct ofpbuf *attrs,
-         struct ofpbuf *knobs)
+put_item(size_t i, bool alone, const struct smap_node **sorted,
+         struct ofpbuf *attrs, struct ofpbuf *knobs)
 {
     bool new_law = strcmp(want.law, have.law);
 
@@ -459,19 +425,18 @@ put_item(size_t i, const struct smap_node **sorted, struct ofpbuf *attrs,
         nl_msg_put_unspec(attrs, OVS_SHIM_SETTINGS_KEY, want.key, KEY_LEN);
         return true;
     } else {
-        return put_knob(sorted[i - ITEM_KNOBS], new_law, knobs);
+        return put_knob(sorted[i - ITEM_KNOBS], new_law, alone, attrs, knobs);
     }
 }
 
-/* Notes that the kernel took item 'i'. */
+/* Notes that the kernel took item 'i'.  'alone' as for put_knob(). */
 static void
-took_item(size_t i, const struct smap_node **sorted)
+took_item(size_t i, bool alone, const struct smap_node **sorted)
 {
+    char law[SHIM_LAW_SIZE];
+
     if (i == ITEM_LAW) {
-        if (strcmp(want.law, have.law)) {
-            ovs_strlcpy(have.law, want.law, sizeof have.law);
-            smap_clear(&have.knobs);
-        }
+        ovs_strlcpy(have.law, want.law, sizeof have.law);
     } else if (i < ITEM_KEY) {
         have.numbers[i - ITEM_FIRST_SETTING]
             = want.numbers[i - ITEM_FIRST_SETTING];
@@ -480,8 +445,11 @@ took_item(size_t i, const struct smap_node **sorted)
         memcpy(have.key, want.key, KEY_LEN);
         have.key_known = true;
     } else {
-        smap_replace(&have.knobs, sorted[i - ITEM_KNOBS]->key,
-                     sorted[i - ITEM_KNOBS]->value);
+        const struct smap_node *node = sorted[i - ITEM_KNOBS];
+
+        if (alone || !shim_nl_knob_of_law(node->key, law)) {
+            smap_replace(&have.knobs, node->key, node->value);
+        }
     }
 }
 
@@ -502,6 +470,7 @@ static int
 push_items(size_t first, size_t last, const struct smap_node **sorted,
            char **reason)
 {
+    bool alone = last - first == 1;
     struct ofpbuf attrs, knobs;
     bool any = false;
     int error = 0;
@@ -510,7 +479,7 @@ push_items(size_t first, size_t last, const struct smap_node **sorted,
     ofpbuf_init(&attrs, 512);
     ofpbuf_init(&knobs, 512);
     for (size_t i = first; i < last; i++) {
-        any |= put_item(i, sorted, &attrs, &knobs);
+        any |= put_item(i, alone, sorted, &attrs, &knobs);
     }
     if (any) {
         if (knobs.size) {
@@ -521,7 +490,7 @@ push_items(size_t first, size_t last, const struct smap_node **sorted,
     }
     if (!error) {
         for (size_t i = first; i < last; i++) {
-            took_item(i, sorted);
+            took_item(i, alone, sorted);
         }
     }
     ofpbuf_uninit(&attrs);
@@ -542,10 +511,17 @@ shim_settings_push(struct ds *complaints)
     size_t n = ITEM_KNOBS + smap_count(&want.knobs);
     char *reason;
 
+    if (have.law[0] && strcmp(want.law, have.law)) {
+        reset_old_law();
+    }
+
     int error = push_items(0, n, sorted, &reason);
     bool refused = error && (error != ENOENT || reason);
+    bool unreachable = error && !refused;
     free(reason);
-    for (size_t i = 0; refused && i < n; i++) {
+    /* Without a refusal, what is left is knobs of named laws. */
+    for (size_t i = refused ? 0 : ITEM_KNOBS;
+         !unreachable && i < n; i++) {
         error = push_items(i, i + 1, sorted, &reason);
         if (error) {
             shim_complain(complaints, "%s%s: the kernel refuses it (%s)",
@@ -576,7 +552,7 @@ shim_settings_lost(void)
 
     struct ofpbuf b;
     ofpbuf_init(&b, 4096);
-    const struct nlattr *law = (shim_nl_settings_get(&b) ? NULL
+    const struct nlattr *law = (shim_nl_settings_get(NULL, &b) ? NULL
                                 : nl_attr_find(&b, 0, OVS_SHIM_SETTINGS_LAW));
     bool lost = !law || strcmp(nl_attr_get_string(law), have.law);
     ofpbuf_uninit(&b);

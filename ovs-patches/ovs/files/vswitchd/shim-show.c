@@ -140,7 +140,7 @@ show_settings(struct ds *s, const struct table_style *style)
     struct table t;
 
     ofpbuf_init(&attrs, 4096);
-    shim_nl_settings_get(&attrs);
+    shim_nl_settings_get(NULL, &attrs);
     start_table(&t, "Settings in force", columns, ARRAY_SIZE(columns));
     a = nl_attr_find(&attrs, 0, OVS_SHIM_SETTINGS_LAW);
     put_pair(&t, "law", xstrdup(a ? nl_attr_get_string(a) : "?"));
@@ -191,7 +191,7 @@ show_ports(struct ds *s, const struct table_style *style)
             drops += p->stats[j];
         }
         for (int j = OVS_SHIM_STAT_REFUSED_SHORT;
-             j <= OVS_SHIM_STAT_REFUSED_ADDRESS; j++) {
+             j <= OVS_SHIM_STAT_REFUSED_LAW; j++) {
             refused += p->stats[j];
         }
         table_add_row(&t);
