@@ -48,8 +48,8 @@ static void address(struct ovs_shim_peer *peer, struct shim_message *report)
 }
 
 /*
- * Tells whether a report can leave by a device: not by a tunnel, whose other end only the flows that
- * send a VM's packets know.
+ * Tells whether a report can leave by a device: not by a tunnel, whose other end only the flows
+ * that send a VM's packets know.
  */
 static bool can_leave(const struct net_device *dev)
 {
