@@ -23,7 +23,7 @@ enum shim_message_type {
 /* A message in host order.  A report knows no congestion point: its numbers stand there. */
 struct shim_message {
 	u8 vm[16];		/* VM told, IPv6 or IPv4-mapped */
-	u8 peer[16];		/* the VM's destination behind the congestion point; a report's source */
+	u8 peer[16];		/* its destination behind the point; a report's source */
 	union {
 		u64 point_datapath;	/* congestion point: OpenFlow datapath id ... */
 		u64 bytes;	/* report: received from the VM over the interval */

@@ -24,7 +24,7 @@
  * Losses are the guest's own matter: its TCP answers them as it would without the shim, and V is a
  * bound beside its own window.  A V that fell with three duplicate ACKs, too, would take for losses
  * what the guest finds to be reordering and undoes.  That is why a cut begins at what is in flight,
- * not at a V that the guest's window keeps unused, and why V grows only while it is used (RFC 7661).
+ * not at a V that the guest's window keeps unused, and why V grows only while used (RFC 7661).
  *
  * What the guest has used of a window is never taken back (RFC 9293, section 3.8.6): a smaller one
  * waits until that is acknowledged.  A window is rounded up to the scale's grain, at most 16 KiB:

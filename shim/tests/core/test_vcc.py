@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-MS = 10**6
-SECOND = 10**9
+MS, SECOND = 10**6, 10**9
 MSS = 1448
 SYN, ACK, FIN, RST, ECE, CWR, AE = 0x02, 0x10, 0x01, 0x04, 0x40, 0x80, 0x100
 NOT_ECT, ECT_1, ECT_0, CE = range(4)
@@ -28,8 +27,7 @@ class Flow:
             self.values[core.lib.shim_knob_find(self.law, name.encode())] = value
         self.state = core.ffi.new("struct shim_flow *")
         core.lib.shim_flow_init(self.state, 40000, 5001)
-        self.now_ns = SECOND
-        self.isn, self.peer_isn = isn, peer_isn
+        self.now_ns, self.isn, self.peer_isn = SECOND, isn, peer_isn
 
     def segment(self, flags: int, seq: int, ack: int, payload: int, window: int, ecn: int, scale: int, mss: int,
                 size: Optional[int] = None) -> Any:
@@ -564,11 +562,8 @@ class Link:
 
         Returns packets delivered in the second half, by flow. A packet dropped is sent again at once.
         """
-        sent = [0] * len(flows)
-        acked = [0] * len(flows)
-        edge = [10 * MSS] * len(flows)
-        echo = [False] * len(flows)
-        done = [0] * len(flows)
+        sent, acked, done = ([0] * len(flows) for _ in range(3))
+        edge, echo = [10 * MSS] * len(flows), [False] * len(flows)
         acks: List[Tuple[int, int, bool]] = []
         for tick in range(ticks):
             for index, flow in enumerate(flows):
