@@ -61,7 +61,7 @@ u8 ovs_shim_ecn_restore(struct sk_buff *skb, u8 ecn)
 }
 
 /* Allocates the table; 0 or -ENOMEM. */
-int __init ovs_shim_ecn_init(void)
+int ovs_shim_ecn_init(void)
 {
 	table = kvcalloc(1U << TABLE_BITS, sizeof(*table), GFP_KERNEL);
 	return table ? 0 : -ENOMEM;

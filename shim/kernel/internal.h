@@ -350,11 +350,10 @@ void ovs_shim_addresses(const struct sk_buff *skb, const struct ovs_shim_packet 
 u32 ovs_shim_weight(const struct sk_buff *skb, u32 *bytes);
 
 /*
- * Finds the network header of skb, whose data starts at the link-layer header.  May move the
- * header.  Inline is the common case, untagged IPv4 without options in Ethernet: it is what a
- * limiter costs beside its bucket.
+ * Returns the header of untagged IPv4 without options in Ethernet, the common case, NULL for what
+ * is not or has it elsewhere than in front.  The data of skb starts at the link-layer header.
  */
-static inline struct ovs_shim_packet ovs_shim_look(struct sk_buff *skb)
+static inline const struct iphdr *ovs_shim_common_ip(const struct sk_buff *skb)
 {
 	const struct ethhdr *ethernet = (const struct ethhdr *)skb->data;
 	const struct iphdr *ip = (const struct iphdr *)(ethernet + 1);
@@ -362,10 +361,23 @@ static inline struct ovs_shim_packet ovs_shim_look(struct sk_buff *skb)
 	if (unlikely(skb_headlen(skb) < sizeof(*ethernet) + sizeof(*ip) ||
 		     skb->dev->type != ARPHRD_ETHER || ethernet->h_proto != htons(ETH_P_IP) ||
 		     *(const u8 *)ip != 0x45))
+		return NULL;
+	return ip;
+}
+
+/*
+ * Finds the network header of skb, whose data starts at the link-layer header.  May move the
+ * header.
+ */
+static inline struct ovs_shim_packet ovs_shim_look(struct sk_buff *skb)
+{
+	const struct iphdr *ip = ovs_shim_common_ip(skb);
+
+	if (!ip)
 		return ovs_shim_parse(skb);
 	return (struct ovs_shim_packet){
-		.offset = sizeof(*ethernet),
-		.payload = sizeof(*ethernet) + sizeof(*ip),
+		.offset = ETH_HLEN,
+		.payload = ETH_HLEN + sizeof(*ip),
 		.version = 4,
 		.protocol = ip->protocol,
 		.ecn = ip->tos & INET_ECN_MASK,
@@ -374,7 +386,7 @@ static inline struct ovs_shim_packet ovs_shim_look(struct sk_buff *skb)
 }
 
 /* What flows meant: ecn.c. */
-int __init ovs_shim_ecn_init(void);
+int ovs_shim_ecn_init(void);
 void ovs_shim_ecn_exit(void);
 u8 ovs_shim_ecn_restore(struct sk_buff *skb, u8 ecn);
 
@@ -383,7 +395,7 @@ void ovs_shim_receive(struct ovs_shim_port *vm, struct ovs_shim_port *in,
 		      struct vport *vport, struct sk_buff *skb);
 
 /* What VMs exchange with one address: peer.c, peer_packet.c. */
-int __init ovs_shim_peer_init(void);
+int ovs_shim_peer_init(void);
 void ovs_shim_peer_exit(void);
 int ovs_shim_peers_start(struct ovs_shim_net *shim);
 void ovs_shim_peers_stop(struct ovs_shim_net *shim);

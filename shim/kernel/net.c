@@ -69,7 +69,7 @@ static struct pernet_operations net_ops = {
 	.size = sizeof(struct ovs_shim_net),
 };
 
-int __init ovs_shim_init(void)
+int ovs_shim_init(void)
 {
 	int err;
 

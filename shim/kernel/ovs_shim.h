@@ -5,7 +5,6 @@
 #ifndef OVS_SHIM_H
 #define OVS_SHIM_H
 
-#include <linux/init.h>
 #include <linux/jump_label.h>
 
 struct ovs_shim_port;
@@ -28,7 +27,7 @@ void ovs_shim_output(struct vport *vport, struct sk_buff *skb);
 void ovs_shim_vport_gone(struct vport *vport);
 
 /* Starts the shim; 0 or a negative error number. */
-int __init ovs_shim_init(void);
+int ovs_shim_init(void);
 
 /* Stops the shim once no datapath is left. */
 void ovs_shim_exit(void);

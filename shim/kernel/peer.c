@@ -40,7 +40,7 @@ static const struct rhashtable_params table_params = {
 };
 
 /* Makes the cache; 0 or -ENOMEM. */
-int __init ovs_shim_peer_init(void)
+int ovs_shim_peer_init(void)
 {
 	BUILD_BUG_ON(!IS_ENABLED(CONFIG_DEBUG_SPINLOCK) &&
 		     sizeof(struct ovs_shim_peer) > PEER_BYTES_MAX);
