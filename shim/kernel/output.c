@@ -266,10 +266,10 @@ static noinline void transmit(struct ovs_shim_port *vm, struct vport *vport, str
 }
 
 /*
- * Sends the packet that most are, and tells so: a VM's, to an uplink on which it has a limiter, with
- * an ECN field that stays, cut already, under a law that looks at no single packet, and free to
- * pass unasked.  What transmit() would do with it, without a call or a register to save: instruction
- * cache lines are most of what a limiter costs here.
+ * Sends the packet that most are, and tells so: a VM's, to an uplink on which it has a limiter,
+ * with an ECN field that stays, cut already, under a law that looks at no single packet, and free
+ * to pass unasked.  What transmit() would do with it, without a call or a register to save:
+ * cache lines of instructions are most of what a limiter costs here.
  */
 static __always_inline bool transmit_common(struct ovs_shim_port *vm, struct vport *vport,
 					    struct sk_buff *skb)
