@@ -193,15 +193,16 @@ def bad_path() -> None:
     for device, name in (("s3", ""), ("e3", "ip netns exec u ")):
         run(f"{name}tc qdisc replace dev {device} root {netem}")
     try:
-        for sender, address, _, _ in WAYS:
-            took = {}
-            for law in ("none", "vcc"):
+        # One transfer may meet two timeouts of 200 ms where another meets none.
+        took = {"none": 0.0, "vcc": 0.0}
+        for sender, address, _, _ in WAYS * 3:
+            for law in took:
                 lab.shim.settings_set(law=law)
                 started = time.monotonic()
                 transfer(sender, address)
-                took[law] = round(time.monotonic() - started, 2)
-            print(f"# {sender} to {address}: {took} s", flush=True)
-            assert took["vcc"] < 4 * took["none"], f"{sender} to {address}: {took}"
+                took[law] += time.monotonic() - started
+        print(f"# {took} s", flush=True)
+        assert took["vcc"] < 4 * took["none"], took
     finally:
         for device, name in (("s3", ""), ("e3", "u")):
             run(f"{'ip netns exec u ' if name else ''}tc qdisc del dev {device} root")
