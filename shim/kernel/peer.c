@@ -24,9 +24,8 @@
 #include "../../vport.h"
 #include "internal.h"
 
-/* Most bytes of a peer and of a limiter; debugging locks are larger. */
+/* Most bytes of a peer; debugging locks are larger. */
 #define PEER_BYTES_MAX 352
-#define PAIR_BYTES_MAX 512
 
 /* Where peers come from. */
 static struct kmem_cache *cache;
@@ -44,8 +43,6 @@ int ovs_shim_peer_init(void)
 {
 	BUILD_BUG_ON(!IS_ENABLED(CONFIG_DEBUG_SPINLOCK) &&
 		     sizeof(struct ovs_shim_peer) > PEER_BYTES_MAX);
-	BUILD_BUG_ON(!IS_ENABLED(CONFIG_DEBUG_SPINLOCK) &&
-		     sizeof(struct ovs_shim_pair) > PAIR_BYTES_MAX);
 	BUILD_BUG_ON(sizeof(struct ovs_shim_peer_key) != sizeof(void *) + 16);
 	cache = KMEM_CACHE(ovs_shim_peer, 0);
 	return cache ? 0 : -ENOMEM;
