@@ -8,7 +8,7 @@ import socket
 import time
 from typing import Optional
 
-from lab import BRIDGE, PROTOCOL, U_6, V1, V1_6, Lab, U, check, equal, ipv4, ipv6, main, run, settle, udp
+from lab import BRIDGE, ECT_0, PROTOCOL, U_6, V1, V1_6, Lab, U, check, equal, ipv4, ipv6, main, run, settle, udp
 
 from sdngcc.controller.message import Message, encode_v0, encode_v1
 from sdngcc.shim.netlink import Limiter, ShimRefused
@@ -191,6 +191,20 @@ def forged() -> None:
     equal(lab.v2.receive(), None, "reached the other VM")
     equal(lab.stats("s1")["drop_forged"] - before, 2 * len(frames), "drop_forged")
     lab.route()
+
+
+@check
+def forged_behind_data() -> None:
+    """A VM's control message that is ECT is dropped where a packet before it left slack in the bucket"""
+    lab.u.flush()
+    before = lab.stats("s1")["drop_forged"]
+    control = ipv4(V1, U, encode_v1(message(), KEY), protocol=PROTOCOL, ecn=ECT_0)
+    for _ in range(3):
+        lab.v1.send(ipv4(V1, U, udp(100), ecn=ECT_0))
+        lab.v1.send(control)
+        assert lab.u.receive(), "data did not reach the uplink"
+        equal(lab.u.receive(), None, "reached the uplink")
+    equal(lab.stats("s1")["drop_forged"] - before, 3, "drop_forged")
 
 
 @check
