@@ -60,7 +60,7 @@ class SdnGcc(compat.App):
         """End clock, OVSDB clients and REST; write what is left of the trace."""
         for thread in self.threads:
             compat.hub.kill(thread)
-        self.engine.flush_trace()
+        self.engine.trace.flush()
         super().stop()
 
     def _clock(self) -> None:

@@ -8,7 +8,7 @@ Neutron port id under OpenStack) when OVSDB can be read, else "<datapath id in h
 import dataclasses
 from typing import Any, Optional
 
-from sdngcc.controller.marks import VM_ACTIVE, VM_CONGESTED, VmReading
+from sdngcc.controller.experimenter import VM_ACTIVE, VM_CONGESTED, VmReading
 from sdngcc.controller.topology import Hop
 
 

@@ -12,8 +12,8 @@ import falcon
 import pydantic
 
 from sdngcc.controller.engine import Engine
+from sdngcc.controller.experimenter import KINDS
 from sdngcc.controller.inventory import VmRecord, vm_view
-from sdngcc.controller.marks import KINDS
 from sdngcc.controller.ovsdb import PolicyError
 
 WEIGHT_MAX = 65535

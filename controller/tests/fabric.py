@@ -5,8 +5,8 @@ import dataclasses
 import struct
 from typing import Callable, Optional
 
-from sdngcc.controller import marks, openflow
-from sdngcc.controller.marks import PortReading, VmReading
+from sdngcc.controller import experimenter, openflow
+from sdngcc.controller.experimenter import PortReading, VmReading
 
 CONTROLLER = openflow.OFPP_CONTROLLER
 
@@ -90,7 +90,7 @@ class Switch:
             self.fabric.transmit(self.dpid, port, frame)
 
     def _experimenter(self, message: bytes) -> None:
-        request = marks.decode_request(message)
+        request = experimenter.decode_request(message)
         xid, exp_type, generation, boot, _ = request
         self.requests.append(request)
         if self.silent:
@@ -98,12 +98,12 @@ class Switch:
         if not self.supported:
             self.fabric.queue(lambda: self.fabric.engine.error(self.dpid, xid, 1, 3))
             return
-        if exp_type == marks.PORT_MARKS:
-            entries = [marks.encode_port_marks(reading) for _, reading in sorted(self.marks.items())]
+        if exp_type == experimenter.PORT_MARKS:
+            entries = [experimenter.encode_port_marks(reading) for _, reading in sorted(self.marks.items())]
         else:
-            entries = [marks.encode_vm_state(reading) for _, reading in sorted(self.vms.items())]
+            entries = [experimenter.encode_vm_state(reading) for _, reading in sorted(self.vms.items())]
         now = self.fabric.now_ns
-        reply = marks.encode_reply(xid, exp_type, self.generation, self.boot, now, entries)
+        reply = experimenter.encode_reply(xid, exp_type, self.generation, self.boot, now, entries)
         self.fabric.queue(lambda: self.fabric.engine.multipart(self.dpid, reply))
 
     def add_marks(self, port: int, new: int) -> None:
@@ -243,5 +243,5 @@ def port_reading(port: int, kinds: int = 1, count: int = 0) -> PortReading:
     return PortReading(port, kinds, count, 0, 0, 0, 0, 0)
 
 
-def vm_reading(port: int, sent_rate: int = 0, weight: int = 1, flags: int = marks.VM_ACTIVE) -> VmReading:
+def vm_reading(port: int, sent_rate: int = 0, weight: int = 1, flags: int = experimenter.VM_ACTIVE) -> VmReading:
     return VmReading(port, 1, weight, flags, 10**8, 10**8, 0, 0, sent_rate, 0, 0, 0, 0, 0, 0)

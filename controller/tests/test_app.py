@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-from sdngcc.controller import marks, message, openflow
+from sdngcc.controller import experimenter, message, openflow
 
 from .fabric import arp, ipv4, port_reading, vm_reading
 
@@ -103,14 +103,14 @@ class WireSwitch:
                 self._experimenter(data)
 
     def _experimenter(self, data):
-        xid, kind, *_ = marks.decode_request(data)
-        if kind == marks.PORT_MARKS:
+        xid, kind, *_ = experimenter.decode_request(data)
+        if kind == experimenter.PORT_MARKS:
             self.polls.append(time.monotonic())
-            entries = [marks.encode_port_marks(reading) for reading in self.marks.values()]
+            entries = [experimenter.encode_port_marks(reading) for reading in self.marks.values()]
         else:
-            entries = [marks.encode_vm_state(reading) for reading in self.vms.values()]
+            entries = [experimenter.encode_vm_state(reading) for reading in self.vms.values()]
         now = time.monotonic_ns()
-        self._sock.sendall(marks.encode_reply(xid, kind, self.generation, 9, now, entries))
+        self._sock.sendall(experimenter.encode_reply(xid, kind, self.generation, 9, now, entries))
 
 
 @pytest.fixture

@@ -215,7 +215,7 @@ def test_sequence_that_ran_out_takes_a_new_epoch(tmp_path):
     fabric = connected(tmp_path)
     talk(fabric, 11, 31)
     fabric.run(1.0)
-    fabric.engine._sequence[PLACES[11]] = 0xFFFFFFFF
+    fabric.engine.notifier._sequence[PLACES[11]] = 0xFFFFFFFF
     fabric.delivered.clear()
     fabric.switches[T2].add_marks(1, 5)
     fabric.run(0.01)

@@ -1,23 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where marks come from.
+"""The experimenter multiparts of the patched ovs-vswitchd: marks of ports, state of virtual machines.
 
-A mark source turns what switches say into new marks of ports.  Its ``semantics`` says what a mark at a
-port means, because the sources behind it differ: those whose packets leave by the port when its own queue
-set the marks, those whose packets came in by it when CE was only seen arriving.
-
-The ``openflow`` source asks the patched ovs-vswitchd by an experimenter multipart (OpenFlow 1.3): a request
-names the generation of counters it saw last, a reply holds only the ports that moved since.  Told apart:
-
-- first reading of a port, and the first after the switch restarted (another boot id): a baseline, no marks;
-- a counter that went back or changed its kinds of queue: a reset, counted, a new baseline;
-- a port without any mark counter: no reading at all, never zero marks.
-
-Wraps of the kernel's 32-bit counters are dealt with in the switch, whose counters have 64 bits.
+OpenFlow 1.3 has no field for either.  docs/protocol.md has the layout, include/openflow/shim-ext.h of the
+patches the C side of it.
 """
 
-import abc
-import dataclasses
-import enum
 import struct
 from typing import NamedTuple, Optional
 
@@ -39,13 +26,6 @@ _STATE = struct.Struct("!IIIIQQQQQQQQIIQ")
 _PART = struct.Struct("!BBHIHH4xII")  # OpenFlow header, multipart header, experimenter header
 
 
-class Semantics(enum.Enum):
-    """What a mark counted at a port means."""
-
-    SET_HERE = "the port's own queue set it"
-    ARRIVED = "a packet came in with CE, set by a switch before"
-
-
 class PortReading(NamedTuple):
     """What a port's queues have counted."""
 
@@ -57,14 +37,6 @@ class PortReading(NamedTuple):
     drops: int
     backlog_bytes: int
     backlog_packets: int
-
-
-class PortMarks(NamedTuple):
-    """New marks of a port."""
-
-    port: int
-    marks: int  # more than 0
-    interval_ns: int  # since the reading before
 
 
 class VmReading(NamedTuple):
@@ -138,110 +110,15 @@ class Assembler:
         return Reply(exp_type, generation, boot, time_ns, parts)
 
 
-class MarkSource(abc.ABC):
-    """One way to learn of marks."""
-
-    name: str
-    semantics: Semantics
-
-    @abc.abstractmethod
-    def request(self, dpid: int, xid: int) -> bytes:
-        """Return the OpenFlow message that asks a switch for its marks; empty if none is to be sent."""
-
-    @abc.abstractmethod
-    def take(self, dpid: int, reply: Reply) -> list[PortMarks]:
-        """Return the new marks in a reply."""
-
-    @abc.abstractmethod
-    def counted(self, dpid: int) -> bool:
-        """Tell whether a switch has any mark counter."""
-
-    @abc.abstractmethod
-    def readings(self, dpid: int) -> dict[int, PortReading]:
-        """Return the last reading of each port of a switch."""
-
-    @abc.abstractmethod
-    def forget(self, dpid: int, port: Optional[int] = None) -> None:
-        """Forget a port that is gone, or a whole switch."""
+def marks_request(xid: int, generation: int, boot: int) -> bytes:
+    """Return the OpenFlow message that asks for the marks of all ports that moved after a generation."""
+    body = _REQUEST.pack(generation, boot, openflow.OFPP_ANY)
+    return openflow.experimenter_request(xid, EXPERIMENTER, PORT_MARKS, body)
 
 
-@dataclasses.dataclass
-class _Switch:
-    generation: int = 0
-    boot: int = 0
-    time_ns: int = 0  # of the last reply, clock of the switch; 0: none
-    ports: dict[int, PortReading] = dataclasses.field(default_factory=dict)
-
-
-class OpenFlowMarks(MarkSource):
-    """Marks by the experimenter multipart of the patched ovs-vswitchd.
-
-    ``period_ns`` is T_i.  An interval is never reported longer than two of them: after a longer one (a switch
-    that was slow, or a controller that was held up) the marks are scaled down with it, which keeps their rate.
-    """
-
-    name = "openflow"
-    semantics = Semantics.SET_HERE
-
-    def __init__(self, period_ns: int) -> None:
-        self.period_ns = period_ns
-        self.resets = 0
-        self.restarts = 0
-        self._switches: dict[int, _Switch] = {}
-
-    def request(self, dpid: int, xid: int) -> bytes:
-        """Return a PORT_MARKS request that names the last generation seen."""
-        known = self._switches.get(dpid)
-        generation, boot = (known.generation, known.boot) if known else (0, 0)
-        body = _REQUEST.pack(generation, boot, openflow.OFPP_ANY)
-        return openflow.experimenter_request(xid, EXPERIMENTER, PORT_MARKS, body)
-
-    def take(self, dpid: int, reply: Reply) -> list[PortMarks]:
-        """Return the new marks in a PORT_MARKS reply and remember its counters."""
-        switch = self._switches.setdefault(dpid, _Switch())
-        if switch.boot != reply.boot:
-            if switch.boot:
-                self.restarts += 1
-            switch.boot = reply.boot
-            switch.ports.clear()
-            switch.time_ns = 0
-        elapsed = max(reply.time_ns - switch.time_ns, 1) if switch.time_ns else self.period_ns
-        interval = min(elapsed, 2 * self.period_ns)
-        switch.generation, switch.time_ns = reply.generation, reply.time_ns
-        fresh = []
-        for part in reply.entries:
-            for entry in _MARKS.iter_unpack(part):
-                reading = PortReading(*entry)
-                before = switch.ports.get(reading.port)
-                switch.ports[reading.port] = reading
-                if before is None or not reading.kinds:
-                    continue
-                if before.kinds != reading.kinds or reading.marks < before.marks:
-                    self.resets += 1
-                elif reading.marks > before.marks:
-                    new = max(1, (reading.marks - before.marks) * interval // elapsed)
-                    fresh.append(PortMarks(reading.port, new, interval))
-        return fresh
-
-    def counted(self, dpid: int) -> bool:
-        """Tell whether any port of a switch has a mark counter."""
-        known = self._switches.get(dpid)
-        return known is not None and any(reading.kinds for reading in known.ports.values())
-
-    def readings(self, dpid: int) -> dict[int, PortReading]:
-        """Return the last reading of each port of a switch."""
-        known = self._switches.get(dpid)
-        return known.ports if known else {}
-
-    def forget(self, dpid: int, port: Optional[int] = None) -> None:
-        """Forget a port, or a switch: its next reading is a baseline."""
-        if port is None:
-            self._switches.pop(dpid, None)
-        elif dpid in self._switches:
-            self._switches[dpid].ports.pop(port, None)
-
-
-SOURCES = {OpenFlowMarks.name: OpenFlowMarks}
+def port_readings(reply: Reply) -> list[PortReading]:
+    """Return the entries of a PORT_MARKS reply."""
+    return [PortReading(*entry) for part in reply.entries for entry in _MARKS.iter_unpack(part)]
 
 
 def vm_state_request(xid: int) -> bytes:

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Notices made into control messages, each a packet-out at the machine's own hypervisor bridge."""
+
+import collections
+import time
+from typing import Optional
+
+from sdngcc.controller import message, openflow, packets
+from sdngcc.controller.decision import Notice
+from sdngcc.controller.inventory import VmRecord
+from sdngcc.controller.relations import Pair, Relations
+from sdngcc.controller.settings import Settings
+from sdngcc.controller.topology import Hop
+
+SEQUENCE_MAX = 0xFFFFFFFF
+_U32_MAX = 0xFFFFFFFF
+
+
+class Notifier:
+    """Composes messages under the operator's key; keeps epoch and sequences.
+
+    Raises SettingsError when the key file is unusable.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        relations: Relations,
+        counters: "collections.Counter[str]",
+        epoch: Optional[int] = None,
+    ) -> None:
+        self.epoch = int(time.time()) if epoch is None else epoch
+        self._settings = settings
+        self._relations = relations
+        self._counters = counters
+        self._key = settings.read_key()
+        self._sequence: dict[Hop, int] = {}
+
+    def compose(self, notice: Notice, vm: VmRecord, pair: Pair) -> bytes:
+        """Return the packet-out of a notice, empty when the machine has no address to be told at.
+
+        ``pair`` is one of the machine's (source, destination) behind the congested port.
+        """
+        host, other = self._relations.hosts[pair[0]], self._relations.hosts.get(pair[1])
+        ipv4 = host.address(True) is not None
+        address = host.address(ipv4)
+        version = self._settings.message_version
+        if address is None or (version == "v0" and not ipv4):
+            self._counters["notices_without_address"] += 1
+            return b""
+        peer = (other.address(ipv4) if other else None) or address
+        if version == "v0":
+            payload = message.encode_v0(notice.marks)
+        else:
+            sequence = self._next_sequence(notice.vm)
+            payload = message.encode_v1(
+                message.Message(
+                    vm=address,
+                    peer=peer,
+                    marks=min(notice.marks, _U32_MAX),
+                    interval_ns=notice.interval_ns,
+                    weight_total=min(notice.weight_total, _U32_MAX),
+                    point_datapath=notice.point[0],
+                    point_port=notice.point[1],
+                    sender=self._settings.sender_id,
+                    epoch=self.epoch,
+                    sequence=sequence,
+                ),
+                self._key,
+            )
+        vm.notices += 1
+        vm.marks += notice.marks
+        self._counters["notices"] += 1
+        frame = packets.message_frame(host.mac, pair[1], address, peer, self._settings.protocol, payload)
+        return openflow.packet_out(frame, (notice.vm[1],))
+
+    def _next_sequence(self, vm: Hop) -> int:
+        """Return the next sequence number for a machine; after the last one a new epoch begins."""
+        sequence = self._sequence.get(vm, 0) + 1
+        if sequence > SEQUENCE_MAX:
+            self._sequence.clear()
+            self.epoch, sequence = max(self.epoch + 1, int(time.time())), 1
+        self._sequence[vm] = sequence
+        return sequence

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a port's fresh marks to the messages they cause.
+
+A *round* begins when a reply shows fresh marks: the hypervisor bridges of the sources behind the port are
+asked what their machines sent.  Once they and the period's other polls have answered, or a deadline passed,
+the marks are divided and each machine is told its part.
+"""
+
+import collections
+import dataclasses
+from typing import Callable, Optional
+
+from sdngcc.controller.decision import Congestion, Divider, Source
+from sdngcc.controller.inventory import SwitchRecord
+from sdngcc.controller.notifier import Notifier
+from sdngcc.controller.relations import Pair, Relations
+from sdngcc.controller.settings import Settings
+from sdngcc.controller.sources import PortMarks
+from sdngcc.controller.topology import Hop, Topology
+from sdngcc.controller.trace import Trace
+
+
+@dataclasses.dataclass
+class _Round:
+    """Ports with fresh marks whose sources' rates are awaited."""
+
+    started_ns: int
+    cancel: Callable[[], None]
+    marks: dict[Hop, int] = dataclasses.field(default_factory=dict)
+    interval_ns: dict[Hop, int] = dataclasses.field(default_factory=dict)
+    waiting: set[int] = dataclasses.field(default_factory=set)
+    asked: set[int] = dataclasses.field(default_factory=set)
+
+
+@dataclasses.dataclass
+class Network:
+    """What is known of the network; the engine keeps it up to date."""
+
+    settings: Settings
+    switches: dict[int, SwitchRecord]
+    topology: Topology
+    relations: Relations
+    counters: "collections.Counter[str]"
+    trace: Trace
+    clock: Callable[[], int]
+
+
+class Rounds:
+    """The round under way.
+
+    ``send(dpid, data)`` puts OpenFlow bytes on a switch's connection; ``arm(seconds, function)`` calls later and
+    returns what cancels that; ``ask_state(dpid, now)`` asks a bridge for its machines; ``outstanding()`` tells
+    whether any poll of the period is unanswered.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        notifier: Notifier,
+        send: Callable[[int, bytes], bool],
+        arm: Callable[[float, Callable[[], None]], Callable[[], None]],
+        ask_state: Callable[[int, int], None],
+        outstanding: Callable[[], bool],
+    ) -> None:
+        self.divider = Divider(network.settings.division)
+        self.notice_max_ns = 0  # longest from the reply that showed marks to its messages
+        self._network = network
+        self._notifier = notifier
+        self._send = send
+        self._arm = arm
+        self._ask_state = ask_state
+        self._outstanding = outstanding
+        self._round: Optional[_Round] = None
+
+    def marked(self, dpid: int, fresh: list[PortMarks], now: int) -> None:
+        """Take the fresh marks of a switch's ports."""
+        network, current = self._network, self._round
+        if current is None:
+            cancel = self._arm(network.settings.round_deadline_us / 1e6, self._deadline)
+            current = self._round = _Round(now, cancel)
+            network.counters["rounds"] += 1
+        for port_marks in fresh:
+            point = (dpid, port_marks.port)
+            current.marks[point] = current.marks.get(point, 0) + port_marks.marks
+            current.interval_ns[point] = current.interval_ns.get(point, 0) + port_marks.interval_ns
+            network.counters["marks"] += port_marks.marks
+            if self.divider.division == "equal" or not network.settings.notify:
+                continue
+            for vm in self._machines_behind(point):
+                if vm[0] not in current.asked:
+                    current.asked.add(vm[0])
+                    self._ask_state(vm[0], now)
+                    if network.switches[vm[0]].state_xid:
+                        current.waiting.add(vm[0])
+
+    def answered(self, dpid: int) -> None:
+        """Take note that a bridge told its machines' state, or that it cannot."""
+        if self._round:
+            self._round.waiting.discard(dpid)
+            self.finish_if_complete()
+
+    def finish_if_complete(self) -> None:
+        """End the round if nothing more is awaited."""
+        if self._round and not self._round.waiting and not self._outstanding():
+            self._round.cancel()
+            self._finish()
+
+    def _deadline(self) -> None:
+        if self._round:
+            self._network.counters["round_deadlines"] += 1
+            self._finish()
+
+    def _machines_behind(self, point: Hop) -> dict[Hop, Pair]:
+        """Return the machines whose packets leave by a port, each with one (source, destination) pair."""
+        network = self._network
+        machines: dict[Hop, Pair] = {}
+        behind = network.relations.sources_behind(point, network.topology)
+        for source in sorted(behind):
+            place = network.relations.hosts[source].place
+            switch = network.switches.get(place[0])
+            if switch is not None and place[1] in switch.vms:
+                machines.setdefault(place, (source, min(behind[source])))
+        return machines
+
+    def _finish(self) -> None:
+        """Divide the marks of the round and tell the machines."""
+        network = self._network
+        current, self._round = self._round, None
+        assert current is not None
+        congestions = []
+        pairs: dict[Hop, dict[Hop, Pair]] = {}
+        for point, marks in sorted(current.marks.items()):
+            machines = pairs[point] = self._machines_behind(point)
+            if not machines:
+                network.counters["marks_without_source"] += marks
+            sources = []
+            for place in sorted(machines):
+                vm = network.switches[place[0]].vms[place[1]]
+                sources.append(Source(place, vm.sent_rate, vm.weight, vm.active))
+            congestions.append(Congestion(point, marks, current.interval_ns[point], sources))
+        if not network.settings.notify:
+            return
+        outgoing: dict[int, bytes] = {}
+        for notice in self.divider.notices(congestions):
+            vm = network.switches[notice.vm[0]].vms[notice.vm[1]]
+            data = self._notifier.compose(notice, vm, pairs[notice.point][notice.vm])
+            if data:
+                outgoing[notice.vm[0]] = outgoing.get(notice.vm[0], b"") + data
+                network.trace.add(
+                    network.clock(),
+                    "notice",
+                    vm=vm.id,
+                    port=f"{notice.point[0]:016x}:{notice.point[1]}",
+                    marks=notice.marks,
+                    interval_ms=notice.interval_ns / 1e6,
+                    weight_total=notice.weight_total,
+                    sent_bps=vm.sent_rate * 8,
+                )
+        for dpid, data in outgoing.items():
+            self._send(dpid, data)
+        self.notice_max_ns = max(self.notice_max_ns, network.clock() - current.started_ns)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Marks by the experimenter multipart of the patched ovs-vswitchd (OpenFlow 1.3).
+
+A request names the generation of counters it saw last, a reply holds only the ports that moved since.  Told
+apart:
+
+- first reading of a port, and the first after the switch restarted (another boot id): a baseline, no marks;
+- a counter that went back or changed its kinds of queue: a reset, counted, a new baseline;
+- a port without any mark counter: no reading at all, never zero marks.
+
+Wraps of the kernel's 32-bit counters are dealt with in the switch, whose counters have 64 bits.
+"""
+
+import dataclasses
+from typing import Optional
+
+from sdngcc.controller import experimenter
+from sdngcc.controller.experimenter import PortReading, Reply
+from sdngcc.controller.sources.base import MarkSource, PortMarks, Semantics
+
+
+@dataclasses.dataclass
+class _Switch:
+    generation: int = 0
+    boot: int = 0
+    time_ns: int = 0  # of the last reply, clock of the switch; 0: none
+    ports: dict[int, PortReading] = dataclasses.field(default_factory=dict)
+
+
+class OpenFlowMarks(MarkSource):
+    """Marks by the experimenter multipart of the patched ovs-vswitchd.
+
+    ``period_ns`` is T_i.  An interval is never reported longer than two of them: after a longer one (a switch
+    that was slow, or a controller that was held up) the marks are scaled down with it, which keeps their rate.
+    """
+
+    name = "openflow"
+    semantics = Semantics.SET_HERE
+
+    def __init__(self, period_ns: int) -> None:
+        self.period_ns = period_ns
+        self.resets = 0
+        self.restarts = 0
+        self._switches: dict[int, _Switch] = {}
+
+    def request(self, dpid: int, xid: int) -> bytes:
+        """Return a PORT_MARKS request that names the last generation seen."""
+        known = self._switches.get(dpid)
+        generation, boot = (known.generation, known.boot) if known else (0, 0)
+        return experimenter.marks_request(xid, generation, boot)
+
+    def take(self, dpid: int, reply: Reply) -> list[PortMarks]:
+        """Return the new marks in a PORT_MARKS reply and remember its counters."""
+        switch = self._switches.setdefault(dpid, _Switch())
+        if switch.boot != reply.boot:
+            if switch.boot:
+                self.restarts += 1
+            switch.boot = reply.boot
+            switch.ports.clear()
+            switch.time_ns = 0
+        elapsed = max(reply.time_ns - switch.time_ns, 1) if switch.time_ns else self.period_ns
+        interval = min(elapsed, 2 * self.period_ns)
+        switch.generation, switch.time_ns = reply.generation, reply.time_ns
+        fresh = []
+        for reading in experimenter.port_readings(reply):
+            before = switch.ports.get(reading.port)
+            switch.ports[reading.port] = reading
+            if before is None or not reading.kinds:
+                continue
+            if before.kinds != reading.kinds or reading.marks < before.marks:
+                self.resets += 1
+            elif reading.marks > before.marks:
+                new = max(1, (reading.marks - before.marks) * interval // elapsed)
+                fresh.append(PortMarks(reading.port, new, interval))
+        return fresh
+
+    def counted(self, dpid: int) -> bool:
+        """Tell whether any port of a switch has a mark counter."""
+        known = self._switches.get(dpid)
+        return known is not None and any(reading.kinds for reading in known.ports.values())
+
+    def readings(self, dpid: int) -> dict[int, PortReading]:
+        """Return the last reading of each port of a switch."""
+        known = self._switches.get(dpid)
+        return known.ports if known else {}
+
+    def forget(self, dpid: int, port: Optional[int] = None) -> None:
+        """Forget a port, or a switch: its next reading is a baseline."""
+        if port is None:
+            self._switches.pop(dpid, None)
+        elif dpid in self._switches:
+            self._switches[dpid].ports.pop(port, None)
