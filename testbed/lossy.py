@@ -30,16 +30,16 @@ def report_filter(device: str, percent: float) -> List[List[str]]:
 
 def lose_notices(percent: float, seed: int) -> None:
     """Let the controller of this process lose that part of its messages; seed chooses which."""
-    from sdngcc.controller import engine
+    from sdngcc.controller.notifier import Notifier
 
     chance = random.Random(seed)
-    compose = engine.Engine._compose
+    compose = Notifier.compose
 
     def lossy(self: Any, *args: Any) -> bytes:
         data = compose(self, *args)
         return b"" if chance.random() * 100 < percent else data
 
-    engine.Engine._compose = lossy  # type: ignore[assignment, method-assign]
+    Notifier.compose = lossy  # type: ignore[assignment, method-assign]
 
 
 def main() -> None:
