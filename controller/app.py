@@ -9,10 +9,9 @@ import logging
 import time
 from typing import Any, Callable, TypeVar
 
-from sdngcc.controller import compat, settings
+from sdngcc.controller import compat, rest, settings
 from sdngcc.controller.engine import Engine
 from sdngcc.controller.ovsdb import Policy
-from sdngcc.controller.rest import make_app
 
 LOG = logging.getLogger(__name__)
 
@@ -46,6 +45,7 @@ class SdnGcc(compat.App):
         self.datapaths: dict[int, Any] = {}
         self.engine = Engine(self.settings, self._send, self._arm)
         self.policy = Policy(self.settings.ovsdb, compat.hub.sleep)
+        self.house = rest.House(self.engine, self.policy, rest.Live(self.engine), lambda: compat.hub.sleep(0))
 
     def start(self) -> None:
         """Start the clock, the OVSDB clients and REST."""
@@ -55,6 +55,7 @@ class SdnGcc(compat.App):
             self.threads.append(compat.hub.spawn(self._follow_ovsdb))
         if self.settings.rest:
             self.threads.append(compat.hub.spawn(self._serve))
+            self.threads.append(compat.hub.spawn(self._sample))
 
     def stop(self) -> None:
         """End clock, OVSDB clients and REST; write what is left of the trace."""
@@ -86,15 +87,22 @@ class SdnGcc(compat.App):
             LOG.exception("internal error; the controller goes on")
             return otherwise
 
+    def _sample(self) -> None:
+        while self.is_active:
+            self._guarded(lambda: self.house.live.sample(self.house.pause), None)
+            compat.hub.sleep(rest.SAMPLE_S)
+
     def _serve(self) -> None:
         import eventlet
+        import eventlet.semaphore
         import eventlet.wsgi
 
+        self.house.changing = eventlet.semaphore.Semaphore()
         address = settings.split_address(self.settings.rest)
         if address[0] not in ("localhost", "::1") and not address[0].startswith("127."):
             LOG.warning("REST at %s is open to all who reach it: it has no authentication", self.settings.rest)
         listener = eventlet.listen(address, reuse_port=False)
-        eventlet.wsgi.server(listener, make_app(self.engine, self.policy), log_output=False)
+        eventlet.wsgi.server(listener, rest.make_app(self.house), log_output=False)
 
     def _send(self, dpid: int, data: bytes) -> bool:
         datapath = self.datapaths.get(dpid)

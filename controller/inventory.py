@@ -6,9 +6,9 @@ Neutron port id under OpenStack) when OVSDB can be read, else "<datapath id in h
 """
 
 import dataclasses
-from typing import Any, Optional
+from typing import Optional
 
-from sdngcc.controller.experimenter import VM_ACTIVE, VM_CONGESTED, VmReading
+from sdngcc.controller.experimenter import VM_ACTIVE, VmReading
 from sdngcc.controller.topology import Hop
 
 
@@ -24,6 +24,16 @@ class VmRecord:
     notices: int = 0  # messages sent to it
     marks: int = 0  # marks in them
     sequence: int = 0  # of the last message
+
+    @property
+    def bridge_id(self) -> str:
+        """Return the name no other machine has: "<datapath id in hex>:<port name>"."""
+        return f"{self.place[0]:016x}:{self.name}"
+
+    @property
+    def iface_id(self) -> Optional[str]:
+        """Return its interface's external_ids:iface-id; None when OVSDB has none or cannot be read."""
+        return None if self.id == self.bridge_id else self.id
 
     @property
     def sent_rate(self) -> int:
@@ -56,38 +66,3 @@ class SwitchRecord:
     state_ns: int = 0  # when VM_STATE was last answered
     vms: dict[int, VmRecord] = dataclasses.field(default_factory=dict)  # by port
     uplinks: set[int] = dataclasses.field(default_factory=set)
-
-
-def vm_view(vm: VmRecord, now_ns: int, details: dict[str, Any]) -> dict[str, Any]:
-    """Return a machine as REST shows it: rates in bit/s, unknown values None."""
-    reading = vm.reading
-    view: dict[str, Any] = {
-        "id": vm.id,
-        "switch": f"{vm.place[0]:016x}",
-        "port": vm.place[1],
-        "port_name": vm.name,
-        "state": "unknown",
-        "messages_sent": vm.notices,
-        "marks_sent": vm.marks,
-    }
-    if reading:
-        congested = bool(reading.flags & VM_CONGESTED)
-        view.update(
-            state="inactive" if not vm.active else "congested" if congested else "active",
-            uplink_port=reading.uplink,
-            weight=reading.weight,
-            min_bps=reading.min_rate * 8,
-            max_bps=reading.max_rate * 8,
-            rate_bps=reading.rate * 8,
-            share_bps=reading.share * 8,
-            sent_bps=reading.sent_rate * 8,
-            tx_bytes=reading.tx_bytes,
-            tx_packets=reading.tx_packets,
-            drops=reading.drops,
-            messages_accepted=reading.messages,
-            messages_refused=reading.refused,
-            marks_accepted=reading.message_marks,
-            age_ms=(now_ns - vm.read_ns) // 1_000_000,
-        )
-    view.update(details)
-    return view

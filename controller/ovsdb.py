@@ -34,7 +34,7 @@ class Policy:
         self._clients = [_connect(remote) for remote in remotes]
         self._busy = False
         self._seen: list[int] = []
-        self._interfaces: dict[tuple[int, str], str] = {}
+        self._ports: dict[tuple[int, str], Any] = {}
 
     def run(self) -> None:
         """Take in what the databases sent."""
@@ -44,32 +44,33 @@ class Policy:
 
     def interfaces(self) -> dict[tuple[int, str], str]:
         """Return external_ids:iface-id by (datapath id, port name)."""
+        return {
+            place: row.external_ids["iface-id"]
+            for place, row in self._rows().items()
+            if "iface-id" in row.external_ids
+        }
+
+    def _rows(self) -> dict[tuple[int, str], Any]:
+        """Return all Interface rows by (datapath id, port name); where two databases have one, the first's."""
         seen = [client.change_seqno for client in self._clients]
         if seen != self._seen:
             self._seen = seen
-            self._interfaces = {
-                (dpid, row.name): row.external_ids["iface-id"]
-                for dpid, row in self._rows()
-                if "iface-id" in row.external_ids
+            self._ports = {
+                (int(bridge.datapath_id[0], 16), row.name): row
+                for client in reversed(self._clients)
+                for bridge in client.tables["Bridge"].rows.values()
+                if bridge.datapath_id
+                for port in bridge.ports
+                for row in port.interfaces
             }
-        return self._interfaces
-
-    def _rows(self) -> list[tuple[int, Any]]:
-        """Return (datapath id, Interface row) of every interface of every bridge."""
-        found = []
-        for client in self._clients:
-            for bridge in client.tables["Bridge"].rows.values():
-                if bridge.datapath_id:
-                    dpid = int(bridge.datapath_id[0], 16)
-                    found += [(dpid, row) for port in bridge.ports for row in port.interfaces]
-        return found
+        return self._ports
 
     def read(self, dpid: int, name: str) -> Optional[dict[str, int]]:
         """Return the policy stored for a port, rates in bit/s; None when no database has the port."""
-        for found, row in self._rows():
-            if (found, row.name) == (dpid, name):
-                return {key: _number(row, column) for key, column in KEYS.items() if column in row.other_config}
-        return None
+        row = self._rows().get((dpid, name))
+        if row is None:
+            return None
+        return {key: _number(row, column) for key, column in KEYS.items() if column in row.other_config}
 
     def guarantees(self, dpid: int, name: str) -> tuple[int, Optional[int]]:
         """Return what a bridge's other machines are guaranteed, and its smallest uplink capacity, in bit/s.
@@ -77,7 +78,7 @@ class Policy:
         The capacity is None when no uplink says its own (shim-capacity): the device's link speed holds then.
         """
         others, capacity = 0, None
-        for found, row in self._rows():
+        for (found, _), row in self._rows().items():
             if found != dpid:
                 continue
             role = row.other_config.get("shim-role", "vm" if "iface-id" in row.external_ids else "")
@@ -106,7 +107,7 @@ class Policy:
 
         for client in self._clients:
             client.run()
-        row = next((row for found, row in self._rows() if (found, row.name) == (dpid, name)), None)
+        row = self._rows().get((dpid, name))
         if row is None:
             remotes = ", ".join(self.remotes) or "none is set"
             raise PolicyError(f"no OVSDB remote has port {name} of switch {dpid:016x} (setting ovsdb: {remotes})")

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The WSGI application: rooms at their paths, and refusals in JSON."""
+
+import logging
+from typing import Any
+
+import falcon
+
+from sdngcc.controller.rest import ports, status, switches, vms
+from sdngcc.controller.rest.room import House, Route, refuse
+
+LOG = logging.getLogger(__name__)
+
+ROUTES: tuple[Route, ...] = (*vms.ROUTES, *ports.ROUTES, *switches.ROUTES, *status.ROUTES)
+
+
+def _not_found(req: falcon.Request, resp: falcon.Response, **_: str) -> None:
+    paths = ", ".join(route.path.replace("{vm:path}", "<name>") for route in ROUTES)
+    raise refuse(404, f"nothing is at {req.path}", allowed=paths)
+
+
+def _as_json(request: falcon.Request, response: falcon.Response, error: falcon.HTTPError) -> None:
+    if isinstance(error, falcon.HTTPMethodNotAllowed):
+        raised = refuse(405, f"{request.method} is not allowed at {request.path}", allowed=response.get_header("Allow"))
+    else:
+        raised = refuse(error.status_code, error.description or error.title or "refused")
+    response.content_type = falcon.MEDIA_JSON
+    response.text = raised.text
+
+
+def make_app(house: House) -> falcon.App:
+    """Return the WSGI application."""
+    app: falcon.App = falcon.App()
+
+    def broken(req: falcon.Request, resp: falcon.Response, error: Exception, params: Any) -> None:
+        house.engine.counters["internal_errors"] += 1
+        LOG.error("internal error at %s %s; the controller goes on", req.method, req.path, exc_info=error)
+        raise refuse(500, "internal error; the controller's log has it")
+
+    app.set_error_serializer(_as_json)
+    app.add_error_handler(Exception, broken)
+    for route in ROUTES:
+        app.add_route(route.path, route.room(house))
+    app.add_sink(_not_found)
+    return app

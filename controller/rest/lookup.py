@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which virtual machine a name means: its id, MAC, IP address, port name, OpenStack port id or place.
+
+MAC and IP addresses are as learned from traffic, so a machine can take another's; when a name fits more than
+one machine none is chosen.
+"""
+
+import ipaddress
+import re
+from typing import Optional
+
+from sdngcc.controller.inventory import VmRecord
+from sdngcc.controller.relations import Relations
+from sdngcc.controller.rest import models
+from sdngcc.controller.rest.room import House, dpid_text, refuse
+
+CANDIDATES_MAX = 20
+
+
+def mac_text(mac: bytes) -> str:
+    """Return an Ethernet address in the usual form."""
+    return ":".join(f"{byte:02x}" for byte in mac)
+
+
+def ip_text(address: bytes) -> str:
+    """Return an address of 16 bytes (IPv4 mapped) in the usual form."""
+    value = ipaddress.IPv6Address(address)
+    return str(value.ipv4_mapped or value)
+
+
+def mac_bytes(text: str) -> Optional[bytes]:
+    """Return an Ethernet address; None when the text is none."""
+    return bytes.fromhex(text.replace(":", "")) if re.fullmatch(models.MAC_PATTERN[1:-1], text) else None
+
+
+def ip_bytes(text: str) -> Optional[bytes]:
+    """Return an address as 16 bytes, IPv4 mapped; None when the text is none."""
+    try:
+        value = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    return value.packed if value.version == 6 else ipaddress.IPv6Address(f"::ffff:{value}").packed
+
+
+def has_mac(relations: Relations, vm: VmRecord, mac: bytes) -> bool:
+    """Tell whether an Ethernet address was seen at a machine's port."""
+    return mac in relations.hosts and relations.hosts[mac].place == vm.place
+
+
+def has_ip(relations: Relations, vm: VmRecord, address: bytes) -> bool:
+    """Tell whether an address was seen at a machine's port."""
+    return any(address in host.addresses for host in relations.hosts_at(vm.place))
+
+
+def find_all(house: House, name: str) -> list[VmRecord]:
+    """Return the machines a name fits; those whose id or place it is, else whatever else fits."""
+    vms = house.vms()
+    named = [vm for vm in vms if vm.bridge_id == name] or [vm for vm in vms if vm.id == name]
+    if named:
+        return named
+    relations, mac, address = house.engine.relations, mac_bytes(name), ip_bytes(name)
+    return [
+        vm
+        for vm in vms
+        if vm.name == name
+        or (mac is not None and has_mac(relations, vm, mac))
+        or (address is not None and has_ip(relations, vm, address))
+    ]
+
+
+def find(house: House, name: str) -> VmRecord:
+    """Return the machine a name means; a name that fits none or several is refused."""
+    found = find_all(house, name)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise refuse(
+            404,
+            f'no virtual machine has the id, MAC, IP address or port name "{name}"',
+            field="vm",
+            allowed="what GET /v1/vms lists",
+        )
+    shown = [candidate(house, vm) for vm in found[:CANDIDATES_MAX]]
+    raise refuse(
+        409,
+        f'"{name}" fits {len(found)} virtual machines',
+        field="vm",
+        allowed="the id or the place of one: " + ", ".join(one.place for one in shown),
+        candidates=shown,
+    )
+
+
+def candidate(house: House, vm: VmRecord) -> models.Candidate:
+    """Return a machine as a refusal lists it."""
+    hosts = house.engine.relations.hosts_at(vm.place)
+    return models.Candidate(
+        id=vm.id,
+        switch=dpid_text(vm.place[0]),
+        port_name=vm.name,
+        place=vm.bridge_id,
+        macs=[mac_text(host.mac) for host in hosts],
+        addresses=sorted(ip_text(address) for host in hosts for address in host.addresses),
+    )

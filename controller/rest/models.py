@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What REST takes and answers, as the models that validate it and that the OpenAPI document is made of.
+
+Rates are bit/s, sizes bytes; null is "not known", never zero.
+"""
+
+import ipaddress
+from typing import Annotated, Any, Literal, Optional, Union
+
+import pydantic
+
+WEIGHT_MAX = 65535
+RATE_MIN_BPS = 8_000
+RATE_MAX_BPS = 800_000_000_000
+PAGE_MAX = 1000
+
+DATAPATH_PATTERN = "^[0-9a-f]{16}$"
+PLACE_PATTERN = "^[0-9a-f]{16}:[0-9]{1,10}$"
+MAC_PATTERN = "^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$"
+
+State = Literal["active", "congested", "inactive", "unknown"]
+DatapathId = Annotated[str, pydantic.Field(pattern=DATAPATH_PATTERN, description="datapath id, 16 hex digits")]
+Count = Annotated[int, pydantic.Field(ge=0)]
+
+
+class Answer(pydantic.BaseModel):
+    """A document REST answers with."""
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+
+class StoredPolicy(Answer):
+    """What the hypervisor's OVSDB holds for a VM; a key that is not set has its default."""
+
+    weight: Optional[int] = None
+    min: Optional[int] = pydantic.Field(None, description="bit/s")
+    max: Optional[int] = pydantic.Field(None, description="bit/s")
+
+
+class InForce(Answer):
+    """What the shim has in force; null when it has not told."""
+
+    weight: Optional[int]
+    min: Optional[int] = pydantic.Field(description="bit/s")
+    max: Optional[int] = pydantic.Field(description="bit/s")
+
+
+class Candidate(Answer):
+    """One of several VMs that a name fits."""
+
+    id: str
+    switch: DatapathId
+    port_name: str
+    place: str = pydantic.Field(description="<switch>:<port name>; names this VM and no other")
+    macs: list[str]
+    addresses: list[str]
+
+
+class Refusal(Answer):
+    """Why a request was not carried out."""
+
+    error: str
+    field: Optional[str] = pydantic.Field(None, description="field, parameter or header at fault")
+    allowed: Optional[str] = None
+    in_force: Optional[InForce] = pydantic.Field(None, description="policy that stays")
+    candidates: Optional[list[Candidate]] = None
+
+
+class Vm(Answer):
+    """A virtual machine: a port of a hypervisor's bridge."""
+
+    id: str = pydantic.Field(description="external_ids:iface-id, else <switch>:<port name>")
+    switch: DatapathId
+    port: Count
+    port_name: str
+    iface_id: Optional[str] = pydantic.Field(description="external_ids:iface-id, OpenStack's port id")
+    state: State
+    uplink_port: Optional[Count]
+    weight: Optional[Count]
+    min_bps: Optional[Count] = pydantic.Field(description="guarantee; 0: none")
+    max_bps: Optional[Count] = pydantic.Field(description="ceiling; 0: none")
+    rate_bps: Optional[Count] = pydantic.Field(description="what it may send now")
+    share_bps: Optional[Count] = pydantic.Field(description="its part of the uplink")
+    sent_bps: Optional[Count] = pydantic.Field(description="what it sent over the shim's last period")
+    tx_bytes: Optional[Count]
+    tx_packets: Optional[Count]
+    drops: Optional[Count] = pydantic.Field(description="packets its limiter dropped")
+    messages_sent: Count = pydantic.Field(description="notices this controller sent it")
+    marks_sent: Count = pydantic.Field(description="marks in them")
+    messages_accepted: Optional[Count] = pydantic.Field(description="by its shim, from all controllers and peers")
+    messages_refused: Optional[Count]
+    marks_accepted: Optional[Count]
+    age_ms: Optional[Count] = pydantic.Field(description="since the bridge told all this")
+    macs: list[str]
+    addresses: list[str]
+    destinations: list[str] = pydantic.Field(description="Ethernet addresses it talks to")
+    stored: Optional[StoredPolicy] = pydantic.Field(description="null: in no OVSDB the controller follows")
+
+
+class Vms(Answer):
+    """A page of VMs, by switch and port."""
+
+    vms: list[Vm]
+    total: Count = pydantic.Field(description="VMs that fit the filters, on all pages")
+    next: Optional[str] = pydantic.Field(description="value of `after` for the next page; null: this is the last")
+
+
+class End(Answer):
+    """One end of a link."""
+
+    switch: DatapathId
+    port: Count
+
+
+class Port(Answer):
+    """A port of a switch."""
+
+    switch: DatapathId
+    port: Count
+    name: str
+    up: bool
+    peer: Optional[End] = pydantic.Field(description="other end of its link, when a switch is there")
+    sources: Count = pydantic.Field(description="sources whose packets leave by it")
+    queues: list[str] = pydantic.Field(description="kinds of queue that count marks")
+    marks: Optional[Count] = pydantic.Field(description="since the switch started; null: no mark counter")
+    marks_per_s: Optional[float] = pydantic.Field(description="over the last second")
+    congested: Optional[bool] = pydantic.Field(description="whether marks were set in the last second")
+    tx_bps: Optional[float] = pydantic.Field(description="sent, over the last second")
+    tx_packets: Optional[Count]
+    tx_bytes: Optional[Count]
+    drops: Optional[Count]
+    backlog_bytes: Optional[Count]
+    backlog_packets: Optional[Count]
+
+
+class Ports(Answer):
+    """A page of ports, by switch and number."""
+
+    ports: list[Port]
+    total: Count
+    next: Optional[str]
+
+
+class SwitchLink(Answer):
+    """A link as one of its switches sees it."""
+
+    port: Count
+    switch: DatapathId = pydantic.Field(description="datapath id of the other end")
+    peer_port: Count
+
+
+class Poll(Answer):
+    """How the polls of a switch go."""
+
+    period_ms: float
+    polls: Count
+    replies: Count
+    skipped: Count = pydantic.Field(description="turns left out because an answer was owed")
+    lost: Count
+    reply_max_us: Count
+
+
+class Switch(Answer):
+    """A connected switch."""
+
+    switch: DatapathId
+    hypervisor: bool
+    settled: bool = pydantic.Field(description="its links had time to be found")
+    reports_marks: Optional[bool]
+    reports_vms: Optional[bool]
+    vms: list[str]
+    links: list[SwitchLink]
+    poll: Optional[Poll] = pydantic.Field(description="null: not polled")
+
+
+class Switches(Answer):
+    """All connected switches."""
+
+    switches: list[Switch]
+
+
+class TopologyLink(Answer):
+    """A link and how it fares each way."""
+
+    ends: tuple[End, End]
+    congested: tuple[Optional[bool], Optional[bool]] = pydantic.Field(description="by the end that sends")
+    tx_bps: tuple[Optional[float], Optional[float]] = pydantic.Field(description="by the end that sends")
+
+
+class TopologySwitch(Answer):
+    """A switch as the topology shows it."""
+
+    switch: DatapathId
+    hypervisor: bool
+    vms: Count
+
+
+class Topology(Answer):
+    """Switches and the links between them."""
+
+    version: Count = pydantic.Field(description="grows with each change of paths")
+    switches: list[TopologySwitch]
+    links: list[TopologyLink]
+
+
+class Source(Answer):
+    """Where marks come from."""
+
+    name: str
+    semantics: str
+    resets: Count
+    restarts: Count
+
+
+class Status(Answer):
+    """Counters since the start."""
+
+    uptime_s: float
+    ready: bool = pydantic.Field(description="every switch had time to find its links")
+    switches: Count
+    vms: Count
+    hosts: Count
+    pairs: Count
+    links: Count
+    mark_source: Source
+    polls: dict[str, int]
+    counters: dict[str, int]
+    forwarding: dict[str, int]
+
+
+Rate = Union[Literal[0], Annotated[int, pydantic.Field(ge=RATE_MIN_BPS, le=RATE_MAX_BPS)]]
+
+
+class PolicyChange(pydantic.BaseModel):
+    """The body of PUT: what is left out stays, null goes back to the default."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+
+    weight: Optional[Annotated[int, pydantic.Field(ge=1, le=WEIGHT_MAX)]] = pydantic.Field(
+        None, description="part of uplinks and congested ports; null: 1"
+    )
+    min: Optional[Rate] = pydantic.Field(None, description="guarantee, bit/s; 0 or null: none")
+    max: Optional[Rate] = pydantic.Field(None, description="ceiling, bit/s; 0 or null: none")
+
+
+ALLOWED = {
+    "weight": f"a whole number from 1 to {WEIGHT_MAX}, or null for the default of 1",
+    "min": f"bit/s, 0 for no guarantee or {RATE_MIN_BPS} to {RATE_MAX_BPS}, or null for the default of 0",
+    "max": f"bit/s, 0 for no ceiling or {RATE_MIN_BPS} to {RATE_MAX_BPS}, or null for the default of 0",
+}
+
+
+def _decimal(value: Any) -> Any:
+    """Refuse what Python reads as a number but nobody else does, such as 1_0."""
+    if isinstance(value, str) and not (value.isascii() and value.isdecimal()):
+        raise ValueError("not a whole number")
+    return value
+
+
+def _address(value: str) -> str:
+    if "%" in value:
+        raise ValueError("an address with a scope")
+    ipaddress.ip_address(value)
+    return value
+
+
+def _boolean(value: Any) -> Any:
+    if value not in ("true", "false"):
+        raise ValueError("neither true nor false")
+    return value == "true"
+
+
+Decimal = pydantic.BeforeValidator(_decimal, json_schema_input_type=int)
+Address = Annotated[
+    str,
+    pydantic.AfterValidator(_address),
+    pydantic.WithJsonSchema({"anyOf": [{"type": "string", "format": "ipv4"}, {"type": "string", "format": "ipv6"}]}),
+]
+Flag = Annotated[bool, pydantic.BeforeValidator(_boolean, json_schema_input_type=bool)]
+Name = Annotated[str, pydantic.Field(min_length=1, max_length=255)]
+
+
+class Query(pydantic.BaseModel):
+    """Parameters of a request; others are refused."""
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+
+class PageQuery(Query):
+    """Which page of a long list."""
+
+    limit: Annotated[int, pydantic.Field(ge=1, le=PAGE_MAX), Decimal] = pydantic.Field(
+        PAGE_MAX, description="longest page"
+    )
+    after: Optional[Annotated[str, pydantic.Field(pattern=PLACE_PATTERN)]] = pydantic.Field(
+        None, description="`next` of the page before"
+    )
+
+
+class VmQuery(PageQuery):
+    """Filters of the list of VMs; all given must fit."""
+
+    name: Optional[Name] = pydantic.Field(None, description="id, MAC, IP address, port name or port id")
+    mac: Optional[Annotated[str, pydantic.Field(pattern=MAC_PATTERN)]] = None
+    ip: Optional[Address] = None
+    port: Optional[Name] = pydantic.Field(None, description="name of its port in Open vSwitch")
+    iface_id: Optional[Name] = pydantic.Field(None, description="external_ids:iface-id, OpenStack's port id")
+    switch: Optional[DatapathId] = None
+    state: Optional[State] = None
+
+
+class PortQuery(PageQuery):
+    """Filters of the list of ports; all given must fit."""
+
+    switch: Optional[DatapathId] = None
+    congested: Optional[Flag] = None
+    name: Optional[Name] = None
+
+
+IN_WORDS = {
+    "limit": f"a whole number from 1 to {PAGE_MAX}",
+    "after": "`next` of the page before, such as 00000000000000a1:3",
+    "mac": "six pairs of hex digits with colons",
+    "ip": "an IPv4 or IPv6 address without scope",
+    "switch": "16 lower-case hex digits",
+    "state": "active, congested, inactive, unknown",
+    "congested": "true, false",
+}
+
+
+def in_words(field: str) -> str:
+    """Return what a parameter may hold."""
+    return IN_WORDS.get(field, "1 to 255 characters")

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports of all switches, with their marks."""
+
+import falcon
+
+from sdngcc.controller import topology
+from sdngcc.controller.experimenter import KINDS
+from sdngcc.controller.rest import models
+from sdngcc.controller.rest.room import House, Operation, Room, Route, dpid_text, page, read_query, reply
+from sdngcc.controller.topology import Hop
+
+
+def show(house: House, place: Hop, port: topology.Port) -> models.Port:
+    """Return a port as REST shows it."""
+    engine, (dpid, number) = house.engine, place
+    peer, pace = engine.topology.peer(dpid, number), house.live.paces.get(place)
+    reading = engine.source.readings(dpid).get(number)
+    return models.Port(
+        switch=dpid_text(dpid),
+        port=number,
+        name=port.name,
+        up=port.up,
+        peer=peer and models.End(switch=dpid_text(peer[0]), port=peer[1]),
+        sources=len(engine.relations.sources_behind(place, engine.topology)),
+        queues=[name for bit, name in KINDS.items() if reading.kinds & bit] if reading else [],
+        marks=reading.marks if reading and reading.kinds else None,
+        marks_per_s=pace and pace.marks_per_s,
+        congested=pace and pace.congested,
+        tx_bps=pace and pace.tx_bps,
+        tx_packets=reading and reading.packets,
+        tx_bytes=reading and reading.bytes,
+        drops=reading and reading.drops,
+        backlog_bytes=reading and reading.backlog_bytes,
+        backlog_packets=reading and reading.backlog_packets,
+    )
+
+
+class Ports(Room):
+    """/v1/ports."""
+
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        """List the ports that fit all filters."""
+        query = read_query(request, models.PortQuery)
+        found = [
+            ((dpid, number), port)
+            for dpid, ports in sorted(self._engine.topology.ports.items())
+            for number, port in sorted(ports.items())
+            if self._fits((dpid, number), port.name, query)
+        ]
+        shown, following = page(found, query, lambda item: item[0])
+        ports = [show(self._house, *item) for item in self._house.in_turns(shown)]
+        reply(response, models.Ports(ports=ports, total=len(found), next=following))
+
+    def _fits(self, place: Hop, name: str, query: models.PortQuery) -> bool:
+        pace = self._house.live.paces.get(place)
+        return (
+            (query.switch is None or int(query.switch, 16) == place[0])
+            and (query.name is None or query.name == name)
+            and (query.congested is None or query.congested == bool(pace and pace.congested))
+        )
+
+
+ROUTES = (Route("/v1/ports", Ports, {"get": Operation("List ports.", models.Ports, models.PortQuery)}),)

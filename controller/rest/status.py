@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller itself: settings in force, counters."""
+
+import falcon
+
+from sdngcc.controller.rest import models
+from sdngcc.controller.rest.room import Operation, Room, Route, read_query, reply
+from sdngcc.controller.settings import Settings
+
+
+class SettingsView(Room):
+    """/v1/settings."""
+
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        """Show the settings in force; of secrets only the files' names."""
+        read_query(request, models.Query)
+        reply(response, self._engine.settings)
+
+
+class Status(Room):
+    """/v1/status."""
+
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        """Show counters since the start, and whether every switch is settled."""
+        read_query(request, models.Query)
+        engine = self._engine
+        switches = engine.switches.values()
+        reply(
+            response,
+            models.Status(
+                uptime_s=round((engine.clock() - engine.started_ns) / 1e9, 3),
+                ready=bool(switches) and all(switch.settled for switch in switches),
+                switches=len(switches),
+                vms=sum(len(switch.vms) for switch in switches),
+                hosts=len(engine.relations.hosts),
+                pairs=engine.relations.pair_count(),
+                links=len(engine.topology.links()),
+                mark_source=models.Source(
+                    name=engine.source.name,
+                    semantics=engine.source.semantics.value,
+                    resets=engine.source.resets,
+                    restarts=engine.source.restarts,
+                ),
+                polls=engine.poll_counts(),
+                counters=dict(sorted(engine.counters.items())),
+                forwarding=dict(sorted(engine.forwarder.counters.items())),
+            ),
+        )
+
+
+ROUTES = (
+    Route("/v1/settings", SettingsView, {"get": Operation("Show the settings in force.", Settings)}),
+    Route("/v1/status", Status, {"get": Operation("Show counters since the start.", models.Status)}),
+)
