@@ -17,7 +17,7 @@ from sdngcc import __version__
 
 # Sub-command -> (one line for --help, so that listing imports nothing).
 COMMANDS: Dict[str, str] = {
-    "controller": "Run the controller (Ryu): learn VMs, poll marks, notify their sources.",
+    "controller": "Run the controller (Ryu or os-ken): learn VMs, poll marks, notify their sources.",
     "shim": "Show, set and watch the shim in this machine's Open vSwitch datapath.",
     "testbed": "Build the virtual testbed, run experiments in it, open a shell in it.",
     "tracker": "Run SCC's tracker, or a host's agent of it: weights of divisions' tunnels.",

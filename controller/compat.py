@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ryu or os-ken, whichever is there, under one set of names; Ryu is preferred.
+"""Ryu or os-ken, as the setting ``framework`` says, under one set of names.
 
 Both read an OpenFlow connection by two system calls a message and parse every reply into objects.  The
 tap below reads what there is by one call and hands experimenter replies, of which there are hundreds a
@@ -7,13 +7,12 @@ second, straight to the engine; all else goes the framework's way.
 """
 
 import importlib
-import importlib.util
 import socket
 from typing import Any, Callable, Optional
 
-from sdngcc.controller import openflow
+from sdngcc.controller import launcher, openflow, settings
 
-FRAMEWORK = "ryu" if importlib.util.find_spec("ryu") else "os_ken"
+FRAMEWORK = launcher.find_framework(settings.current().framework)
 
 
 def _module(name: str) -> Any:

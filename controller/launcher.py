@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts Ryu (or os-ken) with the application, under today's eventlet.
+"""Starts Ryu or os-ken with the application, under today's eventlet.
 
 Ryu 4.34 imports eventlet.wsgi.ALREADY_HANDLED, which eventlet dropped: it must be there before Ryu's own
 launcher is imported, so no application can mend it.  The standard library must be made cooperative as
@@ -10,11 +10,33 @@ import importlib
 import importlib.util
 import os
 import signal
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sdngcc.controller.settings import Settings
+
+
+FRAMEWORKS = {"ryu": "ryu", "os-ken": "os_ken"}  # name of the setting -> module, in order of preference
+
+
+def find_framework(name: str) -> str:
+    """Return the module of the framework a setting names; "auto" takes what is installed, Ryu first.
+
+    Raises SettingsError when it is not installed, or when Ryu's own manager is to run another one's application.
+    """
+    from sdngcc.controller.settings import SettingsError
+
+    there = {known: module for known, module in FRAMEWORKS.items() if importlib.util.find_spec(module)}
+    if name == "auto" and there:
+        return next(iter(there.values()))
+    if name not in there:
+        found = ", ".join(there) or "neither Ryu nor os-ken"
+        raise SettingsError(f"framework: {name} cannot be used; installed: {found}")
+    if name != "ryu" and "ryu.cmd.manager" in sys.modules:
+        raise SettingsError(f"framework: ryu-manager runs no {name}; start `sdngcc controller` instead")
+    return there[name]
 
 
 def prepare() -> None:
@@ -30,18 +52,22 @@ def prepare() -> None:
 
 
 def start(chosen: "Settings", verbose: bool = False) -> None:
-    """Run the controller with the given settings until it is stopped."""
+    """Run the controller with the given settings until it is stopped.
+
+    Raises SettingsError when the framework they name is not installed.
+    """
     import eventlet.hubs
 
     from sdngcc.controller import settings
 
+    framework = find_framework(chosen.framework)
     eventlet.hubs.use_hub(chosen.event_hub)
     address, port = settings.split_address(chosen.openflow)
     args = ["--ofp-listen-host", address, "--ofp-tcp-listen-port", str(port)]
     args += ["--default-log-level", "10" if verbose else "20"]
     settings.adopt(chosen)
     _stop_on(signal.SIGTERM)
-    if importlib.util.find_spec("ryu"):
+    if framework == "ryu":
         manager = importlib.import_module("ryu.cmd.manager")
         manager.main(args=[*args, "sdngcc.controller.app"], prog="sdngcc")
     else:

@@ -83,6 +83,9 @@ class Settings(pydantic.BaseModel):
         description="OVSDB remotes of the hypervisors: unix:<path>, tcp:<address>:<port>",
     )
     rest: str = pydantic.Field("127.0.0.1:8080", description="address and port of REST; empty: none")
+    framework: Literal["auto", "ryu", "os-ken"] = pydantic.Field(
+        "auto", description="OpenFlow library the controller runs on; auto: Ryu where it is installed, else os-ken"
+    )
     openflow: str = pydantic.Field("0.0.0.0:6653", description="address and port switches connect to")
     trace_file: Optional[pathlib.Path] = pydantic.Field(None, description="JSON lines of notifications and poll counts")
     event_hub: Literal["selects", "poll", "epolls"] = pydantic.Field(
@@ -153,8 +156,12 @@ def _read_file(path: pathlib.Path) -> dict[str, Any]:
     return values
 
 
-def load(path: Optional[pathlib.Path] = None, environment: Mapping[str, str] = os.environ) -> Settings:
-    """Return the settings of a file (.toml, else YAML) and the environment, which wins.
+def load(
+    path: Optional[pathlib.Path] = None,
+    environment: Mapping[str, str] = os.environ,
+    chosen: Optional[Mapping[str, Any]] = None,
+) -> Settings:
+    """Return the settings of a file (.toml, else YAML), overridden by the environment, and that by ``chosen``.
 
     Raises SettingsError naming every key that is unknown or out of range.
     """
@@ -169,6 +176,7 @@ def load(path: Optional[pathlib.Path] = None, environment: Mapping[str, str] = o
         field = Settings.model_fields.get(key)
         listed = field is not None and "tuple" in str(field.annotation).lower()
         values[key] = [one.strip() for one in text.split(",") if one.strip()] if listed else text
+    values.update(chosen or {})
     try:
         return Settings.model_validate(values)
     except pydantic.ValidationError as error:

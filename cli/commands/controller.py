@@ -13,9 +13,14 @@ import click
     type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
     help="Settings file: .toml, else YAML.",
 )
+@click.option(
+    "--framework",
+    type=click.Choice(["auto", "ryu", "os-ken"]),
+    help="OpenFlow library to run on; auto: Ryu where it is installed, else os-ken.",
+)
 @click.option("--check", is_flag=True, help="Check the settings, print them and stop.")
-@click.option("--verbose", is_flag=True, help="Log what Ryu does, too.")
-def controller(config: Optional[pathlib.Path], check: bool, verbose: bool) -> None:
+@click.option("--verbose", is_flag=True, help="Log what the framework does, too.")
+def controller(config: Optional[pathlib.Path], framework: Optional[str], check: bool, verbose: bool) -> None:
     """Run the controller: learn who talks to whom, poll marks, tell the machines that caused them.
 
     Settings come from --config and from SDNGCC_CONTROLLER_<KEY> in the environment, which wins;
@@ -28,11 +33,11 @@ def controller(config: Optional[pathlib.Path], check: bool, verbose: bool) -> No
     from sdngcc.controller import settings
 
     try:
-        chosen = settings.load(config)
+        chosen = settings.load(config, chosen={"framework": framework} if framework else None)
         chosen.read_key()
+        if check:
+            click.echo(chosen.model_dump_json(indent=2))
+        else:
+            launcher.start(chosen, verbose)
     except settings.SettingsError as error:
         raise click.ClickException(str(error)) from None
-    if check:
-        click.echo(chosen.model_dump_json(indent=2))
-    else:
-        launcher.start(chosen, verbose)

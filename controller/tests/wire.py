@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A switch that speaks OpenFlow 1.3 over TCP, and the controller's own process beside it.
+
+Nothing here sleeps for a fixed time: what is to happen is waited for, however busy the machine is.
+"""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from typing import Any, Callable, Optional
+
+from sdngcc.controller import experimenter, openflow
+
+PATIENCE_S = 60.0
+KEY = bytes(range(16))
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def wait_for(condition: Callable[[], Any], what: Callable[[], str]) -> Any:
+    """Return what a condition gives once it is true; fail with ``what()`` after a minute."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        found = condition()
+        if found:
+            return found
+        assert time.monotonic() < deadline, what()
+        time.sleep(0.01)
+
+
+class Controller:
+    """`sdngcc controller` in a process of its own."""
+
+    def __init__(self, folder: pathlib.Path, framework: str, name: str = "controller", **settings: Any) -> None:
+        self.folder, self.name = folder, name
+        self.address = ("127.0.0.1", free_port())
+        self.url = f"http://127.0.0.1:{free_port()}"
+        self.trace = folder / f"{name}.trace"
+        self._log = folder / f"{name}.log"
+        key_file = folder / "key"
+        key_file.write_text(KEY.hex())
+        chosen = {
+            "KEY_FILE": key_file,
+            "OPENFLOW": f"127.0.0.1:{self.address[1]}",
+            "REST": self.url[len("http://") :],
+            "SETTLE_MS": "50",
+            "PERIOD_US": "20000",
+            "TRACE_FILE": self.trace,
+            **{key.upper(): text for key, text in settings.items()},
+        }
+        self._environment = {**os.environ, **{f"SDNGCC_CONTROLLER_{key}": str(text) for key, text in chosen.items()}}
+        self._framework = framework
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "sdngcc.main", "controller", "--framework", self._framework]
+        with open(self._log, "ab") as log:
+            self.process = subprocess.Popen(command, env=self._environment, stdout=log, stderr=log)
+        self.await_listening()
+
+    def await_listening(self) -> None:
+        def listening() -> bool:
+            assert self.process.poll() is None, self.log()
+            try:
+                socket.create_connection(self.address, timeout=1).close()
+            except OSError:
+                return False
+            return True
+
+        wait_for(listening, self.log)
+
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(PATIENCE_S)
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.terminate()
+        self.process.wait(PATIENCE_S)
+
+    def get(self, path: str) -> Any:
+        with urllib.request.urlopen(self.url + path, timeout=PATIENCE_S) as answer:
+            return json.load(answer)
+
+    def put(self, path: str, body: Any) -> Any:
+        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), method="PUT")
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            return json.load(error)
+
+
+class WireSwitch:
+    """An OpenFlow 1.3 switch with ports and counters, and no more; a thread serves its connections."""
+
+    def __init__(self, dpid: int, ports: dict[int, bytes]) -> None:
+        self.dpid, self.ports = dpid, ports
+        self.marks: dict[int, experimenter.PortReading] = {}
+        self.vms: dict[int, experimenter.VmReading] = {}
+        self.generation = 1
+        self.polls = 0
+        self.overlapped = 0  # polls that came while another of the same kind was unanswered in the buffer
+        self.packet_outs: list[tuple[int, bytes]] = []
+        self.role_generation: Optional[int] = None
+        self.mute = False  # half-dead: the connection stands, nothing is answered
+        self.lock = threading.RLock()
+        self._lines: list[_Line] = []
+
+    def connect(self, address: tuple[str, int]) -> "_Line":
+        line = _Line(self, address)
+        self._lines.append(line)
+        return line
+
+    def packet_in(self, port: int, frame: bytes) -> None:
+        fields = struct.pack("!HHIHH", 1, 12, 0x80000004, port >> 16, port & 0xFFFF) + bytes(4)
+        body = struct.pack("!IHBBQ", 0xFFFFFFFF, len(frame), 0, 0, 0) + fields + bytes(2) + frame
+        for line in self._lines:
+            line.send(10, 0, body)
+
+    def close(self) -> None:
+        for line in self._lines:
+            line.close()
+
+
+class _Line:
+    """One connection of a switch to one controller."""
+
+    def __init__(self, switch: WireSwitch, address: tuple[str, int]) -> None:
+        self.switch, self.address = switch, address
+        self.role = 1  # OFPCR_ROLE_EQUAL
+        self.alive = True
+        self._sock = socket.create_connection(address, timeout=PATIENCE_S)
+        self._sock.settimeout(PATIENCE_S)
+        self.send(0, 1, b"")
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def send(self, kind: int, xid: int, body: bytes) -> None:
+        try:
+            self._sock.sendall(struct.pack("!BBHI", 4, kind, 8 + len(body), xid) + body)
+        except OSError:
+            self.alive = False
+
+    def close(self) -> None:
+        self.alive = False
+        try:
+            self._sock.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        self._thread.join(PATIENCE_S)
+        self._sock.close()
+
+    def _serve(self) -> None:
+        buffer = b""
+        while self.alive:
+            try:
+                chunk = self._sock.recv(65536)
+            except OSError:
+                chunk = b""
+            if not chunk:
+                self.alive = False
+                return
+            buffer += chunk
+            asked = 0
+            while len(buffer) >= 8:
+                length = struct.unpack_from("!H", buffer, 2)[0]
+                if len(buffer) < length:
+                    break
+                data, buffer = buffer[:length], buffer[length:]
+                if not self.switch.mute:
+                    with self.switch.lock:
+                        before = self.switch.polls
+                        self._take(data)
+                        asked += self.switch.polls - before
+            self.switch.overlapped += max(0, asked - 1)
+
+    def _take(self, data: bytes) -> None:
+        switch = self.switch
+        kind, xid = data[1], struct.unpack_from("!I", data, 4)[0]
+        if kind == 2:
+            self.send(3, xid, data[8:])
+        elif kind == 5:
+            self.send(6, xid, struct.pack("!QIBB2xII", switch.dpid, 0, 1, 0, 0x47, 0))
+        elif kind == openflow.OFPT_PACKET_OUT:
+            length = struct.unpack_from("!H", data, 16)[0]
+            switch.packet_outs.append((struct.unpack_from("!I", data, 28)[0], data[24 + length :]))
+        elif kind == openflow.OFPT_MULTIPART_REQUEST:
+            part = struct.unpack_from("!H", data, 8)[0]
+            if part == 13:
+                body = b"".join(
+                    struct.pack("!I4x6s2x16sIIIIIIII", port, bytes([2, 0, 0, 0, 9, port]), name, *[0] * 8)
+                    for port, name in switch.ports.items()
+                )
+                self.send(19, xid, struct.pack("!HH4x", 13, 0) + body)
+            elif part == openflow.OFPMP_EXPERIMENTER:
+                self._experimenter(data)
+
+    def _experimenter(self, data: bytes) -> None:
+        switch = self.switch
+        xid, kind, *_ = experimenter.decode_request(data)
+        if kind == experimenter.PORT_MARKS:
+            switch.polls += 1
+            entries = [experimenter.encode_port_marks(reading) for reading in switch.marks.values()]
+        else:
+            entries = [experimenter.encode_vm_state(reading) for reading in switch.vms.values()]
+        now = time.monotonic_ns()
+        reply = experimenter.encode_reply(xid, kind, switch.generation, 9, now, entries)
+        self.send(reply[1], xid, reply[8:])
