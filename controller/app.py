@@ -136,7 +136,7 @@ class SdnGcc(compat.App):
             self.engine.switch_down(datapath.id)
 
     def _multipart(self, datapath: Any, data: bytes) -> None:
-        """Pass on an experimenter reply; a fault in the engine must not end the connection's reader."""
+        """Pass on a multipart reply; a fault in the engine must not end the connection's reader."""
         if self._is_current(datapath):
             self._guarded(lambda: self.engine.multipart(datapath.id, data), None)
 

@@ -2,8 +2,8 @@
 """Ryu or os-ken, as the setting ``framework`` says, under one set of names.
 
 Both read an OpenFlow connection by two system calls a message and parse every reply into objects.  The
-tap below reads what there is by one call and hands experimenter replies, of which there are hundreds a
-second, straight to the engine; all else goes the framework's way.
+tap below reads what there is by one call and hands experimenter and flow statistics replies, of which there
+are hundreds a second or long ones, straight to the engine; all else goes the framework's way.
 """
 
 import importlib
@@ -30,10 +30,11 @@ App = app_manager.RyuApp if FRAMEWORK == "ryu" else app_manager.OSKenApp
 
 _CHUNK_BYTES = 65536
 _HEADER_BYTES = 8
+_TAPPED = (b"\x00\x01", b"\xff\xff")  # flow statistics and experimenter replies
 
 
 class Tap:
-    """A switch's socket whose experimenter replies go to ``sink`` once it is set.
+    """A switch's socket whose experimenter and flow statistics replies go to ``sink`` once it is set.
 
     Everything else behaves as the socket itself.
     """
@@ -93,7 +94,7 @@ class Tap:
             if (
                 self.sink is not None
                 and raw[start + 1] == openflow.OFPT_MULTIPART_REPLY
-                and raw[start + 8 : start + 10] == b"\xff\xff"
+                and raw[start + 8 : start + 10] in _TAPPED
             ):
                 self.sink(bytes(raw[start:end]))
             else:

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The marks of a congested port divided among the virtual machines that sent through it.
 
-With M new marks and sources i that sent s_i bytes/s, ``bytes`` gives m_i = M * s_i / sum(s), the default:
-equal marks make the cut additive, and additive increase with additive decrease keeps whatever difference
-it starts from.  While no rate is known the active sources share equally.  ``equal`` gives m_i = M / n, the
-paper's literal form (Algorithm 4, line 18).  Marks are whole numbers, so each m_i is rounded such that they
-add up to M exactly, and what rounding took from a source or gave it is carried to the port's next
-division: over time nobody gains by it.
+With M new marks and sources i that sent s_i bytes/s through the port, ``bytes`` gives m_i = M * s_i / sum(s),
+the default: equal marks make the cut additive, and additive increase with additive decrease keeps whatever
+difference it starts from.  While no rate is known the active sources share equally.  ``sent`` is the same with
+all bytes a source sent, wherever to; it is there for comparison.  ``equal`` gives m_i = M / n, the paper's
+literal form (Algorithm 4, line 18).  Marks are whole numbers, so each m_i is rounded such that they add up to M
+exactly, and what rounding took from a source or gave it is carried to the port's next division: over time
+nobody gains by it.
 """
 
 import dataclasses
@@ -23,7 +24,7 @@ class Source:
     """A virtual machine that sends through a port."""
 
     vm: Vm
-    sent_rate: int = 0  # bytes/s over its last period
+    sent_rate: int = 0  # bytes/s over its last period, through the port
     weight: int = 1
     active: bool = True
 
@@ -53,9 +54,9 @@ class Divider:
     """Divides marks; remembers what rounding owes to whom."""
 
     def __init__(self, division: str) -> None:
-        """``division`` is "bytes" or "equal"; ValueError otherwise."""
-        if division not in ("bytes", "equal"):
-            raise ValueError(f'division "{division}" is not known; there are "bytes" and "equal"')
+        """``division`` is "bytes", "sent" or "equal"; ValueError otherwise."""
+        if division not in ("bytes", "sent", "equal"):
+            raise ValueError(f'division "{division}" is not known; there are "bytes", "sent" and "equal"')
         self.division = division
         self._owed: dict[Hop, dict[Vm, float]] = {}
 
@@ -68,7 +69,7 @@ class Divider:
         sources = congestion.sources
         if not sources:
             return {}
-        rates = [float(source.sent_rate) if self.division == "bytes" else 1.0 for source in sources]
+        rates = [1.0 if self.division == "equal" else float(source.sent_rate) for source in sources]
         total = sum(rates)
         if total <= 0:
             rates = [float(source.active) for source in sources]

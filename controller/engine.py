@@ -11,10 +11,13 @@ import time
 from typing import Any, Callable, Optional
 
 from sdngcc.controller import experimenter, openflow, packets
-from sdngcc.controller.forwarding import Forwarder
+from sdngcc.controller.attribution import Attribution
+from sdngcc.controller.forwarding import COOKIE, COOKIE_MASK, PAIR, Forwarder
 from sdngcc.controller.inventory import SwitchRecord, VmRecord
 from sdngcc.controller.monitor import NAP_NS, Monitor
 from sdngcc.controller.notifier import Notifier
+from sdngcc.controller.pairbytes import PairBytes
+from sdngcc.controller.paths import Paths
 from sdngcc.controller.relations import Relations
 from sdngcc.controller.rounds import Network, Rounds
 from sdngcc.controller.settings import Settings
@@ -24,6 +27,7 @@ from sdngcc.controller.trace import Trace
 
 SECOND_NS = 1_000_000_000
 STATE_LOST_NS = 2 * SECOND_NS
+_FLOW_STATISTICS = openflow.OFPMP_FLOW.to_bytes(2, "big")
 _FIRST_LLDP_S = (0.02, 0.1, 0.25)
 
 LOG = logging.getLogger(__name__)
@@ -61,8 +65,16 @@ class Engine:
         self.forwarder = Forwarder(settings, self.topology, self.relations, self.switches, self._send)
         self.trace = Trace(settings.trace_file, self.counters)
         self.notifier = Notifier(settings, self.relations, self.counters, epoch)
+        self.pair_bytes = PairBytes(self.forwarder.find_pair, settings.pair_period_ms * 1_000_000)
+        self.attribution = Attribution(
+            self.relations,
+            Paths(self.relations, self.topology),
+            self.pair_bytes,
+            self.switches,
+            lambda: self.clock(),
+        )
         network = Network(
-            settings, self.switches, self.topology, self.relations, self.counters, self.trace, lambda: self.clock()
+            settings, self.switches, self.attribution, self.counters, self.trace, lambda: self.clock()
         )
         self.rounds = Rounds(network, self.notifier, self._send, arm, self._ask_state, self.monitor.outstanding)
         self._transmit = send
@@ -114,6 +126,8 @@ class Engine:
         self.monitor.remove(dpid)
         self.source.forget(dpid)
         self._assembler.forget(dpid)
+        self.pair_bytes.forget(dpid)
+        self.attribution.forget(dpid)
         self.forwarder.forget_switch(dpid)
         self.forwarder.forget_hosts(self.relations.forget_place(dpid))
         self.topology.remove_switch(dpid)
@@ -230,6 +244,10 @@ class Engine:
             xid = self._next_xid()
             if self._send(dpid, self.source.request(dpid, xid)):
                 self.monitor.asked(dpid, xid, now)
+        for dpid in self.pair_bytes.due(now):
+            xid = self._next_xid()
+            if self._send(dpid, openflow.flow_statistics_request(xid, COOKIE | PAIR, COOKIE_MASK | PAIR)):
+                self.pair_bytes.asked(dpid, xid, now)
         if now >= self._lldp_ns:
             self._lldp_ns = now + self.settings.lldp_period_ms * 1_000_000
             for dpid in self.switches:
@@ -245,7 +263,7 @@ class Engine:
             self.forwarder.sweep(now)
             self.trace.add(now, "polls", **self.poll_counts())
             self.trace.flush()
-        return min(self.monitor.next_ns(), self._slow_ns, now + NAP_NS)
+        return min(self.monitor.next_ns(), self.pair_bytes.next_ns(now), self._slow_ns, now + NAP_NS)
 
     def _next_xid(self) -> int:
         self._xid = self._xid % 0x7FFFFFFF + 1
@@ -268,13 +286,16 @@ class Engine:
             self.counters["vm_state_requests"] += 1
 
     def multipart(self, dpid: int, data: bytes) -> None:
-        """Take an experimenter multipart reply."""
+        """Take an experimenter or flow statistics multipart reply."""
         switch = self.switches.get(dpid)
         if switch is None:
             return
         try:
+            if data[8:10] == _FLOW_STATISTICS:
+                self.pair_bytes.feed(dpid, data)
+                return
             reply = self._assembler.feed(dpid, data)
-        except experimenter.ReplyError as error:
+        except (experimenter.ReplyError, openflow.MessageError) as error:
             self.counters["reply_malformed"] += 1
             LOG.warning("switch %016x: %s", dpid, error)
             return
@@ -297,6 +318,9 @@ class Engine:
             switch.marks = False
             self.monitor.remove(dpid)
             LOG.warning("switch %016x does not report marks (error type %d code %d); not polled", dpid, kind, code)
+        elif self.pair_bytes.owes(dpid, xid):
+            self.pair_bytes.refused(dpid)
+            LOG.warning("switch %016x tells no flow statistics (error type %d code %d)", dpid, kind, code)
         elif switch.state_xid == xid:
             switch.vm_state, switch.state_xid = False, 0
             self.rounds.answered(dpid)

@@ -103,6 +103,12 @@ class Forwarder:
             for pair in [pair for pair in self._pair_flows if mac in pair]:
                 self._drop_pair(pair)
 
+    def find_pair(self, number: int) -> Optional[tuple[Pair, Hop]]:
+        """Return the pair whose flow has that number and its source's place; None when the flow is gone."""
+        pair = self._pairs.get(number)
+        host = self._relations.hosts.get(pair[0]) if pair else None
+        return (pair, host.place) if pair and host else None
+
     def flow_removed(self, cookie: int, reason: int) -> None:
         """Take note of a pair's flow that is gone; an idle one ends the relation."""
         if cookie & COOKIE_MASK != COOKIE or not cookie & PAIR:

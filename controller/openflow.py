@@ -7,7 +7,7 @@ addresses and input port, packet-out, and experimenter multipart requests.
 """
 
 import struct
-from typing import Iterable, Optional
+from typing import Iterable, NamedTuple, Optional
 
 VERSION = 4
 OFPT_PACKET_OUT = 13
@@ -20,10 +20,13 @@ OFPP_CONTROLLER = 0xFFFFFFFD
 OFPP_LOCAL = 0xFFFFFFFE
 OFPP_ANY = 0xFFFFFFFF
 
+OFPMP_FLOW = 1
 OFPMP_EXPERIMENTER = 0xFFFF
 OFPMPF_REPLY_MORE = 1
 
 OFPRR_IDLE_TIMEOUT = 0
+
+NOT_COUNTED = 0xFFFFFFFFFFFFFFFF  # a counter the switch does not keep
 
 _NO_BUFFER = 0xFFFFFFFF
 _ALL_TABLES = 0xFF
@@ -36,6 +39,10 @@ _OUTPUT = struct.Struct("!HHIH6x")
 _PACKET_OUT = struct.Struct("!BBHIIIH6x")
 _FLOW_MOD = struct.Struct("!BBHIQQBBHHHIIIH2x")
 _MULTIPART_REQUEST = struct.Struct("!BBHIHH4xII")
+
+_MULTIPART = struct.Struct("!BBHIHH4x")
+_FLOW_REQUEST = struct.Struct("!B3xII4xQQ")
+_FLOW_STATISTICS = struct.Struct("!H22xQQQ")
 
 _OXM_BASIC = 0x8000
 _OXM_IN_PORT = 0
@@ -126,3 +133,44 @@ def experimenter_request(xid: int, experimenter: int, exp_type: int, body: bytes
         )
         + body
     )
+
+
+class MessageError(ValueError):
+    """A message that cannot be read; the text says why."""
+
+
+class FlowStatistics(NamedTuple):
+    """The counters of a flow."""
+
+    cookie: int
+    packets: int
+    bytes: int
+
+
+def flow_statistics_request(xid: int, cookie: int, cookie_mask: int) -> bytes:
+    """Return a request for the counters of the flows, in all tables, whose cookie agrees under the mask."""
+    body = _FLOW_REQUEST.pack(_ALL_TABLES, OFPP_ANY, OFPP_ANY, cookie, cookie_mask) + match()
+    length = _MULTIPART.size + len(body)
+    return _MULTIPART.pack(VERSION, OFPT_MULTIPART_REQUEST, length, xid, OFPMP_FLOW, 0) + body
+
+
+def more_parts(data: bytes) -> bool:
+    """Tell whether further parts follow a multipart reply; raises MessageError when it is cut short."""
+    if len(data) < _MULTIPART.size:
+        raise MessageError(f"multipart reply has {len(data)} bytes; at least {_MULTIPART.size} needed")
+    return bool(_MULTIPART.unpack_from(data)[5] & OFPMPF_REPLY_MORE)
+
+
+def flow_statistics(data: bytes) -> list[FlowStatistics]:
+    """Return the counters in one part of a flow statistics reply; raises MessageError when it is cut short."""
+    found = []
+    place = _MULTIPART.size
+    while place < len(data):
+        if len(data) - place < _FLOW_STATISTICS.size:
+            raise MessageError(f"flow statistics end after {len(data) - place} bytes of an entry")
+        length, cookie, packets, size = _FLOW_STATISTICS.unpack_from(data, place)
+        if length < _FLOW_STATISTICS.size or place + length > len(data):
+            raise MessageError(f"flow statistics entry of {length} bytes, {len(data) - place} left")
+        found.append(FlowStatistics(cookie, packets, size))
+        place += length
+    return found

@@ -2,8 +2,8 @@
 """Who is where, and who talks to whom (DST_SRC and IPTOPORT of the paper's Algorithm 4, mended).
 
 The paper keeps one destination a source and one port an address for the whole network.  Here a host has a
-place (switch and port), a source has a set of destinations, each aged on its own, and the sources behind a
-congested port are those of its pairs whose path really leaves by it, however many hops away they are.
+place (switch and port) and a source has a set of destinations, each aged on its own; attribution.py finds
+the sources behind a congested port by the paths of their pairs.
 All tables are bounded: a virtual machine can fill its own part only.
 """
 
@@ -12,7 +12,7 @@ import enum
 from typing import Optional
 
 from sdngcc.controller.packets import is_ipv4
-from sdngcc.controller.topology import Hop, Topology
+from sdngcc.controller.topology import Hop
 
 ADDRESSES_A_HOST = 16
 Pair = tuple[bytes, bytes]  # Ethernet addresses of source and destination
@@ -55,9 +55,7 @@ class Relations:
         self._targets: dict[bytes, dict[bytes, int]] = {}  # source -> destination -> last seen, ns
         self._hosts_a_port = hosts_a_port
         self._pairs_a_source = pairs_a_source
-        self._version = 0
-        self._index: dict[Hop, dict[bytes, set[bytes]]] = {}
-        self._indexed: tuple[int, int] = (-1, -1)
+        self.version = 0  # grows with every change of a place or a pair
 
     def learn_host(self, mac: bytes, place: Hop, address: Optional[bytes], now_ns: int) -> Learned:
         """Note that a host sent from ``place``, with an address if the frame showed one."""
@@ -75,7 +73,7 @@ class Relations:
                 self._hosts_at[host.place].discard(mac)
                 host.place = place
             there.add(mac)
-            self._version += 1
+            self.version += 1
         host.seen_ns = now_ns
         if address is not None:
             self._learn_address(host, address, now_ns)
@@ -105,7 +103,7 @@ class Relations:
         self._targets.pop(mac, None)
         for targets in self._targets.values():
             targets.pop(mac, None)
-        self._version += 1
+        self.version += 1
 
     def forget_place(self, dpid: int, port: Optional[int] = None) -> list[bytes]:
         """Remove the hosts of a port, or of a whole switch; return their Ethernet addresses."""
@@ -127,7 +125,7 @@ class Relations:
         if target not in targets:
             if len(targets) >= self._pairs_a_source:
                 return False
-            self._version += 1
+            self.version += 1
         targets[target] = now_ns
         return True
 
@@ -135,13 +133,17 @@ class Relations:
         """Note that a source stopped sending to a destination."""
         targets = self._targets.get(source)
         if targets and targets.pop(target, None) is not None:
-            self._version += 1
+            self.version += 1
             if not targets:
                 del self._targets[source]
 
     def targets(self, source: bytes) -> list[bytes]:
         """Return the destinations of a source, by Ethernet address."""
         return sorted(self._targets.get(source, ()))
+
+    def pairs(self) -> list[Pair]:
+        """Return the pairs that talk."""
+        return [(source, target) for source, targets in self._targets.items() for target in targets]
 
     def pair_count(self) -> int:
         """Return how many pairs talk."""
@@ -155,25 +157,3 @@ class Relations:
             for target, seen in targets.items()
             if seen < before_ns
         ]
-
-    def sources_behind(self, hop: Hop, topology: Topology) -> dict[bytes, set[bytes]]:
-        """Return the sources whose packets leave by (switch, port), each with its destinations there."""
-        current = (self._version, topology.version)
-        if self._indexed != current:
-            self._index = self._build_index(topology)
-            self._indexed = current
-        return self._index.get(hop, {})
-
-    def _build_index(self, topology: Topology) -> dict[Hop, dict[bytes, set[bytes]]]:
-        index: dict[Hop, dict[bytes, set[bytes]]] = {}
-        for source, targets in self._targets.items():
-            sender = self.hosts.get(source)
-            if sender is None:
-                continue
-            for target in targets:
-                receiver = self.hosts.get(target)
-                if receiver is None:
-                    continue
-                for hop in topology.path(sender.place[0], receiver.place, target):
-                    index.setdefault(hop, {}).setdefault(source, set()).add(target)
-        return index

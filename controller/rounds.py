@@ -10,13 +10,14 @@ import collections
 import dataclasses
 from typing import Callable, Optional
 
+from sdngcc.controller.attribution import Attribution
 from sdngcc.controller.decision import Congestion, Divider, Source
 from sdngcc.controller.inventory import SwitchRecord
 from sdngcc.controller.notifier import Notifier
-from sdngcc.controller.relations import Pair, Relations
+from sdngcc.controller.relations import Pair
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.sources import PortMarks
-from sdngcc.controller.topology import Hop, Topology
+from sdngcc.controller.topology import Hop
 from sdngcc.controller.trace import Trace
 
 
@@ -38,8 +39,7 @@ class Network:
 
     settings: Settings
     switches: dict[int, SwitchRecord]
-    topology: Topology
-    relations: Relations
+    attribution: Attribution
     counters: "collections.Counter[str]"
     trace: Trace
     clock: Callable[[], int]
@@ -86,7 +86,7 @@ class Rounds:
             network.counters["marks"] += port_marks.marks
             if self.divider.division == "equal" or not network.settings.notify:
                 continue
-            for vm in self._machines_behind(point):
+            for vm in network.attribution.machines_behind(point):
                 if vm[0] not in current.asked:
                     current.asked.add(vm[0])
                     self._ask_state(vm[0], now)
@@ -110,18 +110,6 @@ class Rounds:
             self._network.counters["round_deadlines"] += 1
             self._finish()
 
-    def _machines_behind(self, point: Hop) -> dict[Hop, Pair]:
-        """Return the machines whose packets leave by a port, each with one (source, destination) pair."""
-        network = self._network
-        machines: dict[Hop, Pair] = {}
-        behind = network.relations.sources_behind(point, network.topology)
-        for source in sorted(behind):
-            place = network.relations.hosts[source].place
-            switch = network.switches.get(place[0])
-            if switch is not None and place[1] in switch.vms:
-                machines.setdefault(place, (source, min(behind[source])))
-        return machines
-
     def _finish(self) -> None:
         """Divide the marks of the round and tell the machines."""
         network = self._network
@@ -130,13 +118,15 @@ class Rounds:
         congestions = []
         pairs: dict[Hop, dict[Hop, Pair]] = {}
         for point, marks in sorted(current.marks.items()):
-            machines = pairs[point] = self._machines_behind(point)
+            machines = pairs[point] = network.attribution.machines_behind(point)
             if not machines:
                 network.counters["marks_without_source"] += marks
+            through = network.attribution.through(point)
             sources = []
             for place in sorted(machines):
                 vm = network.switches[place[0]].vms[place[1]]
-                sources.append(Source(place, vm.sent_rate, vm.weight, vm.active))
+                rate = vm.sent_rate if self.divider.division == "sent" else through[place]
+                sources.append(Source(place, rate, vm.weight, vm.active))
             congestions.append(Congestion(point, marks, current.interval_ns[point], sources))
         if not network.settings.notify:
             return

@@ -44,9 +44,16 @@ class Settings(pydantic.BaseModel):
     period_us: int = pydantic.Field(
         5000, ge=500, le=1_000_000, description="T_i, microseconds between two polls of a switch"
     )
-    division: Literal["bytes", "equal"] = pydantic.Field(
+    division: Literal["bytes", "sent", "equal"] = pydantic.Field(
         "bytes",
-        description="how a port's marks are divided: by what each source sent, or equally (the paper)",
+        description="how a port's marks are divided: by what each source sent through the port, by all it sent, "
+        "or equally (the paper)",
+    )
+    pair_period_ms: int = pydantic.Field(
+        100,
+        ge=10,
+        le=60_000,
+        description="time between two readings of where machines send to, while their hypervisor's matter",
     )
     mark_source: Literal["openflow"] = pydantic.Field("openflow", description="where marks come from")
     notify: bool = pydantic.Field(True, description="send messages; false only polls and shows")

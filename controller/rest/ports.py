@@ -21,7 +21,7 @@ def show(house: House, place: Hop, port: topology.Port) -> models.Port:
         name=port.name,
         up=port.up,
         peer=peer and models.End(switch=dpid_text(peer[0]), port=peer[1]),
-        sources=len(engine.relations.sources_behind(place, engine.topology)),
+        sources=len(engine.attribution.machines_behind(place)),
         queues=[name for bit, name in KINDS.items() if reading.kinds & bit] if reading else [],
         marks=reading.marks if reading and reading.kinds else None,
         marks_per_s=pace and pace.marks_per_s,

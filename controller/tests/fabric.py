@@ -19,6 +19,7 @@ class Flow:
     ports: list[int]
     idle_s: int
     report: bool
+    bytes: int = 0
 
     def matches(self, in_port: int, frame: bytes) -> bool:
         seen = {0: struct.pack("!I", in_port), 3: frame[:6], 4: frame[6:12], 5: frame[12:14]}
@@ -39,6 +40,7 @@ class Switch:
         self.generation = 1
         self.supported = True
         self.silent = False
+        self.flow_requests = 0
         self.requests: list[tuple[int, int, int, int, int]] = []
         self.packet_outs: list[tuple[int, list[int], bytes]] = []
 
@@ -52,7 +54,10 @@ class Switch:
             elif kind == openflow.OFPT_PACKET_OUT:
                 self._packet_out(message)
             elif kind == openflow.OFPT_MULTIPART_REQUEST:
-                self._experimenter(message)
+                if message[8:10] == b"\x00\x01":
+                    self._flow_statistics(message)
+                else:
+                    self._experimenter(message)
 
     def _flow_mod(self, message: bytes) -> None:
         cookie, mask, _, command, idle_s, _, priority = struct.unpack_from("!QQBBHHH", message, 8)
@@ -89,6 +94,19 @@ class Switch:
         for port in ports:
             self.fabric.transmit(self.dpid, port, frame)
 
+    def _flow_statistics(self, message: bytes) -> None:
+        cookie, mask = struct.unpack_from("!QQ", message, 32)
+        xid = struct.unpack_from("!I", message, 4)[0]
+        self.flow_requests += 1
+        if self.silent:
+            return
+        flows = [flow for flow in self.flows if flow.cookie & mask == cookie & mask]
+        entries = [struct.pack("!H22xQQQ", 56, flow.cookie, 0, flow.bytes) + openflow.match() for flow in flows]
+        for more, part in ((1, entries[::2]), (0, entries[1::2])):
+            body = b"".join(part)
+            reply = struct.pack("!BBHIHH4x", 4, 19, 16 + len(body), xid, 1, more) + body
+            self.fabric.queue(lambda reply=reply: self.fabric.engine.multipart(self.dpid, reply))
+
     def _experimenter(self, message: bytes) -> None:
         request = experimenter.decode_request(message)
         xid, exp_type, generation, boot, _ = request
@@ -116,6 +134,7 @@ class Switch:
         """Take a frame from the wire."""
         for flow in self.flows:
             if flow.matches(in_port, frame):
+                flow.bytes += len(frame)
                 for port in flow.ports:
                     if port == CONTROLLER:
                         self.fabric.packet_ins += 1

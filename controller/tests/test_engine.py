@@ -269,10 +269,10 @@ def test_restarted_switch_gives_a_baseline_not_marks(tmp_path):
 def test_link_loss_moves_paths(tmp_path):
     fabric = connected(tmp_path)
     talk(fabric, 11, 31)
-    assert fabric.engine.relations.sources_behind((CORE, 2), fabric.engine.topology)
+    assert fabric.engine.attribution.pairs_behind((CORE, 2))
     fabric.engine.port_changed(CORE, 2, "core-t2", bytes(6), False)
     fabric.settle()
-    assert not fabric.engine.relations.sources_behind((CORE, 2), fabric.engine.topology)
+    assert not fabric.engine.attribution.pairs_behind((CORE, 2))
     assert fabric.switches[H1].find_pair_flow(mac(11), mac(31)) is None
 
 

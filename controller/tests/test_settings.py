@@ -50,7 +50,7 @@ def test_file_then_environment(tmp_path, key_file, suffix, text):
         ({"perod_us": "5000"}, "perod_us: unknown key"),
         ({"period_us": "100"}, "period_us: .*greater than or equal to 500.*got '100'"),
         ({"period_us": "soon"}, "period_us: .*integer"),
-        ({"division": "fair"}, "division: .*'bytes' or 'equal'"),
+        ({"division": "fair"}, "division: .*'bytes', 'sent' or 'equal'"),
         ({"message_version": "v2"}, "message_version: .*'v0' or 'v1'"),
         ({"ovsdb": "/run/db.sock"}, "ovsdb: .*no OVSDB remote; unix:<path>"),
         ({"rest": "8080"}, "rest: .*<address>:<port>"),
