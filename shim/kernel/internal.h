@@ -37,6 +37,7 @@
 
 struct genl_family;
 struct genl_info;
+struct metadata_dst;
 struct net;
 struct notifier_block;
 struct ovs_shim_port;
@@ -175,6 +176,7 @@ struct ovs_shim_way {
 	u8 macs[2 * ETH_ALEN];		/* destination and source */
 	__be16 vlan_proto;		/* 0: no tag */
 	u16 vlan_tci;			/* the tag */
+	struct metadata_dst *tunnel;	/* where the tunnel leads, held; NULL: there is none */
 };
 
 /*
@@ -201,7 +203,7 @@ struct ovs_shim_peer {
 	struct in6_addr local;		/* the VM's address */
 	struct ovs_shim_way way;	/* of reports */
 	bool way_sent;			/* the VM itself sent a packet that way */
-	bool way_bad;			/* more VLAN tags than a report can have */
+	bool way_bad;			/* more VLAN tags than a report can have, or no memory */
 	struct shim_replay_slot replay;	/* reports seen */
 	u32 sequence;			/* of the last report sent */
 	u32 last_events;		/* packets at the last tick, modulo 2^32; shim->lock */

@@ -19,13 +19,14 @@
 #include <linux/skbuff.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include <net/dst_metadata.h>
 
 #include "../../datapath.h"
 #include "../../vport.h"
 #include "internal.h"
 
 /* Most bytes of a peer; debugging locks are larger. */
-#define PEER_BYTES_MAX 352
+#define PEER_BYTES_MAX 360
 
 /* Where peers come from. */
 static struct kmem_cache *cache;
@@ -187,7 +188,11 @@ no_memory:
 /* Frees a peer that no packet can hold any more. */
 static void free_rcu_peer(struct rcu_head *head)
 {
-	kmem_cache_free(cache, container_of(head, struct ovs_shim_peer, rcu));
+	struct ovs_shim_peer *peer = container_of(head, struct ovs_shim_peer, rcu);
+
+	if (peer->way.tunnel)
+		dst_release(&peer->way.tunnel->dst);
+	kmem_cache_free(cache, peer);
 }
 
 /* Forgets a peer.  shim->lock. */
@@ -296,7 +301,8 @@ static void period(struct ovs_shim_peer *peer, u64 now_ns, struct sk_buff_head *
 	spin_lock(&peer->lock);
 	if (vm->clock->law->on_peer_period(&peer->state, pair ? &pair->state : NULL, &input,
 					   &report)) {
-		back = find_uplink(shim, peer->in);
+		/* A tunnel's other end is known of the uplink that it was learned on only. */
+		back = find_uplink(shim, peer->way_sent && peer->way.tunnel ? peer->out : peer->in);
 		skb = ovs_shim_report_build(peer, &report, back ? back->vport : NULL);
 	}
 	ovs_shim_peer_apply(peer, now_ns);

@@ -7,13 +7,19 @@
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/skbuff.h>
+#include <linux/string.h>
+#include <net/dst_metadata.h>
 #include <net/inet_ecn.h>
 #include <net/ip.h>
+#include <net/ip_tunnels.h>
 #include <net/ipv6.h>
 
 #include "../../datapath.h"
 #include "../../vport.h"
 #include "internal.h"
+
+/* Hops that the outer packet of a report may take. */
+#define HOPS 64
 
 /* Tells whether an address can be a peer's: one host's. */
 static bool unicast(const struct in6_addr *address)
@@ -70,6 +76,86 @@ static void set_vlan(struct ovs_shim_way *way, u32 vlan)
 	way->vlan_tci = (u16)vlan;
 }
 
+/* Returns what a packet carries about the tunnel it came by or goes into, NULL if nothing. */
+static struct metadata_dst *tunnel_of(const struct sk_buff *skb)
+{
+	struct metadata_dst *tunnel = skb_metadata_dst(skb);
+
+	return tunnel && tunnel->type == METADATA_IP_TUNNEL ? tunnel : NULL;
+}
+
+/* Puts a tunnel, which the caller holds, in the place of that of a way.  peer->lock. */
+static void set_tunnel(struct ovs_shim_way *way, struct metadata_dst *tunnel)
+{
+	if (way->tunnel)
+		dst_release(&way->tunnel->dst);
+	way->tunnel = tunnel;
+}
+
+/* Learns the tunnel that a packet of the VM goes into.  peer->lock. */
+static void learn_tunnel_sent(struct ovs_shim_way *way, const struct sk_buff *skb)
+{
+	struct metadata_dst *tunnel = tunnel_of(skb);
+
+	/* Flows to one place have objects of their own; their options may differ, too. */
+	if (tunnel == way->tunnel ||
+	    (tunnel && way->tunnel && !tunnel->u.tun_info.options_len &&
+	     !way->tunnel->u.tun_info.options_len &&
+	     !memcmp(&tunnel->u.tun_info.key, &way->tunnel->u.tun_info.key,
+		     sizeof(tunnel->u.tun_info.key))))
+		return;
+	if (tunnel)
+		dst_hold(&tunnel->dst);
+	set_tunnel(way, tunnel);
+}
+
+/* Fills the key of the tunnel that leads back to where one with the key `from` came from. */
+static void turn_round(struct ip_tunnel_key *back, const struct ip_tunnel_key *from, bool ipv6)
+{
+	memset(back, 0, sizeof(*back));
+	back->tun_id = from->tun_id;
+	back->tun_flags = from->tun_flags & (TUNNEL_KEY | TUNNEL_CSUM);
+	back->ttl = HOPS;
+	if (ipv6) {
+		back->u.ipv6.src = from->u.ipv6.dst;
+		back->u.ipv6.dst = from->u.ipv6.src;
+	} else {
+		back->u.ipv4.src = from->u.ipv4.dst;
+		back->u.ipv4.dst = from->u.ipv4.src;
+		back->tun_flags |= TUNNEL_DONT_FRAGMENT;
+	}
+}
+
+/*
+ * Learns the tunnel back to where a packet for the VM came from; false without memory for it.
+ * Options are not turned round: they mean something to one end only.  peer->lock.
+ */
+static bool learn_tunnel_received(struct ovs_shim_way *way, const struct sk_buff *skb)
+{
+	const struct metadata_dst *from = tunnel_of(skb);
+	struct metadata_dst *back;
+	struct ip_tunnel_key key;
+	u8 ipv6;
+
+	if (likely(!from && !way->tunnel))
+		return true;
+	if (!from) {
+		set_tunnel(way, NULL);
+		return true;
+	}
+	ipv6 = from->u.tun_info.mode & IP_TUNNEL_INFO_IPV6;
+	turn_round(&key, &from->u.tun_info.key, ipv6);
+	if (way->tunnel && !memcmp(&way->tunnel->u.tun_info.key, &key, sizeof(key)))
+		return true;
+	back = metadata_dst_alloc(0, METADATA_IP_TUNNEL, GFP_ATOMIC | __GFP_NOWARN);
+	if (!back)
+		return false;
+	back->u.tun_info.key = key;
+	back->u.tun_info.mode = IP_TUNNEL_INFO_TX | ipv6;
+	set_tunnel(way, back);
+	return true;
+}
+
 /* Learns from a packet that the VM sends how packets leave for the peer.  peer->lock. */
 static void learn_sent(struct ovs_shim_peer *peer, const struct sk_buff *skb)
 {
@@ -78,6 +164,7 @@ static void learn_sent(struct ovs_shim_peer *peer, const struct sk_buff *skb)
 
 	memcpy(peer->way.macs, skb->data, sizeof(peer->way.macs));
 	set_vlan(&peer->way, vlan);
+	learn_tunnel_sent(&peer->way, skb);
 	peer->way_sent = true;
 	peer->way_bad = tags > 1;
 	if (READ_ONCE(vm->vlan) != vlan)
@@ -96,7 +183,7 @@ static void learn_received(struct ovs_shim_peer *peer, const struct sk_buff *skb
 	memcpy(peer->way.macs, skb->data + ETH_ALEN, ETH_ALEN);
 	memcpy(peer->way.macs + ETH_ALEN, skb->data, ETH_ALEN);
 	set_vlan(&peer->way, vlan ?: READ_ONCE(peer->key.vm->vlan));
-	peer->way_bad = tags > 1;
+	peer->way_bad = !learn_tunnel_received(&peer->way, skb) || tags > 1;
 }
 
 /* Fills what a law may see of a packet's IPv4 header. */

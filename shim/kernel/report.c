@@ -13,6 +13,7 @@
 #include <linux/netdevice.h>
 #include <linux/pkt_sched.h>
 #include <linux/skbuff.h>
+#include <net/dst_metadata.h>
 #include <net/geneve.h>
 #include <net/gre.h>
 #include <net/inet_ecn.h>
@@ -48,12 +49,18 @@ static void address(struct ovs_shim_peer *peer, struct shim_message *report)
 }
 
 /*
- * Tells whether a report can leave by a device: not by a tunnel, whose other end only the flows
- * that send a VM's packets know.
+ * Tells whether a report can leave by a device: not by another one than its way was learned on if
+ * there is a tunnel in it, whose other end the way knows.  peer->lock.
  */
-static bool can_leave(const struct net_device *dev)
+static bool can_leave(const struct ovs_shim_peer *peer, const struct vport *vport)
 {
-	return dev->type == ARPHRD_ETHER && !netif_is_vxlan(dev) && !netif_is_geneve(dev) &&
+	const struct net_device *dev = vport->dev;
+
+	if (peer->way_bad || dev->type != ARPHRD_ETHER)
+		return false;
+	if (vport == (peer->way_sent ? peer->out : peer->in))
+		return true;
+	return !peer->way.tunnel && !netif_is_vxlan(dev) && !netif_is_geneve(dev) &&
 	       !netif_is_gretap(dev) && !netif_is_ip6gretap(dev);
 }
 
@@ -121,6 +128,10 @@ static struct sk_buff *build(struct ovs_shim_peer *peer, const struct shim_messa
 	skb->mac_len = ETH_HLEN;
 	if (peer->way.vlan_proto)
 		__vlan_hwaccel_put_tag(skb, peer->way.vlan_proto, peer->way.vlan_tci);
+	if (peer->way.tunnel) {
+		dst_hold(&peer->way.tunnel->dst);
+		skb_dst_set(skb, &peer->way.tunnel->dst);
+	}
 	skb->priority = TC_PRIO_CONTROL;
 	return skb;
 }
@@ -140,7 +151,7 @@ struct sk_buff *ovs_shim_report_build(struct ovs_shim_peer *peer, struct shim_me
 		atomic64_inc(&vm->counters[OVS_SHIM_REPORTS_NO_KEY]);
 		return NULL;
 	}
-	if (!vport || !can_leave(vport->dev) || peer->way_bad)
+	if (!vport || !can_leave(peer, vport))
 		goto unsent;
 	address(peer, report);
 	skb = build(peer, report, vport->dev);

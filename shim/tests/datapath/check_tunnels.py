@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 import struct
 import time
@@ -36,6 +37,8 @@ from lab import (
     udp,
 )
 
+from sdngcc.controller.message import Message, decode_v1, encode_v1
+
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 # What each kind puts between the outer UDP header and the inner frame, its UDP port and its device.
 KINDS: Dict[str, Tuple[bytes, int, str]] = {
@@ -46,6 +49,9 @@ KINDS: Dict[str, Tuple[bytes, int, str]] = {
 OUTER_BYTES = 20 + 8 + 8
 CAPACITY = 125_000_000
 UPLINK = 9
+KEY = bytes(range(16))
+# Who only sends to v1, through the tunnel.
+SILENT = "10.9.0.4"
 
 lab = Lab()
 lab.shim.settings_set(law="static", limiter="pace")
@@ -166,6 +172,65 @@ def paced(kind: str) -> None:
     evenly(gaps(kind))
 
 
+def next_report(kind: str) -> Message:
+    """Return the next report seen in the underlay, whose tunnel leads to the other end and has the key."""
+    header, port, _ = KINDS[kind]
+    deadline = time.monotonic() + 0.2
+    while time.monotonic() < deadline:
+        frame = next_outer()
+        if frame is None:
+            continue
+        inner = frame[14 + OUTER_BYTES:]
+        place = {b"\x08\x00": (23, 34), b"\x86\xdd": (20, 54)}[inner[12:14]]
+        if inner[place[0]] != PROTOCOL:
+            continue
+        equal((frame[26:30], frame[30:34]), (socket.inet_aton(HERE), socket.inet_aton(THERE)), "outer addresses")
+        equal(struct.unpack("!H", frame[36:38])[0], port, "outer port")
+        equal(frame[14 + OUTER_BYTES - len(header):14 + OUTER_BYTES], header, "tunnel header")
+        equal((ecn_of(frame), ecn_of(inner)), (ECT_1, ECT_1), "outer and inner ECN of a report")
+        equal(inner[:6], MACS[:6] if inner[30:34] != socket.inet_aton(SILENT) else MACS[6:], "destination MAC")
+        return decode_v1(inner[place[1]:], KEY)
+    raise AssertionError("no report came out of the tunnel")
+
+
+def reports(kind: str) -> None:
+    """Check reports into a tunnel: to who was sent to, and to who only sent; and one out of it."""
+    set_up(kind)
+    lab.shim.settings_set(law="hygenicc", key=KEY, knobs={"echo": 0})
+    try:
+        for make, there, here in ((ipv4, U, V1), (ipv6, U_6, V1_6), (ipv4, SILENT, V1)):
+            if there != SILENT:
+                lab.v1.send(make(here, there, udp(100)))
+                time.sleep(0.002)
+            wire.flush()
+            for _ in range(3):
+                wire.send(outer(kind, make(there, here, udp(1000), ecn=ECT_1), CE))
+            told = next_report(kind)
+            equal((told.type, address(told.vm), address(told.peer)), (3, there, here), "report")
+            assert 1 <= told.marks <= 3, told
+        before = lab.stats("s1")
+        equal(before["reports_unsent"], 0, "reports not sent")
+        message = Message(type=3, vm=mapped(V1), peer=mapped(U), marks=1, point_datapath=1514, weight_total=1,
+                          interval_ns=500_000, sender=7, epoch=1000, sequence=1)
+        wire.send(outer(kind, ipv4(U, V1, encode_v1(message, KEY), protocol=PROTOCOL, ecn=ECT_1), ECT_1))
+        time.sleep(0.002)
+        equal(lab.stats("s1")["reports"] - before["reports"], 1, "reports accepted out of the tunnel")
+    finally:
+        lab.shim.settings_set(knobs={"echo": 1})
+        lab.shim.settings_set(law="static", key=bytes(16))
+
+
+def mapped(text: str) -> bytes:
+    """Return an IPv4 address as messages carry it."""
+    return bytes(10) + b"\xff\xff" + socket.inet_aton(text)
+
+
+def address(packed: bytes) -> str:
+    """Return an address of a message as text."""
+    parsed = ipaddress.IPv6Address(packed)
+    return str(parsed.ipv4_mapped or parsed)
+
+
 @check
 def vxlan_out() -> None:
     """Into VXLAN: the shim acts first, the outer header inherits the ECT it made"""
@@ -194,6 +259,33 @@ def geneve_out() -> None:
 def geneve_back() -> None:
     """Out of Geneve: CE on the outer header reaches the shim, which counts it and gives the guest back what it meant"""
     back("geneve")
+
+
+@check
+def vxlan_reports() -> None:
+    """Reports go into VXLAN as the VM's packets do, or back to where the peer's come from; and come out of it"""
+    reports("vxlan")
+
+
+@check
+def geneve_reports() -> None:
+    """Reports go into Geneve, and come out of it"""
+    reports("geneve")
+
+
+@check
+def reports_of_a_tunnel_that_went() -> None:
+    """When the tunnel's port goes, so do its reports; what led there is let go with the peers"""
+    set_up("vxlan")
+    lab.shim.settings_set(law="hygenicc", key=KEY)
+    lab.v1.send(ipv4(V1, U, udp(100)))
+    wire.send(outer("vxlan", ipv4(U, V1, udp(1000), ecn=ECT_1), CE))
+    run("ovs-vsctl del-port br0 tunnel")
+    wire.flush()
+    time.sleep(0.1)
+    equal(next_outer(), None, "packets into a tunnel that is not there")
+    lab.shim.settings_set(law="static", key=bytes(16))
+    equal(lab.shim.peers(), [], "peers")
 
 
 @check
