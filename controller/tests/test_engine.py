@@ -138,8 +138,9 @@ def test_two_congested_ports_give_one_message_a_machine(tmp_path):
     sent = [frame for _, frame in fabric.delivered if frame[23] == 253]
     told = notices(fabric)
     assert len(sent) == 2
-    assert told[PLACES[11]].marks == 18 and told[PLACES[12]].marks == 10
-    assert (told[PLACES[11]].point_datapath, told[PLACES[11]].point_port) == (CORE, 2)
+    # Half of what 11 sends goes to each destination as far as is known yet: 5 of 15 MB/s at the core.
+    assert told[PLACES[11]].marks == 8 + 7 and told[PLACES[12]].marks == 13
+    assert (told[PLACES[11]].point_datapath, told[PLACES[11]].point_port) == (T1, 2)
 
 
 def test_marks_of_a_hypervisor_are_shown_not_acted_on(tmp_path):
