@@ -10,7 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from sdngcc.topologies.placement import hypervisor_of
 
 Protocol = Literal["tcp", "reno", "cubic", "dctcp", "udp"]
-Law = Literal["none", "static", "sdngcc", "hygenicc", "eyeq", "seawall", "scc", "vcc"]
+Law = Literal["none", "static", "sdngcc", "maxmin", "hygenicc", "eyeq", "seawall", "scc", "vcc"]
+# The laws that a controller steers.
+CONTROLLED = ("sdngcc", "maxmin")
 
 
 class ParameterError(ValueError):
@@ -123,8 +125,8 @@ class Parameters(BaseModel):
         restart, kill = self.restart_controller_at_s, self.kill_controller_at_s
         if restart is not None and (kill is None or restart <= kill):
             raise ValueError("restart_controller_at_s needs an earlier kill_controller_at_s")
-        if kill is not None and self.law != "sdngcc":
-            raise ValueError("kill_controller_at_s needs law=sdngcc")
+        if kill is not None and self.law not in CONTROLLED:
+            raise ValueError(f"kill_controller_at_s needs {' or '.join(f'law={law}' for law in CONTROLLED)}")
         if self.limit_sample_ms * 1000 % self.sample_us and "limit_sample_ms" in self.model_fields_set:
             raise ValueError(f"limit_sample_ms must be a multiple of sample_us={self.sample_us}")
         if self.senders == 1 and self.phases[0]:

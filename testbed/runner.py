@@ -14,7 +14,7 @@ from sdngcc.experiments.base import Case, Experiment, Measure, Run
 from sdngcc.testbed import collect
 from sdngcc.testbed.build import Artifacts
 from sdngcc.testbed.machine import MachineError, run_job
-from sdngcc.testbed.parameters import Parameters
+from sdngcc.testbed.parameters import CONTROLLED, Parameters
 from sdngcc.testbed.workload import Workload, three_periods
 from sdngcc.topologies.shaping import LEAF_HANDLE
 
@@ -63,7 +63,7 @@ def _shim(parameters: Parameters) -> Optional[Dict[str, Any]]:
 
 def _controller(parameters: Parameters) -> Optional[Dict[str, Any]]:
     """Return the controller's part of the job: its environment and when it dies; None without one."""
-    if parameters.law != "sdngcc":
+    if parameters.law not in CONTROLLED:
         return None
     return {
         "environment": {

@@ -8,6 +8,7 @@
 static const struct shim_law *const laws[] = {
 	&shim_law_static,
 	&shim_law_sdngcc,
+	&shim_law_maxmin,
 	&shim_law_scc,
 	&shim_law_vcc,
 	&shim_law_seawall,

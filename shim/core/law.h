@@ -92,6 +92,7 @@ struct shim_law {
 	const struct shim_knob *knobs;
 	u32 n_knobs;
 	u32 wants;		/* SHIM_LAW_* */
+	bool obeys_rates;	/* messages of SHIM_MESSAGE_RATE mean something to it */
 	u64 period_ns;		/* default T */
 	/* Starts a limiter: called when a VM becomes active on an uplink. */
 	void (*init)(struct shim_law_state *state, const struct shim_law_input *input);
@@ -135,6 +136,7 @@ struct shim_law {
 
 extern const struct shim_law shim_law_static;
 extern const struct shim_law shim_law_sdngcc;
+extern const struct shim_law shim_law_maxmin;
 extern const struct shim_law shim_law_scc;
 extern const struct shim_law shim_law_vcc;
 extern const struct shim_law shim_law_seawall;

@@ -78,7 +78,7 @@ static bool fields_valid(const struct shim_message *message)
 	if (message->flags || !message->epoch || !message->sequence)
 		return false;
 	if (message->type == SHIM_MESSAGE_RATE)
-		return message->rate != 0;
+		return message->rate >= SHIM_RATE_MIN && message->rate <= SHIM_RATE_MAX;
 	if (message->type == SHIM_MESSAGE_REPORT)
 		return message->marks <= message->packets;
 	return message->type == SHIM_MESSAGE_MARKS;

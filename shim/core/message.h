@@ -29,7 +29,7 @@ struct shim_message {
 		u64 bytes;	/* report: received from the VM over the interval */
 	};
 	u64 interval_ns;	/* time over which marks were counted; 0: unknown */
-	u64 rate;		/* explicit rate, bytes/s; 0: none */
+	u64 rate;		/* explicit rate, bytes/s, SHIM_RATE_MIN to _MAX; 0: none */
 	union {
 		u32 point_port;	/* ... and port number */
 		u32 lost;	/* report: packets missing among those from the VM */

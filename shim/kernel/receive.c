@@ -79,6 +79,8 @@ static enum ovs_shim_counter check_message(struct ovs_shim_port *vm, const struc
 	ovs_shim_addresses(skb, packet, &source, &destination);
 	if (memcmp(message->vm, &destination, sizeof(destination)))
 		return OVS_SHIM_REFUSED_ADDRESS;
+	if (message->type == SHIM_MESSAGE_RATE && !(vm->clock && vm->clock->law->obeys_rates))
+		return OVS_SHIM_REFUSED_LAW;
 	if (message->type != SHIM_MESSAGE_REPORT)
 		return refusals[shim_replay_check(&vm->replay, message)];
 	if (memcmp(message->peer, &source, sizeof(source)))

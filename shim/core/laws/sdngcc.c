@@ -49,6 +49,7 @@
 #include "../arith.h"
 #include "../climb.h"
 #include "../law.h"
+#include "sdngcc.h"
 
 /* A message is full when its marks stand for at least this part of the bytes sent. */
 #define FULL_NUMERATOR 3
@@ -57,133 +58,15 @@
 /* Doublings after which a cut is larger than any knob allows. */
 #define DOUBLINGS_MAX 40
 
-/* Indices into the knobs. */
-enum {
-	CUT_FULL,
-	CUT_PATIENCE,
-	CUT_HASTE,
-	CUT_MARK,
-	CONGESTION_TIMEOUT,
-	STEP_SLOW,
-	STEP_FAST,
-	STEP_MAX,
-	STEP_SHARERS,
-	STEP_SCALED,
-	RMIN,
-};
-
-/* Indices into struct shim_law_state's memory. */
-enum {
-	FULL_RUN = SHIM_CLIMB_WORDS,	/* full messages in a row, the last one included */
-};
-
 static const struct shim_knob knobs[] = {
-	[CUT_FULL] = {
-		.name = "cut-full-ppm",
-		.unit = "ppm of capacity",
-		.help = "cut for a fully marked interval, over all VMs; 0: cut by cut-mark-ppm",
-		.source = "ours, after DCTCP; SDN-GCC section VII.A, scale(C)",
-		.value = 50000,
-		.min = 0,
-		.max = 10000000,
-	},
-	[CUT_PATIENCE] = {
-		.name = "cut-patience",
-		.unit = "messages",
-		.help = "full messages in a row before cuts double; 0: the first one doubles",
-		.source = "ours",
-		.value = 6,
-		.min = 0,
-		.max = 1000,
-	},
-	[CUT_HASTE] = {
-		.name = "cut-haste",
-		.unit = "factor",
-		.help = "bound of the doubling of cuts; 1: never double; 0 is refused",
-		.source = "ours",
-		.value = 4,
-		.min = 1,
-		.max = 1000,
-	},
-	[CUT_MARK] = {
-		.name = "cut-mark-ppm",
-		.unit = "ppm of capacity",
-		.help = "cut for one mark a period, if cut-full-ppm is 0; 0: marks cut nothing",
-		.source = "SDN-GCC Algorithm 3, line 18; the authors' 5 Mb/s on 1 Gb/s",
-		.value = 5000,
-		.min = 0,
-		.max = 1000000,
-	},
-	[CONGESTION_TIMEOUT] = {
-		.name = "congestion-timeout",
-		.unit = "ns",
-		.help = "T_c: silence after which congestion is over; 0 is refused",
-		.source = "SDN-GCC Table II",
-		.value = 200000000,
-		.min = 100000,
-		.max = 10000000000ULL,
-	},
-	[STEP_SLOW] = {
-		.name = "step-slow-ppm",
-		.unit = "ppm of capacity",
-		.help = "step up each period, over all sharers, until T_c has passed; 0: none",
-		.source = "ours; SDN-GCC section VII.A, \"conservatively\"",
-		.value = 6000,
-		.min = 0,
-		.max = 1000000,
-	},
-	[STEP_FAST] = {
-		.name = "step-fast-ppm",
-		.unit = "ppm of capacity",
-		.help = "step up each period, over all sharers, after T_c; 0 is refused",
-		.source = "SDN-GCC Algorithm 3, line 32",
-		.value = 20000,
-		.min = 1,
-		.max = 1000000,
-	},
-	[STEP_MAX] = {
-		.name = "step-max-ppm",
-		.unit = "ppm of capacity",
-		.help = "bound of a VM's fast step, which doubles each T_c; 0: no doubling",
-		.source = "ours, after HyGenICC section V",
-		.value = 50000,
-		.min = 0,
-		.max = 1000000,
-	},
-	[STEP_SHARERS] = {
-		.name = "step-sharers",
-		.unit = "weight",
-		.help = "W, the weights sharing a port, where no message tells; 0 is refused",
-		.source = "ours",
-		.value = 4,
-		.min = 1,
-		.max = 1000000,
-	},
-	[STEP_SCALED] = {
-		.name = "step-scaled",
-		.unit = "switch",
-		.help = "1: steps in proportion to weight / W; 0: every VM steps by the whole ppm",
-		.source = "ours; 0 is SDN-GCC Algorithm 3, line 32",
-		.value = 1,
-		.min = 0,
-		.max = 1,
-	},
-	[RMIN] = {
-		.name = "rmin-ppm",
-		.unit = "ppm of share",
-		.help = "R_min: marks cut no further; 0: down to the VM's guarantee",
-		.source = "SDN-GCC Algorithm 3, line 19",
-		.value = 10000,
-		.min = 0,
-		.max = 1000000,
-	},
+#include "sdngcc_knobs.h"
 };
 
 /* Returns the interval, in ns and at least 1, over which a message's marks were counted. */
 static u64 interval(const struct shim_law_state *state, const struct shim_law_input *input,
 		    const struct shim_message *message)
 {
-	u64 timeout_ns = input->knobs[CONGESTION_TIMEOUT];
+	u64 timeout_ns = input->knobs[SDNGCC_CONGESTION_TIMEOUT];
 	u64 elapsed;
 
 	if (message->interval_ns)
@@ -202,21 +85,21 @@ static u64 haste(struct shim_law_state *state, const struct shim_law_input *inpu
 {
 	u64 marked = shim_mul_div(marks * SHIM_MARK_BYTES, SHIM_NSEC_PER_SEC, interval_ns);
 	u64 enough = shim_mul_div(input->sent_rate, FULL_NUMERATOR, FULL_DENOMINATOR);
-	u64 patience = input->knobs[CUT_PATIENCE];
-	u64 most = input->knobs[CUT_HASTE];
+	u64 patience = input->knobs[SDNGCC_CUT_PATIENCE];
+	u64 most = input->knobs[SDNGCC_CUT_HASTE];
 	u64 pause = shim_since(input->now_ns, state->message_ns);
 	u64 doublings;
 
 	if (!input->sent_rate || marked < enough) {
-		state->memory[FULL_RUN] = 0;
+		state->memory[SDNGCC_FULL_RUN] = 0;
 		return 1;
 	}
 	if (shim_div(pause, 2) > interval_ns)
-		state->memory[FULL_RUN] = 0;
-	state->memory[FULL_RUN] = shim_add_sat(state->memory[FULL_RUN], 1);
-	if (state->memory[FULL_RUN] <= patience)
+		state->memory[SDNGCC_FULL_RUN] = 0;
+	state->memory[SDNGCC_FULL_RUN] = shim_add_sat(state->memory[SDNGCC_FULL_RUN], 1);
+	if (state->memory[SDNGCC_FULL_RUN] <= patience)
 		return 1;
-	doublings = state->memory[FULL_RUN] - patience;
+	doublings = state->memory[SDNGCC_FULL_RUN] - patience;
 	if (doublings > DOUBLINGS_MAX || 1ULL << doublings > most)
 		return most;
 	return 1ULL << doublings;
@@ -226,7 +109,7 @@ static u64 haste(struct shim_law_state *state, const struct shim_law_input *inpu
 static u64 cut(struct shim_law_state *state, const struct shim_law_input *input, u32 marks,
 	       u64 interval_ns)
 {
-	u64 full = input->knobs[CUT_FULL];
+	u64 full = input->knobs[SDNGCC_CUT_FULL];
 	u64 mark;
 
 	if (full) {
@@ -236,7 +119,7 @@ static u64 cut(struct shim_law_state *state, const struct shim_law_input *input,
 				    least);
 		return shim_mul_div(mark, haste(state, input, marks, interval_ns), 1);
 	}
-	mark = shim_mul_div(input->capacity, input->knobs[CUT_MARK], SHIM_PPM);
+	mark = shim_mul_div(input->capacity, input->knobs[SDNGCC_CUT_MARK], SHIM_PPM);
 	return shim_mul_div(shim_mul_div(mark, marks, 1), input->period_ns, interval_ns);
 }
 
@@ -244,35 +127,33 @@ static u64 cut(struct shim_law_state *state, const struct shim_law_input *input,
 static u64 step(const struct shim_law_state *state, const struct shim_law_input *input, u64 ppm)
 {
 	u64 rate = shim_mul_div(input->capacity, ppm, SHIM_PPM);
-	u64 total = state->weight_total ? state->weight_total : input->knobs[STEP_SHARERS];
+	u64 total = state->weight_total ? state->weight_total : input->knobs[SDNGCC_STEP_SHARERS];
 
-	if (input->knobs[STEP_SCALED] && input->weight < total)
+	if (input->knobs[SDNGCC_STEP_SCALED] && input->weight < total)
 		return shim_mul_div(rate, input->weight, total);
 	return rate;
 }
 
-/* Cuts the rate by the marks of a message. */
-static void sdngcc_message(struct shim_law_state *state, const struct shim_law_input *input,
-			   const struct shim_message *message)
+void shim_sdngcc_message(struct shim_law_state *state, const struct shim_law_input *input,
+			 const struct shim_message *message)
 {
 	u64 less;
 
 	if (message->type != SHIM_MESSAGE_MARKS || !message->marks)
 		return;
 	less = cut(state, input, message->marks, interval(state, input, message));
-	shim_climb_cut(state, input, shim_climb_floor(input, input->knobs[RMIN]), less);
+	shim_climb_cut(state, input, shim_climb_floor(input, input->knobs[SDNGCC_RMIN]), less);
 	state->weight_total = message->weight_total;
 }
 
-/* Raises the rate by a step. */
-static void sdngcc_period(struct shim_law_state *state, const struct shim_law_input *input)
+void shim_sdngcc_period(struct shim_law_state *state, const struct shim_law_input *input)
 {
 	const struct shim_climb climb = {
-		.timeout_ns = input->knobs[CONGESTION_TIMEOUT],
-		.floor = shim_climb_floor(input, input->knobs[RMIN]),
-		.slow = step(state, input, input->knobs[STEP_SLOW]),
-		.fast = step(state, input, input->knobs[STEP_FAST]),
-		.most = shim_mul_div(input->capacity, input->knobs[STEP_MAX], SHIM_PPM),
+		.timeout_ns = input->knobs[SDNGCC_CONGESTION_TIMEOUT],
+		.floor = shim_climb_floor(input, input->knobs[SDNGCC_RMIN]),
+		.slow = step(state, input, input->knobs[SDNGCC_STEP_SLOW]),
+		.fast = step(state, input, input->knobs[SDNGCC_STEP_FAST]),
+		.most = shim_mul_div(input->capacity, input->knobs[SDNGCC_STEP_MAX], SHIM_PPM),
 	};
 
 	shim_climb_step(state, input, &climb);
@@ -284,6 +165,6 @@ const struct shim_law shim_law_sdngcc = {
 	.n_knobs = SHIM_COUNT(knobs),
 	.period_ns = 5000000,
 	.init = shim_climb_start,
-	.on_message = sdngcc_message,
-	.on_period = sdngcc_period,
+	.on_message = shim_sdngcc_message,
+	.on_period = shim_sdngcc_period,
 };

@@ -70,7 +70,7 @@ addresses = st.binary(min_size=16, max_size=16)
 messages = st.fixed_dictionaries({
     "type": st.sampled_from([1, 2, 3]), "flags": st.just(0), "epoch": st.integers(1, 2**32 - 1),
     "sequence": st.integers(1, 2**32 - 1), "vm": addresses, "peer": addresses, "point_datapath": u64,
-    "point_port": u32, "marks": u32, "interval_ns": u64, "rate": st.integers(1, MASK), "weight_total": u32,
+    "point_port": u32, "marks": u32, "interval_ns": u64, "rate": st.integers(125, 10**11), "weight_total": u32,
     "sender": u32}).filter(lambda fields: fields["type"] != 3 or fields["marks"] <= fields["weight_total"])
 keys = st.binary(min_size=16, max_size=16)
 
@@ -118,7 +118,8 @@ def test_noise_is_refused(data: bytes, key: bytes) -> None:
 
 
 @pytest.mark.parametrize("change", [
-    {"type": 0}, {"type": 3}, {"flags": 1}, {"epoch": 0}, {"sequence": 0}, {"type": 2, "rate": 0}])
+    {"type": 0}, {"type": 3}, {"flags": 1}, {"epoch": 0}, {"sequence": 0}, {"type": 2, "rate": 0},
+    {"type": 2, "rate": 124}, {"type": 2, "rate": 10**11 + 1}])
 def test_fields_out_of_range_are_refused_though_signed(change: Dict[str, int]) -> None:
     assert binding.decode(layout({**SAMPLE, **change}, KEY), KEY) == ("form", {})
 

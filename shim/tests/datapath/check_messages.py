@@ -208,6 +208,31 @@ def forged_behind_data() -> None:
 
 
 @check
+def explicit_rate() -> None:
+    """A rate is obeyed under law maxmin, within guarantee and maximum, and refused under sdngcc or out of range"""
+    deliver(frame(encode_v1(message(type=2, rate=1_000_000), KEY)), "refused_law")
+    lab.shim.settings_set(law="maxmin")
+    started = activate()
+    equal(started.rate, started.share // 10, "rate at the start")
+    deliver(frame(encode_v1(message(type=2, rate=1_000_000), KEY)), "messages")
+    equal(lab.shim.limiters()[0].rate, 1_000_000, "rate told")
+    lab.shim.port_set("s1", min=2_000_000, max=3_000_000)
+    for told, wanted in ((1_000_000, 2_000_000), (2_500_000, 2_500_000), (10**11, 3_000_000)):
+        deliver(frame(encode_v1(message(type=2, rate=told), KEY)), "messages")
+        equal(lab.shim.limiters()[0].rate, wanted, f"rate when told {told}")
+    lab.shim.port_set("s1", min=0, max=0)
+    for rate in (0, 124, 10**11 + 1):
+        deliver(frame(encode_v1(message(type=2, rate=rate), KEY)), "refused_form")
+    deliver(frame(encode_v1(message(type=2, rate=1_000_000), KEY)), "messages")
+    for _ in range(30):
+        time.sleep(0.1)
+        lab.v1.send(ipv4(V1, U, udp(100)))
+    limiter = lab.shim.limiters()[0]
+    equal(limiter.rate, limiter.share, "rate after three silent seconds")
+    lab.shim.settings_set(law="sdngcc")
+
+
+@check
 def other_protocol() -> None:
     """Another protocol number moves the messages, and 253 passes as data"""
     lab.shim.settings_set(protocol=200)
