@@ -11,6 +11,7 @@ import functools
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -21,9 +22,9 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 from sdngcc.testbed.network import (
     Network,
     build_network,
+    change_loss,
     configure_shim,
     connect_controller,
-    lose_reports,
     run,
     unconnected,
 )
@@ -96,6 +97,7 @@ class Agent:
         self.servers: List[subprocess.Popen[bytes]] = []
         self.iperf: Dict[int, subprocess.Popen[bytes]] = {}
         self.controller: Optional[subprocess.Popen[bytes]] = None
+        self.loss_stage = 0
         self.start_s = 0.0
 
     def start_switches(self) -> None:
@@ -254,8 +256,9 @@ class Agent:
             "SDNGCC_CONTROLLER_OPENFLOW": f"127.0.0.1:{OPENFLOW_PORT}",
             "SDNGCC_CONTROLLER_TRACE_FILE": str(self.out / "controller-trace.jsonl"),
         }
-        loss = self.job["loss"]
-        program = ["sdngcc.testbed.lossy", str(loss), self.job["key"]] if loss else ["sdngcc.main", "controller"]
+        losses = [str(percent) for _, percent in self.job["loss"][self.loss_stage:]]
+        program = (["sdngcc.testbed.lossy", str(self.job["seed"]), *losses] if losses
+                   else ["sdngcc.main", "controller"])
         with open(self.out / "controller.log", "ab") as log:
             self.controller = subprocess.Popen([sys.executable, "-m", *program], env=environment,
                                                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
@@ -271,6 +274,15 @@ class Agent:
                               "controller.log is kept")
             time.sleep(0.25)
         time.sleep(SETTLE_S)
+
+    def lose(self, stage: int) -> None:
+        """Put that entry of the job's losses in force."""
+        losses = self.job["loss"]
+        before = losses[self.loss_stage][1] if stage else 0
+        self.loss_stage = stage
+        change_loss(self.network.topo, self.job["shim"]["settings"]["shim-law"], before, losses[stage][1])
+        if stage and self.controller is not None:
+            self.controller.send_signal(signal.SIGUSR1)
 
     def kill_controller(self) -> None:
         """Kill the controller as a crash would."""
@@ -288,6 +300,8 @@ class Agent:
             events.append((controller["kill_at_s"], "killing the controller", self.kill_controller))
         if controller.get("restart_at_s") is not None:
             events.append((controller["restart_at_s"], "starting the controller again", self.start_controller))
+        for stage, (at_s, percent) in enumerate(self.job["loss"][1:], 1):
+            events.append((at_s, f"losing {percent:g}% of feedback", functools.partial(self.lose, stage)))
         for program in self.job["programs"]:
             if program["start_s"] is not None:
                 events.append((program["start_s"], f"starting {program['name']}",
@@ -349,7 +363,7 @@ class Agent:
             configure_shim(self.network.topo, self.job["shim"])
             self.check_law()
         if self.job["loss"]:
-            lose_reports(self.network.topo, self.job["loss"])
+            self.lose(0)
         if self.job["controller"]:
             note("starting the controller")
             self.start_controller()

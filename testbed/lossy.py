@@ -1,55 +1,81 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loses control messages on their way: the controller's before they leave it, hypervisors' reports at the uplink.
+"""Loses feedback on its way: the controller's messages before they leave it, hypervisors' reports at the uplink.
 
-As a main module (``python -m sdngcc.testbed.lossy PERCENT SEED``) it is the controller with that loss.
+Law vcc has neither: marks are its feedback. A part of them is lost with the ACKs that carry ECE to the sender's
+hypervisor; to lose all of these would cut the connections, so then CE is taken off before the receiver's shim sees it.
+
+As a main module (``python -m sdngcc.testbed.lossy SEED PERCENT...``) it is the controller with the first of these
+losses; each SIGUSR1 puts the next one in force.
 """
 
 from __future__ import annotations
 
 import random
+import signal
 import sys
-from typing import Any, List
+from typing import Any, Iterator, List
 
 # IP protocol of control messages.
 PROTOCOL = 253
+# Classic BPF that goes on with IPv4 packets of a protocol; {} is the jump to the end, which keeps the packet.
+# ldh [12]; jeq IPv4; ldb [23]; jeq protocol
+IPV4 = ["40 0 0 12", "21 0 {} 2048", "48 0 0 23"]
+MESSAGES = [*IPV4, f"21 0 {{}} {PROTOCOL}"]
+# ldb [47]; and ECE | SYN; jeq ECE
+ECHOES = [*IPV4, "21 0 {} 6", "48 0 0 47", "84 0 0 66", "21 0 {} 64"]
 
 
-def report_filter(device: str, percent: float) -> List[List[str]]:
-    """Return the argument lists of the ``tc`` calls that lose that part of the control messages device receives.
+def loss_filter(device: str, percent: float, law: str) -> List[List[str]]:
+    """Return the argument lists of the ``tc`` calls that lose that part of a law's feedback that device receives.
 
-    A classic BPF program takes IPv4 packets of the protocol whose random number is below the limit.
+    A classic BPF program takes packets of the feedback whose random number is below the limit.
     """
     limit = min(round(percent / 100 * 2**32), 2**32 - 1)
-    # ldh [12]; jeq IPv4; ldb [23]; jeq protocol; ld random; jge limit: keep; ret match; ret keep
-    program = ["40 0 0 12", "21 0 5 2048", "48 0 0 23", f"21 0 3 {PROTOCOL}", "32 0 0 4294963256",
-               f"53 1 0 {limit}", "6 0 0 4294967295", "6 0 0 0"]
+    # ... ld random; jge limit; ret match; ret keep
+    program = [*(ECHOES if law == "vcc" else MESSAGES), "32 0 0 4294963256", f"53 {{}} 0 {limit}"]
+    program = [line.format(len(program) - number) for number, line in enumerate(program)]
+    program += ["6 0 0 4294967295", "6 0 0 0"]
     code = f"{len(program)},{','.join(program)}"
     return [["qdisc", "add", "dev", device, "clsact"],
             ["filter", "add", "dev", device, "ingress", "bpf", "bytecode", code, "action", "drop"]]
 
 
-def lose_notices(percent: float, seed: int) -> None:
-    """Let the controller of this process lose that part of its messages; seed chooses which."""
-    from sdngcc.controller.notifier import Notifier
+class LossyNotices:
+    """The controller's messages, of which a part is lost."""
 
-    chance = random.Random(seed)
-    compose = Notifier.compose
+    def __init__(self, percents: Iterator[float], seed: int) -> None:
+        """Begin with the first of the percentages; seed chooses the messages."""
+        self._percents = percents
+        self._chance = random.Random(seed)
+        self.percent = next(percents)
 
-    def lossy(self: Any, *args: Any) -> bytes:
-        data = compose(self, *args)
-        return b"" if chance.random() * 100 < percent else data
+    def next(self, *_: Any) -> None:
+        """Put the next percentage in force; behind the last one nothing changes."""
+        self.percent = next(self._percents, self.percent)
 
-    Notifier.compose = lossy  # type: ignore[assignment, method-assign]
+    def install(self) -> None:
+        """Let the notifier of this process lose messages."""
+        from sdngcc.controller.notifier import Notifier
+
+        compose = Notifier.compose
+
+        def lossy(notifier: Any, *args: Any) -> bytes:
+            data = compose(notifier, *args)
+            return b"" if self._chance.random() * 100 < self.percent else data
+
+        Notifier.compose = lossy  # type: ignore[assignment, method-assign]
 
 
 def main() -> None:
-    """Run the controller with the loss and the seed that the command line names."""
+    """Run the controller with the seed and the losses that the command line names."""
+    loss = LossyNotices(map(float, sys.argv[2:]), int(sys.argv[1]))
+    signal.signal(signal.SIGUSR1, loss.next)
     from sdngcc.controller import launcher
 
     launcher.prepare()
     from sdngcc.controller import settings
 
-    lose_notices(float(sys.argv[1]), int(sys.argv[2]))
+    loss.install()
     chosen = settings.load(None)
     chosen.read_key()
     launcher.start(chosen)

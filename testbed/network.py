@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 from mininet.net import Mininet
 from mininet.node import Host, OVSSwitch
 
-from sdngcc.testbed.lossy import report_filter
+from sdngcc.testbed.lossy import loss_filter
 from sdngcc.topologies import TOPOLOGIES
 from sdngcc.topologies.fabric import FabricTopo
 
@@ -106,11 +106,19 @@ def configure_shim(topo: FabricTopo, shim: Dict[str, Any]) -> None:
     run([*argv, *_set("Open_vSwitch", ".", "other_config", shim["settings"])])
 
 
-def lose_reports(topo: FabricTopo, percent: float) -> None:
-    """Lose that part of the control messages that reach a hypervisor over its uplink."""
-    for device in topo.hypervisors.values():
-        for command in report_filter(device, percent):
-            run(["tc", *command])
+def change_loss(topo: FabricTopo, law: str, before: float, percent: float) -> None:
+    """Lose that part, in percent, of a law's feedback that reaches a hypervisor over its uplink, instead of before."""
+    bleach = law == "vcc" and percent == 100
+    for name, device in topo.hypervisors.items():
+        if before and not (law == "vcc" and before == 100):
+            run(["tc", "qdisc", "del", "dev", device, "clsact"])
+        if law == "vcc" and before == 100:
+            run(["ovs-ofctl", "del-flows", name, f"ip,in_port={device}"])
+        if bleach:
+            run(["ovs-ofctl", "add-flow", name, f"ip,in_port={device},nw_ecn=3,actions=mod_nw_ecn:2,NORMAL"])
+        elif percent:
+            for command in loss_filter(device, percent, law):
+                run(["tc", *command])
 
 
 def connect_controller(topo: FabricTopo, target: str) -> None:

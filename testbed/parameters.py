@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Literal, Optional, Sequence, Tuple
+from typing import Annotated, Any, Dict, List, Literal, Optional, Sequence, Tuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from sdngcc.topologies.placement import hypervisor_of
 
 Protocol = Literal["tcp", "reno", "cubic", "dctcp", "udp"]
+Percent = Annotated[float, Field(ge=0, le=100)]
 Law = Literal["none", "static", "sdngcc", "maxmin", "hygenicc", "eyeq", "seawall", "scc", "vcc"]
 # The laws that a controller steers.
 CONTROLLED = ("sdngcc", "maxmin")
@@ -64,7 +65,10 @@ class Parameters(BaseModel):
     destinations: int = Field(1, ge=1, le=64, description="receivers each VM but the tagged one sends to")
     flows: int = Field(
         1, ge=1, le=256, description="TCP connections of each VM but the tagged one to each of its destinations")
-    loss: float = Field(0, ge=0, le=100, description="control messages lost on their way, percent")
+    loss: Tuple[Percent, ...] = Field(
+        (0,), min_length=1, description="feedback lost on its way, percent; several come in turn, at loss_at_s")
+    loss_at_s: Tuple[float, ...] = Field(
+        (0,), min_length=1, description="since when each percentage of loss is in force, s from the start")
     handshake: Literal["start", "early"] = Field(
         "start", description="TCP connects when its flow starts, or before the run as in a simulator without SYNs")
     generator: Literal["own", "iperf"] = Field("own", description="traffic generator; iperf is slow here")
@@ -84,10 +88,13 @@ class Parameters(BaseModel):
         None, ge=0, description="and started again then, s from the start; default: never")
     knobs: Dict[str, int] = Field(default_factory=dict, description="knob.<name>=<n>: a knob of the law")
 
-    @field_validator("competitor", "weights", "phases", "guarantees", "maximums", "divisions", mode="before")
+    @field_validator("competitor", "weights", "phases", "guarantees", "maximums", "divisions", "loss", "loss_at_s",
+                     mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
-        """Let a comma-separated text stand for a list."""
+        """Let a comma-separated text stand for a list, and a number for a list of one."""
+        if isinstance(value, (int, float)):
+            return (value,)
         return tuple(value.split(",")) if isinstance(value, str) else value
 
     @field_validator("weights")
@@ -137,8 +144,16 @@ class Parameters(BaseModel):
             raise ValueError(f"hosts={self.hosts} needs as many senders; there are {self.senders}")
         if self.hosts is not None and self.vms_per_hypervisor != 1:
             raise ValueError("hosts and vms_per_hypervisor cannot both be given")
+        self._check_loss()
         self._check_guarantees()
         return self
+
+    def _check_loss(self) -> None:
+        if len(self.loss) != len(self.loss_at_s):
+            raise ValueError(f"loss has {len(self.loss)} percentages, loss_at_s {len(self.loss_at_s)} times; each "
+                             "percentage needs its time")
+        if self.loss_at_s[0] or any(later <= earlier for earlier, later in zip(self.loss_at_s, self.loss_at_s[1:])):
+            raise ValueError("loss_at_s must begin with 0 and grow")
 
     def _check_guarantees(self) -> None:
         granted: Dict[str, float] = {}

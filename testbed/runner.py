@@ -76,6 +76,13 @@ def _controller(parameters: Parameters) -> Optional[Dict[str, Any]]:
     }
 
 
+def _loss(parameters: Parameters) -> List[List[float]]:
+    """Return the losses of feedback in order, each with its time in seconds; none where there is none to lose."""
+    if parameters.law == "none" or not any(parameters.loss):
+        return []
+    return [[at_s, percent] for at_s, percent in zip(parameters.loss_at_s, parameters.loss)]
+
+
 def make_job(parameters: Parameters, artifacts: Artifacts, seed: int,
              workload: Optional[Workload] = None) -> Dict[str, Any]:
     """Return the job that the agent inside the machine reads; workload defaults to the three periods."""
@@ -97,7 +104,7 @@ def make_job(parameters: Parameters, artifacts: Artifacts, seed: int,
         "duration_s": parameters.duration_s,
         "shim": _shim(parameters),
         "controller": _controller(parameters),
-        "loss": parameters.loss,
+        "loss": _loss(parameters),
         "seed": seed,
         "key": f"{seed:032x}"[-32:],
         "key_file": KEY_FILE,

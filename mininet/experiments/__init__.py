@@ -11,6 +11,7 @@ from sdngcc.experiments import (
     delay,
     divisions,
     ecn_mix,
+    failsafe,
     interference,
     laws,
     many_dsts,
@@ -57,4 +58,5 @@ EXPERIMENTS: Dict[str, Experiment] = {
         laws,
         churn,
         mixed,
+        failsafe,
     )}

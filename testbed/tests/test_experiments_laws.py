@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The experiments that put laws side by side: what they run, and verdicts that fail when the numbers do."""
 
+import json
 import typing
 
 import pytest
@@ -91,3 +92,68 @@ def test_mixed_fails_when_one_law_starves_another():
     assert failing("mixed", run) == ["vm1, sdngcc: part of an equal share"]
     got.update(vm1=250.0, vm3=90.0)
     assert failing("mixed", run) == ["vm3, static with a ceiling, Mb/s"]
+
+
+def silent(**rest):
+    """Return a made run of failsafe under law sdngcc: all is fair, and in silence each VM is allowed its share."""
+    run = made("failsafe", law="sdngcc", **rest)
+    for vm in ("vm1", "vm2", "vm3", "vm4"):
+        run["series"]["limit_mbps"][vm] = [500.0] * 180
+        run["series"]["share_mbps"][vm] = [500.0] * 180
+    run["measured"] = {"peers_mbps": dict.fromkeys(("vm1", "vm2", "vm3", "vm4"))}
+    return run
+
+
+def fails_safe(law, run):
+    """Return which of failsafe's verdicts on a run do not hold, without the law's name."""
+    return [one.name[len(law) + 2:] for one in EXPERIMENTS["failsafe"].judge([(law, run)]) if not one.holds]
+
+
+def test_failsafe_runs_each_law_once_and_looks_at_peers_before_silence_ends():
+    cases = EXPERIMENTS["failsafe"].cases([])
+    assert [case.label for case in cases] == [law.name for law in knobs.laws()]
+    assert all(case.workload.programs[0].start_s == 13.9 for case in cases)
+    one, = EXPERIMENTS["failsafe"].cases(["law=hygenicc", "loss=20"] + ["loss_at_s=0"])
+    assert one.parameters.knobs == {"echo": 0} and one.workload.programs[0].start_s == 17.9
+
+
+def test_failsafe_holds_when_all_is_well():
+    assert fails_safe("sdngcc", silent()) == []
+
+
+@pytest.mark.parametrize("start, end, mbps, wrong", [
+    (20, 40, 200.0, ["1% lost: error of the worst share"]), (70, 90, 100.0, []),
+    (90, 100, 170.0, ["50% lost: error of the worst share"]), (100, 140, 0.0, []),
+    (160, 180, 200.0, ["feedback is back: error of the worst share"])])
+def test_failsafe_judges_shares_while_there_is_feedback(start, end, mbps, wrong):
+    run = silent()
+    run["series"]["goodput_mbps"]["vm3"][start:end] = [mbps] * (end - start)
+    assert fails_safe("sdngcc", run) == wrong
+
+
+def test_failsafe_judges_what_is_allowed_in_silence():
+    run = silent()
+    run["series"]["limit_mbps"]["vm2"][120] = 40.0
+    assert fails_safe("sdngcc", run) == ["silence: readings of limits outside guarantee and share"]
+    run["series"]["limit_mbps"]["vm2"][120] = 600.0
+    assert fails_safe("sdngcc", run) == ["silence: readings of limits outside guarantee and share"]
+    run["series"]["limit_mbps"]["vm2"][120:] = [400.0] * 60
+    assert fails_safe("sdngcc", run) == ["silence: each VM is allowed, Mb/s"]
+
+
+def test_failsafe_knows_what_each_law_does_in_silence():
+    run = silent()
+    assert fails_safe("eyeq", run) == ["silence: each VM is allowed, Mb/s"]
+    run["measured"]["peers_mbps"] = dict.fromkeys(("vm1", "vm2", "vm3", "vm4"), 50.0)
+    assert fails_safe("eyeq", run) == []
+    assert fails_safe("scc", run) == ["silence: each VM is allowed, Mb/s"]
+    run["measured"]["peers_mbps"]["vm4"] = 1.0
+    assert fails_safe("eyeq", run) == ["silence: each VM is allowed, Mb/s"]
+
+
+def test_failsafe_reads_peers_by_name_of_the_vm(tmp_path):
+    (tmp_path / "meta.json").write_text(json.dumps({"devices": {"hv1-vm1": 7, "hv2-vm2": 8, "hvr-rx1": 9}}))
+    (tmp_path / "program-peers.log").write_text(json.dumps([{"vm": 7, "rate": 6250000}, {"vm": 8, "rate": 0},
+                                                            {"vm": 9, "rate": 5}]))
+    found = EXPERIMENTS["failsafe"].measure(tmp_path, silent())
+    assert found == {"peers_mbps": {"vm1": 50.0, "vm2": None, "vm3": None, "vm4": None}}

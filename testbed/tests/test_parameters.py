@@ -52,6 +52,9 @@ def test_settings_override_defaults_and_the_last_counts():
     (["flows=0"], ["flows", "'0'", "greater than or equal to 1"]),
     (["flows=257"], ["flows", "'257'", "less than or equal to 256"]),
     (["loss=101"], ["loss", "'101'", "less than or equal to 100"]),
+    (["loss=1,10"], ["loss", "2 percentages", "loss_at_s 1 times"]),
+    (["loss=1,10", "loss_at_s=1,2"], ["loss_at_s", "begin with 0"]),
+    (["loss=1,10", "loss_at_s=0,0"], ["loss_at_s", "grow"]),
     (["hosts=0"], ["hosts", "'0'", "greater than or equal to 1"]),
     (["hosts=5"], ["hosts=5", "senders", "4"]),
     (["hosts=2", "vms_per_hypervisor=2"], ["hosts", "vms_per_hypervisor"]),
@@ -99,11 +102,18 @@ def test_vms_go_round_the_hosts(topology, hosts):
 
 def test_rates_become_settings_of_the_vms_ports():
     job = make_job(Parameters(guarantees=(50, 0), maximums=(0, 200.5), loss=10), ARTIFACTS, 1)
-    assert job["loss"] == 10
+    assert job["loss"] == [[0, 10]]
     assert job["shim"]["vms"]["vm1"] == {"shim-weight": "1", "shim-min-rate": "50000000"}
     assert job["shim"]["vms"]["vm4"] == {"shim-weight": "1", "shim-max-rate": "200500000"}
     static = make_job(Parameters(law="static", maximums=(0, 20)), ARTIFACTS, 1)["shim"]["vms"]
     assert static["vm1"]["shim-max-rate"] == "250000000" and static["vm2"]["shim-max-rate"] == "20000000"
+
+
+def test_losses_come_in_turn():
+    parameters = parse_settings(["loss=1,100,0", "loss_at_s=0,2.5,4"], {})
+    assert make_job(parameters, ARTIFACTS, 1)["loss"] == [[0, 1], [2.5, 100], [4, 0]]
+    assert make_job(Parameters(), ARTIFACTS, 1)["loss"] == []
+    assert make_job(Parameters(law="none", loss=10), ARTIFACTS, 1)["loss"] == []
 
 
 def test_every_parameter_is_described():
