@@ -151,7 +151,7 @@ def peer_table(ports: List[Port], peers: List[Peer]) -> Table:
     names = {port.ifindex: port.name for port in ports}
     table = Table(title="peers (rate in Mb/s)", box=SIMPLE, pad_edge=False)
     for head in ("VM", "address"):
-        table.add_column(head)
+        table.add_column(head, overflow="fold")
     for head in ("weight", "rate", "sent bytes", "packets", "drops", "received bytes", "packets", "marks"):
         table.add_column(head, justify="right")
     for one in peers:
@@ -162,11 +162,10 @@ def peer_table(ports: List[Port], peers: List[Peer]) -> Table:
     return table
 
 
-def as_document(settings: Optional[Settings], ports: List[Port], limiters: List[Limiter]) -> Dict[str, Any]:
-    """Return what was read as a JSON document; rates in bytes/s, times in ns."""
-    document: Dict[str, Any] = {"ports": [dataclasses.asdict(port) for port in ports],
-                                "limiters": [dataclasses.asdict(limiter) for limiter in limiters]}
-    return document if settings is None else {"settings": dataclasses.asdict(settings), **document}
+def as_document(ports: List[Port], limiters: List[Limiter], **more: Any) -> Dict[str, Any]:
+    """Return what was read as a JSON document, more in front; rates in bytes/s, times in ns."""
+    return {**more, "ports": [dataclasses.asdict(port) for port in ports],
+            "limiters": [dataclasses.asdict(limiter) for limiter in limiters]}
 
 
 @click.group()
@@ -185,7 +184,7 @@ def show(of: Optional[str], as_json: bool) -> None:
     """Show settings, ports with their counters, and limiters."""
     settings, ports, limiters = with_shim(lambda client: read_all(client, of))
     if as_json:
-        click.echo(json.dumps(as_document(settings, ports, limiters), indent=1))
+        click.echo(json.dumps(as_document(ports, limiters, settings=dataclasses.asdict(settings)), indent=1))
         return
     from rich.console import Console
 
@@ -318,10 +317,11 @@ def sent_between(before: List[Limiter], after: List[Limiter]) -> Dict[Tuple[int,
 @click.option("--interval", type=click.FloatRange(0.01), default=1.0, show_default=True,
               help="Seconds between readings.")
 @click.option("--count", type=click.IntRange(1), help="Readings; without it, until interrupted.")
+@click.option("--peers", "with_peers", is_flag=True, help="Show what VMs exchange with each address, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON a reading.")
-def monitor(interval: float, count: Optional[int], as_json: bool) -> None:
-    """Watch the limiters; `sent` is what each sent since the reading before."""
-    from rich.console import Console
+def monitor(interval: float, count: Optional[int], with_peers: bool, as_json: bool) -> None:
+    """Watch the limiters, and peers if asked; `sent` is what each limiter sent since the reading before."""
+    from rich.console import Console, Group
     from rich.live import Live
 
     def watch(client: ShimClient) -> None:
@@ -332,10 +332,14 @@ def monitor(interval: float, count: Optional[int], as_json: bool) -> None:
                 if number:
                     time.sleep(interval)
                 ports, limiters = client.ports(), client.limiters()
+                peers = client.peers() if with_peers else []
                 if as_json:
-                    click.echo(json.dumps(as_document(None, ports, limiters)))
+                    more = {"peers": [dataclasses.asdict(one) for one in peers]} if with_peers else {}
+                    click.echo(json.dumps(as_document(ports, limiters, **more)))
                 else:
-                    live.update(limiter_table(ports, limiters, sent_between(before, limiters)), refresh=True)
+                    tables = [limiter_table(ports, limiters, sent_between(before, limiters))]
+                    tables += [peer_table(ports, peers)] if with_peers else []
+                    live.update(Group(*tables), refresh=True)
                 before = limiters
                 number += 1
 

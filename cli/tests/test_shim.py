@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from dataclasses import replace
 from typing import Any, Dict, List, Optional
 
 import pytest
 from click.testing import CliRunner
 
 from sdngcc.commands import shim as commands
-from sdngcc.shim.netlink import Knob, Limiter, Port, Settings, ShimRefused
+from sdngcc.shim.netlink import Knob, Limiter, Peer, Port, Settings, ShimRefused
 
 SETTINGS = Settings(law="sdngcc", of="sdngcc", period=5_000_000, limiter="pace", burst=131072, quantum=3028,
                     horizon=10_000_000, segment=True, ecn=True, inactive=10**9, protocol=253, accept_v0=False,
@@ -18,6 +20,8 @@ SETTINGS = Settings(law="sdngcc", of="sdngcc", period=5_000_000, limiter="pace",
                     knobs={"rmin-ppm": Knob("rmin-ppm", 7, 10_000, 0, 10**6, "ppm", "help", "ours")},
                     laws=("none", "sdngcc"))
 VM = Port(ifindex=1, name="tap0", role="vm", weight=2, min_rate=0, max_rate=31_250_000, stats={"tx_packets": 5})
+PEER = Peer(vm=1, address="fd00::9", weight=3, rate=12_500_000, tx_bytes=1514, tx_packets=1, drops=2, rx_bytes=3028,
+            rx_packets=2, rx_marks=1, time=10**9)
 UPLINK = Port(ifindex=2, name="eth0", role="uplink", capacity=125_000_000)
 
 
@@ -40,7 +44,7 @@ class FakeClient:
         pass
 
     def settings_get(self, of: Optional[str] = None) -> Settings:
-        return SETTINGS
+        return SETTINGS if of is None else replace(SETTINGS, of=of, period=200_000, knobs={})
 
     def settings_set(self, **given: Any) -> None:
         self.asked.append(given)
@@ -59,6 +63,19 @@ class FakeClient:
     def limiters(self) -> List[Limiter]:
         return [limiter(10**9, 0)]
 
+    def peers(self) -> List[Peer]:
+        return [PEER, replace(PEER, vm=7)]
+
+    def peer_set(self, device: str, address: str, weight: int) -> None:
+        if weight > 65535:
+            raise ShimRefused(34, "weight: allowed are 1 to 65535; what is in force stays")
+        self.asked.append({"device": device, "address": address, "weight": weight})
+
+    def peer_del(self, device: str, address: str) -> None:
+        if address != PEER.address:
+            raise ValueError(f"address: '{address}' is no IPv4 or IPv6 address; what is in force stays")
+        self.asked.append({"device": device, "address": address})
+
 
 @pytest.fixture(autouse=True)
 def fake(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,8 +85,8 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*args: str) -> Any:
-    """Run the command."""
-    return CliRunner().invoke(commands.shim, args)
+    """Run the command on a wide terminal."""
+    return CliRunner(env={"COLUMNS": "160"}).invoke(commands.shim, args)
 
 
 def given() -> Dict[str, Any]:
@@ -106,6 +123,10 @@ def test_set_port_converts_units() -> None:
     (("set-port", "tap0", "--max", "1"), "no rate"),
     (("set-port", "tap0"), "nothing to set"),
     (("set-port", "tap0", "--weight", "0"), "1 to 65535; what is in force stays"),
+    (("set-peer", "tap0", "fd00::9"), "either --weight or --forget"),
+    (("set-peer", "tap0", "fd00::9", "--weight", "1", "--forget"), "either --weight or --forget"),
+    (("set-peer", "tap0", "fd00::9", "--weight", "65536"), "1 to 65535; what is in force stays"),
+    (("set-peer", "tap0", "there", "--forget"), "'there' is no IPv4 or IPv6 address"),
 ])
 def test_refusals(args: Any, words: str) -> None:
     """What cannot be set is refused with words, and nothing is asked of the kernel."""
@@ -120,7 +141,37 @@ def test_sent_between() -> None:
     assert not commands.sent_between([limiter(10**9, 1000)], [limiter(3 * 10**9, 0)])
 
 
+def test_of_names_the_law_whose_knobs_are_meant() -> None:
+    """Without the option it is the law in force."""
+    assert "law eyeq: period 0.2 ms" in run("show", "--of", "eyeq").output
+    assert "law sdngcc: period 5 ms" in run("show").output
+    result = run("set", "--of", "eyeq", "--period", "200us", "--json")
+    assert given() == {"of": "eyeq", "period": 200_000}
+    assert json.loads(result.output)["of"] == "eyeq"
+
+
+def test_peers() -> None:
+    """Peers of a port that has gone meanwhile are left out of the table."""
+    (line,) = [line for line in run("peers").output.splitlines() if "fd00::9" in line]
+    assert line.split() == ["tap0", "fd00::9", "3", "100.0", "1,514", "1", "2", "3,028", "2", "1"]
+    assert json.loads(run("peers", "--json").output)[0] == dataclasses.asdict(PEER)
+
+
+@pytest.mark.parametrize(("args", "asked"), [
+    (("--weight", "3"), {"device": "tap0", "address": "fd00::9", "weight": 3}),
+    (("--weight", "0"), {"device": "tap0", "address": "fd00::9", "weight": 0}),
+    (("--forget",), {"device": "tap0", "address": "fd00::9"})])
+def test_set_peer(args: Any, asked: Dict[str, Any]) -> None:
+    """A weight is given, taken back, or the peer forgotten."""
+    assert run("set-peer", "tap0", "fd00::9", *args).exit_code == 0
+    assert given() == asked
+
+
 def test_monitor() -> None:
-    """JSON comes one line a reading."""
+    """JSON comes one line a reading, peers only when asked for."""
     lines = run("monitor", "--count", "2", "--interval", "0.01", "--json").output.splitlines()
     assert [json.loads(line)["limiters"][0]["drops"] for line in lines] == [3, 3]
+    assert "peers" not in json.loads(lines[0]) and "fd00::9" not in run("monitor", "--count", "1").output
+    (line,) = run("monitor", "--count", "1", "--peers", "--json").output.splitlines()
+    assert json.loads(line)["peers"][0]["rx_marks"] == 1
+    assert "fd00::9" in run("monitor", "--count", "1", "--peers").output
