@@ -135,10 +135,9 @@ class SdnGcc(compat.App):
             del self.datapaths[datapath.id]
             self.engine.switch_down(datapath.id)
 
-    def _multipart(self, datapath: Any, data: bytes) -> None:
+    def _multipart(self, datapath: Any, data: bytes) -> bool:
         """Pass on a multipart reply; a fault in the engine must not end the connection's reader."""
-        if self._is_current(datapath):
-            self._guarded(lambda: self.engine.multipart(datapath.id, data), None)
+        return not self._is_current(datapath) or self._guarded(lambda: self.engine.multipart(datapath.id, data), True)
 
     @compat.handler.set_ev_cls(compat.ofp_event.EventOFPPacketIn, compat.handler.MAIN_DISPATCHER)
     def packet_in(self, event: Any) -> None:

@@ -3,7 +3,8 @@
 
 Both read an OpenFlow connection by two system calls a message and parse every reply into objects.  The
 tap below reads what there is by one call and hands experimenter and flow statistics replies, of which there
-are hundreds a second or long ones, straight to the engine; all else goes the framework's way.
+are hundreds a second or long ones, straight to the engine; all else, and what the engine did not ask for,
+goes the framework's way.
 """
 
 import importlib
@@ -34,13 +35,13 @@ _TAPPED = (b"\x00\x01", b"\xff\xff")  # flow statistics and experimenter replies
 
 
 class Tap:
-    """A switch's socket whose experimenter and flow statistics replies go to ``sink`` once it is set.
+    """A switch's socket whose replies of those kinds go to ``sink`` once it is set; it tells whether it took one.
 
     Everything else behaves as the socket itself.
     """
 
     def __init__(self, inner: Any) -> None:
-        self.sink: Optional[Callable[[bytes], None]] = None
+        self.sink: Optional[Callable[[bytes], bool]] = None
         self._inner = inner
         self._raw = bytearray()  # not yet cut into messages
         self._ready = bytearray()  # whole messages for the framework
@@ -95,8 +96,9 @@ class Tap:
                 self.sink is not None
                 and raw[start + 1] == openflow.OFPT_MULTIPART_REPLY
                 and raw[start + 8 : start + 10] in _TAPPED
+                and self.sink(bytes(raw[start:end]))
             ):
-                self.sink(bytes(raw[start:end]))
+                pass
             else:
                 self._ready += raw[start:end]
             start = end

@@ -21,7 +21,7 @@ from sdngcc.controller.paths import Paths
 from sdngcc.controller.relations import Relations
 from sdngcc.controller.rounds import Network, Rounds
 from sdngcc.controller.settings import Settings
-from sdngcc.controller.sources import SOURCES
+from sdngcc.controller.sources import PREPARE_XID, SOURCES, PortMarks
 from sdngcc.controller.topology import Port, Topology
 from sdngcc.controller.trace import Trace
 
@@ -59,10 +59,12 @@ class Engine:
         self.switches: dict[int, SwitchRecord] = {}
         self.topology = Topology()
         self.relations = Relations()
-        self.source = SOURCES[settings.mark_source](settings.period_us * 1000)
+        self.source = SOURCES[settings.mark_source].make(settings, self.topology)
         self.started_ns = clock()
         self.monitor = Monitor(settings.period_us * 1000, self.started_ns)
-        self.forwarder = Forwarder(settings, self.topology, self.relations, self.switches, self._send)
+        self.forwarder = Forwarder(
+            settings, self.topology, self.relations, self.switches, self._send, self.source.tables
+        )
         self.trace = Trace(settings.trace_file, self.counters)
         self.notifier = Notifier(settings, self.relations, self.counters, epoch)
         self.pair_bytes = PairBytes(self.forwarder.find_pair, settings.pair_period_ms * 1_000_000)
@@ -73,9 +75,7 @@ class Engine:
             self.switches,
             lambda: self.clock(),
         )
-        network = Network(
-            settings, self.switches, self.attribution, self.counters, self.trace, lambda: self.clock()
-        )
+        network = Network(settings, self.switches, self.attribution, self.counters, self.trace, lambda: self.clock())
         self.rounds = Rounds(network, self.notifier, self._send, arm, self._ask_state, self.monitor.outstanding)
         self._transmit = send
         self._arm = arm
@@ -104,13 +104,21 @@ class Engine:
         )
         LOG.info("switch %016x connected with %d ports", dpid, len(ports))
         self.forwarder.start_switch(dpid)
+        self._prepare(dpid, sorted(self.topology.ports[dpid]))
         self._name_vms(dpid)
-        self.monitor.add(dpid, now)
+        if self.source.polled:
+            self.monitor.add(dpid, now)
         self._ask_state(dpid, now)
         self._send_lldp(dpid)
         for delay_s in _FIRST_LLDP_S:
             self._arm(delay_s, lambda: self._send_lldp(dpid))
         self._arm(self.settings.settle_ms / 1000, lambda: self._settle(dpid))
+
+    def _prepare(self, dpid: int, ports: list[int]) -> None:
+        """Give a switch what the mark source needs there."""
+        data = self.source.prepare(dpid, ports)
+        if data:
+            self._send(dpid, data)
 
     def _settle(self, dpid: int) -> None:
         switch = self.switches.get(dpid)
@@ -148,6 +156,8 @@ class Engine:
         self.topology.set_port(dpid, number, Port(name, mac, up, since))
         if linked and not up:
             self.forwarder.paths_changed()
+        if fresh:
+            self._prepare(dpid, [number])
         if fresh and up:
             self._name_vms(dpid)
             self._send_lldp(dpid, number)
@@ -194,7 +204,7 @@ class Engine:
         """Forward a bridge's traffic by pairs from now on."""
         if not switch.hypervisor:
             switch.hypervisor = True
-            if not self.settings.poll_hypervisors:
+            if not (self.settings.poll_hypervisors or self.source.everywhere):
                 self.monitor.set_idle(switch.dpid, True, self.clock())
             self.forwarder.flush(switch.dpid)
 
@@ -285,24 +295,49 @@ class Engine:
             switch.state_xid, switch.state_asked_ns = xid, now
             self.counters["vm_state_requests"] += 1
 
-    def multipart(self, dpid: int, data: bytes) -> None:
-        """Take an experimenter or flow statistics multipart reply."""
+    def multipart(self, dpid: int, data: bytes) -> bool:
+        """Take a multipart reply; return whether it was meant for us."""
         switch = self.switches.get(dpid)
-        if switch is None:
-            return
+        xid = int.from_bytes(data[4:8], "big")
+        if data[8:10] == _FLOW_STATISTICS:
+            return switch is not None and self._take_flows(switch, xid, data)
+        if switch is not None:
+            self._take_experimenter(switch, xid, data)
+        return True
+
+    def _take_flows(self, switch: SwitchRecord, xid: int, data: bytes) -> bool:
+        """Take flow statistics: of pairs, or those the mark source asked for."""
+        poll = self.monitor.polls.get(switch.dpid)
         try:
-            if data[8:10] == _FLOW_STATISTICS:
-                self.pair_bytes.feed(dpid, data)
-                return
-            reply = self._assembler.feed(dpid, data)
-        except (experimenter.ReplyError, openflow.MessageError) as error:
-            self.counters["reply_malformed"] += 1
-            LOG.warning("switch %016x: %s", dpid, error)
+            if self.pair_bytes.owes(switch.dpid, xid):
+                self.pair_bytes.feed(switch.dpid, data)
+            elif poll is not None and poll.xid == xid:
+                now = self.clock()
+                last = not openflow.more_parts(data)
+                self.marked(self.source.take_flows(switch.dpid, openflow.flow_statistics(data), last, now), now)
+                if last:
+                    self._note_answer(switch, xid, now)
+                    self._pace_polls(switch, now)
+                    self.rounds.finish_if_complete()
+            else:
+                return False
+        except openflow.MessageError as error:
+            self._refuse_reply(switch, error)
+        return True
+
+    def _refuse_reply(self, switch: SwitchRecord, error: Exception) -> None:
+        self.counters["reply_malformed"] += 1
+        LOG.warning("switch %016x: %s", switch.dpid, error)
+
+    def _take_experimenter(self, switch: SwitchRecord, xid: int, data: bytes) -> None:
+        try:
+            reply = self._assembler.feed(switch.dpid, data)
+        except experimenter.ReplyError as error:
+            self._refuse_reply(switch, error)
             return
         if reply is None:
             return
         now = self.clock()
-        xid = int.from_bytes(data[4:8], "big")
         if reply.exp_type == experimenter.PORT_MARKS:
             self._take_marks(switch, xid, reply, now)
         else:
@@ -325,6 +360,10 @@ class Engine:
             switch.vm_state, switch.state_xid = False, 0
             self.rounds.answered(dpid)
             LOG.info("switch %016x reports no virtual machines (error type %d code %d)", dpid, kind, code)
+        elif xid == PREPARE_XID:
+            self.source.faults["flows_refused"] += 1
+            LOG.error("switch %016x cannot hold what mark source %s needs (error type %d code %d)",
+                      dpid, self.source.name, kind, code)  # fmt: skip
         else:
             self.counters["openflow_errors"] += 1
             LOG.warning("switch %016x: OpenFlow error type %d code %d, xid %#x", dpid, kind, code, xid)
@@ -332,17 +371,34 @@ class Engine:
     # Marks
 
     def _take_marks(self, switch: SwitchRecord, xid: int, reply: experimenter.Reply, now: int) -> None:
+        self._note_answer(switch, xid, now)
+        fresh = self.source.take(switch.dpid, reply)
+        if any(reply.entries):
+            self._pace_polls(switch, now)
+        self.marked(fresh, now)
+        self.rounds.finish_if_complete()
+
+    def _note_answer(self, switch: SwitchRecord, xid: int, now: int) -> None:
+        switch.marks = True
         note = self.monitor.answered(switch.dpid, xid, now)
         if note:
             LOG.info("%s", note)
-        switch.marks = True
-        fresh = self.source.take(switch.dpid, reply)
-        spared = switch.hypervisor and not self.settings.poll_hypervisors
-        if any(reply.entries):
-            self.monitor.set_idle(switch.dpid, spared or not self.source.counted(switch.dpid), now)
-        if fresh and not spared:
-            self.rounds.marked(switch.dpid, fresh, now)
-        self.rounds.finish_if_complete()
+
+    def _pace_polls(self, switch: SwitchRecord, now: int) -> None:
+        """Poll a switch every T_i if it has counters and is not one that is spared."""
+        spared = not self.source.everywhere and self._is_spared(switch.dpid)
+        self.monitor.set_idle(switch.dpid, spared or not self.source.counted(switch.dpid), now)
+
+    def _is_spared(self, dpid: int) -> bool:
+        """Tell whether a switch's own ports are the shim's to share: a hypervisor's."""
+        switch = self.switches.get(dpid)
+        return switch is not None and switch.hypervisor and not self.settings.poll_hypervisors
+
+    def marked(self, fresh: list[PortMarks], now: int) -> None:
+        """Take fresh marks of ports, as a reply showed them or a collector found them."""
+        fresh = [one for one in fresh if not self._is_spared(one.point[0])]
+        if fresh:
+            self.rounds.marked(fresh, now)
 
     def _take_state(self, switch: SwitchRecord, xid: int, reply: experimenter.Reply, now: int) -> None:
         if switch.state_xid == xid:

@@ -13,7 +13,7 @@ Control messages are never put out: only the controller may send them.
 
 import collections
 import logging
-from typing import Callable, Optional
+from typing import Callable, NamedTuple, Optional
 
 from sdngcc.controller import openflow
 from sdngcc.controller.inventory import SwitchRecord
@@ -26,12 +26,20 @@ COOKIE = 0x5347 << 48
 COOKIE_MASK = 0xFFFF << 48
 LEARNED = 1 << 40
 PAIR = 1 << 41
+COUNTING = 1 << 42  # of a mark source, which forwards nothing
 PRIORITY_LLDP = 1000
 PRIORITY_PAIR = 200
 PRIORITY_DESTINATION = 100
 ASK_AGAIN_NS = 3_000_000_000
 
 LOG = logging.getLogger(__name__)
+
+
+class Tables(NamedTuple):
+    """Where forwarding stands in a switch's pipeline."""
+
+    forwarding: int = 0
+    after: Optional[int] = None  # table that packets visit once their output is decided; metadata is the port
 
 
 class Forwarder:
@@ -44,6 +52,7 @@ class Forwarder:
         relations: Relations,
         switches: dict[int, SwitchRecord],
         send: Callable[[int, bytes], bool],
+        tables: Tables,
     ) -> None:
         self.counters: collections.Counter[str] = collections.Counter()
         self._settings = settings
@@ -51,6 +60,7 @@ class Forwarder:
         self._relations = relations
         self._switches = switches
         self._send = send
+        self._tables = tables
         self._pair_flows: dict[Pair, int] = {}  # pair with a flow -> its number, the cookie's low bits
         self._pairs: dict[int, Pair] = {}
         self._pair_number = 0
@@ -59,12 +69,34 @@ class Forwarder:
         self._budget: dict[Hop, list[int]] = {}  # port -> [second, packet-ins in it]
 
     def start_switch(self, dpid: int) -> None:
-        """Give a new switch the flows that bring everything unknown here."""
+        """Give a new switch the flows that bring everything unknown here.
+
+        What a controller with another mark source may have left in other tables goes.
+        """
+        data = openflow.flow_delete(openflow.match(), COOKIE | COUNTING, COOKIE_MASK | COUNTING)
+        for table in range(3):
+            if table != self._tables.forwarding:
+                data += openflow.flow_delete(openflow.match(), COOKIE, COOKIE_MASK, table)
         to_controller = (openflow.OFPP_CONTROLLER,)
-        self._send(
-            dpid,
-            openflow.flow_add(openflow.match(eth_type=ETH_LLDP), to_controller, PRIORITY_LLDP, COOKIE)
-            + openflow.flow_add(openflow.match(), to_controller, 0, COOKIE),
+        for fields, priority in ((openflow.match(eth_type=ETH_LLDP), PRIORITY_LLDP), (openflow.match(), 0)):
+            data += openflow.flow_add(fields, to_controller, priority, COOKIE, table=self._tables.forwarding)
+        self._send(dpid, data)
+
+    def _flow(self, fields: bytes, port: int, priority: int, cookie: int, idle_s: int = 0) -> bytes:
+        """Return a flow-mod that sends packets out of a port, in the table where forwarding stands.
+
+        One that ends when idle reports its end.
+        """
+        return openflow.flow_add(
+            fields,
+            (port,),
+            priority,
+            cookie,
+            idle_s,
+            report=idle_s > 0,
+            table=self._tables.forwarding,
+            goto=self._tables.after,
+            metadata=port if self._tables.after is not None else None,
         )
 
     def flush(self, dpid: int) -> None:
@@ -275,13 +307,12 @@ class Forwarder:
         self._pairs[self._pair_number] = pair
         self._send(
             place[0],
-            openflow.flow_add(
+            self._flow(
                 openflow.match(in_port=place[1], eth_src=pair[0], eth_dst=pair[1]),
-                (out_port,),
+                out_port,
                 PRIORITY_PAIR,
                 COOKIE | LEARNED | PAIR | self._pair_number,
                 idle_s=self._settings.relation_idle_s,
-                report=True,
             ),
         )
 
@@ -302,6 +333,6 @@ class Forwarder:
             if again or key not in self._destinations:
                 self._destinations.add(key)
                 fields = openflow.match(in_port=in_port or None, eth_dst=mac)
-                self._send(dpid, openflow.flow_add(fields, (port,), PRIORITY_DESTINATION, COOKIE | LEARNED))
+                self._send(dpid, self._flow(fields, port, PRIORITY_DESTINATION, COOKIE | LEARNED))
             again = False
             arrival = self._topology.peer(dpid, port)

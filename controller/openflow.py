@@ -3,7 +3,7 @@
 
 A poll every few milliseconds leaves no time for a general message library, and bytes keep the policy
 modules free of any framework.  Only what is needed is here: add, delete and describe flows by Ethernet
-addresses and input port, packet-out, and experimenter multipart requests.
+addresses, input port and ECN field, packet-out, and experimenter multipart requests.
 """
 
 import struct
@@ -42,13 +42,18 @@ _MULTIPART_REQUEST = struct.Struct("!BBHIHH4xII")
 
 _MULTIPART = struct.Struct("!BBHIHH4x")
 _FLOW_REQUEST = struct.Struct("!B3xII4xQQ")
-_FLOW_STATISTICS = struct.Struct("!H22xQQQ")
+_FLOW_STATISTICS = struct.Struct("!H2xII12xQQQ")
 
 _OXM_BASIC = 0x8000
 _OXM_IN_PORT = 0
+_OXM_METADATA = 2
 _OXM_ETH_DST = 3
 _OXM_ETH_SRC = 4
 _OXM_ETH_TYPE = 5
+_OXM_IP_ECN = 9
+
+_GOTO_TABLE = struct.Struct("!HHB3x")
+_WRITE_METADATA = struct.Struct("!HH4xQQ")
 
 
 def _oxm(field: int, value: bytes) -> bytes:
@@ -60,17 +65,23 @@ def match(
     eth_dst: Optional[bytes] = None,
     eth_src: Optional[bytes] = None,
     eth_type: Optional[int] = None,
+    ip_ecn: Optional[int] = None,
+    metadata: Optional[int] = None,
 ) -> bytes:
-    """Return an ofp_match, padded; fields left out are wildcards."""
+    """Return an ofp_match, padded; fields left out are wildcards.  ``ip_ecn`` needs an ``eth_type`` of IP."""
     fields = b""
     if in_port is not None:
         fields += _oxm(_OXM_IN_PORT, struct.pack("!I", in_port))
+    if metadata is not None:
+        fields += _oxm(_OXM_METADATA, struct.pack("!Q", metadata))
     if eth_dst is not None:
         fields += _oxm(_OXM_ETH_DST, eth_dst)
     if eth_src is not None:
         fields += _oxm(_OXM_ETH_SRC, eth_src)
     if eth_type is not None:
         fields += _oxm(_OXM_ETH_TYPE, struct.pack("!H", eth_type))
+    if ip_ecn is not None:
+        fields += _oxm(_OXM_IP_ECN, bytes((ip_ecn,)))
     length = 4 + len(fields)
     return struct.pack("!HH", 1, length) + fields + bytes(-length % 8)
 
@@ -80,21 +91,35 @@ def _outputs(ports: Iterable[int]) -> bytes:
 
 
 def flow_add(
-    fields: bytes, ports: Iterable[int], priority: int, cookie: int, idle_s: int = 0, report: bool = False
+    fields: bytes,
+    ports: Iterable[int],
+    priority: int,
+    cookie: int,
+    idle_s: int = 0,
+    report: bool = False,
+    table: int = 0,
+    goto: Optional[int] = None,
+    metadata: Optional[int] = None,
+    xid: int = 0,
 ) -> bytes:
-    """Return a flow-mod that adds a flow to table 0.
+    """Return a flow-mod that adds a flow to a table.
 
-    ``fields`` comes from :func:`match`; no ``ports`` means drop; ``idle_s`` 0 means for ever;
-    ``report`` asks for a flow-removed message.
+    ``fields`` comes from :func:`match`; no ``ports`` and no ``goto`` mean drop; ``idle_s`` 0 means for ever;
+    ``report`` asks for a flow-removed message; packets go on to table ``goto``, bearing ``metadata``.
     """
     actions = _outputs(ports)
     instructions = struct.pack("!HH4x", 4, 8 + len(actions)) + actions if actions else b""
-    return _flow_mod(_ADD, fields, instructions, priority, cookie, 0, 0, idle_s, _SEND_FLOW_REM if report else 0)
+    if metadata is not None:
+        instructions += _WRITE_METADATA.pack(2, _WRITE_METADATA.size, metadata, (1 << 64) - 1)
+    if goto is not None:
+        instructions += _GOTO_TABLE.pack(1, _GOTO_TABLE.size, goto)
+    flags = _SEND_FLOW_REM if report else 0
+    return _flow_mod(_ADD, fields, instructions, priority, cookie, 0, table, idle_s, flags, xid)
 
 
-def flow_delete(fields: bytes, cookie: int, cookie_mask: int) -> bytes:
+def flow_delete(fields: bytes, cookie: int, cookie_mask: int, table: int = _ALL_TABLES) -> bytes:
     """Return a flow-mod that deletes the flows inside ``fields`` whose cookie agrees under the mask."""
-    return _flow_mod(_DELETE, fields, b"", 0, cookie, cookie_mask, _ALL_TABLES, 0, 0)
+    return _flow_mod(_DELETE, fields, b"", 0, cookie, cookie_mask, table, 0, 0, 0)
 
 
 def _flow_mod(
@@ -107,10 +132,11 @@ def _flow_mod(
     table: int,
     idle_s: int,
     flags: int,
+    xid: int,
 ) -> bytes:
     length = _FLOW_MOD.size + len(fields) + len(instructions)
     head = _FLOW_MOD.pack(
-        VERSION, OFPT_FLOW_MOD, length, 0, cookie, mask, table, command, idle_s, 0, priority,
+        VERSION, OFPT_FLOW_MOD, length, xid, cookie, mask, table, command, idle_s, 0, priority,
         _NO_BUFFER, OFPP_ANY, OFPP_ANY, flags,
     )  # fmt: skip
     return head + fields + instructions
@@ -145,6 +171,7 @@ class FlowStatistics(NamedTuple):
     cookie: int
     packets: int
     bytes: int
+    age_ns: int  # since it was added
 
 
 def flow_statistics_request(xid: int, cookie: int, cookie_mask: int) -> bytes:
@@ -168,9 +195,9 @@ def flow_statistics(data: bytes) -> list[FlowStatistics]:
     while place < len(data):
         if len(data) - place < _FLOW_STATISTICS.size:
             raise MessageError(f"flow statistics end after {len(data) - place} bytes of an entry")
-        length, cookie, packets, size = _FLOW_STATISTICS.unpack_from(data, place)
+        length, seconds, nanoseconds, cookie, packets, size = _FLOW_STATISTICS.unpack_from(data, place)
         if length < _FLOW_STATISTICS.size or place + length > len(data):
             raise MessageError(f"flow statistics entry of {length} bytes, {len(data) - place} left")
-        found.append(FlowStatistics(cookie, packets, size))
+        found.append(FlowStatistics(cookie, packets, size, seconds * 1_000_000_000 + nanoseconds))
         place += length
     return found

@@ -72,15 +72,15 @@ class Rounds:
         self._outstanding = outstanding
         self._round: Optional[_Round] = None
 
-    def marked(self, dpid: int, fresh: list[PortMarks], now: int) -> None:
-        """Take the fresh marks of a switch's ports."""
+    def marked(self, fresh: list[PortMarks], now: int) -> None:
+        """Take fresh marks of ports."""
         network, current = self._network, self._round
         if current is None:
             cancel = self._arm(network.settings.round_deadline_us / 1e6, self._deadline)
             current = self._round = _Round(now, cancel)
             network.counters["rounds"] += 1
         for port_marks in fresh:
-            point = (dpid, port_marks.port)
+            point = port_marks.point
             current.marks[point] = current.marks.get(point, 0) + port_marks.marks
             current.interval_ns[point] = current.interval_ns.get(point, 0) + port_marks.interval_ns
             network.counters["marks"] += port_marks.marks

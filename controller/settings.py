@@ -55,7 +55,13 @@ class Settings(pydantic.BaseModel):
         le=60_000,
         description="time between two readings of where machines send to, while their hypervisor's matter",
     )
-    mark_source: Literal["openflow"] = pydantic.Field("openflow", description="where marks come from")
+    mark_source: Literal["openflow", "openflow-ce"] = pydantic.Field("openflow", description="where marks come from")
+    ce_counter_age_ms: int = pydantic.Field(
+        500, ge=0, le=60_000, description="openflow-ce: how old flow counters may be; Open vSwitch's max-revalidator"
+    )
+    ce_refresh: bool = pydantic.Field(
+        False, description="openflow-ce: make Open vSwitch bring its flow counters up to date at each poll"
+    )
     notify: bool = pydantic.Field(True, description="send messages; false only polls and shows")
     message_version: Literal["v0", "v1"] = pydantic.Field("v1", description="v0 is the paper's and can be forged")
     key_file: Optional[pathlib.Path] = pydantic.Field(

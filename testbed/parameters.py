@@ -45,6 +45,10 @@ class Parameters(BaseModel):
         (10, 10, 10), description="seconds of: competitors alone, all, tagged alone")
     period_ms: float = Field(5, ge=0.5, le=1000, description="T_i: the controller reads the marks this often, ms")
     division: Literal["bytes", "equal"] = Field("bytes", description="how marks are divided among sources")
+    mark_source: Literal["openflow", "openflow-ce"] = Field(
+        "openflow", description="where the controller has marks from")
+    ce_refresh: bool = Field(
+        True, description="mark_source openflow-ce: the controller has flow counters brought up to date at each poll")
     limiter: Literal["pace", "police"] = Field("pace", description="what happens to a packet over the rate")
     guest_ecn: bool = Field(False, description="the tagged VM and tcp competitors negotiate ECN")
     gso: bool = Field(False, description="VMs send 64 KiB packets")
@@ -134,6 +138,8 @@ class Parameters(BaseModel):
             raise ValueError("restart_controller_at_s needs an earlier kill_controller_at_s")
         if kill is not None and self.law not in CONTROLLED:
             raise ValueError(f"kill_controller_at_s needs {' or '.join(f'law={law}' for law in CONTROLLED)}")
+        if self.mark_source != "openflow" and self.law not in CONTROLLED:
+            raise ValueError(f"mark_source needs {' or '.join(f'law={law}' for law in CONTROLLED)}")
         if self.limit_sample_ms * 1000 % self.sample_us and "limit_sample_ms" in self.model_fields_set:
             raise ValueError(f"limit_sample_ms must be a multiple of sample_us={self.sample_us}")
         if self.senders == 1 and self.phases[0]:

@@ -69,6 +69,8 @@ def _controller(parameters: Parameters) -> Optional[Dict[str, Any]]:
         "environment": {
             "SDNGCC_CONTROLLER_PERIOD_US": str(round(parameters.period_ms * 1000)),
             "SDNGCC_CONTROLLER_DIVISION": parameters.division,
+            "SDNGCC_CONTROLLER_MARK_SOURCE": parameters.mark_source,
+            "SDNGCC_CONTROLLER_CE_REFRESH": str(parameters.ce_refresh).lower(),
             "SDNGCC_CONTROLLER_KEY_FILE": KEY_FILE,
         },
         "kill_at_s": parameters.kill_controller_at_s,

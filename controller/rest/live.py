@@ -9,7 +9,7 @@ import dataclasses
 from typing import Callable, Optional
 
 from sdngcc.controller.engine import Engine
-from sdngcc.controller.experimenter import PortReading
+from sdngcc.controller.sources import Reading
 from sdngcc.controller.topology import Hop
 
 SAMPLE_S = 1.0
@@ -19,7 +19,7 @@ SAMPLE_S = 1.0
 class Pace:
     """How a port fares."""
 
-    tx_bps: float
+    tx_bps: Optional[float]  # None: no byte counter
     marks_per_s: Optional[float]  # None: no mark counter
     congested: Optional[bool]
 
@@ -30,13 +30,13 @@ class Live:
     def __init__(self, engine: Engine) -> None:
         self.paces: dict[Hop, Pace] = {}
         self._engine = engine
-        self._last: dict[Hop, tuple[int, PortReading]] = {}
+        self._last: dict[Hop, tuple[int, Reading]] = {}
 
     def sample(self, pause: Callable[[], None]) -> None:
         """Take in all ports; ``pause`` is called between switches and may let other work go on."""
         engine = self._engine
         paces: dict[Hop, Pace] = {}
-        last: dict[Hop, tuple[int, PortReading]] = {}
+        last: dict[Hop, tuple[int, Reading]] = {}
         for dpid in list(engine.switches):
             now = engine.clock()
             for number, reading in engine.source.readings(dpid).items():
@@ -50,11 +50,19 @@ class Live:
         self.paces, self._last = paces, last
 
 
-def _pace(before: PortReading, after: PortReading, elapsed_s: float) -> Optional[Pace]:
+def _pace(before: Reading, after: Reading, elapsed_s: float) -> Optional[Pace]:
     """Return the pace between two readings; None when a counter went back."""
-    sent, marks = after.bytes - before.bytes, after.marks - before.marks
-    if sent < 0 or marks < 0 or before.kinds != after.kinds or elapsed_s <= 0:
+    if before.queues != after.queues or elapsed_s <= 0:
         return None
-    if not after.kinds:
-        return Pace(round(sent * 8 / elapsed_s, 1), None, None)
-    return Pace(round(sent * 8 / elapsed_s, 1), round(marks / elapsed_s, 1), marks > 0)
+    sent, marks = _moved(before.bytes, after.bytes), _moved(before.marks, after.marks)
+    if (sent is not None and sent < 0) or (marks is not None and marks < 0):
+        return None
+    return Pace(
+        None if sent is None else round(sent * 8 / elapsed_s, 1),
+        None if marks is None else round(marks / elapsed_s, 1),
+        None if marks is None else marks > 0,
+    )
+
+
+def _moved(before: Optional[int], after: Optional[int]) -> Optional[int]:
+    return None if before is None or after is None else after - before

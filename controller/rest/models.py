@@ -123,6 +123,7 @@ class Port(Answer):
     sources: Count = pydantic.Field(description="sources whose packets leave by it")
     queues: list[str] = pydantic.Field(description="kinds of queue that count marks")
     marks: Optional[Count] = pydantic.Field(description="since the switch started; null: no mark counter")
+    ce_arrived: Optional[Count] = pydantic.Field(description="packets that came in with CE; null: not counted")
     marks_per_s: Optional[float] = pydantic.Field(description="over the last second")
     congested: Optional[bool] = pydantic.Field(description="whether marks were set in the last second")
     tx_bps: Optional[float] = pydantic.Field(description="sent, over the last second")
@@ -207,9 +208,12 @@ class Source(Answer):
     """Where marks come from."""
 
     name: str
-    semantics: str
+    semantics: str = pydantic.Field(description="what a mark counted means")
+    freshness_ms: float = pydantic.Field(description="how old a count may be when it is read")
     resets: Count
     restarts: Count
+    faults: dict[str, int] = pydantic.Field(description="what was refused or missing, by kind")
+    origins: list[dict[str, Any]] = pydantic.Field(description="what feeds a source that is not polled")
 
 
 class Status(Answer):

@@ -4,7 +4,6 @@
 import falcon
 
 from sdngcc.controller import topology
-from sdngcc.controller.experimenter import KINDS
 from sdngcc.controller.rest import models
 from sdngcc.controller.rest.room import House, Operation, Room, Route, dpid_text, page, read_query, reply
 from sdngcc.controller.topology import Hop
@@ -22,8 +21,9 @@ def show(house: House, place: Hop, port: topology.Port) -> models.Port:
         up=port.up,
         peer=peer and models.End(switch=dpid_text(peer[0]), port=peer[1]),
         sources=len(engine.attribution.machines_behind(place)),
-        queues=[name for bit, name in KINDS.items() if reading.kinds & bit] if reading else [],
-        marks=reading.marks if reading and reading.kinds else None,
+        queues=list(reading.queues) if reading else [],
+        marks=reading and reading.marks,
+        ce_arrived=reading and reading.ce_arrived,
         marks_per_s=pace and pace.marks_per_s,
         congested=pace and pace.congested,
         tx_bps=pace and pace.tx_bps,

@@ -35,12 +35,7 @@ class Status(Room):
                 hosts=len(engine.relations.hosts),
                 pairs=engine.relations.pair_count(),
                 links=len(engine.topology.links()),
-                mark_source=models.Source(
-                    name=engine.source.name,
-                    semantics=engine.source.semantics.value,
-                    resets=engine.source.resets,
-                    restarts=engine.source.restarts,
-                ),
+                mark_source=models.Source(**engine.source.view(engine.clock())),
                 polls=engine.poll_counts(),
                 counters=dict(sorted(engine.counters.items())),
                 forwarding=dict(sorted(engine.forwarder.counters.items())),

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where marks come from: one file a mark source, chosen by the setting ``mark_source``."""
 
-from sdngcc.controller.sources.base import MarkSource, PortMarks, Semantics
+from sdngcc.controller.sources.base import PREPARE_XID, MarkSource, PortMarks, Reading, Semantics
 from sdngcc.controller.sources.openflow import OpenFlowMarks
+from sdngcc.controller.sources.openflow_ce import OpenFlowCe
 
-__all__ = ["SOURCES", "MarkSource", "PortMarks", "Semantics"]
+__all__ = ["PREPARE_XID", "SOURCES", "MarkSource", "PortMarks", "Reading", "Semantics"]
 
-SOURCES = {OpenFlowMarks.name: OpenFlowMarks}
+SOURCES: dict[str, type[MarkSource]] = {source.name: source for source in (OpenFlowMarks, OpenFlowCe)}

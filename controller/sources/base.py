@@ -1,16 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every mark source is: it turns what switches say into new marks of ports.
 
-Its ``semantics`` says what a mark at a port means, because the sources behind it differ: those whose packets
-leave by the port when its own queue set the marks, those whose packets came in by it when CE was only seen
-arriving.
+A source is *polled* (``request`` goes to each switch every T_i over OpenFlow, ``take`` or ``take_flows`` get the
+answer) or *collected* (something outside OpenFlow tells it, and what collectors.py runs for it hands on what it
+finds).  Either way:
+
+- ``semantics`` says what a mark counted means.  What a source returns are always marks of the port whose queue
+  set them: one that only sees CE arrive attributes it upstream itself (upstream.py).
+- ``freshness_ns`` says how old a count may be when it is read, by configuration; an interval is never reported
+  longer than twice that or T_i (pace.py).
+- a counter's first value, and the first after a reset, is a baseline: no marks.  A counter that is not there
+  is no counter, never zero.
 """
 
 import abc
+import collections
 import enum
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
-from sdngcc.controller.experimenter import PortReading, Reply
+from sdngcc.controller.experimenter import Reply
+from sdngcc.controller.forwarding import Tables
+from sdngcc.controller.openflow import FlowStatistics
+from sdngcc.controller.settings import Settings
+from sdngcc.controller.topology import Hop, Topology
+
+PREPARE_XID = 0x80000001  # no request has it: those count from 1 to 0x7fffffff
 
 
 class Semantics(enum.Enum):
@@ -23,9 +37,22 @@ class Semantics(enum.Enum):
 class PortMarks(NamedTuple):
     """New marks of a port."""
 
-    port: int
+    point: Hop  # the port whose queue set them
     marks: int  # more than 0
-    interval_ns: int  # since the reading before
+    interval_ns: int  # over which they were counted
+
+
+class Reading(NamedTuple):
+    """What has been counted at a port; None: no such counter."""
+
+    marks: Optional[int]
+    queues: tuple[str, ...] = ()  # kinds of queue that count them, where the source tells
+    packets: Optional[int] = None  # sent
+    bytes: Optional[int] = None  # sent
+    drops: Optional[int] = None
+    backlog_bytes: Optional[int] = None
+    backlog_packets: Optional[int] = None
+    ce_arrived: Optional[int] = None  # packets that came in with CE
 
 
 class MarkSource(abc.ABC):
@@ -33,23 +60,65 @@ class MarkSource(abc.ABC):
 
     name: str
     semantics: Semantics
+    polled = True  # asks the switches themselves, over OpenFlow
+    tables = Tables()
+    everywhere = False  # hypervisors are asked as often as fabric switches: they see what the fabric marked
 
+    def __init__(self) -> None:
+        self.resets = 0
+        self.restarts = 0
+        self.faults: collections.Counter[str] = collections.Counter()  # what was refused or missing, by kind
+
+    @classmethod
     @abc.abstractmethod
+    def make(cls, settings: Settings, topology: Topology) -> "MarkSource":
+        """Return a source by settings; raises SettingsError when a file they name is unusable."""
+
+    @property
+    @abc.abstractmethod
+    def freshness_ns(self) -> int:
+        """Return how old a count may be when it is read."""
+
+    def prepare(self, dpid: int, ports: list[int]) -> bytes:
+        """Return the OpenFlow messages, all of transaction id PREPARE_XID, that ``ports`` of a switch need."""
+        return b""
+
     def request(self, dpid: int, xid: int) -> bytes:
         """Return the OpenFlow message that asks a switch for its marks; empty if none is to be sent."""
+        return b""
 
-    @abc.abstractmethod
     def take(self, dpid: int, reply: Reply) -> list[PortMarks]:
-        """Return the new marks in a reply."""
+        """Return the new marks in an experimenter reply."""
+        return []
+
+    def take_flows(self, dpid: int, counts: list[FlowStatistics], last: bool, now_ns: int) -> list[PortMarks]:
+        """Return the new marks in one part of a flow statistics reply."""
+        return []
 
     @abc.abstractmethod
     def counted(self, dpid: int) -> bool:
         """Tell whether a switch has any mark counter."""
 
     @abc.abstractmethod
-    def readings(self, dpid: int) -> dict[int, PortReading]:
+    def readings(self, dpid: int) -> dict[int, Reading]:
         """Return the last reading of each port of a switch."""
+
+    def origins(self, now_ns: int) -> list[dict[str, Any]]:
+        """Return what feeds a collected source, for people: name, state, age of the last news, counters."""
+        return []
 
     @abc.abstractmethod
     def forget(self, dpid: int, port: Optional[int] = None) -> None:
         """Forget a port that is gone, or a whole switch."""
+
+    def view(self, now_ns: int) -> dict[str, Any]:
+        """Return what the source is and how it goes, for people."""
+        return {
+            "name": self.name,
+            "semantics": self.semantics.value,
+            "freshness_ms": self.freshness_ns / 1e6,
+            "resets": self.resets,
+            "restarts": self.restarts,
+            "faults": dict(sorted(self.faults.items())),
+            "origins": self.origins(now_ns),
+        }

@@ -15,8 +15,10 @@ import dataclasses
 from typing import Optional
 
 from sdngcc.controller import experimenter
-from sdngcc.controller.experimenter import PortReading, Reply
-from sdngcc.controller.sources.base import MarkSource, PortMarks, Semantics
+from sdngcc.controller.experimenter import KINDS, PortReading, Reply
+from sdngcc.controller.settings import Settings
+from sdngcc.controller.sources.base import MarkSource, PortMarks, Reading, Semantics
+from sdngcc.controller.topology import Topology
 
 
 @dataclasses.dataclass
@@ -38,10 +40,19 @@ class OpenFlowMarks(MarkSource):
     semantics = Semantics.SET_HERE
 
     def __init__(self, period_ns: int) -> None:
+        super().__init__()
         self.period_ns = period_ns
-        self.resets = 0
-        self.restarts = 0
         self._switches: dict[int, _Switch] = {}
+
+    @classmethod
+    def make(cls, settings: Settings, topology: Topology) -> "OpenFlowMarks":
+        """Return a source by settings."""
+        return cls(settings.period_us * 1000)
+
+    @property
+    def freshness_ns(self) -> int:
+        """Return 0: the switch reads its queues when it is asked."""
+        return 0
 
     def request(self, dpid: int, xid: int) -> bytes:
         """Return a PORT_MARKS request that names the last generation seen."""
@@ -71,7 +82,7 @@ class OpenFlowMarks(MarkSource):
                 self.resets += 1
             elif reading.marks > before.marks:
                 new = max(1, (reading.marks - before.marks) * interval // elapsed)
-                fresh.append(PortMarks(reading.port, new, interval))
+                fresh.append(PortMarks((dpid, reading.port), new, interval))
         return fresh
 
     def counted(self, dpid: int) -> bool:
@@ -79,10 +90,21 @@ class OpenFlowMarks(MarkSource):
         known = self._switches.get(dpid)
         return known is not None and any(reading.kinds for reading in known.ports.values())
 
-    def readings(self, dpid: int) -> dict[int, PortReading]:
+    def readings(self, dpid: int) -> dict[int, Reading]:
         """Return the last reading of each port of a switch."""
         known = self._switches.get(dpid)
-        return known.ports if known else {}
+        return {
+            number: Reading(
+                reading.marks if reading.kinds else None,
+                tuple(name for bit, name in KINDS.items() if reading.kinds & bit),
+                reading.packets,
+                reading.bytes,
+                reading.drops,
+                reading.backlog_bytes,
+                reading.backlog_packets,
+            )
+            for number, reading in (known.ports.items() if known else ())
+        }
 
     def forget(self, dpid: int, port: Optional[int] = None) -> None:
         """Forget a port, or a switch: its next reading is a baseline."""

@@ -19,10 +19,18 @@ class Flow:
     ports: list[int]
     idle_s: int
     report: bool
+    table: int = 0
+    metadata: int = 0
+    goto: Optional[int] = None
+    since_ns: int = 0
+    packets: int = 0
     bytes: int = 0
 
-    def matches(self, in_port: int, frame: bytes) -> bool:
+    def matches(self, in_port: int, frame: bytes, metadata: int = 0) -> bool:
         seen = {0: struct.pack("!I", in_port), 3: frame[:6], 4: frame[6:12], 5: frame[12:14]}
+        seen[2] = struct.pack("!Q", metadata)
+        if frame[12:14] == b"\x08\x00":
+            seen[9] = bytes((frame[15] & 3,))
         return all(seen[field] == value for field, value in self.fields.items())
 
 
@@ -39,6 +47,7 @@ class Switch:
         self.boot = 77
         self.generation = 1
         self.supported = True
+        self.congested: set[int] = set()
         self.silent = False
         self.flow_requests = 0
         self.requests: list[tuple[int, int, int, int, int]] = []
@@ -68,22 +77,30 @@ class Switch:
             head, size = struct.unpack_from("!xxBB", message, place)
             fields[head >> 1] = message[place + 4 : place + 4 + size]
             place += 4 + size
-        ports, place = [], 48 + (length + 7) // 8 * 8
-        if place < len(message):
-            place += 8
-            while place < len(message):
-                ports.append(struct.unpack_from("!I", message, place + 4)[0])
-                place += 16
+        ports, metadata, goto, place = [], 0, None, 48 + (length + 7) // 8 * 8
+        while place < len(message):
+            kind, size = struct.unpack_from("!HH", message, place)
+            if kind == 1:
+                goto = message[place + 4]
+            elif kind == 2:
+                metadata = struct.unpack_from("!Q", message, place + 8)[0]
+            else:
+                ports = [struct.unpack_from("!I", message, place + at + 4)[0] for at in range(8, size, 16)]
+            place += size
+        table = message[24]
         if command == 3:
             self.flows = [
                 flow
                 for flow in self.flows
                 if flow.cookie & mask != cookie & mask
+                or table not in (0xFF, flow.table)
                 or any(flow.fields.get(field) != value for field, value in fields.items())
             ]
             return
-        self.flows = [flow for flow in self.flows if (flow.fields, flow.priority) != (fields, priority)]
-        self.flows.append(Flow(fields, priority, cookie, ports, idle_s, bool(flags & 1)))
+        key = (fields, priority, table)
+        self.flows = [flow for flow in self.flows if (flow.fields, flow.priority, flow.table) != key]
+        now = self.fabric.now_ns
+        self.flows.append(Flow(fields, priority, cookie, ports, idle_s, bool(flags & 1), table, metadata, goto, now))
         self.flows.sort(key=lambda flow: -flow.priority)
 
     def _packet_out(self, message: bytes) -> None:
@@ -101,7 +118,11 @@ class Switch:
         if self.silent:
             return
         flows = [flow for flow in self.flows if flow.cookie & mask == cookie & mask]
-        entries = [struct.pack("!H22xQQQ", 56, flow.cookie, 0, flow.bytes) + openflow.match() for flow in flows]
+        entries = []
+        for flow in flows:
+            age = divmod(self.fabric.now_ns - flow.since_ns, 1_000_000_000)
+            head = struct.pack("!HBxII12x", 56, flow.table, *age)
+            entries.append(head + struct.pack("!QQQ", flow.cookie, flow.packets, flow.bytes) + openflow.match())
         for more, part in ((1, entries[::2]), (0, entries[1::2])):
             body = b"".join(part)
             reply = struct.pack("!BBHIHH4x", 4, 19, 16 + len(body), xid, 1, more) + body
@@ -132,16 +153,29 @@ class Switch:
 
     def forward(self, in_port: int, frame: bytes) -> None:
         """Take a frame from the wire."""
-        for flow in self.flows:
-            if flow.matches(in_port, frame):
-                flow.bytes += len(frame)
-                for port in flow.ports:
-                    if port == CONTROLLER:
-                        self.fabric.packet_ins += 1
-                        self.fabric.queue(lambda: self.fabric.engine.packet_in(self.dpid, in_port, frame))
-                    elif port != in_port:
-                        self.fabric.transmit(self.dpid, port, frame)
+        table: Optional[int] = 0
+        metadata = 0
+        while table is not None:
+            flow = next(
+                (one for one in self.flows if one.table == table and one.matches(in_port, frame, metadata)), None
+            )
+            if flow is None:
                 return
+            flow.packets += 1
+            flow.bytes += len(frame)
+            for port in flow.ports:
+                if port == CONTROLLER:
+                    self.fabric.packet_ins += 1
+                    self.fabric.queue(lambda: self.fabric.engine.packet_in(self.dpid, in_port, frame))
+                elif port != in_port:
+                    self.fabric.transmit(self.dpid, port, self.mark(port, frame))
+            table, metadata = flow.goto, flow.metadata
+
+    def mark(self, port: int, frame: bytes) -> bytes:
+        """Set CE in a frame that leaves by a port whose queue is congested."""
+        if port not in self.congested or frame[12:14] != b"\x08\x00":
+            return frame
+        return frame[:15] + bytes((frame[15] | 3,)) + frame[16:]
 
     def find_pair_flow(self, source: bytes, target: bytes) -> Optional[Flow]:
         return next(

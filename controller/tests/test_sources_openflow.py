@@ -18,16 +18,16 @@ def reply(*readings, generation=1, boot=5, time_ns=T):
 def test_first_reading_is_a_baseline_then_differences():
     source = OpenFlowMarks(T)
     assert source.take(1, reply(port_reading(3, count=1000))) == []
-    assert source.take(1, reply(port_reading(3, count=1007), time_ns=2 * T)) == [PortMarks(3, 7, T)]
+    assert source.take(1, reply(port_reading(3, count=1007), time_ns=2 * T)) == [PortMarks((1, 3), 7, T)]
     assert source.take(1, reply(time_ns=3 * T)) == []
-    assert source.take(1, reply(port_reading(3, count=1008), time_ns=4 * T)) == [PortMarks(3, 1, T)]
+    assert source.take(1, reply(port_reading(3, count=1008), time_ns=4 * T)) == [PortMarks((1, 3), 1, T)]
 
 
 def test_after_a_long_interval_the_rate_of_marks_is_kept():
     source = OpenFlowMarks(T)
     source.take(1, reply(port_reading(3)))
-    assert source.take(1, reply(port_reading(3, count=1000), time_ns=51 * T)) == [PortMarks(3, 40, 2 * T)]
-    assert source.take(1, reply(port_reading(3, count=1001), time_ns=101 * T)) == [PortMarks(3, 1, 2 * T)]
+    assert source.take(1, reply(port_reading(3, count=1000), time_ns=51 * T)) == [PortMarks((1, 3), 40, 2 * T)]
+    assert source.take(1, reply(port_reading(3, count=1001), time_ns=101 * T)) == [PortMarks((1, 3), 1, 2 * T)]
 
 
 def test_restart_reset_and_missing_counter_are_told_apart():
