@@ -26,8 +26,8 @@ PACKAGES: Dict[str, str] = {
 }
 
 # Needed at run time by the name in requirements.txt; the linters and test tools are not.
-RUNTIME = ("click", "rich", "pydantic", "ryu", "os-ken", "eventlet", "dnspython", "falcon", "pyroute2", "matplotlib",
-           "PyYAML", "pymemcache")
+RUNTIME = ("click", "rich", "pydantic", "ryu", "os-ken", "eventlet", "dnspython", "falcon", "pyroute2",
+           "matplotlib", "redis", "PyYAML", "pymemcache")
 
 
 def runtime_requirements() -> List[str]:

@@ -12,6 +12,7 @@ from typing import Any, Callable, TypeVar
 from sdngcc.controller import compat, rest, settings
 from sdngcc.controller.engine import Engine
 from sdngcc.controller.ovsdb import Policy
+from sdngcc.controller.sources import PortMarks
 
 LOG = logging.getLogger(__name__)
 
@@ -56,6 +57,8 @@ class SdnGcc(compat.App):
         if self.settings.rest:
             self.threads.append(compat.hub.spawn(self._serve))
             self.threads.append(compat.hub.spawn(self._sample))
+        for collect in self.engine.source.collectors(self._deliver, self.engine.clock):
+            self.threads.append(compat.hub.spawn(self._collect, collect))
 
     def stop(self) -> None:
         """End clock, OVSDB clients and REST; write what is left of the trace."""
@@ -77,6 +80,14 @@ class SdnGcc(compat.App):
     def _read_ovsdb(self) -> None:
         self.policy.run()
         self.engine.set_interfaces(self.policy.interfaces())
+
+    def _deliver(self, fresh: list[PortMarks]) -> None:
+        self._guarded(lambda: self.engine.collected(fresh), None)
+
+    def _collect(self, collect: Callable[[], None]) -> None:
+        while self.is_active:
+            self._guarded(collect, None)
+            compat.hub.sleep(_RETRY_NS / 1e9)
 
     def _guarded(self, function: Callable[[], Result], otherwise: Result) -> Result:
         """Call a function; a fault in it is logged and counted, and ends nothing else."""

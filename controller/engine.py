@@ -400,6 +400,11 @@ class Engine:
         if fresh:
             self.rounds.marked(fresh, now)
 
+    def collected(self, fresh: list[PortMarks]) -> None:
+        """Take what a collector found."""
+        self.marked(fresh, self.clock())
+        self.rounds.finish_if_complete()
+
     def _take_state(self, switch: SwitchRecord, xid: int, reply: experimenter.Reply, now: int) -> None:
         if switch.state_xid == xid:
             switch.state_xid = 0

@@ -8,10 +8,12 @@ A key ``period_us`` is set in the file by that name, in the environment as SDNGC
 import os
 import pathlib
 import re
-from typing import Any, Literal, Mapping, Optional, Union
+from typing import Any, Literal, Mapping, Optional
 
 import pydantic
 import yaml
+
+from sdngcc.controller.mappings import check_distinct, datapath_id, read_agent, read_port, read_switch
 
 try:
     import tomllib
@@ -24,16 +26,6 @@ CONFIG_VARIABLE = PREFIX + "CONFIG"
 
 class SettingsError(ValueError):
     """Settings that cannot be used; the text names each key, what is wrong and what is allowed."""
-
-
-def _datapath_id(value: Union[str, int]) -> int:
-    """Return a datapath id given in hex, with or without colons, or as a number."""
-    if isinstance(value, int):
-        return value
-    digits = value.replace(":", "").removeprefix("0x") if hasattr(str, "removeprefix") else value
-    if not re.fullmatch(r"[0-9a-fA-F]{1,16}", digits):
-        raise ValueError(f'"{value}" is no datapath id; up to 16 hex digits are')
-    return int(digits, 16)
 
 
 class Settings(pydantic.BaseModel):
@@ -55,12 +47,43 @@ class Settings(pydantic.BaseModel):
         le=60_000,
         description="time between two readings of where machines send to, while their hypervisor's matter",
     )
-    mark_source: Literal["openflow", "openflow-ce"] = pydantic.Field("openflow", description="where marks come from")
+    mark_source: Literal["openflow", "openflow-ce", "sonic"] = pydantic.Field(
+        "openflow", description="where marks come from"
+    )
     ce_counter_age_ms: int = pydantic.Field(
         500, ge=0, le=60_000, description="openflow-ce: how old flow counters may be; Open vSwitch's max-revalidator"
     )
     ce_refresh: bool = pydantic.Field(
         False, description="openflow-ce: make Open vSwitch bring its flow counters up to date at each poll"
+    )
+    sflow_listen: str = pydantic.Field("127.0.0.1:6343", description="sflow: address and UDP port agents send to")
+    sflow_agents: tuple[str, ...] = pydantic.Field(
+        (), description="sflow, sflow-rt: <agent's IP address>[/<sub-agent>]=<datapath id>; others are refused"
+    )
+    sflow_ports: tuple[str, ...] = pydantic.Field(
+        (), description="sflow, sflow-rt: <datapath id>/<ifIndex>=<OpenFlow port>, where the agent does not tell"
+    )
+    sflow_window_ms: int = pydantic.Field(
+        100, ge=5, le=10_000, description="sflow: samples of this long are handed on together"
+    )
+    sflow_rt_url: str = pydantic.Field("http://127.0.0.1:8008", description="sflow-rt: where its REST API is")
+    sflow_rt_period_ms: int = pydantic.Field(
+        500, ge=100, le=60_000, description="sflow-rt: time between two requests, and its smoothing (200 ms at least)"
+    )
+    sonic_redis: tuple[str, ...] = pydantic.Field(
+        (), description="sonic: <address>:<port>=<datapath id> of each switch's Redis"
+    )
+    sonic_ports: tuple[str, ...] = pydantic.Field(
+        (), description="sonic: <datapath id>/<SONiC's name>=<OpenFlow port>, where the names differ"
+    )
+    sonic_password_file: Optional[pathlib.Path] = pydantic.Field(
+        None, description="sonic: file with the password of Redis; none: it needs none"
+    )
+    sonic_period_ms: int = pydantic.Field(
+        100, ge=10, le=60_000, description="sonic: time between two readings of a database"
+    )
+    sonic_counter_age_ms: int = pydantic.Field(
+        10_000, ge=0, le=600_000, description="sonic: polling interval of the counter group WRED_ECN_QUEUE"
     )
     notify: bool = pydantic.Field(True, description="send messages; false only polls and shows")
     message_version: Literal["v0", "v1"] = pydantic.Field("v1", description="v0 is the paper's and can be forged")
@@ -109,7 +132,7 @@ class Settings(pydantic.BaseModel):
     @pydantic.field_validator("hypervisors", "fabric", mode="before")
     @classmethod
     def _read_datapath_ids(cls, value: Any) -> Any:
-        return tuple(_datapath_id(one) for one in value) if isinstance(value, (list, tuple)) else value
+        return tuple(datapath_id(one) for one in value) if isinstance(value, (list, tuple)) else value
 
     @pydantic.field_validator("ovsdb")
     @classmethod
@@ -119,7 +142,36 @@ class Settings(pydantic.BaseModel):
                 raise ValueError(f'"{remote}" is no OVSDB remote; unix:<path>, tcp:<address>:<port> and ssl:... are')
         return value
 
-    @pydantic.field_validator("rest", "openflow")
+    @pydantic.field_validator("sflow_agents", "sonic_redis")
+    @classmethod
+    def _check_switches(cls, value: tuple[str, ...], info: pydantic.ValidationInfo) -> tuple[str, ...]:
+        named = [read_switch(one) for one in value]
+        for one in named:
+            if info.field_name == "sonic_redis":
+                split_address(one.name)
+            else:
+                read_agent(one.name)
+        check_distinct(one.name for one in named)
+        return value
+
+    @pydantic.field_validator("sflow_ports", "sonic_ports")
+    @classmethod
+    def _check_ports(cls, value: tuple[str, ...], info: pydantic.ValidationInfo) -> tuple[str, ...]:
+        named = [read_port(one) for one in value]
+        for one in named:
+            if info.field_name == "sflow_ports" and not re.fullmatch(r"[0-9]{1,10}", one.name):
+                raise ValueError(f'"{one.name}" is no ifIndex; a number is')
+        check_distinct(f"{one.dpid:x}/{one.name}" for one in named)
+        return value
+
+    @pydantic.field_validator("sflow_rt_url")
+    @classmethod
+    def _check_url(cls, value: str) -> str:
+        if not re.fullmatch(r"http://[^/@?#\s]+", value):
+            raise ValueError(f'"{value}" is no http://<address>[:<port>]')
+        return value
+
+    @pydantic.field_validator("rest", "openflow", "sflow_listen")
     @classmethod
     def _check_address(cls, value: str, info: pydantic.ValidationInfo) -> str:
         if value or info.field_name != "rest":
@@ -131,6 +183,9 @@ class Settings(pydantic.BaseModel):
         both = set(self.hypervisors) & set(self.fabric)
         if both:
             raise ValueError(f"datapath {min(both):016x} is named in both hypervisors and fabric")
+        for source, key in (("sflow", "sflow_agents"), ("sflow-rt", "sflow_agents"), ("sonic", "sonic_redis")):
+            if self.mark_source == source and not getattr(self, key):
+                raise ValueError(f"{key} is needed for mark_source {source}")
         if self.notify and self.message_version == "v1" and self.key_file is None:
             raise ValueError("key_file is needed for message_version v1 (or set notify=false)")
         return self
@@ -146,6 +201,19 @@ class Settings(pydantic.BaseModel):
         if not re.fullmatch(r"[0-9a-fA-F]{32}", text):
             raise SettingsError(f"key_file {self.key_file}: it must hold 32 hex digits and nothing else")
         return bytes.fromhex(text)
+
+
+def read_secret(key: str, path: Optional[pathlib.Path]) -> Optional[str]:
+    """Return the one line of a file that a setting names, None without one; raises SettingsError."""
+    if path is None:
+        return None
+    try:
+        text = path.read_text("utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{key} {path}: {error}") from None
+    if not text or "\n" in text:
+        raise SettingsError(f"{key} {path}: it must hold one line and nothing else")
+    return text
 
 
 def split_address(text: str) -> tuple[str, int]:

@@ -16,6 +16,8 @@ packages+=(openvswitch-switch mininet iperf iperf3 iproute2 iputils-ping ethtool
 	procps psmisc kmod util-linux)
 # Servers and clients of experiments; their services are not needed either.
 packages+=(memcached nginx-light wrk apache2-utils)
+# Mark source sonic is tested against the database that SONiC switches run.
+packages+=(redis-server)
 # Python with headers (cffi), checkers, and certificates for the package index.
 packages+=(python3 python3-venv python3-dev python3-openvswitch sparse ca-certificates git)
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where marks come from: one file a mark source, chosen by the setting ``mark_source``."""
 
-from sdngcc.controller.sources.base import PREPARE_XID, MarkSource, PortMarks, Reading, Semantics
+from sdngcc.controller.sources.base import PREPARE_XID, Deliver, MarkSource, PortMarks, Reading, Semantics
 from sdngcc.controller.sources.openflow import OpenFlowMarks
 from sdngcc.controller.sources.openflow_ce import OpenFlowCe
+from sdngcc.controller.sources.sonic import SonicMarks
 
-__all__ = ["PREPARE_XID", "SOURCES", "MarkSource", "PortMarks", "Reading", "Semantics"]
+__all__ = ["PREPARE_XID", "SOURCES", "Deliver", "MarkSource", "PortMarks", "Reading", "Semantics"]
 
-SOURCES: dict[str, type[MarkSource]] = {source.name: source for source in (OpenFlowMarks, OpenFlowCe)}
+SOURCES: dict[str, type[MarkSource]] = {source.name: source for source in (OpenFlowMarks, OpenFlowCe, SonicMarks)}

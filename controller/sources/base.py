@@ -16,7 +16,7 @@ finds).  Either way:
 import abc
 import collections
 import enum
-from typing import Any, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 from sdngcc.controller.experimenter import Reply
 from sdngcc.controller.forwarding import Tables
@@ -40,6 +40,9 @@ class PortMarks(NamedTuple):
     point: Hop  # the port whose queue set them
     marks: int  # more than 0
     interval_ns: int  # over which they were counted
+
+
+Deliver = Callable[[list[PortMarks]], None]
 
 
 class Reading(NamedTuple):
@@ -93,6 +96,13 @@ class MarkSource(abc.ABC):
 
     def take_flows(self, dpid: int, counts: list[FlowStatistics], last: bool, now_ns: int) -> list[PortMarks]:
         """Return the new marks in one part of a flow statistics reply."""
+        return []
+
+    def collectors(self, deliver: Deliver, clock: Callable[[], int]) -> list[Callable[[], None]]:
+        """Return functions that run side by side for ever and hand fresh marks on; none for a polled source.
+
+        They may sleep and wait for sockets: each runs in a greenlet of its own, with the standard library patched.
+        """
         return []
 
     @abc.abstractmethod

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Marks of SONiC switches, from the Redis database they keep their counters in.
+
+SONiC's syncd copies the ASIC's counters (SAI) into COUNTERS_DB, Redis database 2, at a pace of its own for each
+group of counters; the names are SONiC's ("WRED and ECN Statistics", high-level design):
+
+    COUNTERS_PORT_NAME_MAP    hash: Ethernet0 -> oid of the port
+    COUNTERS_QUEUE_NAME_MAP   hash: Ethernet0:3 -> oid of its queue 3
+    COUNTERS:<oid>            hash: names of SAI counters -> decimal text, 64 bits
+
+A port's marks are the sum over its queues of SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS: packets this switch marked
+there.  A field that is not there is no counter, never zero: the platform has none, or the group is disabled.
+
+Told apart:
+
+- first value of a queue: a baseline; the same after its oid changed (``restarts``: the switch made its objects anew);
+- a value that went back: a wrap of 64 bits when it was near the end, else a reset, and a new baseline;
+- no such field, or a hash that is gone (``counter_missing``); a value that is no number (``value_malformed``);
+- a port without an OpenFlow number, by setting or by name (``port_unknown``);
+- a database that answers late, does not answer, or refuses (origin.py).
+"""
+
+import dataclasses
+import logging
+import time
+from typing import Any, Callable, Optional
+
+from sdngcc.controller.mappings import read_port, read_switch
+from sdngcc.controller.settings import Settings, read_secret, split_address
+from sdngcc.controller.sources.base import Deliver, MarkSource, PortMarks, Reading, Semantics
+from sdngcc.controller.sources.origin import Origin
+from sdngcc.controller.sources.pace import Pace, difference, scale
+from sdngcc.controller.topology import Topology
+
+COUNTERS_DB = 2
+PORT_MAP = "COUNTERS_PORT_NAME_MAP"
+QUEUE_MAP = "COUNTERS_QUEUE_NAME_MAP"
+MARKED = "SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS"
+QUEUE_FIELDS = (MARKED, "SAI_QUEUE_STAT_PACKETS")
+PORT_FIELDS = (
+    "SAI_PORT_STAT_IF_OUT_UCAST_PKTS",
+    "SAI_PORT_STAT_IF_OUT_OCTETS",
+    "SAI_PORT_STAT_IF_OUT_DISCARDS",
+)
+MAPS_EVERY_NS = 10_000_000_000  # names and oids are read again
+TIMEOUT_S = 1.0
+RETRY_S = 1.0
+
+LOG = logging.getLogger(__name__)
+
+Hashes = list[list[Optional[str]]]
+
+
+@dataclasses.dataclass
+class _Queue:
+    port: str
+    marked: Optional[int] = None  # last value
+
+
+@dataclasses.dataclass
+class _Port:
+    oid: str
+    reading: Reading = Reading(None)
+
+
+@dataclasses.dataclass
+class Switch:
+    """A SONiC switch and what its database said."""
+
+    dpid: int
+    address: tuple[str, int]
+    pace: Pace
+    origin: Origin
+    maps_ns: Optional[int] = None  # when the names were read
+    queues: dict[str, _Queue] = dataclasses.field(default_factory=dict)  # by oid
+    ports: dict[str, _Port] = dataclasses.field(default_factory=dict)  # by name
+    totals: dict[str, int] = dataclasses.field(default_factory=dict)  # marks by port's name, since the start
+    last: Optional[tuple[Hashes, Hashes]] = None
+
+
+class SonicMarks(MarkSource):
+    """Marks of SONiC's COUNTERS_DB.  ``password`` None: none is sent."""
+
+    name = "sonic"
+    semantics = Semantics.SET_HERE
+    polled = False
+
+    def __init__(self, settings: Settings, topology: Topology, password: Optional[str]) -> None:
+        super().__init__()
+        self._topology = topology
+        self._password = password
+        self._period_ns = settings.sonic_period_ms * 1_000_000
+        self._age_ns = settings.sonic_counter_age_ms * 1_000_000
+        self._numbers = {(one.dpid, one.name): one.port for one in map(read_port, settings.sonic_ports)}
+        self.switches = [
+            Switch(one.dpid, split_address(one.name), Pace(self._period_ns, self._age_ns), Origin(one.name))
+            for one in map(read_switch, settings.sonic_redis)
+        ]
+
+    @classmethod
+    def make(cls, settings: Settings, topology: Topology) -> "SonicMarks":
+        """Return a source by settings; raises SettingsError when the password's file is unusable."""
+        return cls(settings, topology, read_secret("sonic_password_file", settings.sonic_password_file))
+
+    @property
+    def freshness_ns(self) -> int:
+        """Return the age of SONiC's counters, and the time between two readings."""
+        return self._age_ns + self._period_ns
+
+    # What a database says
+
+    def take_maps(self, switch: Switch, ports: dict[str, str], queues: dict[str, str], now_ns: int) -> None:
+        """Take the names of ports and queues; a queue whose oid changed begins anew."""
+        known = {name: port.oid for name, port in switch.ports.items()}
+        if any(name in known and known[name] != oid for name, oid in ports.items()):
+            self.restarts += 1
+        switch.maps_ns = now_ns
+        switch.last = None
+        mapped = {name: oid for name, oid in ports.items() if self._number(switch.dpid, name) is not None}
+        self.faults["port_unknown"] = len(ports) - len(mapped)
+        switch.ports = {
+            name: switch.ports[name] if known.get(name) == oid else _Port(oid) for name, oid in mapped.items()
+        }
+        switch.queues = {
+            oid: switch.queues.get(oid, _Queue(name.partition(":")[0]))
+            for name, oid in queues.items()
+            if name.partition(":")[0] in mapped
+        }
+
+    def take_counters(self, switch: Switch, queues: Hashes, ports: Hashes, now_ns: int) -> list[PortMarks]:
+        """Return the new marks in the values of QUEUE_FIELDS and PORT_FIELDS, in the order of the maps."""
+        moved = switch.last is not None and switch.last != (queues, ports)
+        switch.last = (queues, ports)
+        elapsed, interval = switch.pace.read(now_ns, moved)
+        fresh: dict[str, int] = {}
+        counted: set[str] = set()
+        for queue, values in zip(switch.queues.values(), queues):
+            marked = self._number_of(values[0])
+            if marked is None:
+                if queue.marked is not None:
+                    self.faults["counter_missing"] += 1
+                queue.marked = None
+                continue
+            counted.add(queue.port)
+            before, queue.marked = queue.marked, marked
+            if before is None:
+                continue
+            new = difference(before, marked)
+            if new is None:
+                self.resets += 1
+            elif new:
+                fresh[queue.port] = fresh.get(queue.port, 0) + new
+        for name, new in fresh.items():
+            switch.totals[name] = switch.totals.get(name, 0) + new
+        for (name, port), values in zip(switch.ports.items(), ports):
+            packets, size, drops = (self._number_of(value) for value in values)
+            marks = switch.totals.get(name, 0) if name in counted else None
+            port.reading = Reading(marks, ("wred",) if name in counted else (), packets, size, drops)
+        found = []
+        for name, new in sorted(fresh.items()):
+            number = self._number(switch.dpid, name)
+            if number is not None:
+                found.append(PortMarks((switch.dpid, number), scale(new, elapsed, interval), interval))
+        return found
+
+    def _number_of(self, text: Optional[str]) -> Optional[int]:
+        if text is None:
+            return None
+        if not (text.isascii() and text.isdecimal()) or len(text) > 20 or int(text) >= 1 << 64:
+            self.faults["value_malformed"] += 1
+            return None
+        return int(text)
+
+    def _number(self, dpid: int, name: str) -> Optional[int]:
+        """Return the OpenFlow number of a port: as set, else of the port with that name."""
+        number = self._numbers.get((dpid, name))
+        if number is not None:
+            return number
+        ports = self._topology.ports.get(dpid, {})
+        return next((number for number, port in ports.items() if port.name == name), None)
+
+    # The rim
+
+    def collectors(self, deliver: Deliver, clock: Callable[[], int]) -> list[Callable[[], None]]:
+        """Return one endless reader a switch, so that a dead one keeps no other waiting."""
+        return [lambda switch=switch: self._read_always(switch, deliver, clock) for switch in self.switches]
+
+    def _read_always(self, switch: Switch, deliver: Deliver, clock: Callable[[], int]) -> None:
+        client = self.connect(switch)
+        due_ns = clock()
+        while True:
+            deliver(self.read(switch, client, clock))
+            due_ns = max(due_ns + self._period_ns, clock())
+            if switch.origin.state in ("silent", "refused"):
+                due_ns = clock() + round(RETRY_S * 1e9)
+            time.sleep(max(0, due_ns - clock()) / 1e9)
+
+    def connect(self, switch: Switch, timeout_s: float = TIMEOUT_S) -> Any:
+        """Return a client; it connects when it is used."""
+        import redis
+        import redis.backoff
+        import redis.retry
+
+        return redis.Redis(
+            host=switch.address[0],
+            port=switch.address[1],
+            db=COUNTERS_DB,
+            password=self._password,
+            decode_responses=True,
+            encoding_errors="replace",
+            socket_timeout=timeout_s,
+            socket_connect_timeout=timeout_s,
+            retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0),
+        )
+
+    def read(self, switch: Switch, client: Any, clock: Callable[[], int]) -> list[PortMarks]:
+        """Read a switch once and return its new marks; a failure is noted, not raised."""
+        import redis
+
+        begun = clock()
+        try:
+            if switch.maps_ns is None or begun - switch.maps_ns >= MAPS_EVERY_NS:
+                pipe = client.pipeline(transaction=False)
+                pipe.hgetall(PORT_MAP)
+                pipe.hgetall(QUEUE_MAP)
+                self.take_maps(switch, *pipe.execute(), begun)
+            pipe = client.pipeline(transaction=False)
+            for oid in switch.queues:
+                pipe.hmget(f"COUNTERS:{oid}", QUEUE_FIELDS)
+            for port in switch.ports.values():
+                pipe.hmget(f"COUNTERS:{port.oid}", PORT_FIELDS)
+            values = pipe.execute()
+        except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
+            refused = isinstance(error, redis.AuthenticationError)
+            self._failed(switch, "refused" if refused else "silent", error)
+            return []
+        except (redis.RedisError, ValueError) as error:
+            self._failed(switch, "refused", error)
+            return []
+        now = clock()
+        switch.origin.heard(now, in_time=now - begun <= self._period_ns)
+        return self.take_counters(switch, values[: len(switch.queues)], values[len(switch.queues) :], now)
+
+    def _failed(self, switch: Switch, state: str, error: Exception) -> None:
+        switch.maps_ns = None
+        if switch.origin.failed(state, f"{type(error).__name__}: {error}"):
+            LOG.warning("sonic: database %s of switch %016x is %s: %s", switch.origin.name, switch.dpid, state, error)
+
+    # What is known
+
+    def counted(self, dpid: int) -> bool:
+        """Tell whether any queue of a switch has a mark counter."""
+        queues = [queue for one in self.switches if one.dpid == dpid for queue in one.queues.values()]
+        return any(queue.marked is not None for queue in queues)
+
+    def readings(self, dpid: int) -> dict[int, Reading]:
+        """Return the last reading of each port of a switch that has an OpenFlow number."""
+        shown = {}
+        for switch in self.switches:
+            if switch.dpid == dpid:
+                for name, port in switch.ports.items():
+                    number = self._number(dpid, name)
+                    if number is not None:
+                        shown[number] = port.reading
+        return shown
+
+    def origins(self, now_ns: int) -> list[dict[str, Any]]:
+        """Return the databases."""
+        return [
+            {**one.origin.view(now_ns), "switch": f"{one.dpid:016x}", "queues": len(one.queues)}
+            for one in self.switches
+        ]
+
+    def forget(self, dpid: int, port: Optional[int] = None) -> None:
+        """Read names again: a switch's database lives on when its OpenFlow connection ends."""
+        for switch in self.switches:
+            if switch.dpid == dpid:
+                switch.maps_ns = None
