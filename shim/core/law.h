@@ -28,6 +28,13 @@
 #define SHIM_LAW_MEMORY 10
 #define SHIM_PEER_MEMORY 12
 
+/* What a guest that uses ECN is told of congestion by a packet it receives. */
+enum shim_told {
+	SHIM_TOLD_FABRIC,	/* what the fabric's marks say */
+	SHIM_TOLD_NOTHING,	/* that there is none: no CE */
+	SHIM_TOLD_CE,		/* CE */
+};
+
 /* A parameter of a law. */
 struct shim_knob {
 	const char *name;	/* lower case, words joined by '-' */
@@ -77,6 +84,9 @@ struct shim_peer_state {
 struct shim_packet {
 	u64 now_ns;		/* monotonic */
 	const u64 *knobs;	/* values, in the order of law->knobs */
+	u64 wait_ns;		/* sent: time it stays in the buckets */
+	u64 room_ns;		/* sent: longest such time, what would wait longer is dropped */
+	enum shim_told told;	/* received: a result */
 	u32 bytes;		/* link-layer header included, once for each packet */
 	u32 packets;		/* 1 but for GSO and GRO */
 	u32 marks;		/* received: packets that carry CE */

@@ -9,6 +9,9 @@
  * becomes Not-ECT otherwise.  A kept mark renews the memory, so a queue that marks everything does
  * not erase it.
  *
+ * A law whose marks steer a tunnel may want the guest to be told something else than the fabric's
+ * marks: told turns CE to ECT(0) or back, for flows with ECN only.
+ *
  * What is remembered is one 32-bit word a flow in a table without chains: 24 bits of the flow's
  * hash and the second it last showed ECT(0), modulo 256.  It is read and written without a lock,
  * and written once a second a flow.  The table cannot grow; two flows that meet in a slot take
@@ -42,7 +45,7 @@ static u8 now_seconds(void)
  * Returns the field to deliver for a packet from an uplink that carries ecn, and remembers what it
  * says of its flow.
  */
-u8 ovs_shim_ecn_restore(struct sk_buff *skb, u8 ecn)
+u8 ovs_shim_ecn_restore(struct sk_buff *skb, u8 ecn, enum shim_told told)
 {
 	u32 hash, word, old;
 	u32 *slot;
@@ -57,7 +60,9 @@ u8 ovs_shim_ecn_restore(struct sk_buff *skb, u8 ecn)
 		return INET_ECN_NOT_ECT;
 	if (old != word)
 		WRITE_ONCE(*slot, word);
-	return ecn;
+	if (told == SHIM_TOLD_CE)
+		return INET_ECN_CE;
+	return told == SHIM_TOLD_NOTHING ? INET_ECN_ECT_0 : ecn;
 }
 
 /* Allocates the table; 0 or -ENOMEM. */

@@ -390,7 +390,7 @@ static inline struct ovs_shim_packet ovs_shim_look(struct sk_buff *skb)
 /* What flows meant: ecn.c. */
 int ovs_shim_ecn_init(void);
 void ovs_shim_ecn_exit(void);
-u8 ovs_shim_ecn_restore(struct sk_buff *skb, u8 ecn);
+u8 ovs_shim_ecn_restore(struct sk_buff *skb, u8 ecn, enum shim_told told);
 
 /* Packets for VMs: receive.c. */
 void ovs_shim_receive(struct ovs_shim_port *vm, struct ovs_shim_port *in,
@@ -420,7 +420,7 @@ bool ovs_shim_peer_sent(struct ovs_shim_peer *peer, const struct vport *vport,
 			const struct sk_buff *skb, const struct ovs_shim_packet *headers,
 			struct shim_packet *packet);
 bool ovs_shim_peer_received(struct ovs_shim_port *vm, struct vport *vport, struct sk_buff *skb,
-			    const struct ovs_shim_packet *headers);
+			    const struct ovs_shim_packet *headers, enum shim_told *told);
 
 /* TCP connections: flow.c, tcp.c. */
 int ovs_shim_flows_start(struct ovs_shim_net *shim);

@@ -84,7 +84,7 @@ static void judge_peer(struct vport *vport, struct sk_buff *skb, struct ovs_shim
 		       bool made_ect)
 {
 	u64 horizon_ns = READ_ONCE(pair->vm->mode.horizon_ns);
-	struct shim_packet packet = { .bytes = skb->len, .packets = 1 };
+	struct shim_packet packet = { .bytes = skb->len, .packets = 1, .room_ns = horizon_ns };
 	struct shim_verdict own = { .kind = SHIM_SEND }, verdict;
 	bool changed = false;
 
@@ -105,6 +105,10 @@ static void judge_peer(struct vport *vport, struct sk_buff *skb, struct ovs_shim
 	verdict = ovs_shim_bucket_judge(&pair->bucket, packet.now_ns, packet.bytes, horizon_ns);
 	if (verdict.kind != SHIM_DROP) {
 		peer->tat = own.tat;
+		if (own.kind == SHIM_PACE && own.departure_ns > verdict.departure_ns)
+			verdict = own;
+		if (verdict.kind == SHIM_PACE)
+			packet.wait_ns = verdict.departure_ns - packet.now_ns;
 		changed = ovs_shim_peer_sent(peer, vport, skb, headers, &packet);
 	}
 	spin_unlock_bh(&peer->lock);
@@ -116,8 +120,6 @@ static void judge_peer(struct vport *vport, struct sk_buff *skb, struct ovs_shim
 		drop(pair->vm, skb, OVS_SHIM_DROP_MEMORY);
 		return;
 	}
-	if (own.kind == SHIM_PACE && own.departure_ns > verdict.departure_ns)
-		verdict = own;
 	depart(vport, skb, pair, &verdict, packet.bytes, packet.packets, made_ect);
 }
 

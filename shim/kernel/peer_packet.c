@@ -225,8 +225,8 @@ struct ovs_shim_peer *ovs_shim_peer_sending(struct ovs_shim_port *vm, const stru
 }
 
 /*
- * Notes a packet that passed the buckets and tells the law; *packet has its time, bytes and packets
- * and gets the rest.  Returns whether the law changed what stands in the header.  peer->lock.
+ * Notes a packet that passed the buckets and tells the law; *packet has its times, bytes and
+ * packets and gets the rest.  Returns whether the law changed what stands in the header.  peer->lock.
  */
 bool ovs_shim_peer_sent(struct ovs_shim_peer *peer, const struct vport *vport,
 			const struct sk_buff *skb, const struct ovs_shim_packet *headers,
@@ -275,11 +275,12 @@ static bool note_received(struct ovs_shim_peer *peer, const struct vport *vport,
 }
 
 /*
- * Handles a packet for a VM whose law wants peers, from the uplink behind vport; false if there was
- * no memory to write to its header.  RCU read lock.
+ * Handles a packet for a VM whose law wants peers, from the uplink behind vport; *told: what the
+ * law wants the guest to be told, untouched without a peer.  False if there was no memory to write
+ * to the packet's header.  RCU read lock.
  */
 bool ovs_shim_peer_received(struct ovs_shim_port *vm, struct vport *vport, struct sk_buff *skb,
-			    const struct ovs_shim_packet *headers)
+			    const struct ovs_shim_packet *headers, enum shim_told *told)
 {
 	struct shim_packet packet = { .bytes = skb->len, .packets = 1 };
 	struct in6_addr local, remote;
@@ -309,6 +310,7 @@ bool ovs_shim_peer_received(struct ovs_shim_port *vm, struct vport *vport, struc
 	spin_unlock_bh(&peer->lock);
 	if (message)
 		ovs_shim_report_send(message);
+	*told = packet.told;
 	if (packet.id != old.id || packet.echo != old.echo)
 		return ovs_shim_set_id(skb, headers, packet.id, packet.echo);
 	return true;

@@ -121,10 +121,10 @@ static void obey(struct ovs_shim_port *vm, const struct ovs_shim_port *in,
 
 /*
  * Does what the VM's law wants beyond counting, for a packet from the uplink in; false if there was
- * no memory for it.
+ * no memory for it.  *told: what the guest is told.
  */
 static bool measure(struct ovs_shim_port *vm, struct ovs_shim_port *in, struct sk_buff *skb,
-		    const struct ovs_shim_packet *packet, u8 wants)
+		    const struct ovs_shim_packet *packet, u8 wants, enum shim_told *told)
 {
 	if (wants & SHIM_LAW_RECEIVER) {
 		if (READ_ONCE(vm->rx_in) != in->vport || !READ_ONCE(vm->receiving)) {
@@ -132,22 +132,24 @@ static bool measure(struct ovs_shim_port *vm, struct ovs_shim_port *in, struct s
 			ovs_shim_limiter_wake(vm, in);
 		}
 	}
-	return !(wants & SHIM_LAW_PEERS) || ovs_shim_peer_received(vm, in->vport, skb, packet);
+	return !(wants & SHIM_LAW_PEERS) || ovs_shim_peer_received(vm, in->vport, skb, packet,
+								   told);
 }
 
 /*
- * Makes a packet from an uplink what the VM should see; *restored: its ECN field was changed.
+ * Makes a packet from an uplink what the VM should see, told of marks as its law wants; *restored: its ECN field was changed.
  * False without memory for that.
  */
 static inline bool restore(struct ovs_shim_port *vm, struct sk_buff *skb,
-			   struct ovs_shim_packet packet, bool *restored)
+			   struct ovs_shim_packet packet, enum shim_told told,
+			   bool *restored)
 {
 	u8 ecn = packet.ecn;
 
 	if (unlikely(READ_ONCE(vm->mode.wants) & SHIM_LAW_FLOWS))
 		return ovs_shim_tcp_in(vm, skb, packet, restored);
 	if (READ_ONCE(vm->mode.ecn))
-		ecn = ovs_shim_ecn_restore(skb, ecn);
+		ecn = ovs_shim_ecn_restore(skb, ecn, told);
 	*restored = ecn != packet.ecn;
 	return !*restored || ovs_shim_set_ecn(skb, packet, ecn);
 }
@@ -157,6 +159,7 @@ void ovs_shim_receive(struct ovs_shim_port *vm, struct ovs_shim_port *in,
 		      struct vport *vport, struct sk_buff *skb)
 {
 	struct ovs_shim_packet packet = ovs_shim_look(skb);
+	enum shim_told told = SHIM_TOLD_FABRIC;
 	u32 packets = 1;
 	bool restored;
 	u8 wants;
@@ -177,12 +180,12 @@ void ovs_shim_receive(struct ovs_shim_port *vm, struct ovs_shim_port *in,
 	if (packet.ecn == INET_ECN_CE)
 		atomic64_add(packets, &vm->counters[OVS_SHIM_RX_CE]);
 	wants = READ_ONCE(vm->mode.wants);
-	if (unlikely(wants) && !measure(vm, in, skb, &packet, wants)) {
+	if (unlikely(wants) && !measure(vm, in, skb, &packet, wants, &told)) {
 		atomic64_inc(&vm->counters[OVS_SHIM_DROP_MEMORY]);
 		kfree_skb(skb);
 		return;
 	}
-	if (!restore(vm, skb, packet, &restored)) {
+	if (!restore(vm, skb, packet, told, &restored)) {
 		atomic64_inc(&vm->counters[OVS_SHIM_DROP_MEMORY]);
 		kfree_skb(skb);
 		return;

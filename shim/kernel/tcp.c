@@ -242,7 +242,7 @@ bool ovs_shim_tcp_in(struct ovs_shim_port *vm, struct sk_buff *skb, struct ovs_s
 		atomic64_inc(&vm->counters[OVS_SHIM_RX_WINDOWS]);
 restore:
 	if (READ_ONCE(vm->mode.ecn) && (ecn != SHIM_FLOW_OWN || segment.ecn != INET_ECN_CE))
-		segment.ecn = ovs_shim_ecn_restore(skb, segment.ecn);
+		segment.ecn = ovs_shim_ecn_restore(skb, segment.ecn, SHIM_TOLD_FABRIC);
 	*restored = segment.ecn != old.ecn;
 	return write_segment(skb, packet, &old, &segment);
 }

@@ -22,6 +22,12 @@
  * Additive steps by W and cuts by a common alpha move the rates to the ratio of the weights: in
  * equilibrium step * C * W = R * alpha * cut * (marked part of the periods).  h takes a report that
  * was lost for one like the next that arrives, so the ratio does not depend on who loses reports.
+ * Steps are as large as cuts bear: all tunnels together climb by step * C * sum of W each T, while a
+ * cut takes at most `cut` of what they send.  A tunnel alone is back at C within some T, or else
+ * short flows would wait for a rate that nobody uses.  A tracker's W add up to 1; W that nobody
+ * adds up, of VMs without one, are small, or the steps of many would outgrow their cuts.
+ *
+ * The fabric's marks are for the tunnel alone; guests with ECN are told of its own queue: tunnel.h.
  *
  * Silence raises R to E within some quiet times, as nobody complains; a tunnel that was never
  * marked follows E at once.  A tracker that dies leaves weights, not rates: its agents take them
@@ -38,6 +44,7 @@
  */
 #include "../arith.h"
 #include "../law.h"
+#include "../tunnel.h"
 
 /* Denominator of the knobs that are parts, and of alpha. */
 #define PPM 1000000ULL
@@ -51,6 +58,9 @@
 /* A peer is busy when it sent at least this part of what its rate allows. */
 #define BUSY_DENOMINATOR 2
 
+/* A peer whose last report is older has no tunnel to here, ns. */
+#define REPORTING_NS 10000000000ULL
+
 /* Indices into the knobs. */
 enum {
 	STEP,
@@ -62,6 +72,7 @@ enum {
 	WEIGHT_ONE,
 	RMIN,
 	LITERAL,
+	MARK,
 };
 
 /* Indices into struct shim_law_state's memory. */
@@ -90,7 +101,7 @@ static const struct shim_knob knobs[] = {
 		.unit = "ppm of capacity",
 		.help = "step up each period of a tunnel with all the weight; 0: none",
 		.source = "ours; SCC equation (1)",
-		.value = 20000,
+		.value = 100000,
 		.min = 0,
 		.max = 1000000,
 	},
@@ -99,7 +110,7 @@ static const struct shim_knob knobs[] = {
 		.unit = "ppm of capacity",
 		.help = "bound of a tunnel's step after silence; 0: steps never double",
 		.source = "ours",
-		.value = 100000,
+		.value = 200000,
 		.min = 0,
 		.max = 1000000,
 	},
@@ -144,7 +155,7 @@ static const struct shim_knob knobs[] = {
 		.unit = "ppm of all weights",
 		.help = "W of a VM of weight 1 that no tracker gave any; 0 is refused",
 		.source = "ours",
-		.value = 250000,
+		.value = 50000,
 		.min = 1,
 		.max = 1000000,
 	},
@@ -165,6 +176,15 @@ static const struct shim_knob knobs[] = {
 		.value = 0,
 		.min = 0,
 		.max = 1,
+	},
+	[MARK] = {
+		.name = "mark-bytes",
+		.unit = "bytes",
+		.help = "queue of a tunnel that marks to guests; 0: the fabric's marks reach them",
+		.source = "SCC section III.C",
+		.value = SHIM_TUNNEL_MARK_BYTES,
+		.min = 0,
+		.max = 1000000000,
 	},
 };
 
@@ -293,13 +313,18 @@ static void scc_peer_init(struct shim_peer_state *peer, const struct shim_law_in
 static void scc_tx(struct shim_peer_state *peer, struct shim_packet *packet)
 {
 	peer->memory[SENT] = shim_add_sat(peer->memory[SENT], packet->bytes);
+	shim_tunnel_enter(packet, peer->rate, packet->knobs[MARK]);
 }
 
-/* Counts what is received. */
+/* Counts what is received, and takes the fabric's marks from the guest. */
 static bool scc_rx(struct shim_peer_state *peer, struct shim_packet *packet,
 		   struct shim_message *report)
 {
+	u64 heard_ns = peer->memory[HEARD_NS];
+
 	(void)report;
+	shim_tunnel_leave(packet, heard_ns && since(packet->now_ns, heard_ns) < REPORTING_NS,
+			  packet->knobs[MARK]);
 	peer->memory[RX_PACKETS] = shim_add_sat(peer->memory[RX_PACKETS], packet->packets);
 	peer->memory[RX_MARKS] = shim_add_sat(peer->memory[RX_MARKS], packet->marks);
 	return false;

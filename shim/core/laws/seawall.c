@@ -64,6 +64,7 @@
  * All arithmetic saturates: the worst a mad report does is to put r on its floor.
  */
 #include "../arith.h"
+#include "../tunnel.h"
 #include "seawall.h"
 
 /* A longer pause between packets of a tunnel, or a larger gap in its count, is no loss. */
@@ -230,6 +231,15 @@ static const struct shim_knob knobs[] = {
 		.min = 0,
 		.max = 1000000000000ULL,
 	},
+	[MARK] = {
+		.name = "mark-bytes",
+		.unit = "bytes",
+		.help = "queue of a tunnel that marks to guests; 0: the fabric's marks reach them",
+		.source = "ours, after SCC section III.C",
+		.value = SHIM_TUNNEL_MARK_BYTES,
+		.min = 0,
+		.max = 1000000000,
+	},
 };
 
 /* Tells whether each tunnel has a loop of its own. */
@@ -294,7 +304,7 @@ static void seawall_peer_init(struct shim_peer_state *peer, const struct shim_la
 		peer->rate = seawall_start(input);
 }
 
-/* Counts a packet sent and writes its number. */
+/* Counts a packet sent and writes its number, and the tunnel's mark. */
 static void seawall_tx(struct shim_peer_state *peer, struct shim_packet *packet)
 {
 	u64 *memory = peer->memory;
@@ -302,6 +312,7 @@ static void seawall_tx(struct shim_peer_state *peer, struct shim_packet *packet)
 	memory[SENT] = shim_add_sat(memory[SENT], packet->bytes);
 	if (!memory[WAIT_NS])
 		memory[WAIT_NS] = packet->now_ns ? packet->now_ns : 1;
+	shim_tunnel_enter(packet, peer->rate, packet->knobs[MARK]);
 	if (packet->id_free) {
 		packet->id = (u16)memory[NEXT];
 		memory[NEXT] = (memory[NEXT] & ~0xffffULL) | (u16)(packet->id + packet->packets);
@@ -329,7 +340,7 @@ static void count_gap(u64 *memory, const struct shim_packet *packet)
 		       NEXT_COUNTING;
 }
 
-/* Counts a packet received; reports leave in seawall_peer_period(). */
+/* Counts a packet received, and takes its marks from the guest; reports leave in seawall_peer_period(). */
 static bool seawall_rx(struct shim_peer_state *peer, struct shim_packet *packet,
 		       struct shim_message *report)
 {
@@ -337,6 +348,7 @@ static bool seawall_rx(struct shim_peer_state *peer, struct shim_packet *packet,
 	u64 packets = memory[RX_PACKETS];
 
 	(void)report;
+	shim_tunnel_leave(packet, memory[NEXT] & NEXT_ANSWERED, packet->knobs[MARK]);
 	memory[RX_BYTES] = shim_add_sat(memory[RX_BYTES], packet->bytes);
 	memory[RX_PACKETS] = seawall_pack(seawall_high(packets) + packet->packets,
 					  seawall_low(packets) + packet->marks);

@@ -30,6 +30,7 @@ enum seawall_knob {
 	RECENT,
 	SILENCE,
 	FORGET,
+	MARK,
 };
 
 /* Indices into the memory of limiters and peers: one loop. */

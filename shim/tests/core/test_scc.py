@@ -132,7 +132,7 @@ def test_steps_go_by_weight_and_double_in_silence(core: Any) -> None:
         tunnel.report(100, 100)
         before = tunnel.rate
         tunnel.period()
-        assert tunnel.rate - before == pytest.approx(C // 50 * ppm // 10**6, abs=1)
+        assert tunnel.rate - before == pytest.approx(C // 10 * ppm // 10**6, abs=1)
     tunnel = Tunnel(core, weight_ppm=10_000)
     tunnel.report(100, 100)
     steps = []
@@ -140,7 +140,7 @@ def test_steps_go_by_weight_and_double_in_silence(core: Any) -> None:
         before = tunnel.rate
         tunnel.period()
         steps.append(tunnel.rate - before)
-    assert [steps[i] for i in (0, 20, 40)] == [C // 5000, 2 * (C // 5000), 4 * (C // 5000)]
+    assert [steps[i] for i in (0, 20, 40)] == [C // 1000, 2 * (C // 1000), 4 * (C // 1000)]
 
 
 def test_without_a_tracker_the_vm_divides_its_weight_among_peers(core: Any) -> None:

@@ -8,7 +8,29 @@ import socket
 import time
 from typing import Dict, Optional
 
-from lab import PROTOCOL, U_6, V1, V1_6, Lab, U, Wire, check, checksum, equal, ipv4, ipv6, main, namespace, run, udp
+from lab import (
+    CE,
+    ECT_0,
+    ECT_1,
+    NOT_ECT,
+    PROTOCOL,
+    U_6,
+    V1,
+    V1_6,
+    Lab,
+    U,
+    Wire,
+    check,
+    checksum,
+    ecn_of,
+    equal,
+    ipv4,
+    ipv6,
+    main,
+    namespace,
+    run,
+    udp,
+)
 
 from sdngcc.controller.message import Message, decode_v1, encode_v1
 from sdngcc.shim.netlink import Peer, ShimClient, ShimRefused
@@ -17,7 +39,6 @@ KEY = bytes(range(16))
 MAPPED = bytes(10) + b"\xff\xff"
 REPORT = 3
 DF = 0x4000
-CE = 3
 lab = Lab()
 sequence = 0
 
@@ -313,6 +334,55 @@ def knobs_kept() -> None:
     equal((got.law, got.of, got.period, got.knobs["echo"].value), ("sdngcc", "hygenicc", 700_000, 0), "hygenicc")
     equal(lab.shim.settings_get().period, 5_000_000, "period of sdngcc")
     lab.shim.settings_set(of="hygenicc", period=0, knobs={"echo": 1})
+
+
+def told(ecn: int, port: int, reserved: bool = False) -> int:
+    """Return the ECN field in which a packet of a flow reaches v1, which never sees the reserved bit."""
+    lab.v1.flush()
+    lab.u.send(ipv4(U, V1, udp(100, port), ecn=ecn, fragment=DF | 0x8000 * reserved))
+    data = lab.v1.receive()
+    assert data, "not delivered"
+    equal(data[20] & 0x80, 0, "reserved bit")
+    return ecn_of(data)
+
+
+@check
+def tunnel_told() -> None:
+    """A guest with ECN sees the fabric's marks until the peer reports, then the tunnel's only"""
+    for number, law in enumerate(("scc", "seawall")):
+        lab.shim.port_set("s1", law=law)
+        talk()
+        flow, other = 500 + number, 600 + number
+        equal([told(ecn, flow) for ecn in (ECT_0, CE)], [ECT_0, CE], f"{law}, before a report")
+        deliver(frame(report()), "reports")
+        equal([told(ecn, flow) for ecn in (ECT_0, CE)], [ECT_0, ECT_0], f"{law}, marked by the fabric")
+        equal([told(ecn, flow, True) for ecn in (ECT_0, CE)], [CE, CE], f"{law}, marked by the tunnel")
+        equal([told(ecn, other, True) for ecn in (ECT_1, CE)], [NOT_ECT, NOT_ECT], f"{law}, guest without ECN")
+        lab.u.send(ipv6(U_6, V1_6, udp(100, flow), ecn=ECT_0))
+        lab.v1.flush()
+        lab.u.send(ipv6(U_6, V1_6, udp(100, flow), ecn=CE))
+        data = lab.v1.receive()
+        assert data, "IPv6: not delivered"
+        equal(ecn_of(data), CE, f"{law}, IPv6")
+
+
+@check
+def tunnel_marks() -> None:
+    """Packets that wait behind 30 KB carry the tunnel's mark, earlier ones do not"""
+    for law in ("scc", "seawall"):
+        lab.shim.port_set("s1", law=law, max_rate=1_000_000)
+        lab.shim.settings_set(horizon=1_000_000_000)
+        talk()
+        time.sleep(0.05)
+        lab.u.flush()
+        for _ in range(40):
+            lab.v1.send(ipv4(V1, U, udp(1400), fragment=DF, ecn=ECT_0))
+        got = [data for data in (lab.u.receive(0.2) for _ in range(60)) if data and data[23] != PROTOCOL]
+        bits = [data[20] >> 7 for data in got]
+        equal({checksum(data[14:34]) for data in got}, {0}, f"{law}, IPv4 header checksums")
+        assert bits == sorted(bits) and 15 <= bits.count(0) <= 30 and bits.count(1) >= 10, f"{law}: {bits}"
+    lab.shim.settings_set(horizon=2_000_000)
+    lab.shim.port_set("s1", law="hygenicc", max_rate=0)
 
 
 @check
