@@ -174,7 +174,7 @@ def removed() -> None:
 
 @check
 def statistics() -> None:
-    """The shim's counters stand in Interface:statistics"""
+    """The shim's counters stand in Interface:statistics, all of them"""
     fresh()
     setting("law=sdngcc")
     lab.v1.send(ipv4(V1, U, udp(500)))
@@ -182,6 +182,8 @@ def statistics() -> None:
     got = int(run("ovs-vsctl get Interface s1 statistics:shim_tx_packets"))
     equal(got, lab.stats("s1")["tx_packets"], "shim_tx_packets")
     assert got > 0
+    there = run("ovs-vsctl get Interface s1 statistics")
+    equal([name for name in lab.stats("s1") if f"shim_{name}=" not in there], [], "counters that are missing")
 
 
 @check

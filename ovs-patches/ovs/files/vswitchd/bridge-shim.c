@@ -79,7 +79,12 @@ static const char *const stat_names[] = {
     [OVS_SHIM_STAT_PEERS_FULL] = "shim_peers_full",
     [OVS_SHIM_STAT_PEERS_NO_MEMORY] = "shim_peers_no_memory",
     [OVS_SHIM_STAT_PEERS_COLLECTED] = "shim_peers_collected",
+    [OVS_SHIM_STAT_RX_WINDOWS] = "shim_rx_windows",
+    [OVS_SHIM_STAT_FLOWS_FULL] = "shim_flows_full",
+    [OVS_SHIM_STAT_FLOWS_NO_MEMORY] = "shim_flows_no_memory",
+    [OVS_SHIM_STAT_FLOWS_COLLECTED] = "shim_flows_collected",
 };
+BUILD_ASSERT_DECL(ARRAY_SIZE(stat_names) == OVS_SHIM_STAT_MAX + 1);
 
 /* Complaints about Open_vSwitch:other_config, and what the kernel refuses of
  * it.  Both NULL if there are none. */
