@@ -226,7 +226,8 @@ struct ovs_shim_peer *ovs_shim_peer_sending(struct ovs_shim_port *vm, const stru
 
 /*
  * Notes a packet that passed the buckets and tells the law; *packet has its times, bytes and
- * packets and gets the rest.  Returns whether the law changed what stands in the header.  peer->lock.
+ * packets and gets the rest.  Returns whether the law changed what stands in the header.
+ * peer->lock.
  */
 bool ovs_shim_peer_sent(struct ovs_shim_peer *peer, const struct vport *vport,
 			const struct sk_buff *skb, const struct ovs_shim_packet *headers,

@@ -137,8 +137,8 @@ static bool measure(struct ovs_shim_port *vm, struct ovs_shim_port *in, struct s
 }
 
 /*
- * Makes a packet from an uplink what the VM should see, told of marks as its law wants; *restored: its ECN field was changed.
- * False without memory for that.
+ * Makes a packet from an uplink what the VM should see, told of marks as its law wants; *restored:
+ * its ECN field was changed.  False without memory for that.
  */
 static inline bool restore(struct ovs_shim_port *vm, struct sk_buff *skb,
 			   struct ovs_shim_packet packet, enum shim_told told,

@@ -22,8 +22,8 @@
  * Additive steps by W and cuts by a common alpha move the rates to the ratio of the weights: in
  * equilibrium step * C * W = R * alpha * cut * (marked part of the periods).  h takes a report that
  * was lost for one like the next that arrives, so the ratio does not depend on who loses reports.
- * Steps are as large as cuts bear: all tunnels together climb by step * C * sum of W each T, while a
- * cut takes at most `cut` of what they send.  A tunnel alone is back at C within some T, or else
+ * Steps are as large as cuts bear: all tunnels together climb by step * C * sum of W each T, while
+ * a cut takes at most `cut` of what they send.  A tunnel alone is back at C within some T, or else
  * short flows would wait for a rate that nobody uses.  A tracker's W add up to 1; W that nobody
  * adds up, of VMs without one, are small, or the steps of many would outgrow their cuts.
  *

@@ -340,7 +340,10 @@ static void count_gap(u64 *memory, const struct shim_packet *packet)
 		       NEXT_COUNTING;
 }
 
-/* Counts a packet received, and takes its marks from the guest; reports leave in seawall_peer_period(). */
+/*
+ * Counts a packet received, and takes the fabric's marks from the guest; reports leave in
+ * seawall_peer_period().
+ */
 static bool seawall_rx(struct shim_peer_state *peer, struct shim_packet *packet,
 		       struct shim_message *report)
 {
