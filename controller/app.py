@@ -80,6 +80,7 @@ class SdnGcc(compat.App):
     def _read_ovsdb(self) -> None:
         self.policy.run()
         self.engine.set_interfaces(self.policy.interfaces())
+        self.engine.set_tunnels(self.policy.tunnels())
 
     def _deliver(self, fresh: list[PortMarks]) -> None:
         self._guarded(lambda: self.engine.collected(fresh), None)

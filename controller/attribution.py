@@ -2,7 +2,7 @@
 """Who is behind a port, and with how much: measured bytes of each machine through each port.
 
 A machine i sends s_i bytes/s into the network (VM_STATE, fresh each round), a part f_ip of it to pair p
-(pairbytes.py), and of pair p the part h_p(port) leaves by a port (paths.py).  Through the port it sends
+(counters.PairBytes), and of pair p the part h_p(port) leaves by a port (paths.py).  Through the port it sends
 
     s_i(port) = s_i * sum over its pairs p of f_ip * h_p(port)
 
@@ -11,8 +11,8 @@ Pairs inside one bridge do not count: the shim's sent rate is what leaves by upl
 
 from typing import Callable, NamedTuple, Optional
 
+from sdngcc.controller.counters import PairBytes, SplitBytes
 from sdngcc.controller.inventory import SwitchRecord, VmRecord
-from sdngcc.controller.pairbytes import PairBytes
 from sdngcc.controller.paths import Paths
 from sdngcc.controller.relations import Pair, Relations
 from sdngcc.controller.topology import Hop
@@ -23,6 +23,7 @@ class _Routes(NamedTuple):
 
     stamp: tuple[int, ...]  # versions of paths and bytes
     pairs: int  # that leave the bridge
+    splits: set[int]  # switches where select groups part them
     parts: dict[Hop, float]
 
 
@@ -34,12 +35,14 @@ class Attribution:
         relations: Relations,
         paths: Paths,
         pair_bytes: PairBytes,
+        split_bytes: SplitBytes,
         switches: dict[int, SwitchRecord],
         clock: Callable[[], int],
     ) -> None:
         self._relations = relations
         self._paths = paths
         self._pair_bytes = pair_bytes
+        self._split_bytes = split_bytes
         self._switches = switches
         self._clock = clock
         self._behind: dict[Hop, dict[Pair, float]] = {}  # port -> pairs that leave by it, with h_p
@@ -61,21 +64,25 @@ class Attribution:
 
         {} for a machine that sends nothing into the network.
         """
-        stamp = (*self._paths.version, self._pair_bytes.version)
+        stamp = (*self._paths.version, self._pair_bytes.proportions.version)
         known = self._routes.get(place)
         if known is None or known.stamp != stamp:
             known = self._routes[place] = self._compute_routes(place, stamp)
         if known.pairs > 1:
             self._pair_bytes.want(place[0], self._clock())
+        for dpid in known.splits:
+            self._split_bytes.want(dpid, self._clock())
         return known.parts
 
     def _compute_routes(self, place: Hop, stamp: tuple[int, ...]) -> _Routes:
         pairs = self._remote_pairs(place)
         parts: dict[Hop, float] = {}
-        for pair, proportion in self._pair_bytes.proportions(place, pairs).items():
+        splits: set[int] = set()
+        for pair, proportion in self._pair_bytes.proportions.of(place, pairs).items():
+            splits |= self._paths.splitting(pairs[pair])
             for hop, part in pairs[pair].items():
                 parts[hop] = parts.get(hop, 0.0) + proportion * part
-        return _Routes(stamp, len(pairs), parts)
+        return _Routes(stamp, len(pairs), splits, parts)
 
     def pairs_behind(self, point: Hop) -> dict[Pair, float]:
         """Return the pairs whose frames leave by a port, each with the part of its bytes that does."""

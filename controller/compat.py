@@ -2,8 +2,8 @@
 """Ryu or os-ken, as the setting ``framework`` says, under one set of names.
 
 Both read an OpenFlow connection by two system calls a message and parse every reply into objects.  The
-tap below reads what there is by one call and hands experimenter and flow statistics replies, of which there
-are hundreds a second or long ones, straight to the engine; all else, and what the engine did not ask for,
+tap below reads what there is by one call and hands experimenter, flow and group statistics replies, of which
+there are hundreds a second or long ones, straight to the engine; all else, and what the engine did not ask for,
 goes the framework's way.
 """
 
@@ -31,7 +31,7 @@ App = app_manager.RyuApp if FRAMEWORK == "ryu" else app_manager.OSKenApp
 
 _CHUNK_BYTES = 65536
 _HEADER_BYTES = 8
-_TAPPED = (b"\x00\x01", b"\xff\xff")  # flow statistics and experimenter replies
+_TAPPED = (b"\x00\x01", b"\x00\x06", b"\xff\xff")  # statistics of flows and groups, experimenter replies
 
 
 class Tap:

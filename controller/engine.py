@@ -12,12 +12,12 @@ from typing import Any, Callable, Optional
 
 from sdngcc.controller import experimenter, openflow, packets
 from sdngcc.controller.attribution import Attribution
+from sdngcc.controller.counters import Counters, PairBytes, SplitBytes
 from sdngcc.controller.forwarding import COOKIE, COOKIE_MASK, PAIR, Forwarder
 from sdngcc.controller.inventory import SwitchRecord, VmRecord
 from sdngcc.controller.monitor import NAP_NS, Monitor
 from sdngcc.controller.notifier import Notifier
-from sdngcc.controller.pairbytes import PairBytes
-from sdngcc.controller.paths import Paths
+from sdngcc.controller.paths import Paths, Tunnel
 from sdngcc.controller.relations import Relations
 from sdngcc.controller.rounds import Network, Rounds
 from sdngcc.controller.settings import Settings
@@ -27,7 +27,6 @@ from sdngcc.controller.trace import Trace
 
 SECOND_NS = 1_000_000_000
 STATE_LOST_NS = 2 * SECOND_NS
-_FLOW_STATISTICS = openflow.OFPMP_FLOW.to_bytes(2, "big")
 _FIRST_LLDP_S = (0.02, 0.1, 0.25)
 
 LOG = logging.getLogger(__name__)
@@ -62,19 +61,21 @@ class Engine:
         self.source = SOURCES[settings.mark_source].make(settings, self.topology)
         self.started_ns = clock()
         self.monitor = Monitor(settings.period_us * 1000, self.started_ns)
+        period_ns = settings.pair_period_ms * 1_000_000
+        self.split_bytes = SplitBytes(period_ns, lambda dpid, number: self.forwarder.find_group(dpid, number))
+        splits = self.split_bytes.proportions
+        self.paths = Paths(self.relations, self.topology, settings.multipath, splits)
         self.forwarder = Forwarder(
-            settings, self.topology, self.relations, self.switches, self._send, self.source.tables
+            settings, self.topology, self.relations, self.paths, self.switches, self._send, self.source.tables
         )
         self.trace = Trace(settings.trace_file, self.counters)
         self.notifier = Notifier(settings, self.relations, self.counters, epoch)
-        self.pair_bytes = PairBytes(self.forwarder.find_pair, settings.pair_period_ms * 1_000_000)
+        self.pair_bytes = PairBytes(period_ns, COOKIE | PAIR, COOKIE_MASK | PAIR, self.forwarder.find_pair)
         self.attribution = Attribution(
-            self.relations,
-            Paths(self.relations, self.topology),
-            self.pair_bytes,
-            self.switches,
-            lambda: self.clock(),
+            self.relations, self.paths, self.pair_bytes, self.split_bytes, self.switches, lambda: self.clock()
         )
+        counters: tuple[Counters, ...] = (self.pair_bytes, self.split_bytes)
+        self._statistics = {one.kind.to_bytes(2, "big"): one for one in counters}
         network = Network(settings, self.switches, self.attribution, self.counters, self.trace, lambda: self.clock())
         self.rounds = Rounds(network, self.notifier, self._send, arm, self._ask_state, self.monitor.outstanding)
         self._transmit = send
@@ -83,6 +84,7 @@ class Engine:
         self._assembler = experimenter.Assembler()
         self._xid = 0
         self._interfaces: dict[tuple[int, str], str] = {}
+        self._tunnels: dict[tuple[int, str], Tunnel] = {}
         self._slow_ns = self.started_ns
         self._lldp_ns = self.started_ns
 
@@ -106,6 +108,7 @@ class Engine:
         self.forwarder.start_switch(dpid)
         self._prepare(dpid, sorted(self.topology.ports[dpid]))
         self._name_vms(dpid)
+        self._place_tunnels()
         if self.source.polled:
             self.monitor.add(dpid, now)
         self._ask_state(dpid, now)
@@ -135,6 +138,7 @@ class Engine:
         self.source.forget(dpid)
         self._assembler.forget(dpid)
         self.pair_bytes.forget(dpid)
+        self.split_bytes.forget(dpid)
         self.attribution.forget(dpid)
         self.forwarder.forget_switch(dpid)
         self.forwarder.forget_hosts(self.relations.forget_place(dpid))
@@ -158,6 +162,7 @@ class Engine:
             self.forwarder.paths_changed()
         if fresh:
             self._prepare(dpid, [number])
+            self._place_tunnels()
         if fresh and up:
             self._name_vms(dpid)
             self._send_lldp(dpid, number)
@@ -181,6 +186,22 @@ class Engine:
             self._interfaces = names
             for dpid in self.switches:
                 self._name_vms(dpid)
+
+    def set_tunnels(self, names: dict[tuple[int, str], Tunnel]) -> None:
+        """Take the end points of tunnels by (datapath id, port name), as OVSDB has them."""
+        if names != self._tunnels:
+            self._tunnels = names
+            self._place_tunnels()
+
+    def _place_tunnels(self) -> None:
+        self.paths.set_tunnels(
+            {
+                (dpid, number): self._tunnels[dpid, port.name]
+                for dpid, ports in self.topology.ports.items()
+                for number, port in ports.items()
+                if (dpid, port.name) in self._tunnels
+            }
+        )
 
     def _name_vms(self, dpid: int) -> None:
         switch = self.switches[dpid]
@@ -254,10 +275,11 @@ class Engine:
             xid = self._next_xid()
             if self._send(dpid, self.source.request(dpid, xid)):
                 self.monitor.asked(dpid, xid, now)
-        for dpid in self.pair_bytes.due(now):
-            xid = self._next_xid()
-            if self._send(dpid, openflow.flow_statistics_request(xid, COOKIE | PAIR, COOKIE_MASK | PAIR)):
-                self.pair_bytes.asked(dpid, xid, now)
+        for statistics in self._statistics.values():
+            for dpid in statistics.due(now):
+                xid = self._next_xid()
+                if self._send(dpid, statistics.request(xid)):
+                    statistics.asked(dpid, xid, now)
         if now >= self._lldp_ns:
             self._lldp_ns = now + self.settings.lldp_period_ms * 1_000_000
             for dpid in self.switches:
@@ -273,7 +295,8 @@ class Engine:
             self.forwarder.sweep(now)
             self.trace.add(now, "polls", **self.poll_counts())
             self.trace.flush()
-        return min(self.monitor.next_ns(), self.pair_bytes.next_ns(now), self._slow_ns, now + NAP_NS)
+        counters_ns = min(statistics.next_ns(now) for statistics in self._statistics.values())
+        return min(self.monitor.next_ns(), counters_ns, self._slow_ns, now + NAP_NS)
 
     def _next_xid(self) -> int:
         self._xid = self._xid % 0x7FFFFFFF + 1
@@ -299,18 +322,19 @@ class Engine:
         """Take a multipart reply; return whether it was meant for us."""
         switch = self.switches.get(dpid)
         xid = int.from_bytes(data[4:8], "big")
-        if data[8:10] == _FLOW_STATISTICS:
-            return switch is not None and self._take_flows(switch, xid, data)
+        statistics = self._statistics.get(data[8:10])
+        if statistics is not None:
+            return switch is not None and self._take_statistics(switch, statistics, xid, data)
         if switch is not None:
             self._take_experimenter(switch, xid, data)
         return True
 
-    def _take_flows(self, switch: SwitchRecord, xid: int, data: bytes) -> bool:
-        """Take flow statistics: of pairs, or those the mark source asked for."""
+    def _take_statistics(self, switch: SwitchRecord, statistics: Counters, xid: int, data: bytes) -> bool:
+        """Take counters of flows or groups: of pairs, or those the mark source asked for."""
         poll = self.monitor.polls.get(switch.dpid)
         try:
-            if self.pair_bytes.owes(switch.dpid, xid):
-                self.pair_bytes.feed(switch.dpid, data)
+            if statistics.owes(switch.dpid, xid):
+                statistics.feed(switch.dpid, data)
             elif poll is not None and poll.xid == xid:
                 now = self.clock()
                 last = not openflow.more_parts(data)
@@ -349,13 +373,21 @@ class Engine:
         if switch is None:
             return
         poll = self.monitor.polls.get(dpid)
-        if poll and poll.xid == xid:
+        if not xid:  # of a flow or group, which bear none
+            self.counters["openflow_errors"] += 1
+            if kind == openflow.OFPET_GROUP_MOD_FAILED:
+                self._refuse_groups(dpid, kind, code)
+            else:
+                LOG.warning("switch %016x: OpenFlow error type %d code %d about a flow", dpid, kind, code)
+        elif poll and poll.xid == xid:
             switch.marks = False
             self.monitor.remove(dpid)
             LOG.warning("switch %016x does not report marks (error type %d code %d); not polled", dpid, kind, code)
         elif self.pair_bytes.owes(dpid, xid):
             self.pair_bytes.refused(dpid)
             LOG.warning("switch %016x tells no flow statistics (error type %d code %d)", dpid, kind, code)
+        elif self.split_bytes.owes(dpid, xid):
+            self._refuse_groups(dpid, kind, code)
         elif switch.state_xid == xid:
             switch.vm_state, switch.state_xid = False, 0
             self.rounds.answered(dpid)
@@ -367,6 +399,13 @@ class Engine:
         else:
             self.counters["openflow_errors"] += 1
             LOG.warning("switch %016x: OpenFlow error type %d code %d, xid %#x", dpid, kind, code, xid)
+
+    def _refuse_groups(self, dpid: int, kind: int, code: int) -> None:
+        """Choose ways by pair at a switch that has no select groups, or does not count their buckets."""
+        self.split_bytes.forget(dpid)
+        if self.paths.do_without_groups(dpid):
+            LOG.warning("switch %016x: no select groups (error type %d code %d); ways by pair", dpid, kind, code)
+            self.forwarder.paths_changed()
 
     # Marks
 

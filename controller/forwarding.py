@@ -3,8 +3,9 @@
 
 Hypervisor bridges get one flow a (source, destination) pair at the virtual machine's port: each new pair
 comes to the controller once, which is how relations are learned, and goes with its flow when idle.
-Everywhere else one flow a destination carries all sources.  The first packet of a pair is put out at its
-destination, so nothing waits for flows along the way.
+Everywhere else one flow a destination carries all sources, or one a pair where equally short ways are chosen
+by pair (paths.py).  The first packet of a pair is put out at its destination, so nothing waits for flows along
+the way.
 
 Frames for everybody go to host ports only, so loops in the graph do no harm.  A question for an address
 (ARP, neighbour solicitation) whose owner is known goes to the owner; asked again soon, to everybody.
@@ -13,11 +14,13 @@ Control messages are never put out: only the controller may send them.
 
 import collections
 import logging
-from typing import Callable, NamedTuple, Optional
+from typing import Callable, Iterable, NamedTuple, Optional
 
 from sdngcc.controller import openflow
+from sdngcc.controller.counters import Split
 from sdngcc.controller.inventory import SwitchRecord
 from sdngcc.controller.packets import ETH_LLDP, Frame, arp_request, is_ipv4, parse_frame
+from sdngcc.controller.paths import Paths
 from sdngcc.controller.relations import Learned, Pair, Relations
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.topology import Hop, Topology
@@ -29,7 +32,9 @@ PAIR = 1 << 41
 COUNTING = 1 << 42  # of a mark source, which forwards nothing
 PRIORITY_LLDP = 1000
 PRIORITY_PAIR = 200
+PRIORITY_TRANSIT = 150  # a pair's, where its way is chosen by pair
 PRIORITY_DESTINATION = 100
+GROUP_MAX = 0xFFFF0000  # more a switch are not numbered
 ASK_AGAIN_NS = 3_000_000_000
 
 LOG = logging.getLogger(__name__)
@@ -42,6 +47,13 @@ class Tables(NamedTuple):
     after: Optional[int] = None  # table that packets visit once their output is decided; metadata is the port
 
 
+class Group(NamedTuple):
+    """A pair's select group at a switch, with a bucket a port."""
+
+    number: int
+    ports: list[int]
+
+
 class Forwarder:
     """Decides flows and packet-outs; ``send`` takes a datapath id and OpenFlow bytes."""
 
@@ -50,6 +62,7 @@ class Forwarder:
         settings: Settings,
         topology: Topology,
         relations: Relations,
+        paths: Paths,
         switches: dict[int, SwitchRecord],
         send: Callable[[int, bytes], bool],
         tables: Tables,
@@ -58,6 +71,7 @@ class Forwarder:
         self._settings = settings
         self._topology = topology
         self._relations = relations
+        self._paths = paths
         self._switches = switches
         self._send = send
         self._tables = tables
@@ -65,6 +79,10 @@ class Forwarder:
         self._pairs: dict[int, Pair] = {}
         self._pair_number = 0
         self._destinations: set[tuple[int, int, bytes]] = set()  # switch, input port or 0, address
+        self._transit: dict[Pair, set[int]] = {}  # switches with flows or a group of the pair beyond its edge
+        self._groups: dict[int, dict[Pair, Group]] = {}  # select groups by switch
+        self._group_places: dict[int, Split] = {}  # group number -> where it is and whose
+        self._group_number = 0
         self._asked: dict[tuple[bytes, bytes], int] = {}  # (asker, address) -> when, ns
         self._budget: dict[Hop, list[int]] = {}  # port -> [second, packet-ins in it]
 
@@ -82,21 +100,30 @@ class Forwarder:
             data += openflow.flow_add(fields, to_controller, priority, COOKIE, table=self._tables.forwarding)
         self._send(dpid, data)
 
-    def _flow(self, fields: bytes, port: int, priority: int, cookie: int, idle_s: int = 0) -> bytes:
-        """Return a flow-mod that sends packets out of a port, in the table where forwarding stands.
+    def _flow(
+        self,
+        fields: bytes,
+        ports: list[int],
+        priority: int,
+        cookie: int,
+        idle_s: int = 0,
+        group: Optional[int] = None,
+    ) -> bytes:
+        """Return a flow-mod that sends packets out of a port or by a group, in the table where forwarding stands.
 
         One that ends when idle reports its end.
         """
         return openflow.flow_add(
             fields,
-            (port,),
+            ports,
             priority,
             cookie,
             idle_s,
             report=idle_s > 0,
             table=self._tables.forwarding,
             goto=self._tables.after,
-            metadata=port if self._tables.after is not None else None,
+            metadata=ports[0] if self._tables.after is not None else None,
+            group=group,
         )
 
     def flush(self, dpid: int) -> None:
@@ -107,6 +134,12 @@ class Forwarder:
     def forget_switch(self, dpid: int) -> None:
         """Forget which flows a switch has."""
         self._destinations = {entry for entry in self._destinations if entry[0] != dpid}
+        for group in self._groups.pop(dpid, {}).values():
+            del self._group_places[group.number]
+            if dpid in self._switches:
+                self._send(dpid, openflow.group_delete(group.number))
+        for switches in self._transit.values():
+            switches.discard(dpid)
         for pair in list(self._pair_flows):
             host = self._relations.hosts.get(pair[0])
             if host is None or host.place[0] == dpid:
@@ -117,9 +150,27 @@ class Forwarder:
         if number is not None:
             del self._pairs[number]
 
+    def _drop_transit(self, pair: Pair) -> None:
+        """Delete a pair's flows and groups at the switches that chose its way."""
+        fields = openflow.match(eth_src=pair[0], eth_dst=pair[1])
+        for dpid in self._transit.pop(pair, ()):
+            if dpid in self._switches:
+                self._send(dpid, openflow.flow_delete(fields, COOKIE | LEARNED, COOKIE_MASK | LEARNED))
+            group = self._groups.get(dpid, {}).pop(pair, None)
+            if group is not None:
+                del self._group_places[group.number]
+                self._send(dpid, openflow.group_delete(group.number))
+
+    def find_group(self, dpid: int, number: int) -> Optional[tuple[Pair, list[int]]]:
+        """Return the pair and the ports of a select group, None when it is gone."""
+        place = self._group_places.get(number)
+        if place is None or place[0] != dpid:
+            return None
+        return place[1], self._groups[dpid][place[1]].ports
+
     def paths_changed(self) -> None:
         """Relearn every path after the graph changed."""
-        if self._pair_flows or self._destinations:
+        if self._pair_flows or self._destinations or self._transit:
             for dpid in self._switches:
                 self.flush(dpid)
 
@@ -132,8 +183,9 @@ class Forwarder:
             for dpid in self._switches:
                 self._send(dpid, deletes)
             self._destinations = {entry for entry in self._destinations if entry[2] != mac}
-            for pair in [pair for pair in self._pair_flows if mac in pair]:
+            for pair in [pair for pair in {**self._pair_flows, **self._transit} if mac in pair]:
                 self._drop_pair(pair)
+                self._drop_transit(pair)
 
     def find_pair(self, number: int) -> Optional[tuple[Pair, Hop]]:
         """Return the pair whose flow has that number and its source's place; None when the flow is gone."""
@@ -149,6 +201,7 @@ class Forwarder:
         if pair is None:
             return
         self._drop_pair(pair)
+        self._drop_transit(pair)
         if reason == openflow.OFPRR_IDLE_TIMEOUT:
             self._relations.forget_pair(*pair)
 
@@ -157,6 +210,7 @@ class Forwarder:
         for pair in self._relations.pairs_before(now_ns - self._settings.relation_idle_s * 1_000_000_000):
             if pair not in self._pair_flows:
                 self._relations.forget_pair(*pair)
+                self._drop_transit(pair)
         self._asked = {key: asked for key, asked in self._asked.items() if now_ns - asked < ASK_AGAIN_NS}
         talking = {mac for pair in self._pair_flows for mac in pair}
         before = now_ns - self._settings.host_idle_s * 1_000_000_000
@@ -222,7 +276,8 @@ class Forwarder:
             self.counters["packet_in_transit_unknown"] += 1
             return
         self.counters["packet_in_transit"] += 1
-        self._add_destination_flows(place, frame.dst, again=True)
+        if self._relations.talks(frame.src, frame.dst) or not self._paths.by_pair(place[0], host.place):
+            self._add_onward_flows([place], (frame.src, frame.dst), again=True)
         self._deliver(host.place, frame, data)
 
     def _to_everybody(self, place: Hop, frame: Frame, data: bytes, now_ns: int) -> None:
@@ -285,21 +340,35 @@ class Forwarder:
             return
         if host.place == place:
             return
-        path = self._topology.path(place[0], host.place, frame.dst)
-        if not path:
+        pair = (frame.src, frame.dst)
+        ports = self._paths.ports(place[0], host.place, pair)
+        if not ports:
             self.counters["no_path"] += 1
             return
         if not self._relations.learn_pair(frame.src, frame.dst, now_ns):
             self.counters["pair_refused"] += 1
             return
-        if len(path) > 1:
-            after = self._topology.peer(*path[0])
-            if after is not None:
-                self._add_destination_flows(after, frame.dst)
-        self._add_edge_flow(place, path[0][1], (frame.src, frame.dst))
+        if host.place[0] != place[0]:
+            self._add_onward_flows([self._topology.peer(place[0], port) for port in ports], pair)
+        self._add_edge_flow(place, ports, pair)
         self._deliver(host.place, frame, data)
 
-    def _add_edge_flow(self, place: Hop, out_port: int, pair: Pair) -> None:
+    def _group(self, dpid: int, pair: Pair, ports: list[int]) -> Optional[int]:
+        """Return the number of a pair's select group at a switch, made if there is none; None for a single port."""
+        if len(ports) < 2:
+            return None
+        groups = self._groups.setdefault(dpid, {})
+        if pair not in groups or groups[pair].ports != ports:
+            if pair in groups:
+                del self._group_places[groups[pair].number]
+            self._group_number = self._group_number % GROUP_MAX + 1
+            groups[pair] = Group(self._group_number, ports)
+            self._group_places[self._group_number] = (dpid, pair)
+            self._transit.setdefault(pair, set()).add(dpid)
+            self._send(dpid, openflow.group_select(self._group_number, ports))
+        return groups[pair].number
+
+    def _add_edge_flow(self, place: Hop, ports: list[int], pair: Pair) -> None:
         """Add the flow that takes a pair off the controller at the source's own switch."""
         self._drop_pair(pair)
         self._pair_number = self._pair_number % 0xFFFFFFFF + 1
@@ -309,30 +378,56 @@ class Forwarder:
             place[0],
             self._flow(
                 openflow.match(in_port=place[1], eth_src=pair[0], eth_dst=pair[1]),
-                out_port,
+                ports,
                 PRIORITY_PAIR,
                 COOKIE | LEARNED | PAIR | self._pair_number,
                 idle_s=self._settings.relation_idle_s,
+                group=self._group(place[0], pair, ports),
             ),
         )
 
-    def _add_destination_flows(self, entry: Hop, mac: bytes, again: bool = False) -> None:
-        """Add a destination's flows from where packets enter a switch by a link onwards.
+    def _add_onward_flows(self, entries: Iterable[Optional[Hop]], pair: Pair, again: bool = False) -> None:
+        """Add the flows that carry a pair from where its packets enter switches by links onwards.
 
         On hypervisor bridges they match the link's port too, or they would hide new pairs of the bridge's
-        own machines.
+        own machines.  ``again`` adds those of the first switches whatever is known of them.
         """
-        host = self._relations.hosts[mac]
-        arrival: Optional[Hop] = entry
-        for dpid, port in self._topology.path(entry[0], host.place, mac):
-            if arrival is None:
-                return
-            switch = self._switches.get(dpid)
-            in_port = arrival[1] if switch is not None and switch.hypervisor else 0
-            key = (dpid, in_port, mac)
-            if again or key not in self._destinations:
-                self._destinations.add(key)
-                fields = openflow.match(in_port=in_port or None, eth_dst=mac)
-                self._send(dpid, self._flow(fields, port, PRIORITY_DESTINATION, COOKIE | LEARNED))
+        target = self._relations.hosts[pair[1]].place
+        level = {entry for entry in entries if entry is not None}
+        while level:
+            beyond: set[Hop] = set()
+            for dpid, arrival in sorted(level):
+                switch = self._switches.get(dpid)
+                if switch is None:
+                    continue
+                in_port = arrival if switch.hypervisor else None
+                ports = self._paths.ports(dpid, target, pair)
+                if self._paths.by_pair(dpid, target):
+                    self._add_transit_flow(dpid, in_port, ports, pair, again)
+                else:
+                    self._add_destination_flow(dpid, in_port, ports, pair[1], again)
+                if dpid != target[0]:
+                    beyond |= {after for port in ports if (after := self._topology.peer(dpid, port)) is not None}
             again = False
-            arrival = self._topology.peer(dpid, port)
+            level = beyond
+
+    def _add_transit_flow(self, dpid: int, in_port: Optional[int], ports: list[int], pair: Pair, again: bool) -> None:
+        """Add the flow of a pair at a switch that chooses its way by pair."""
+        switches = self._transit.setdefault(pair, set())
+        if dpid in switches and not again:
+            return
+        switches.add(dpid)
+        fields = openflow.match(in_port=in_port, eth_src=pair[0], eth_dst=pair[1])
+        group = self._group(dpid, pair, ports)
+        self._send(dpid, self._flow(fields, ports, PRIORITY_TRANSIT, COOKIE | LEARNED, group=group))
+
+    def _add_destination_flow(
+        self, dpid: int, in_port: Optional[int], ports: list[int], mac: bytes, again: bool
+    ) -> None:
+        """Add the flow of a destination, whoever sends."""
+        key = (dpid, in_port or 0, mac)
+        if key in self._destinations and not again:
+            return
+        self._destinations.add(key)
+        fields = openflow.match(in_port=in_port, eth_dst=mac)
+        self._send(dpid, self._flow(fields, ports, PRIORITY_DESTINATION, COOKIE | LEARNED))

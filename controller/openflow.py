@@ -3,7 +3,8 @@
 
 A poll every few milliseconds leaves no time for a general message library, and bytes keep the policy
 modules free of any framework.  Only what is needed is here: add, delete and describe flows by Ethernet
-addresses, input port and ECN field, packet-out, and experimenter multipart requests.
+addresses, input port and ECN field, select groups, the counters of both, packet-out, and experimenter multipart
+requests.
 """
 
 import struct
@@ -12,6 +13,7 @@ from typing import Iterable, NamedTuple, Optional
 VERSION = 4
 OFPT_PACKET_OUT = 13
 OFPT_FLOW_MOD = 14
+OFPT_GROUP_MOD = 15
 OFPT_MULTIPART_REQUEST = 18
 OFPT_MULTIPART_REPLY = 19
 
@@ -21,10 +23,12 @@ OFPP_LOCAL = 0xFFFFFFFE
 OFPP_ANY = 0xFFFFFFFF
 
 OFPMP_FLOW = 1
+OFPMP_GROUP = 6
 OFPMP_EXPERIMENTER = 0xFFFF
 OFPMPF_REPLY_MORE = 1
 
 OFPRR_IDLE_TIMEOUT = 0
+OFPET_GROUP_MOD_FAILED = 6
 
 NOT_COUNTED = 0xFFFFFFFFFFFFFFFF  # a counter the switch does not keep
 
@@ -33,6 +37,11 @@ _ALL_TABLES = 0xFF
 _ADD = 0
 _DELETE = 3
 _SEND_FLOW_REM = 1
+_ALL_GROUPS = 0xFFFFFFFC
+_ANY_GROUP = 0xFFFFFFFF
+_SELECT = 1
+_ADD_GROUP = 0
+_DELETE_GROUP = 2
 
 _HEADER = struct.Struct("!BBHI")
 _OUTPUT = struct.Struct("!HHIH6x")
@@ -40,6 +49,11 @@ _PACKET_OUT = struct.Struct("!BBHIIIH6x")
 _FLOW_MOD = struct.Struct("!BBHIQQBBHHHIIIH2x")
 _MULTIPART_REQUEST = struct.Struct("!BBHIHH4xII")
 
+_GROUP = struct.Struct("!HHI")
+_GROUP_MOD = struct.Struct("!BBHIHBxI")
+_BUCKET = struct.Struct("!HHII4x")
+_GROUP_STATISTICS = struct.Struct("!H2xI32x")
+_BUCKET_STATISTICS = struct.Struct("!8xQ")
 _MULTIPART = struct.Struct("!BBHIHH4x")
 _FLOW_REQUEST = struct.Struct("!B3xII4xQQ")
 _FLOW_STATISTICS = struct.Struct("!H2xII12xQQQ")
@@ -101,13 +115,15 @@ def flow_add(
     goto: Optional[int] = None,
     metadata: Optional[int] = None,
     xid: int = 0,
+    group: Optional[int] = None,
 ) -> bytes:
     """Return a flow-mod that adds a flow to a table.
 
-    ``fields`` comes from :func:`match`; no ``ports`` and no ``goto`` mean drop; ``idle_s`` 0 means for ever;
-    ``report`` asks for a flow-removed message; packets go on to table ``goto``, bearing ``metadata``.
+    ``fields`` comes from :func:`match`; a ``group`` takes the packets in place of ``ports``; neither, and no ``goto``,
+    means drop; ``idle_s`` 0 means for ever; ``report`` asks for a flow-removed message; packets go on to table
+    ``goto``, bearing ``metadata``.
     """
-    actions = _outputs(ports)
+    actions = _outputs(ports) if group is None else _GROUP.pack(22, 8, group)
     instructions = struct.pack("!HH4x", 4, 8 + len(actions)) + actions if actions else b""
     if metadata is not None:
         instructions += _WRITE_METADATA.pack(2, _WRITE_METADATA.size, metadata, (1 << 64) - 1)
@@ -140,6 +156,22 @@ def _flow_mod(
         _NO_BUFFER, OFPP_ANY, OFPP_ANY, flags,
     )  # fmt: skip
     return head + fields + instructions
+
+
+def group_select(group: int, ports: Iterable[int]) -> bytes:
+    """Return group-mods that make a select group of one bucket a port, in place of one of that number."""
+    buckets = b""
+    for port in ports:
+        action = _outputs((port,))
+        buckets += _BUCKET.pack(_BUCKET.size + len(action), 1, OFPP_ANY, _ANY_GROUP) + action
+    length = _GROUP_MOD.size + len(buckets)
+    added = _GROUP_MOD.pack(VERSION, OFPT_GROUP_MOD, length, 0, _ADD_GROUP, _SELECT, group) + buckets
+    return group_delete(group) + added
+
+
+def group_delete(group: int) -> bytes:
+    """Return a group-mod that deletes a group, and with it the flows that use it."""
+    return _GROUP_MOD.pack(VERSION, OFPT_GROUP_MOD, _GROUP_MOD.size, 0, _DELETE_GROUP, _SELECT, group)
 
 
 def packet_out(data: bytes, ports: Iterable[int], in_port: int = OFPP_CONTROLLER) -> bytes:
@@ -199,5 +231,35 @@ def flow_statistics(data: bytes) -> list[FlowStatistics]:
         if length < _FLOW_STATISTICS.size or place + length > len(data):
             raise MessageError(f"flow statistics entry of {length} bytes, {len(data) - place} left")
         found.append(FlowStatistics(cookie, packets, size, seconds * 1_000_000_000 + nanoseconds))
+        place += length
+    return found
+
+
+class GroupStatistics(NamedTuple):
+    """The counters of a group's buckets, in order."""
+
+    number: int
+    buckets: list[int]  # bytes
+
+
+def group_statistics_request(xid: int) -> bytes:
+    """Return a request for the counters of all groups."""
+    body = struct.pack("!I4x", _ALL_GROUPS)
+    return _MULTIPART.pack(VERSION, OFPT_MULTIPART_REQUEST, _MULTIPART.size + len(body), xid, OFPMP_GROUP, 0) + body
+
+
+def group_statistics(data: bytes) -> list[GroupStatistics]:
+    """Return the counters in one part of a group statistics reply; raises MessageError when it is cut short."""
+    found = []
+    place = _MULTIPART.size
+    while place < len(data):
+        if len(data) - place < _GROUP_STATISTICS.size:
+            raise MessageError(f"group statistics end after {len(data) - place} bytes of an entry")
+        length, number = _GROUP_STATISTICS.unpack_from(data, place)
+        size = length - _GROUP_STATISTICS.size
+        if size < 0 or size % _BUCKET_STATISTICS.size or place + length > len(data):
+            raise MessageError(f"group statistics entry of {length} bytes, {len(data) - place} left")
+        buckets = data[place + _GROUP_STATISTICS.size : place + length]
+        found.append(GroupStatistics(number, [count for (count,) in _BUCKET_STATISTICS.iter_unpack(buckets)]))
         place += length
     return found

@@ -6,12 +6,17 @@ too: it outlives the controller, and there is one place where it is kept.  Nothi
 what can be done at once, and a transaction waits by the ``sleep`` it is given.
 """
 
+import ipaddress
 import logging
 import time
 from typing import Any, Callable, Mapping, Optional, Sequence
 
+from sdngcc.controller.packets import mapped
+from sdngcc.controller.paths import Tunnel
+
 LOG = logging.getLogger(__name__)
 
+TUNNELS = ("vxlan", "geneve", "gre", "ip6gre", "stt")
 KEYS = {"weight": "shim-weight", "min": "shim-min-rate", "max": "shim-max-rate"}
 COMMIT_TIMEOUT_S = 5.0
 _POLL_S = 0.005
@@ -49,6 +54,16 @@ class Policy:
             for place, row in self._rows().items()
             if "iface-id" in row.external_ids
         }
+
+    def tunnels(self) -> dict[tuple[int, str], Tunnel]:
+        """Return the end points of tunnels by (datapath id, port name); those set by flows are left out."""
+        found = {}
+        for place, row in self._rows().items():
+            if row.type in TUNNELS:
+                remote = _packed(row.options.get("remote_ip", ""))
+                if remote is not None:
+                    found[place] = Tunnel(_packed(row.options.get("local_ip", "")), remote)
+        return found
 
     def _rows(self) -> dict[tuple[int, str], Any]:
         """Return all Interface rows by (datapath id, port name); where two databases have one, the first's."""
@@ -142,6 +157,14 @@ def _number(row: Any, key: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() else 0
 
 
+def _packed(text: str) -> Optional[bytes]:
+    """Return an address in the form of Host.addresses, None when the text is none."""
+    try:
+        return mapped(ipaddress.ip_address(text).packed)
+    except ValueError:
+        return None
+
+
 def _connect(remote: str) -> Any:
     from ovs.db import idl
 
@@ -181,7 +204,13 @@ _SCHEMA: dict[str, Any] = {
             "isRoot": True,
         },
         "Interface": {
-            "columns": {"name": _column("string"), "external_ids": _MAP, "other_config": _MAP},
+            "columns": {
+                "name": _column("string"),
+                "type": _column("string"),
+                "options": _MAP,
+                "external_ids": _MAP,
+                "other_config": _MAP,
+            },
             "isRoot": True,
         },
     },

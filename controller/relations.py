@@ -137,6 +137,10 @@ class Relations:
             if not targets:
                 del self._targets[source]
 
+    def talks(self, source: bytes, target: bytes) -> bool:
+        """Tell whether a source sends to a destination."""
+        return target in self._targets.get(source, ())
+
     def targets(self, source: bytes) -> list[bytes]:
         """Return the destinations of a source, by Ethernet address."""
         return sorted(self._targets.get(source, ()))

@@ -85,6 +85,11 @@ class Settings(pydantic.BaseModel):
     sonic_counter_age_ms: int = pydantic.Field(
         10_000, ge=0, le=600_000, description="sonic: polling interval of the counter group WRED_ECN_QUEUE"
     )
+    multipath: Literal["destination", "pair", "flow"] = pydantic.Field(
+        "destination",
+        description="what chooses among equally short ways: a hash of the destination, of source and destination, "
+        "or the switch's own of each flow (select groups)",
+    )
     notify: bool = pydantic.Field(True, description="send messages; false only polls and shows")
     message_version: Literal["v0", "v1"] = pydantic.Field("v1", description="v0 is the paper's and can be forged")
     key_file: Optional[pathlib.Path] = pydantic.Field(
@@ -180,6 +185,8 @@ class Settings(pydantic.BaseModel):
 
     @pydantic.model_validator(mode="after")
     def _check_together(self) -> "Settings":
+        if self.multipath == "flow" and self.mark_source == "openflow-ce":
+            raise ValueError("multipath flow does not go with mark_source openflow-ce: a group's port is not known")
         both = set(self.hypervisors) & set(self.fabric)
         if both:
             raise ValueError(f"datapath {min(both):016x} is named in both hypervisors and fabric")

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Switches, their ports and the links between them; which way a packet goes.
+"""Switches, their ports and the links between them; which ways lead to a host.
 
-Forwarding is by destination: a switch sends everything for one Ethernet address out of one port on a
-shortest path.  Among equally short ways the choice is a hash of switch and address, so paths differ by
-destination, never change on their own, and the controller knows each without asking.
+Packets go on shortest paths.  Among equally short ways the choice is a hash of the switch and a key: paths
+differ by the key, never change on their own, and the controller knows each without asking.
 """
 
 import dataclasses
@@ -128,25 +127,11 @@ class Topology:
         self._next[target] = ways
         return ways
 
-    def next_port(self, dpid: int, target: Hop, mac: bytes) -> Optional[int]:
-        """Return the port by which switch ``dpid`` reaches host ``mac`` at ``target``; None if it cannot."""
-        if dpid == target[0]:
-            return target[1]
-        ways = self._next_hops(target[0]).get(dpid)
-        if not ways:
-            return None
-        if len(ways) == 1:
-            return ways[0]
-        return ways[zlib.crc32(mac + dpid.to_bytes(8, "big")) % len(ways)]
+    def ways(self, dpid: int, target: Hop) -> list[int]:
+        """Return the ports on shortest paths from switch ``dpid`` to the host at ``target``; [] if there is none."""
+        return [target[1]] if dpid == target[0] else self._next_hops(target[0]).get(dpid, [])
 
-    def path(self, dpid: int, target: Hop, mac: bytes) -> list[Hop]:
-        """Return the (switch, output port) hops from a switch to host ``mac``; [] if there is no way."""
-        hops: list[Hop] = []
-        while True:
-            port = self.next_port(dpid, target, mac)
-            if port is None:
-                return []
-            hops.append((dpid, port))
-            if dpid == target[0]:
-                return hops
-            dpid = self._links[(dpid, port)][0][0]
+    @staticmethod
+    def choose(dpid: int, ways: list[int], key: bytes) -> int:
+        """Return one of several ways by a hash of switch and key."""
+        return ways[zlib.crc32(key + dpid.to_bytes(8, "big")) % len(ways)]

@@ -44,7 +44,8 @@ class Parameters(BaseModel):
     phases: Tuple[float, float, float] = Field(
         (10, 10, 10), description="seconds of: competitors alone, all, tagged alone")
     period_ms: float = Field(5, ge=0.5, le=1000, description="T_i: the controller reads the marks this often, ms")
-    division: Literal["bytes", "equal"] = Field("bytes", description="how marks are divided among sources")
+    division: Literal["bytes", "sent", "equal"] = Field(
+        "bytes", description="how marks are divided among sources: by bytes through the port, by all they sent")
     mark_source: Literal["openflow", "openflow-ce"] = Field(
         "openflow", description="where the controller has marks from")
     ce_refresh: bool = Field(

@@ -3,6 +3,7 @@
 
 import dataclasses
 import struct
+import zlib
 from typing import Callable, Optional
 
 from sdngcc.controller import experimenter, openflow
@@ -17,6 +18,7 @@ class Flow:
     priority: int
     cookie: int
     ports: list[int]
+    group: Optional[int]
     idle_s: int
     report: bool
     table: int = 0
@@ -50,6 +52,8 @@ class Switch:
         self.congested: set[int] = set()
         self.silent = False
         self.flow_requests = 0
+        self.group_support = True
+        self.groups: dict[int, dict[int, int]] = {}  # number -> bytes by port
         self.requests: list[tuple[int, int, int, int, int]] = []
         self.packet_outs: list[tuple[int, list[int], bytes]] = []
 
@@ -62,9 +66,13 @@ class Switch:
                 self._flow_mod(message)
             elif kind == openflow.OFPT_PACKET_OUT:
                 self._packet_out(message)
+            elif kind == openflow.OFPT_GROUP_MOD:
+                self._group_mod(message)
             elif kind == openflow.OFPT_MULTIPART_REQUEST:
                 if message[8:10] == b"\x00\x01":
                     self._flow_statistics(message)
+                elif message[8:10] == b"\x00\x06":
+                    self._group_statistics(message)
                 else:
                     self._experimenter(message)
 
@@ -77,13 +85,15 @@ class Switch:
             head, size = struct.unpack_from("!xxBB", message, place)
             fields[head >> 1] = message[place + 4 : place + 4 + size]
             place += 4 + size
-        ports, metadata, goto, place = [], 0, None, 48 + (length + 7) // 8 * 8
+        ports, group, metadata, goto, place = [], None, 0, None, 48 + (length + 7) // 8 * 8
         while place < len(message):
             kind, size = struct.unpack_from("!HH", message, place)
             if kind == 1:
                 goto = message[place + 4]
             elif kind == 2:
                 metadata = struct.unpack_from("!Q", message, place + 8)[0]
+            elif struct.unpack_from("!H", message, place + 8)[0] == 22:
+                group = struct.unpack_from("!I", message, place + 12)[0]
             else:
                 ports = [struct.unpack_from("!I", message, place + at + 4)[0] for at in range(8, size, 16)]
             place += size
@@ -100,7 +110,9 @@ class Switch:
         key = (fields, priority, table)
         self.flows = [flow for flow in self.flows if (flow.fields, flow.priority, flow.table) != key]
         now = self.fabric.now_ns
-        self.flows.append(Flow(fields, priority, cookie, ports, idle_s, bool(flags & 1), table, metadata, goto, now))
+        self.flows.append(
+            Flow(fields, priority, cookie, ports, group, idle_s, bool(flags & 1), table, metadata, goto, now)
+        )
         self.flows.sort(key=lambda flow: -flow.priority)
 
     def _packet_out(self, message: bytes) -> None:
@@ -110,6 +122,32 @@ class Switch:
         self.packet_outs.append((in_port, ports, frame))
         for port in ports:
             self.fabric.transmit(self.dpid, port, frame)
+
+    def _group_mod(self, message: bytes) -> None:
+        command, kind, number = struct.unpack_from("!HBxI", message, 8)
+        if not self.group_support:
+            self.fabric.queue(lambda: self.fabric.engine.error(self.dpid, 0, 6, 2))
+            return
+        if command == 2:
+            self.groups.pop(number, None)
+            self.flows = [flow for flow in self.flows if flow.group != number]
+            return
+        assert (command, kind) == (0, 1) and number not in self.groups
+        ports, place = [], 16
+        while place < len(message):
+            size = struct.unpack_from("!H", message, place)[0]
+            ports.append(struct.unpack_from("!I", message, place + 20)[0])
+            place += size
+        self.groups[number] = {port: 0 for port in ports}
+
+    def _group_statistics(self, message: bytes) -> None:
+        xid = struct.unpack_from("!I", message, 4)[0]
+        body = b""
+        for number, buckets in self.groups.items():
+            body += struct.pack("!H2xI32x", 40 + 16 * len(buckets), number)
+            body += b"".join(struct.pack("!QQ", 0, count) for count in buckets.values())
+        reply = struct.pack("!BBHIHH4x", 4, 19, 16 + len(body), xid, 6, 0) + body
+        self.fabric.queue(lambda: self.fabric.engine.multipart(self.dpid, reply))
 
     def _flow_statistics(self, message: bytes) -> None:
         cookie, mask = struct.unpack_from("!QQ", message, 32)
@@ -163,6 +201,11 @@ class Switch:
                 return
             flow.packets += 1
             flow.bytes += len(frame)
+            if flow.group is not None:
+                buckets = self.groups[flow.group]
+                port = sorted(buckets)[zlib.crc32(frame[26:38]) % len(buckets)]
+                buckets[port] += len(frame)
+                self.fabric.transmit(self.dpid, port, frame)
             for port in flow.ports:
                 if port == CONTROLLER:
                     self.fabric.packet_ins += 1
@@ -287,9 +330,9 @@ def arp(source: int, target: int) -> bytes:
     return b"\xff" * 6 + mac(source) + b"\x08\x06" + body
 
 
-def ipv4(source: int, target: int, protocol: int = 17) -> bytes:
+def ipv4(source: int, target: int, protocol: int = 17, port: int = 0) -> bytes:
     head = struct.pack("!BBHHHBBH", 0x45, 0, 28, 0, 0, 64, protocol, 0) + ip(source) + ip(target)
-    return mac(target) + mac(source) + b"\x08\x00" + head + bytes(8)
+    return mac(target) + mac(source) + b"\x08\x00" + head + struct.pack("!H6x", port)
 
 
 def port_reading(port: int, kinds: int = 1, count: int = 0) -> PortReading:

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdngcc.controller.attribution import Attribution
+from sdngcc.controller.counters import PairBytes, SplitBytes
 from sdngcc.controller.packets import mapped
-from sdngcc.controller.pairbytes import PairBytes
 from sdngcc.controller.paths import Paths
 from sdngcc.controller.relations import ADDRESSES_A_HOST, Learned, Relations
 from sdngcc.controller.topology import Port, Topology
@@ -37,8 +37,8 @@ def populated():
 
 def sources_behind(relations, topology, hop):
     """Return the sources whose frames leave by a port, each with its destinations there."""
-    pair_bytes = PairBytes(lambda number: None, 10**8)
-    attribution = Attribution(relations, Paths(relations, topology), pair_bytes, {}, lambda: 0)
+    counters = PairBytes(10**8, 0, 0, lambda number: None), SplitBytes(10**8, lambda dpid, number: None)
+    attribution = Attribution(relations, Paths(relations, topology), *counters, {}, lambda: 0)
     found: dict = {}
     for source, target in attribution.pairs_behind(hop):
         found.setdefault(source, set()).add(target)
@@ -81,8 +81,8 @@ def test_each_destination_has_one_way_among_equal_ones(number):
 
 
 def test_equal_ways_are_both_used():
-    topology = leaf_spine(2)
-    ways = {topology.next_port(11, (3, 2), mac(number)) for number in range(64)}
+    paths = Paths(populated(), leaf_spine(2))
+    ways = {port for number in range(64) for port in paths.ports(11, (3, 2), (mac(11), mac(number)))}
     assert ways == {5, 6}
 
 
@@ -149,6 +149,19 @@ def test_moved_host_and_forgotten_switch():
     assert mapped(ip(31)) not in relations.owners
 
 
+def walk(relations, topology, source, target):
+    """Return the hops from source to target, one switch after the other."""
+    dpid, place = relations.hosts[source].place[0], relations.hosts[target].place
+    hops = []
+    while True:
+        ways = topology.ways(dpid, place)
+        port = ways[0] if len(ways) == 1 else topology.choose(dpid, ways, target)
+        hops.append((dpid, port))
+        if dpid == place[0]:
+            return hops
+        dpid = topology.peer(dpid, port)[0]
+
+
 PAIRS = st.lists(st.tuples(st.sampled_from([11, 12, 21]), st.sampled_from([21, 31, 32])), max_size=30)
 
 
@@ -162,7 +175,6 @@ def test_index_agrees_with_walking_every_path(learned, forgotten):
     for hop in ((11, 5), (11, 6), (21, 2), (22, 2), (12, 1), (3, 2), (3, 3)):
         walked: dict = {}
         for source, target in set(learned) - set(forgotten):
-            place = relations.hosts[mac(target)].place
-            if hop in topology.path(relations.hosts[mac(source)].place[0], place, mac(target)):
+            if hop in walk(relations, topology, mac(source), mac(target)):
                 walked.setdefault(mac(source), set()).add(mac(target))
         assert sources_behind(relations, topology, hop) == walked
