@@ -47,7 +47,7 @@ class Settings(pydantic.BaseModel):
         le=60_000,
         description="time between two readings of where machines send to, while their hypervisor's matter",
     )
-    mark_source: Literal["openflow", "openflow-ce", "sonic"] = pydantic.Field(
+    mark_source: Literal["openflow", "openflow-ce", "sflow", "sonic"] = pydantic.Field(
         "openflow", description="where marks come from"
     )
     ce_counter_age_ms: int = pydantic.Field(
@@ -156,7 +156,8 @@ class Settings(pydantic.BaseModel):
                 split_address(one.name)
             else:
                 read_agent(one.name)
-        check_distinct(one.name for one in named)
+        # An sFlow agent may speak for several switches; a database is one switch's.
+        check_distinct(one.name if info.field_name == "sonic_redis" else one for one in named)
         return value
 
     @pydantic.field_validator("sflow_ports", "sonic_ports")

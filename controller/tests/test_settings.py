@@ -60,6 +60,8 @@ def test_file_then_environment(tmp_path, key_file, suffix, text):
         ({"protocol": "300"}, "protocol: .*254"),
         ({"mark_source": "snmp"}, "mark_source: .*'openflow-ce'"),
         ({"mark_source": "sonic"}, "sonic_redis is needed for mark_source sonic"),
+        ({"mark_source": "sflow"}, "sflow_agents is needed for mark_source sflow"),
+        ({"sflow_agents": "10.0.0.1=1,10.0.0.1=1"}, "sflow_agents: .*named twice"),
         ({"sonic_redis": "10.0.0.1:6379"}, "sonic_redis: .*no <name>=<datapath id>"),
         ({"sonic_redis": "10.0.0.1=1"}, "sonic_redis: .*<address>:<port>"),
         ({"sonic_redis": "10.0.0.1:1=1,10.0.0.1:1=2"}, "sonic_redis: .*named twice"),

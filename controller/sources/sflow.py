@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Marks from sFlow version 5: sampled packets with CE, at the next hop.
+
+A switch samples one packet in N as it arrives, so a sample with CE shows a mark that a queue before set, and stands
+for N.  Its input interface is where CE arrived, its output where it leaves; upstream.py makes marks of the two.
+Open vSwitch samples on reception too, whatever its own queues mark afterwards.
+
+Samples of ``sflow_window_ms`` are handed on together.  An agent sends a datagram when it is full or a second old, so
+samples are up to a second old.
+
+Interfaces are known by ifIndex.  Its OpenFlow number is, in this order: as set; as the agent tells in counter
+samples (record 1004, Open vSwitch has it); that of the port with the name it tells (record 1005).  An agent may speak
+of the datapaths set for it only; one that has several (Open vSwitch: a sub-agent for each bridge) tells by record
+1004 which is which.
+
+Told apart:
+
+- datagrams that cannot be read, by kind (``malformed_...``); of agents not set (``agent_unknown``);
+- one that came twice (``duplicate``), late (``reordered``), or never (``datagrams_lost``: their samples are missing,
+  nothing is made up for them);
+- an agent that restarted (sequence and uptime went back): ``restarts``, counters begin anew;
+- interfaces without a number (``port_unknown``), sub-agents and interfaces beyond the bounds (``table_full``);
+- an agent silent for SILENT_NS.
+"""
+
+import dataclasses
+import ipaddress
+import logging
+import socket
+import time
+from typing import Any, Callable, Optional
+
+from sdngcc.controller.mappings import Agent, read_agent, read_port, read_switch
+from sdngcc.controller.settings import Settings, split_address
+from sdngcc.controller.sources.base import Deliver, MarkSource, PortMarks, Reading, Semantics
+from sdngcc.controller.sources.origin import Origin
+from sdngcc.controller.sources.pace import Pace, difference, longest, scale
+from sdngcc.controller.sources.sflow_datagram import (
+    CE,
+    DATAGRAM_MAX_BYTES,
+    CounterSample,
+    Datagram,
+    DatagramError,
+    FlowSample,
+    decode,
+)
+from sdngcc.controller.sources.upstream import Upstream
+from sdngcc.controller.topology import Hop, Topology
+
+FLUSH_NS = 1_000_000_000  # agents keep a datagram that is not full this long
+SILENT_NS = 30_000_000_000
+LATE_MAX = 1000  # datagrams; one further back is of another life of the agent
+UPTIME_SLACK_MS = 1000
+SUB_AGENTS_MAX = 64  # of one address
+INTERFACES_MAX = 4096  # of one sub-agent
+TURN = 32  # datagrams in a row before others have their turn
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass
+class _Interface:
+    """What an interface's counters told."""
+
+    port: Optional[int] = None  # OpenFlow number the agent told
+    name: Optional[str] = None
+    out_bytes: Optional[int] = None
+    packets_32: Optional[int] = None  # as told
+    drops_32: Optional[int] = None
+    packets: int = 0  # since the first counters, wraps undone
+    drops: int = 0
+
+
+@dataclasses.dataclass
+class _SubAgent:
+    origin: Origin
+    pace: Pace
+    dpid: Optional[int]
+    sequence: Optional[int] = None
+    uptime_ms: int = 0
+    interfaces: dict[int, _Interface] = dataclasses.field(default_factory=dict)  # by ifIndex
+    arrived: dict[int, int] = dataclasses.field(default_factory=dict)  # OpenFlow port -> packets in this window
+    left: dict[int, int] = dataclasses.field(default_factory=dict)
+    sampled: bool = False  # flow samples came in this window
+    samples: int = 0
+    ce_samples: int = 0
+
+
+class SFlowMarks(MarkSource):
+    """CE in sampled packets."""
+
+    name = "sflow"
+    semantics = Semantics.ARRIVED
+    polled = False
+
+    def __init__(self, settings: Settings, topology: Topology) -> None:
+        super().__init__()
+        self._topology = topology
+        self._listen = split_address(settings.sflow_listen)
+        self._window_ns = settings.sflow_window_ms * 1_000_000
+        self._upstream = Upstream(topology.peer, longest(self._window_ns, FLUSH_NS))
+        self._numbers = {(one.dpid, int(one.name)): one.port for one in map(read_port, settings.sflow_ports)}
+        self._allowed: dict[Agent, set[int]] = {}
+        for one in map(read_switch, settings.sflow_agents):
+            self._allowed.setdefault(read_agent(one.name), set()).add(one.dpid)
+        self._agents: dict[tuple[bytes, int], _SubAgent] = {}
+        self._marks: dict[Hop, int] = {}
+        self._ce: dict[Hop, int] = {}
+
+    @classmethod
+    def make(cls, settings: Settings, topology: Topology) -> "SFlowMarks":
+        """Return a source by settings."""
+        return cls(settings, topology)
+
+    @property
+    def freshness_ns(self) -> int:
+        """Return how long an agent may keep a sample, and the window."""
+        return FLUSH_NS + self._window_ns
+
+    # What agents say
+
+    def feed(self, data: bytes, now_ns: int) -> None:
+        """Take a datagram."""
+        try:
+            datagram = decode(data)
+        except DatagramError as error:
+            self.faults[f"malformed_{error.kind.value}"] += 1
+            return
+        agent = self._find(datagram)
+        if agent is None or not self._in_order(agent, datagram):
+            return
+        agent.origin.heard(now_ns, in_time=True)
+        for sample in datagram.samples:
+            if isinstance(sample, CounterSample):
+                self._take_counters(agent, datagram, sample)
+            else:
+                self._take_flow(agent, sample)
+
+    def _find(self, datagram: Datagram) -> Optional[_SubAgent]:
+        key = (datagram.agent, datagram.sub)
+        known = self._agents.get(key)
+        if known is not None:
+            return known
+        allowed = self._dpids(*key)
+        if not allowed:
+            self.faults["agent_unknown"] += 1
+            return None
+        if sum(address == datagram.agent for address, _ in self._agents) >= SUB_AGENTS_MAX:
+            self.faults["table_full"] += 1
+            return None
+        name = f"{ipaddress.ip_address(datagram.agent)}/{datagram.sub}"
+        dpid = next(iter(allowed)) if len(allowed) == 1 else None
+        made = self._agents[key] = _SubAgent(Origin(name), Pace(self._window_ns, FLUSH_NS), dpid)
+        LOG.info("sflow: agent %s reports", name)
+        return made
+
+    def _dpids(self, address: bytes, sub: int) -> set[int]:
+        return self._allowed.get(Agent(address, sub)) or self._allowed.get(Agent(address, None), set())
+
+    def _in_order(self, agent: _SubAgent, datagram: Datagram) -> bool:
+        """Tell whether to read a datagram, by its sequence number; notes what is missing."""
+        before, agent_uptime = agent.sequence, agent.uptime_ms
+        if before is None:
+            agent.sequence, agent.uptime_ms = datagram.sequence, datagram.uptime_ms
+            return True
+        ahead = (datagram.sequence - before) & 0xFFFFFFFF
+        if ahead == 0 and datagram.uptime_ms == agent_uptime:
+            self.faults["duplicate"] += 1
+            return False
+        behind = -ahead & 0xFFFFFFFF
+        uptime_back = (agent_uptime - datagram.uptime_ms) & 0xFFFFFFFF
+        if 0 < behind <= LATE_MAX and not UPTIME_SLACK_MS < uptime_back < 1 << 31:
+            self.faults["reordered"] += 1
+            return True
+        if ahead == 0 or ahead >= 1 << 31 or UPTIME_SLACK_MS < uptime_back < 1 << 31:
+            self.restarts += 1
+            agent.interfaces.clear()
+        else:
+            self.faults["datagrams_lost"] += ahead - 1
+        agent.sequence, agent.uptime_ms = datagram.sequence, datagram.uptime_ms
+        return True
+
+    def _take_counters(self, agent: _SubAgent, datagram: Datagram, sample: CounterSample) -> None:
+        index = sample.if_index if sample.if_index is not None else sample.source & 0xFFFFFF
+        if sample.dpid is not None:
+            if sample.dpid not in self._dpids(datagram.agent, datagram.sub):
+                self.faults["datapath_foreign"] += 1
+                return
+            agent.dpid = sample.dpid
+        known = agent.interfaces.get(index)
+        if known is None:
+            if len(agent.interfaces) >= INTERFACES_MAX:
+                self.faults["table_full"] += 1
+                return
+            known = agent.interfaces[index] = _Interface()
+        known.port = known.port if sample.port is None else sample.port
+        known.name = known.name if sample.name is None else sample.name
+        known.out_bytes = known.out_bytes if sample.out_bytes is None else sample.out_bytes
+        known.packets += self._moved(known.packets_32, sample.out_packets)
+        known.drops += self._moved(known.drops_32, sample.out_drops)
+        known.packets_32, known.drops_32 = sample.out_packets, sample.out_drops
+
+    def _moved(self, before: Optional[int], after: Optional[int]) -> int:
+        """Return how far a counter of 32 bits moved; 0 for a baseline."""
+        if before is None or after is None:
+            return 0
+        moved = difference(before, after, bits=32)
+        if moved is None:
+            self.resets += 1
+        return moved or 0
+
+    def _take_flow(self, agent: _SubAgent, sample: FlowSample) -> None:
+        agent.sampled = True
+        agent.samples += 1
+        if sample.ecn != CE:
+            return
+        agent.ce_samples += 1
+        for index, counts in ((sample.input, agent.arrived), (sample.output, agent.left)):
+            if index is None:
+                continue
+            port = self._port(agent, index)
+            if port is None:
+                self.faults["port_unknown"] += 1
+            else:
+                counts[port] = counts.get(port, 0) + sample.rate
+
+    def _port(self, agent: _SubAgent, index: int) -> Optional[int]:
+        """Return the OpenFlow number of an interface."""
+        if agent.dpid is None:
+            return None
+        number = self._numbers.get((agent.dpid, index))
+        known = agent.interfaces.get(index)
+        if number is not None or known is None:
+            return number
+        if known.port is not None:
+            return known.port
+        ports = self._topology.ports.get(agent.dpid, {})
+        return next((number for number, port in ports.items() if port.name == known.name), None)
+
+    def close_window(self, now_ns: int) -> list[PortMarks]:
+        """Return the marks of the window that ends now."""
+        fresh: dict[Hop, tuple[int, int, int]] = {}
+        agents = [agent for agent in self._agents.values() if agent.dpid is not None]
+        for agent in agents:
+            for port, packets in agent.left.items():
+                self._upstream.left((agent.dpid or 0, port), packets, now_ns)
+        for agent in agents:
+            elapsed, interval = agent.pace.read(now_ns, agent.sampled)
+            for port, packets in sorted(agent.arrived.items()):
+                place = (agent.dpid or 0, port)
+                self._ce[place] = self._ce.get(place, 0) + packets
+                found = self._upstream.arrived(place, packets, now_ns)
+                if found is not None:
+                    fresh[found[0]] = (found[1], elapsed, interval)
+            agent.arrived, agent.left, agent.sampled = {}, {}, False
+            if agent.origin.state != "silent" and now_ns - agent.origin.heard_ns > SILENT_NS:
+                agent.origin.failed("silent", f"no datagram for {SILENT_NS // 1_000_000_000} s")
+                LOG.warning("sflow: agent %s is silent", agent.origin.name)
+        for point, (marks, _, _) in fresh.items():
+            self._marks[point] = self._marks.get(point, 0) + marks
+        return [
+            PortMarks(point, scale(marks, elapsed, interval), interval)
+            for point, (marks, elapsed, interval) in sorted(fresh.items())
+        ]
+
+    # The rim
+
+    def collectors(self, deliver: Deliver, clock: Callable[[], int]) -> list[Callable[[], None]]:
+        """Return the one reader of the socket."""
+        return [lambda: self._receive_always(deliver, clock)]
+
+    def _receive_always(self, deliver: Deliver, clock: Callable[[], int]) -> None:
+        family = socket.AF_INET6 if ":" in self._listen[0] else socket.AF_INET
+        with socket.socket(family, socket.SOCK_DGRAM) as sock:
+            sock.bind(self._listen)
+            LOG.info("sflow: listening at %s port %d", *self._listen)
+            end_ns = clock() + self._window_ns
+            turn = 0
+            while True:
+                left_ns = end_ns - clock()
+                if left_ns <= 0:
+                    deliver(self.close_window(clock()))
+                    end_ns = max(end_ns + self._window_ns, clock())
+                    continue
+                sock.settimeout(left_ns / 1e9)
+                try:
+                    data = sock.recv(DATAGRAM_MAX_BYTES)
+                except (socket.timeout, ConnectionError):
+                    continue
+                self.feed(data, clock())
+                turn += 1
+                if turn % TURN == 0:
+                    time.sleep(0)
+
+    # What is known
+
+    def counted(self, dpid: int) -> bool:
+        """Tell whether an agent sends samples of a switch."""
+        return any(agent.dpid == dpid and agent.samples for agent in self._agents.values())
+
+    def readings(self, dpid: int) -> dict[int, Reading]:
+        """Return each port's counts; marks are known of ports whose other end is sampled."""
+        shown = {}
+        told = {}
+        for agent in self._agents.values():
+            if agent.dpid == dpid:
+                told.update({self._port(agent, index): known for index, known in agent.interfaces.items()})
+        for number in self._topology.ports.get(dpid, {}):
+            behind = self._topology.peer(dpid, number)
+            known = told.get(number)
+            shown[number] = Reading(
+                marks=self._marks.get((dpid, number), 0) if behind and self.counted(behind[0]) else None,
+                packets=known.packets if known else None,
+                bytes=known.out_bytes if known else None,
+                drops=known.drops if known else None,
+                ce_arrived=self._ce.get((dpid, number), 0) if self.counted(dpid) else None,
+            )
+        return shown
+
+    def origins(self, now_ns: int) -> list[dict[str, Any]]:
+        """Return the agents."""
+        return [
+            {
+                **agent.origin.view(now_ns),
+                "switch": None if agent.dpid is None else f"{agent.dpid:016x}",
+                "samples": agent.samples,
+                "ce_samples": agent.ce_samples,
+                "interfaces": len(agent.interfaces),
+            }
+            for agent in self._agents.values()
+        ]
+
+    def forget(self, dpid: int, port: Optional[int] = None) -> None:
+        """Forget what was counted at a port, or at a switch; its agent lives on."""
+        self._upstream.forget(dpid, port)
+        for counts in (self._marks, self._ce):
+            for place in [place for place in counts if place[0] == dpid and port in (None, place[1])]:
+                del counts[place]
