@@ -17,6 +17,7 @@
 #include "../../vport.h"
 #include "../core/arith.h"
 #include "internal.h"
+#include "trace.h"
 
 /* The budget of a VM's limiter, bytes; lockdep's own state is not counted. */
 #ifndef CONFIG_LOCKDEP
@@ -85,6 +86,8 @@ void ovs_shim_limiter_apply(struct ovs_shim_pair *pair, u64 now_ns)
 	u64 bytes_per_s = clamp_t(u64, pair->state.rate, SHIM_RATE_MIN, SHIM_RATE_MAX);
 	u32 depth = pair->vm->mode.depth;
 
+	if (trace_ovs_shim_rate_enabled() && pair->bucket.rate.bytes_per_s != bytes_per_s)
+		trace_ovs_shim_rate(pair, bytes_per_s);
 	ovs_shim_bucket_set(&pair->bucket, bytes_per_s, depth, now_ns);
 }
 

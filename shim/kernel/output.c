@@ -22,13 +22,16 @@
 #include "../../datapath.h"
 #include "../../vport.h"
 #include "internal.h"
+#include "trace.h"
 
 DEFINE_STATIC_KEY_FALSE(ovs_shim_key);
 
-/* Drops a packet and counts it at the VM's port. */
-static void drop(struct ovs_shim_port *vm, struct sk_buff *skb, enum ovs_shim_counter counter)
+/* Drops a packet and counts it at the VM's port; the trace has the reason as the counter does. */
+static void drop(struct ovs_shim_port *vm, struct sk_buff *skb, enum ovs_shim_counter counter,
+		 const char *reason)
 {
 	atomic64_inc(&vm->counters[counter]);
+	trace_ovs_shim_drop(vm, skb, reason);
 	kfree_skb(skb);
 }
 
@@ -47,6 +50,7 @@ static void send(struct vport *vport, struct sk_buff *skb, struct ovs_shim_pair 
 static void refuse(struct ovs_shim_pair *pair, struct sk_buff *skb, u32 packets, u64 horizon_ns)
 {
 	atomic64_add(packets, horizon_ns ? &pair->tx.drop_horizon : &pair->tx.drop_police);
+	trace_ovs_shim_drop(pair->vm, skb, horizon_ns ? "horizon" : "police");
 	kfree_skb(skb);
 }
 
@@ -99,6 +103,7 @@ static void judge_peer(struct vport *vport, struct sk_buff *skb, struct ovs_shim
 		WRITE_ONCE(peer->drops, peer->drops + packet.packets);
 		spin_unlock_bh(&peer->lock);
 		atomic64_add(packet.packets, &pair->vm->counters[OVS_SHIM_DROP_PEER]);
+		trace_ovs_shim_drop(pair->vm, skb, "peer");
 		kfree_skb(skb);
 		return;
 	}
@@ -117,7 +122,7 @@ static void judge_peer(struct vport *vport, struct sk_buff *skb, struct ovs_shim
 		return;
 	}
 	if (changed && !ovs_shim_set_id(skb, headers, packet.id, packet.echo)) {
-		drop(pair->vm, skb, OVS_SHIM_DROP_MEMORY);
+		drop(pair->vm, skb, OVS_SHIM_DROP_MEMORY, "memory");
 		return;
 	}
 	depart(vport, skb, pair, &verdict, packet.bytes, packet.packets, made_ect);
@@ -157,7 +162,7 @@ static noinline void limit_gso(struct vport *vport, struct sk_buff *skb,
 	features = netif_skb_features(skb) & ~NETIF_F_GSO_MASK;
 	parts = skb_gso_segment(skb, features);
 	if (IS_ERR(parts)) {
-		drop(pair->vm, skb, OVS_SHIM_DROP_SEGMENT);
+		drop(pair->vm, skb, OVS_SHIM_DROP_SEGMENT, "segment");
 		return;
 	}
 	if (!parts) {
@@ -220,7 +225,7 @@ static noinline struct ovs_shim_pair *start(struct ovs_shim_port *vm, struct ovs
 	if (!IS_ERR(pair))
 		return pair;
 	if (PTR_ERR(pair) == -ENOMEM)
-		drop(vm, skb, OVS_SHIM_DROP_MEMORY);
+		drop(vm, skb, OVS_SHIM_DROP_MEMORY, "memory");
 	else
 		vport->ops->send(skb);
 	return NULL;
@@ -247,7 +252,7 @@ static noinline void transmit(struct ovs_shim_port *vm, struct vport *vport, str
 	bool made_ect = false;
 
 	if (unlikely(packet.version && packet.protocol == READ_ONCE(vm->mode.protocol))) {
-		drop(vm, skb, OVS_SHIM_DROP_FORGED);
+		drop(vm, skb, OVS_SHIM_DROP_FORGED, "forged");
 		return;
 	}
 	if (unlikely(!pair || !READ_ONCE(pair->active))) {
@@ -256,7 +261,7 @@ static noinline void transmit(struct ovs_shim_port *vm, struct vport *vport, str
 			return;
 	}
 	if (!prepare(vm, vport, skb, packet, &made_ect)) {
-		drop(vm, skb, OVS_SHIM_DROP_MEMORY);
+		drop(vm, skb, OVS_SHIM_DROP_MEMORY, "memory");
 		return;
 	}
 	if (unlikely(READ_ONCE(vm->mode.wants) & SHIM_LAW_PEERS))

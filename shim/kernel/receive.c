@@ -18,6 +18,7 @@
 #include "../../datapath.h"
 #include "../../vport.h"
 #include "internal.h"
+#include "trace.h"
 
 /* Counters of refusals by reason. */
 static const enum ovs_shim_counter refusals[] = {
@@ -26,6 +27,19 @@ static const enum ovs_shim_counter refusals[] = {
 	[SHIM_MESSAGE_FORM] = OVS_SHIM_REFUSED_FORM,
 	[SHIM_MESSAGE_TAG] = OVS_SHIM_REFUSED_TAG,
 	[SHIM_MESSAGE_REPLAY] = OVS_SHIM_REFUSED_REPLAY,
+};
+
+/* What a trace says of a message, by its counter. */
+static const char *const verdicts[] = {
+	[OVS_SHIM_MESSAGES] = "obeyed",
+	[OVS_SHIM_REPORTS] = "obeyed",
+	[OVS_SHIM_REFUSED_SHORT] = "short",
+	[OVS_SHIM_REFUSED_FORM] = "form",
+	[OVS_SHIM_REFUSED_TAG] = "tag",
+	[OVS_SHIM_REFUSED_REPLAY] = "replay",
+	[OVS_SHIM_REFUSED_ADDRESS] = "address",
+	[OVS_SHIM_REFUSED_PEER] = "peer",
+	[OVS_SHIM_REFUSED_LAW] = "law",
 };
 
 /* Returns the length of the message that the IP header tells of; negative if it lies. */
@@ -95,7 +109,7 @@ static void obey(struct ovs_shim_port *vm, const struct ovs_shim_port *in,
 	struct ovs_shim_net *shim = vm->shim;
 	enum ovs_shim_counter counter;
 	enum shim_message_error error;
-	struct shim_message message;
+	struct shim_message message = {};
 	struct ovs_shim_pair *pair;
 	u64 now_ns = ktime_get_ns();
 
@@ -105,6 +119,7 @@ static void obey(struct ovs_shim_port *vm, const struct ovs_shim_port *in,
 	if (!error && message.version)
 		counter = check_message(vm, skb, &packet, &message, now_ns);
 	atomic64_inc(&vm->counters[counter]);
+	trace_ovs_shim_message(vm, &message, verdicts[counter]);
 	if (counter == OVS_SHIM_REPORTS)
 		atomic64_add(skb->len, &vm->counters[OVS_SHIM_REPORT_BYTES]);
 	if (counter == OVS_SHIM_MESSAGES) {
@@ -154,6 +169,14 @@ static inline bool restore(struct ovs_shim_port *vm, struct sk_buff *skb,
 	return !*restored || ovs_shim_set_ecn(skb, packet, ecn);
 }
 
+/* Drops a packet for which there was no memory. */
+static void drop(struct ovs_shim_port *vm, struct sk_buff *skb)
+{
+	atomic64_inc(&vm->counters[OVS_SHIM_DROP_MEMORY]);
+	trace_ovs_shim_drop(vm, skb, "memory");
+	kfree_skb(skb);
+}
+
 /* Handles a packet for a VM; in is the port it came by, NULL if it has no role. */
 void ovs_shim_receive(struct ovs_shim_port *vm, struct ovs_shim_port *in,
 		      struct vport *vport, struct sk_buff *skb)
@@ -181,13 +204,11 @@ void ovs_shim_receive(struct ovs_shim_port *vm, struct ovs_shim_port *in,
 		atomic64_add(packets, &vm->counters[OVS_SHIM_RX_CE]);
 	wants = READ_ONCE(vm->mode.wants);
 	if (unlikely(wants) && !measure(vm, in, skb, &packet, wants, &told)) {
-		atomic64_inc(&vm->counters[OVS_SHIM_DROP_MEMORY]);
-		kfree_skb(skb);
+		drop(vm, skb);
 		return;
 	}
 	if (!restore(vm, skb, packet, told, &restored)) {
-		atomic64_inc(&vm->counters[OVS_SHIM_DROP_MEMORY]);
-		kfree_skb(skb);
+		drop(vm, skb);
 		return;
 	}
 	if (restored)

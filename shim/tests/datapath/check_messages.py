@@ -4,17 +4,37 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import socket
 import time
 from typing import Optional
 
-from lab import BRIDGE, ECT_0, PROTOCOL, U_6, V1, V1_6, Lab, U, check, equal, ipv4, ipv6, main, run, settle, udp
+from lab import (
+    BRIDGE,
+    ECT_0,
+    PROTOCOL,
+    U_6,
+    V1,
+    V1_6,
+    Lab,
+    U,
+    check,
+    equal,
+    ifindex,
+    ipv4,
+    ipv6,
+    main,
+    run,
+    settle,
+    udp,
+)
 
 from sdngcc.controller.message import Message, encode_v0, encode_v1
 from sdngcc.shim.netlink import Limiter, ShimRefused
 
 KEY = bytes(range(16))
 MAPPED = bytes(10) + b"\xff\xff"
+TRACING = "/sys/kernel/tracing"
 lab = Lab()
 sequence = 0
 
@@ -75,6 +95,34 @@ def recovers() -> None:
     limiter = activate()
     equal(limiter.rate, limiter.share, "rate")
     equal(limiter.congested, False, "congested")
+
+
+def traced() -> None:
+    """Tracepoints tell of a drop and its reason, of messages obeyed and refused, and of the rate's change"""
+    run(f"mountpoint -q {TRACING} || mount -t tracefs none {TRACING}")
+    activate()
+    run(f"echo 1 > {TRACING}/events/ovs_shim/enable; echo > {TRACING}/trace")
+    lab.v1.send(ipv4(V1, U, bytes(96), protocol=PROTOCOL))
+    told = message(marks=100)
+    deliver(frame(encode_v1(told, KEY)), "messages")
+    deliver(frame(encode_v1(told, KEY)), "refused_replay")
+    run(f"echo 0 > {TRACING}/events/ovs_shim/enable")
+    deliver(frame(encode_v1(message(), KEY)), "messages")
+    lines = [line.split(": ", 1)[1] for line in run(f"cat {TRACING}/trace").splitlines() if "ovs_shim_" in line]
+    vm, uplink = ifindex("s1"), ifindex("s3")
+    about = f"vm={vm} type=1 sender=1 sequence={told.sequence} marks=100 rate=0"
+    for wanted in (f"ovs_shim_drop: vm={vm} bytes=130 reason=forged", f"ovs_shim_message: {about} verdict=obeyed",
+                   f"ovs_shim_message: {about} verdict=replay"):
+        equal(lines.count(wanted), 1, f"'{wanted}' in {lines}")
+    equal(sum(line.startswith("ovs_shim_message") for line in lines), 2, "messages traced, none after the end")
+    rates = [line for line in lines if line.startswith(f"ovs_shim_rate: vm={vm} uplink={uplink} old=")]
+    old, rate = (int(word.split("=")[1]) for word in rates[0].split()[3:5])
+    assert rate < old, rates[0]
+
+
+# The kernel of experiments has no tracepoints; that of `make sanitize` has.
+if os.path.isdir(TRACING):
+    check(traced)
 
 
 @check
