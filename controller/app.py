@@ -19,6 +19,7 @@ LOG = logging.getLogger(__name__)
 _CONFIG_DOWN = 1  # OFPPC_PORT_DOWN
 _STATE_LINK_DOWN = 1  # OFPPS_LINK_DOWN
 _PORT_DELETED = 1  # OFPPR_DELETE
+_KBPS = 125  # bytes/s
 _OVSDB_PERIOD_S = 0.5
 _RETRY_NS = 1_000_000_000
 
@@ -143,6 +144,8 @@ class SdnGcc(compat.App):
                     for number, port in datapath.ports.items()
                 },
             )
+            for number, port in datapath.ports.items():
+                self.engine.port_speed(dpid, number, port.curr_speed * _KBPS)
         elif self._is_current(datapath):
             del self.datapaths[datapath.id]
             self.engine.switch_down(datapath.id)
@@ -176,6 +179,7 @@ class SdnGcc(compat.App):
         else:
             name = port.name.decode("utf-8", "replace")
             self.engine.port_changed(dpid, port.port_no, name, _mac(port), _is_up(port))
+            self.engine.port_speed(dpid, port.port_no, port.curr_speed * _KBPS)
 
     @compat.handler.set_ev_cls(compat.ofp_event.EventOFPErrorMsg, compat.handler.MAIN_DISPATCHER)
     def error(self, event: Any) -> None:

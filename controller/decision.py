@@ -44,10 +44,11 @@ class Notice:
     """What one machine is told after one period."""
 
     vm: Vm
-    marks: int  # from all its congested ports
+    marks: int  # from all its congested ports; with a rate, 0
     interval_ns: int  # of the point below
     weight_total: int  # of the sources sharing the point below
-    point: Hop  # the port most of the marks came from
+    point: Hop  # the port most of the marks came from; with a rate, the one it is shared at
+    rate: int = 0  # explicit, bytes/s; 0: none
 
 
 class Divider:

@@ -15,7 +15,7 @@ from sdngcc.controller.attribution import Attribution
 from sdngcc.controller.counters import Counters, PairBytes, SplitBytes
 from sdngcc.controller.forwarding import COOKIE, COOKIE_MASK, PAIR, Forwarder
 from sdngcc.controller.inventory import SwitchRecord, VmRecord
-from sdngcc.controller.monitor import NAP_NS, Monitor
+from sdngcc.controller.monitor import FAR_NS, NAP_NS, Monitor
 from sdngcc.controller.notifier import Notifier
 from sdngcc.controller.paths import Paths, Tunnel
 from sdngcc.controller.relations import Relations
@@ -87,6 +87,7 @@ class Engine:
         self._tunnels: dict[tuple[int, str], Tunnel] = {}
         self._slow_ns = self.started_ns
         self._lldp_ns = self.started_ns
+        self._rates_ns = self.started_ns if settings.decision == "maxmin" else FAR_NS
 
     # Switches and ports
 
@@ -144,7 +145,13 @@ class Engine:
         self.forwarder.forget_hosts(self.relations.forget_place(dpid))
         self.topology.remove_switch(dpid)
         self.forwarder.paths_changed()
+        self.rounds.forget(dpid)
         self.rounds.answered(dpid)
+
+    def port_speed(self, dpid: int, number: int, speed: int) -> None:
+        """Take a port's speed, bytes/s; 0: the switch does not know."""
+        if dpid in self.switches:
+            self.rounds.steering.set_speed((dpid, number), speed)
 
     def port_changed(self, dpid: int, number: int, name: str, mac: bytes, up: bool) -> None:
         """Take a port that was added or changed."""
@@ -155,7 +162,7 @@ class Engine:
         linked = self.topology.peer(dpid, number) is not None
         if fresh:
             self.source.forget(dpid, number)
-            self.rounds.divider.forget((dpid, number))
+            self.rounds.forget(dpid, number)
         since = self.clock() if known is None or fresh else known.since_ns
         self.topology.set_port(dpid, number, Port(name, mac, up, since))
         if linked and not up:
@@ -175,7 +182,7 @@ class Engine:
             return
         self.topology.remove_port(dpid, number)
         self.source.forget(dpid, number)
-        self.rounds.divider.forget((dpid, number))
+        self.rounds.forget(dpid, number)
         self.switches[dpid].vms.pop(number, None)
         self.forwarder.forget_hosts(self.relations.forget_place(dpid, number))
         self.forwarder.paths_changed()
@@ -280,6 +287,9 @@ class Engine:
                 xid = self._next_xid()
                 if self._send(dpid, statistics.request(xid)):
                     statistics.asked(dpid, xid, now)
+        if now >= self._rates_ns:
+            self._rates_ns += ((now - self._rates_ns) // self.monitor.period_ns + 1) * self.monitor.period_ns
+            self.rounds.begin(now)
         if now >= self._lldp_ns:
             self._lldp_ns = now + self.settings.lldp_period_ms * 1_000_000
             for dpid in self.switches:
@@ -296,7 +306,7 @@ class Engine:
             self.trace.add(now, "polls", **self.poll_counts())
             self.trace.flush()
         counters_ns = min(statistics.next_ns(now) for statistics in self._statistics.values())
-        return min(self.monitor.next_ns(), counters_ns, self._slow_ns, now + NAP_NS)
+        return min(self.monitor.next_ns(), counters_ns, self._rates_ns, self._slow_ns, now + NAP_NS)
 
     def _next_xid(self) -> int:
         self._xid = self._xid % 0x7FFFFFFF + 1

@@ -44,6 +44,14 @@ def datapath_id(value: Union[str, int]) -> int:
     return int(digits, 16)
 
 
+def read_capacity(text: str) -> tuple[tuple[int, int], float]:
+    """Return (datapath id, port) and Mb/s of "<datapath id>/<port>=<Mb/s>"; raises ValueError."""
+    found = re.fullmatch(r"([^/]+)/([0-9]{1,10})=([0-9]+(?:\.[0-9]+)?)", text)
+    if not found or not 0.001 <= float(found[3]) <= 800_000:
+        raise ValueError(f'"{text}" is no <datapath id>/<port>=<Mb/s> with 0.001 to 800000 Mb/s')
+    return (datapath_id(found[1]), int(found[2])), float(found[3])
+
+
 def read_switch(text: str) -> SwitchName:
     """Return what "<name>=<datapath id>" says; raises ValueError naming what is wrong."""
     name, equals, dpid = text.rpartition("=")

@@ -13,7 +13,7 @@ from typing import Any, Literal, Mapping, Optional
 import pydantic
 import yaml
 
-from sdngcc.controller.mappings import check_distinct, datapath_id, read_agent, read_port, read_switch
+from sdngcc.controller.mappings import check_distinct, datapath_id, read_agent, read_capacity, read_port, read_switch
 
 try:
     import tomllib
@@ -46,6 +46,19 @@ class Settings(pydantic.BaseModel):
         ge=10,
         le=60_000,
         description="time between two readings of where machines send to, while their hypervisor's matter",
+    )
+    decision: Literal["marks", "maxmin"] = pydantic.Field(
+        "marks",
+        description="what machines are told: their part of the marks, or weighted max-min rates (law maxmin)",
+    )
+    capacity_mbps: Optional[float] = pydantic.Field(
+        None, ge=0.001, le=800_000, description="Mb/s a fabric port carries; default: what its switch says"
+    )
+    capacities: tuple[str, ...] = pydantic.Field(
+        (), description="the same of single ports, each <datapath id>/<port>=<Mb/s>"
+    )
+    headroom_percent: float = pydantic.Field(
+        1.0, ge=0, le=50, description="part of a fabric port's capacity that explicit rates leave free"
     )
     mark_source: Literal["openflow", "openflow-ce", "sflow", "sonic"] = pydantic.Field(
         "openflow", description="where marks come from"
@@ -139,6 +152,13 @@ class Settings(pydantic.BaseModel):
     def _read_datapath_ids(cls, value: Any) -> Any:
         return tuple(datapath_id(one) for one in value) if isinstance(value, (list, tuple)) else value
 
+    @pydantic.field_validator("capacities")
+    @classmethod
+    def _check_capacities(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for text in value:
+            read_capacity(text)
+        return value
+
     @pydantic.field_validator("ovsdb")
     @classmethod
     def _check_remotes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -194,6 +214,8 @@ class Settings(pydantic.BaseModel):
         for source, key in (("sflow", "sflow_agents"), ("sflow-rt", "sflow_agents"), ("sonic", "sonic_redis")):
             if self.mark_source == source and not getattr(self, key):
                 raise ValueError(f"{key} is needed for mark_source {source}")
+        if self.decision == "maxmin" and self.message_version == "v0":
+            raise ValueError("decision maxmin needs message_version v1: v0 carries no rate")
         if self.notify and self.message_version == "v1" and self.key_file is None:
             raise ValueError("key_file is needed for message_version v1 (or set notify=false)")
         return self

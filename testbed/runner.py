@@ -71,6 +71,8 @@ def _controller(parameters: Parameters) -> Optional[Dict[str, Any]]:
             "SDNGCC_CONTROLLER_DIVISION": parameters.division,
             "SDNGCC_CONTROLLER_MARK_SOURCE": parameters.mark_source,
             "SDNGCC_CONTROLLER_CE_REFRESH": str(parameters.ce_refresh).lower(),
+            **({"SDNGCC_CONTROLLER_DECISION": "maxmin",
+                "SDNGCC_CONTROLLER_CAPACITY_MBPS": str(parameters.link_mbps)} if parameters.law == "maxmin" else {}),
             "SDNGCC_CONTROLLER_KEY_FILE": KEY_FILE,
         },
         "kill_at_s": parameters.kill_controller_at_s,
