@@ -147,7 +147,7 @@ enum ovs_shim_stat {
 	OVS_SHIM_STAT_REFUSED_REPLAY,	/* refused: replayed */
 	OVS_SHIM_STAT_REFUSED_ADDRESS,	/* refused: its VM is not the packet's destination */
 	OVS_SHIM_STAT_REFUSED_PEER,	/* reports refused: of an address the VM does not talk to */
-	OVS_SHIM_STAT_REFUSED_LAW,	/* reports refused: the VM's law knows no peers */
+	OVS_SHIM_STAT_REFUSED_LAW,	/* refused: not for the VM's law */
 	OVS_SHIM_STAT_REPORTS,		/* reports of peers' shims accepted */
 	OVS_SHIM_STAT_REPORT_BYTES,	/* bytes of reports accepted, link-layer header included */
 	OVS_SHIM_STAT_REPORTS_SENT,	/* reports sent to peers' shims */
