@@ -60,7 +60,7 @@ class Settings(pydantic.BaseModel):
     headroom_percent: float = pydantic.Field(
         1.0, ge=0, le=50, description="part of a fabric port's capacity that explicit rates leave free"
     )
-    mark_source: Literal["openflow", "openflow-ce", "sflow", "sonic"] = pydantic.Field(
+    mark_source: Literal["openflow", "openflow-ce", "sflow", "sflow-rt", "sonic"] = pydantic.Field(
         "openflow", description="where marks come from"
     )
     ce_counter_age_ms: int = pydantic.Field(
