@@ -25,7 +25,7 @@
 #define SHIM_LAW_RECEIVER 4	/* rx_rate and rx_share; a limiter for VMs that only receive, too */
 
 /* Words of memory that a law has in a limiter and in a peer. */
-#define SHIM_LAW_MEMORY 10
+#define SHIM_LAW_MEMORY 12
 #define SHIM_PEER_MEMORY 12
 
 /* What a guest that uses ECN is told of congestion by a packet it receives. */
@@ -56,6 +56,7 @@ struct shim_law_input {
 	u64 sent_rate;		/* measured over the last period */
 	u64 max;		/* the VM's ceiling; 0: none */
 	u64 rx_rate;		/* of the VM, measured over the last period */
+	u64 horizon_ns;		/* longest that a packet waits for its rate; 0: it does not */
 	u64 rx_share;		/* of the VM among those that receive, by weight and guarantee */
 	u32 peers;		/* peers of the VM that sent or received in the last period */
 	u32 peer_weight;	/* set by the operator for this peer; 0: none */

@@ -2,19 +2,20 @@
 /*
  * Law eyeq: EyeQ, sections 3.2 to 3.4 and 4.  Receivers grant rates, senders obey them.
  *
- * T is the period, B a VM's weight or guarantee, y what it received over the last T.
+ * T is the period, B a VM's weight or guarantee, y what it received over as many T as 64 packets
+ * take at C, one at least.
  *
  *   receiver, each VM:
  *     C = part * (uplink divided by B among the VMs that receive, by what they could)
  *     part = 1 with knob ecn, else capacity-ppm: 90%
  *     R = R * C / (C before)             when C changes
- *     with y > 0, k T and what may wait in a limiter after R changed:
+ *     with y > 0, read from k T and the longest wait in a limiter after R changed:
  *       R = R * (1 - a * (y - C) / C)
  *       R = max(R / 4, C / n) at most  if y > C * 17 / 16, n: peers
  *       R = R * (1 - f / 2) at most    with knob ecn, if the part f of the packets came with CE
  *       within [max(R / 4, rate-min), C]
- *       R as it is, and half of it told, while y > C * 17 / 16 but R * n <= C, for
- *       drain-timeout at most after R * n was more
+ *       R as it is, and half of it told, while y > C * 17 / 16 without a break since R * n
+ *       was more than C, but it no longer is, for drain-timeout at most
  *     told to a peer: once R < C, at once; then after sample-bytes from it, or what it may send in
  *     T if that is less, if R is not what it was told last, and each heartbeat while it sends
  *
@@ -38,6 +39,9 @@
  *   It does so, too, while the switch empties its queue: what peers that obey cannot have sent is a
  *   queue.  Half of R empties it soon, and R is there when it is gone.  n is a guess, which is why
  *   that does not last: the paper's correction, which asks for no n, has the last word.
+ * - 200 us of 1 Gb/s are 16 packets, and those of many senders meet or miss each other: y over one
+ *   period is the line now and half of it then.  So it is read over 64 packets, and only what
+ *   follows on an overload is taken for a queue.
  * - R grows to C at most: a lone burst then begins at C and not at the line.
  * - 10 kB are 80 ms at 1 Mb/s; a peer so slow would not hear that it may go faster.
  * - A report is 150 bytes, not 64.  A token bucket holds reports to the paper's 64 Mb/s of 10 Gb/s;
@@ -47,10 +51,7 @@
  * All arithmetic saturates.  The worst a mad report does is to put one peer's rate at rate-min.
  */
 #include "../arith.h"
-#include "../law.h"
-
-/* Denominator of the knobs that are parts. */
-#define PPM 1000000ULL
+#include "eyeq.h"
 
 /* A report on the wire: Ethernet with FCS, IPv6, message; rounded up. */
 #define REPORT_BYTES 160ULL
@@ -59,68 +60,8 @@
 #define CREDIT_NS 10000000ULL
 #define CREDIT_REPORTS_MIN 4ULL
 
-/* Least that a correction leaves of R, as a divisor. */
-#define CUT_MAX 4
-
-/* Rates that differ by less than this part, as a shift, are not worth a report. */
-#define SAME_SHIFT 6
-
-/* Demand falls by this part each T, as a shift: by half in 1 ms and in 2 ms. */
+/* Demand of a sender falls by this part each T, as a shift: by half in 1 ms. */
 #define FADE_TX 3
-#define FADE_RX 4
-
-/* The mean of y takes in this part of each reading, as a shift. */
-#define MEAN_SHIFT 3
-
-/* A VM whose mean of y is within this part of C, as a shift, has what it may. */
-#define HUNGRY_SHIFT 5
-
-/* Others could use more than they have by this part, as a shift; more than those are short of. */
-#define ROOM_SHIFT 4
-
-/* A change of C by more than this part, as a shift, is a correction. */
-#define JUMP_SHIFT 3
-
-/* n falls by this part with each correction, as a shift: a full queue lets few peers through. */
-#define PEERS_SHIFT 5
-
-/* What may wait in a sender's limiter, whatever its horizon; its times are not changed any more. */
-#define WAITING_BYTES (11 * 1514ULL)
-
-/* An excess of more than this part of C, as a shift, is all that a meter behind a line can read. */
-#define SATURATED_SHIFT 4
-
-/* Nobody's demand falls below this part of the uplink, as a divisor. */
-#define DEMAND_MIN 100
-
-/* Indices into the knobs. */
-enum {
-	GAIN,
-	REACT,
-	CAPACITY,
-	DRAIN_TIMEOUT,
-	ECN,
-	SAMPLE,
-	FEEDBACK,
-	HEARTBEAT,
-	FEEDBACK_TIMEOUT,
-	RATE_MIN,
-	IDLE_TIMEOUT,
-};
-
-/* Indices into struct shim_law_state's memory: the VM as a receiver. */
-enum {
-	GRANT,		/* R, bytes/s; 0: nothing received yet */
-	LIMIT,		/* C, bytes/s */
-	NEXT_NS,	/* when what was last told is in effect, and R may be corrected */
-	SEEN,		/* packets received since the last correction */
-	MARKED,		/* of these, with CE */
-	PAID_NS,	/* feedback is paid for up to that time; later is credit */
-	OVER_NS,	/* when peers that obey could last exceed C */
-	DRAINING,	/* 1: a queue is being emptied */
-	MEAN,		/* of y, bytes/s */
-	PEERS,		/* n: most peers seen in a period, fading with each correction */
-};
 
 /* Indices into struct shim_peer_state's memory. */
 enum {
@@ -234,47 +175,6 @@ static const struct shim_knob knobs[] = {
 	},
 };
 
-/* Returns a - b, 0 if b is more: a time since another whose clock may go back, or an excess. */
-static u64 over(u64 a, u64 b)
-{
-	return a > b ? a - b : 0;
-}
-
-/* Returns what receivers may take of an uplink, ppm. */
-static u64 usable_ppm(const struct shim_law_input *input)
-{
-	return input->knobs[ECN] ? PPM : input->knobs[CAPACITY];
-}
-
-/* Returns what is left of a demand after a period in which `now` was seen, bytes/s. */
-static u64 fade(const struct shim_law_input *input, u64 before, u64 now, u32 shift)
-{
-	u64 demand = before - (before >> shift);
-	u64 least = shim_div(input->capacity, DEMAND_MIN);
-
-	if (demand < now)
-		demand = now;
-	if (demand < least)
-		demand = least;
-	return demand ? demand : 1;
-}
-
-/* Follows what the VM could receive. */
-static void demand_rx(struct shim_law_state *state, const struct shim_law_input *input, u64 limit)
-{
-	u64 mean = state->memory[MEAN];
-	u64 could;
-
-	mean = mean - (mean >> MEAN_SHIFT) + (input->rx_rate >> MEAN_SHIFT);
-	state->memory[MEAN] = mean;
-	if (mean >= limit - (limit >> HUNGRY_SHIFT))
-		could = shim_add_sat(mean, mean);
-	else
-		could = shim_add_sat(mean, mean >> ROOM_SHIFT);
-	could = shim_mul_div(could, PPM, usable_ppm(input));
-	state->rx_demand = fade(input, state->rx_demand, could, FADE_RX);
-}
-
 /* Returns how long a report takes to earn, ns. */
 static u64 report_ns(const struct shim_law_input *input)
 {
@@ -294,140 +194,10 @@ static u64 credit_max(const struct shim_law_input *input)
 /* Returns what feedback has saved up, ns. */
 static u64 credit(const struct shim_law_state *state, const struct shim_law_input *input)
 {
-	u64 saved = over(input->now_ns, state->memory[PAID_NS]);
+	u64 saved = eyeq_over(input->now_ns, state->memory[PAID_NS]);
 	u64 most = credit_max(input);
 
 	return saved < most ? saved : most;
-}
-
-/* Tells whether the meter reads no more than that it is too much. */
-static bool saturated(const struct shim_law_input *input, u64 limit)
-{
-	return over(input->rx_rate, limit) > limit >> SATURATED_SHIFT;
-}
-
-/* Tells whether what is received must be a queue: peers that obey cannot send that much. */
-static bool draining(struct shim_law_state *state, const struct shim_law_input *input, u64 limit)
-{
-	u64 most = shim_mul_div(state->memory[GRANT], state->memory[PEERS], 1);
-
-	/* More by a rounding is not more. */
-	if (over(most, limit) > limit >> SAME_SHIFT) {
-		state->memory[OVER_NS] = input->now_ns;
-		return false;
-	}
-	return saturated(input, limit) &&
-	       over(input->now_ns, state->memory[OVER_NS]) < input->knobs[DRAIN_TIMEOUT];
-}
-
-/* Returns the part of R, ppm, that takes it down to what n peers may have, limit together. */
-static u64 plunge(u64 rate, u64 n, u64 limit)
-{
-	return shim_mul_div(over(rate, shim_div(limit, n ? n : 1)), PPM, rate);
-}
-
-/* Returns the part of R to take back, ppm, when y exceeds limit or marks came. */
-static u64 cut_ppm(const struct shim_law_state *state, const struct shim_law_input *input,
-		   u64 limit)
-{
-	u64 rate = state->memory[GRANT];
-	u64 excess = over(input->rx_rate, limit);
-	u64 cut = shim_mul_div(input->knobs[GAIN], excess, limit);
-	u64 other;
-
-	if (saturated(input, limit)) {
-		other = plunge(rate, state->memory[PEERS], limit);
-		if (cut < other)
-			cut = other;
-	}
-	if (input->knobs[ECN] && state->memory[SEEN]) {
-		other = shim_mul_div(PPM / 2, state->memory[MARKED], state->memory[SEEN]);
-		if (cut < other)
-			cut = other;
-	}
-	return cut < PPM - PPM / CUT_MAX ? cut : PPM - PPM / CUT_MAX;
-}
-
-/* Returns the rate within [rate-min, limit]; limit if that is less than rate-min. */
-static u64 grant(const struct shim_law_input *input, u64 rate, u64 limit)
-{
-	if (rate < input->knobs[RATE_MIN])
-		rate = input->knobs[RATE_MIN];
-	return rate < limit ? rate : limit;
-}
-
-/* Returns what peers are told, bytes/s. */
-static u64 advertised(const struct shim_law_state *state, const struct shim_law_input *input)
-{
-	u64 rate = state->memory[GRANT];
-
-	return state->memory[DRAINING] ? grant(input, rate / 2, rate) : rate;
-}
-
-/* Lets what is told now, after `told`, take effect before R is corrected again. */
-static void wait(struct shim_law_state *state, const struct shim_law_input *input, u64 told)
-{
-	u64 periods_ns = shim_mul_div(input->knobs[REACT], input->period_ns, 1);
-	u64 rate = advertised(state, input);
-
-	if (rate == told)
-		return;
-	if (rate > told)
-		rate = told;
-	/* Half a period: the timer need not be exact. */
-	state->memory[NEXT_NS] =
-		shim_add_sat(shim_add_sat(input->now_ns,
-					  periods_ns - shim_div(input->period_ns, 2)),
-			     shim_mul_div(WAITING_BYTES, SHIM_NSEC_PER_SEC, rate));
-}
-
-/* Corrects R by what was received. */
-static void correct(struct shim_law_state *state, const struct shim_law_input *input, u64 limit)
-{
-	u64 rate = state->memory[GRANT];
-	u64 told = advertised(state, input);
-	bool was_draining = state->memory[DRAINING];
-	u64 cut, raise;
-
-	state->memory[PEERS] -= state->memory[PEERS] >> PEERS_SHIFT;
-	if (state->memory[PEERS] < input->peers)
-		state->memory[PEERS] = input->peers;
-	cut = cut_ppm(state, input, limit);
-	state->memory[DRAINING] = draining(state, input, limit);
-	if (state->memory[DRAINING] || (was_draining && input->rx_rate <= limit)) {
-		/* R is right already, and y the answer to half of it. */
-	} else if (cut) {
-		rate -= shim_mul_div(rate, cut, PPM);
-	} else {
-		raise = shim_mul_div(input->knobs[GAIN], over(limit, input->rx_rate), limit);
-		rate = shim_add_sat(rate, shim_mul_div(rate, raise, PPM));
-	}
-	state->memory[GRANT] = grant(input, rate, limit);
-	state->memory[SEEN] = 0;
-	state->memory[MARKED] = 0;
-	wait(state, input, told);
-}
-
-/* Follows the receiver's part and corrects R when it is time. */
-static void receive(struct shim_law_state *state, const struct shim_law_input *input)
-{
-	u64 limit = shim_mul_div(input->rx_share, usable_ppm(input), PPM);
-	u64 rate = state->memory[GRANT], before = state->memory[LIMIT];
-	u64 told = before ? advertised(state, input) : 0;
-
-	state->memory[LIMIT] = limit;
-	if (!limit)
-		return;
-	rate = before ? shim_mul_div(rate, limit, before) : limit;
-	state->memory[GRANT] = grant(input, rate, limit);
-	/* What comes now was sent under the old limit. */
-	if (before && over(limit, before) + over(before, limit) > before >> JUMP_SHIFT)
-		wait(state, input, told);
-	demand_rx(state, input, limit);
-	if (input->rx_rate && (input->now_ns >= state->memory[NEXT_NS] ||
-			       (state->memory[DRAINING] && !saturated(input, limit))))
-		correct(state, input, limit);
-	state->congested = state->memory[GRANT] < limit;
 }
 
 /* Sets the rate of the VM as a sender, then sees to the receiver. */
@@ -436,8 +206,8 @@ static void eyeq_period(struct shim_law_state *state, const struct shim_law_inpu
 	u64 could = shim_add_sat(input->sent_rate, input->sent_rate);
 
 	state->rate = input->share;
-	state->demand = fade(input, state->demand, could, FADE_TX);
-	receive(state, input);
+	state->demand = eyeq_fade(input, state->demand, could, FADE_TX);
+	eyeq_receive(state, input);
 }
 
 /* Starts a limiter at its share, with all the feedback that can be saved up. */
@@ -449,7 +219,7 @@ static void eyeq_init(struct shim_law_state *state, const struct shim_law_input 
 	state->rate = input->share;
 	state->demand = input->capacity;
 	state->rx_demand = input->capacity;
-	state->memory[PAID_NS] = over(input->now_ns, credit_max(input));
+	state->memory[PAID_NS] = eyeq_over(input->now_ns, credit_max(input));
 }
 
 /* Starts a peer without a limiter. */
@@ -477,7 +247,7 @@ static bool eyeq_rx(struct shim_peer_state *peer, struct shim_packet *packet,
 
 	(void)report;
 	/* Its limiter may be gone meanwhile: what it was told no longer counts. */
-	if (over(packet->now_ns, memory[GOT_NS]) > shim_div(packet->knobs[IDLE_TIMEOUT], 2))
+	if (eyeq_over(packet->now_ns, memory[GOT_NS]) > shim_div(packet->knobs[IDLE_TIMEOUT], 2))
 		memory[TOLD] = 0;
 	memory[GOT_NS] = packet->now_ns;
 	memory[GOT_BYTES] = shim_add_sat(memory[GOT_BYTES], packet->bytes);
@@ -508,13 +278,13 @@ static void watch(struct shim_peer_state *peer, const struct shim_law_input *inp
 
 	if (!peer->rate)
 		return;
-	if (over(input->now_ns, peer->memory[SENT_NS]) >= input->knobs[IDLE_TIMEOUT]) {
+	if (eyeq_over(input->now_ns, peer->memory[SENT_NS]) >= input->knobs[IDLE_TIMEOUT]) {
 		peer->rate = 0;
 		peer->memory[OWED_NS] = 0;
 		return;
 	}
 	if (!peer->memory[OWED_NS] ||
-	    over(input->now_ns, peer->memory[OWED_NS]) < input->knobs[FEEDBACK_TIMEOUT])
+	    eyeq_over(input->now_ns, peer->memory[OWED_NS]) < input->knobs[FEEDBACK_TIMEOUT])
 		return;
 	peer->memory[OWED_NS] = 0;
 	if (floor < input->knobs[RATE_MIN])
@@ -527,7 +297,7 @@ static void watch(struct shim_peer_state *peer, const struct shim_law_input *inp
 static bool due(const struct shim_peer_state *peer, const struct shim_law_state *state,
 		const struct shim_law_input *input)
 {
-	u64 rate = advertised(state, input), told = peer->memory[TOLD];
+	u64 rate = eyeq_advertised(state, input), told = peer->memory[TOLD];
 	u64 saved = credit(state, input);
 	u64 apart = rate > told ? rate - told : told - rate;
 	u64 sample;
@@ -536,7 +306,7 @@ static bool due(const struct shim_peer_state *peer, const struct shim_law_state 
 		return false;
 	if (!told && rate >= state->memory[LIMIT])
 		return false;
-	if (told && over(input->now_ns, peer->memory[TOLD_NS]) >= input->knobs[HEARTBEAT])
+	if (told && eyeq_over(input->now_ns, peer->memory[TOLD_NS]) >= input->knobs[HEARTBEAT])
 		return true;
 	sample = shim_mul_div(told, input->period_ns, SHIM_NSEC_PER_SEC);
 	if (sample > input->knobs[SAMPLE])
@@ -551,17 +321,17 @@ static void tell(struct shim_peer_state *peer, struct shim_law_state *state,
 {
 	u64 *memory = peer->memory;
 
-	report->rate = advertised(state, input);
+	report->rate = eyeq_advertised(state, input);
 	report->bytes = memory[GOT_BYTES];
 	report->packets = memory[GOT_PACKETS] < ~0U ? (u32)memory[GOT_PACKETS] : ~0U;
 	report->marks = memory[GOT_MARKS] < ~0U ? (u32)memory[GOT_MARKS] : ~0U;
-	report->interval_ns = memory[TOLD] ? over(input->now_ns, memory[TOLD_NS]) : 0;
+	report->interval_ns = memory[TOLD] ? eyeq_over(input->now_ns, memory[TOLD_NS]) : 0;
 	memory[TOLD] = report->rate;
 	memory[TOLD_NS] = input->now_ns;
 	memory[GOT_BYTES] = 0;
 	memory[GOT_PACKETS] = 0;
 	memory[GOT_MARKS] = 0;
-	state->memory[PAID_NS] = shim_add_sat(over(input->now_ns, credit(state, input)),
+	state->memory[PAID_NS] = shim_add_sat(eyeq_over(input->now_ns, credit(state, input)),
 					      report_ns(input));
 }
 

@@ -194,6 +194,40 @@ def test_a_wrong_guess_of_peers_does_not_last(core: Any) -> None:
     assert early > 0.4 * LINE and vm.state.memory[0] < 0.1 * LINE
 
 
+def test_a_reading_that_varies_is_no_queue(core: Any) -> None:
+    """Packets of 16 senders at their grants meet or miss each other; nobody is halved for a period like the line."""
+    vm = Side(core)
+    vm.input.peers, peer, chance, told = 16, vm.peer(), random.Random(3), [LINE]
+    for _ in range(2000):
+        vm.receive(peer, 20_000)
+        got = min(LINE, round(16 * told[-1] * chance.gauss(1, 0.025)))
+        told += [int(report.rate) for _, report in vm.tick(got)]
+    assert min(told) > 0.8 * PART * LINE / 16
+
+
+@pytest.mark.parametrize("capacity,periods", [(LINE, 1), (LINE // 10, 5), (LINE // 100, 44)])
+def test_a_reading_has_enough_packets(core: Any, capacity: int, periods: int) -> None:
+    """64 of them: on 1 Gb/s a period of 0.2 ms has 15, and reads now the line and now half of it."""
+    vm = Side(core, share=capacity, capacity=capacity)
+    for number in range(periods):
+        assert vm.state.memory[0] == (round(PART * capacity) if number else 0)
+        vm.tick(capacity)
+    assert vm.state.memory[0] == round(PART * capacity) // 4
+
+
+def test_what_waits_in_limiters_is_waited_for(core: Any) -> None:
+    """With a horizon of 2 ms a correction shows after that."""
+    vm = Side(core)
+    vm.input.horizon_ns, vm.input.peers = 2 * MS, 16
+    vm.tick(LINE)
+    before = vm.state.memory[0]
+    for _ in range(12):
+        vm.tick(LINE)
+    assert vm.state.memory[0] == before
+    vm.tick(LINE)
+    assert vm.state.memory[0] < before
+
+
 @pytest.mark.parametrize("loss", [0.01, 0.1, 0.5])
 def test_lost_reports_delay_but_do_not_break(core: Any, loss: float) -> None:
     loop = Loop(core, 8, loss=loss, seed=7)
@@ -460,7 +494,7 @@ def test_little_feedback_is_not_lost_to_rounding(core: Any) -> None:
     for number in range(240 * 100):
         peer = vm.peers[0] if vm.peers else vm.peer()
         vm.receive(peer, 10**6)
-        told += vm.tick(LINE // 1000 if number % 8 < 4 else 10**5, every_ns=10 * MS)
+        told += vm.tick(LINE // 1000 if number % 2000 < 1000 else 10**5, every_ns=10 * MS)
     assert 4 < len(told) <= 6
 
 
