@@ -50,6 +50,8 @@ class Parameters(BaseModel):
         "openflow", description="where the controller has marks from")
     ce_refresh: bool = Field(
         True, description="mark_source openflow-ce: the controller has flow counters brought up to date at each poll")
+    multipath: Literal["destination", "pair", "flow"] = Field(
+        "destination", description="topology spines: what chooses between the two ways")
     limiter: Literal["pace", "police"] = Field("pace", description="what happens to a packet over the rate")
     guest_ecn: bool = Field(False, description="the tagged VM and tcp competitors negotiate ECN")
     gso: bool = Field(False, description="VMs send 64 KiB packets")
@@ -59,9 +61,10 @@ class Parameters(BaseModel):
         None, ge=0.1, le=10000, description="law static: each VM's rate, Mb/s; default: an equal part of the link")
     udp_mbps: Optional[float] = Field(
         None, ge=0.1, le=10000, description="rate of a udp sender, Mb/s on the wire; default: the link's")
-    topology: Literal["dumbbell", "star", "racks"] = Field(
+    topology: Literal["dumbbell", "star", "racks", "spines"] = Field(
         "dumbbell", description="dumbbell; star: a port of the switch to each host marks, and rxN has the weight, "
-                                "guarantee and maximum of vmN; two racks and a core")
+                                "guarantee and maximum of vmN; two racks and a core; two leaves "
+                                "under two spines")
     vms_per_hypervisor: int = Field(1, ge=1, le=64, description="sending VMs on a hypervisor")
     hosts: Optional[int] = Field(
         None, ge=1, le=64, description="sending hypervisors, VMs go round them; default: by vms_per_hypervisor")

@@ -69,6 +69,7 @@ def _controller(parameters: Parameters) -> Optional[Dict[str, Any]]:
         "environment": {
             "SDNGCC_CONTROLLER_PERIOD_US": str(round(parameters.period_ms * 1000)),
             "SDNGCC_CONTROLLER_DIVISION": parameters.division,
+            "SDNGCC_CONTROLLER_MULTIPATH": parameters.multipath,
             "SDNGCC_CONTROLLER_MARK_SOURCE": parameters.mark_source,
             "SDNGCC_CONTROLLER_CE_REFRESH": str(parameters.ce_refresh).lower(),
             **({"SDNGCC_CONTROLLER_DECISION": "maxmin",

@@ -28,6 +28,7 @@ from sdngcc.experiments import (
     spare,
     udp_flood,
     unfair,
+    ways,
     web,
     weights,
 )
@@ -58,6 +59,7 @@ EXPERIMENTS: Dict[str, Experiment] = {
         divisions,
         laws,
         innocent,
+        ways,
         churn,
         mixed,
         failsafe,

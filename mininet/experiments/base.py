@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
@@ -130,3 +131,18 @@ def goodput_by_second(run: Run, vm: str, start_s: float, end_s: float) -> List[f
         first = round((start_s + number) * 10)
         seconds.append(round(sum(series[first:first + 10]) / 10, 3))
     return seconds
+
+
+def sink_rates(raw: Path, run: Run, since_s: float) -> Dict[int, float]:
+    """Return the payload rate of each flow by its port, Mb/s, from since_s to the end of the run.
+
+    raw is the folder of raw samples; several sinks count into one when their flows share a port.
+    """
+    bin_s = json.loads((raw / "job.json").read_text())["sampling"]["bin_ms"] / 1000
+    rates: Dict[int, float] = {}
+    for sink in sorted(raw.glob("sink-*.txt")):
+        for line in sink.read_text().splitlines():
+            port, *bins = (int(word) for word in line.split())
+            inside = bins[round(since_s / bin_s):round(sum(run["parameters"]["phases"]) / bin_s)]
+            rates[port] = rates.get(port, 0.0) + round(sum(inside) * 8 / len(inside) / bin_s / 1e6, 2)
+    return rates

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who pays for a congested port: two innocents beside elephants, one of which sends elsewhere too.
 
-Two racks; the port of rack 2's ToR to rx1 is congested, the one to rx2 is not:
+Two racks; the port of rack 2's ToR to rx1 is congested, the one to rx2 is not. Rates are of links of 1 Gb/s; the
+laboratory's are slower, and all in proportion.
 
 * vm1 sends 600 Mb/s to rx2 and 20 Mb/s to rx1. It is large, but has next to no part in the congestion.
 * vm2 sends 20 Mb/s to rx1, beside the elephants and nothing else.
-* vm3 and vm4 send as much UDP as they can to rx1. vm5 has four TCP connections to each of rx1 and rx2.
+* vm3 and vm4 send as much UDP as they can to rx1. vm5 has four TCP connections to rx1, and sends
+  200 Mb/s to rx2.
 
 Divided by what each sends through the congested port, marks leave both innocents alone and the elephants share the
 port equally. Divided by all each sends, vm1 pays like an elephant, and vm5 for what it sends elsewhere.
@@ -13,19 +15,18 @@ port equally. Divided by all each sends, vm1 pays like an elephant, and vm5 for 
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
-from sdngcc.experiments.base import UDP_PAYLOAD, Case, Experiment, Run, Verdict, Workload, at_least, jain
+from sdngcc.experiments.base import UDP_PAYLOAD, Case, Experiment, Run, Verdict, Workload, at_least, jain, sink_rates
 from sdngcc.testbed.parameters import Parameters, parse_settings
 from sdngcc.testbed.workload import FIRST_PORT
 
 DEFAULTS: Dict[str, Any] = {"topology": "racks", "senders": 5, "receivers": 2, "competitor": "udp", "tagged": "udp",
-                            "phases": (0.1, 3.9, 0)}
+                            "phases": (0.1, 3.9, 0), "link_mbps": 200}
 # Rates of UDP on the wire as parts of a link, 0: TCP; each flow's name is who sends to whom.
 FLOWS: Dict[str, float] = {"vm1>rx2": 0.6, "vm1>rx1": 0.02, "vm2>rx1": 0.02, "vm3>rx1": 1, "vm4>rx1": 1,
-                           "vm5>rx1": 0, "vm5>rx2": 0}
+                           "vm5>rx1": 0, "vm5>rx2": 0.2}
 CONNECTIONS = 4
 INNOCENTS = ("vm1>rx2", "vm1>rx1", "vm2>rx1")
 ELEPHANTS = ("vm3>rx1", "vm4>rx1", "vm5>rx1")
@@ -58,15 +59,8 @@ def cases(settings: Sequence[str]) -> List[Case]:
 
 def measure(raw: Path, run: Run) -> Dict[str, Any]:
     """Return each flow's payload rate once settled, Mb/s."""
-    bin_s = json.loads((raw / "job.json").read_text())["sampling"]["bin_ms"] / 1000
-    ports = {FIRST_PORT + number: name for number, name in enumerate(FLOWS)}
-    rates: Dict[str, Any] = {}
-    for receiver in ("rx1", "rx2"):
-        for line in (raw / f"sink-{receiver}.txt").read_text().splitlines():
-            port, *bins = (int(word) for word in line.split())
-            inside = bins[round(SETTLED_S / bin_s):round(sum(run["parameters"]["phases"]) / bin_s)]
-            rates[ports[port]] = round(sum(inside) * 8 / len(inside) / bin_s / 1e6, 2)
-    return rates
+    rates = sink_rates(raw, run, SETTLED_S)
+    return {name: rates[FIRST_PORT + number] for number, name in enumerate(FLOWS)}
 
 
 def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:

@@ -3,6 +3,7 @@
 
 from sdngcc.topologies.dumbbell import Dumbbell
 from sdngcc.topologies.racks import Racks
+from sdngcc.topologies.spines import Spines
 from sdngcc.topologies.star import Star
 
-TOPOLOGIES = {"dumbbell": Dumbbell, "racks": Racks, "star": Star}
+TOPOLOGIES = {"dumbbell": Dumbbell, "racks": Racks, "spines": Spines, "star": Star}

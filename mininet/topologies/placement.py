@@ -8,12 +8,13 @@ from typing import Optional
 
 def hypervisor_of(topology: str, index: int, vms_per_hypervisor: int = 1, hosts: Optional[int] = None,
                   racks: int = 2) -> str:
-    """Return the hypervisor of the index-th sending VM (0: tagged) in a topology: ``dumbbell``, ``star``, ``racks``.
+    """Return the hypervisor of the index-th sending VM (0: tagged) in a topology: ``dumbbell``, ``spines``, ``star``,
+    ``racks``.
 
     VMs go round the hypervisors when their number hosts is given; else each hypervisor takes vms_per_hypervisor. In
     racks hypervisors (without hosts: VMs) go round the racks.
     """
-    if topology in ("dumbbell", "star"):
+    if topology in ("dumbbell", "spines", "star"):
         return f"hv{(index // vms_per_hypervisor if hosts is None else index % hosts) + 1}"
     rack, place = (index % racks, index // racks // vms_per_hypervisor) if hosts is None else (
         index % hosts % racks, index % hosts // racks)
