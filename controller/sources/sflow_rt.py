@@ -21,6 +21,7 @@ nonsense (origin.py); ``answer_malformed``; ``port_unknown``; definitions that w
 """
 
 import dataclasses
+import functools
 import http.client
 import json
 import logging
@@ -180,7 +181,7 @@ class SFlowRtMarks(MarkSource):
 
     def collectors(self, deliver: Deliver, clock: Callable[[], int]) -> list[Callable[[], None]]:
         """Return one endless reader an agent."""
-        return [lambda agent=agent: self._read_always(agent, deliver, clock) for agent in self.agents]
+        return [functools.partial(self._read_always, agent, deliver, clock) for agent in self.agents]
 
     def _read_always(self, agent: Agent, deliver: Deliver, clock: Callable[[], int]) -> None:
         due_ns = clock()

@@ -21,6 +21,7 @@ Told apart:
 """
 
 import dataclasses
+import functools
 import logging
 import time
 from typing import Any, Callable, Optional
@@ -183,7 +184,7 @@ class SonicMarks(MarkSource):
 
     def collectors(self, deliver: Deliver, clock: Callable[[], int]) -> list[Callable[[], None]]:
         """Return one endless reader a switch, so that a dead one keeps no other waiting."""
-        return [lambda switch=switch: self._read_always(switch, deliver, clock) for switch in self.switches]
+        return [functools.partial(self._read_always, switch, deliver, clock) for switch in self.switches]
 
     def _read_always(self, switch: Switch, deliver: Deliver, clock: Callable[[], int]) -> None:
         client = self.connect(switch)
@@ -223,7 +224,8 @@ class SonicMarks(MarkSource):
                 pipe = client.pipeline(transaction=False)
                 pipe.hgetall(PORT_MAP)
                 pipe.hgetall(QUEUE_MAP)
-                self.take_maps(switch, *pipe.execute(), begun)
+                port_map, queue_map = pipe.execute()
+                self.take_maps(switch, port_map, queue_map, begun)
             pipe = client.pipeline(transaction=False)
             for oid in switch.queues:
                 pipe.hmget(f"COUNTERS:{oid}", QUEUE_FIELDS)

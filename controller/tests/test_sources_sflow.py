@@ -17,7 +17,7 @@ from sdngcc.controller.sources.sflow_datagram import DatagramError, decode, ecn_
 from sdngcc.controller.topology import Port, Topology
 
 from .sflow_agent import ce_frame, counters, datagram, flow, part, words
-from .test_app import free_port
+from .wire import free_port
 
 MS = 1_000_000
 AT = 10_000 * MS

@@ -16,7 +16,7 @@ from sdngcc.controller.sources import PortMarks
 from sdngcc.controller.sources.sonic import MARKED, SonicMarks
 from sdngcc.controller.topology import Port, Topology
 
-from .test_app import free_port
+from .wire import free_port
 
 MS = 1_000_000
 DPID = 0x1001
