@@ -2,10 +2,12 @@
 """Explicit rates: what each machine is told under ``decision: maxmin``, and when.
 
 Every period each port's allowance follows from its marks (capacity.py), each machine's demand from what it sent, and
-maxmin.py divides the ones among the others.  A machine whose last WINDOW readings all sent less than BINDING of its
-limit can use no more than MARGIN times the most of them; the rest goes to others.  One reading at its limit, and it
-may have its whole part again: in two periods.  Until then it is told no less than a quarter of that part, though
-only what it uses is set aside for it, so that a first burst is not shaped away.
+maxmin.py divides the ones among the others.
+
+A machine whose last WINDOW readings all sent less than BINDING of its limit, and dropped nothing, can use no more than
+MARGIN times the most of them; the rest goes to others.  One reading at its limit, and it may have its whole part again:
+in two periods.  Until then it is told no less than an eighth of that part, though only what it uses is set aside for
+it, so that a first burst is not shaped away.
 
 A machine is told when its rate moved or a refresh is due, for the shim's law goes on by itself after a silence.  One
 that is entitled to its share E(i) and has it is told nothing: the shim gives it that without the controller.
@@ -29,7 +31,7 @@ from sdngcc.controller.topology import Hop
 WINDOW = 4  # readings
 BINDING = 0.9  # of the limit
 MARGIN = 1.25
-RESERVE = 0.25  # of a part not used, told but not set aside
+RESERVE = 0.125  # of a part not used, told but not set aside
 RISE = 1.01  # changes that are worth a message
 FALL = 0.9975
 AT_SHARE = 0.999
@@ -51,6 +53,7 @@ class _Machine:
     read_ns: int = 0  # when its last reading came
     sent: "collections.deque[int]" = dataclasses.field(default_factory=lambda: collections.deque(maxlen=WINDOW))
     bound: "collections.deque[bool]" = dataclasses.field(default_factory=lambda: collections.deque(maxlen=WINDOW))
+    drops: int = 0  # by its limiter, as last read
     told: Optional[Told] = None
 
     def take(self, vm: VmRecord) -> None:
@@ -58,7 +61,8 @@ class _Machine:
         if vm.reading and vm.read_ns != self.read_ns:
             self.read_ns = vm.read_ns
             self.sent.append(vm.reading.sent_rate)
-            self.bound.append(vm.reading.sent_rate >= BINDING * vm.reading.rate)
+            dropped, self.drops = vm.reading.drops > self.drops, vm.reading.drops
+            self.bound.append(dropped or vm.reading.sent_rate >= BINDING * vm.reading.rate)
 
     def demand(self) -> float:
         """Return what it can use, bytes/s; infinite while that is not known."""

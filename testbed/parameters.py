@@ -61,10 +61,10 @@ class Parameters(BaseModel):
         None, ge=0.1, le=10000, description="law static: each VM's rate, Mb/s; default: an equal part of the link")
     udp_mbps: Optional[float] = Field(
         None, ge=0.1, le=10000, description="rate of a udp sender, Mb/s on the wire; default: the link's")
-    topology: Literal["dumbbell", "star", "racks", "spines"] = Field(
+    topology: Literal["dumbbell", "star", "racks", "spines", "parking-lot"] = Field(
         "dumbbell", description="dumbbell; star: a port of the switch to each host marks, and rxN has the weight, "
                                 "guarantee and maximum of vmN; two racks and a core; two leaves "
-                                "under two spines")
+                                "under two spines; two bottlenecks in a row")
     vms_per_hypervisor: int = Field(1, ge=1, le=64, description="sending VMs on a hypervisor")
     hosts: Optional[int] = Field(
         None, ge=1, le=64, description="sending hypervisors, VMs go round them; default: by vms_per_hypervisor")
@@ -155,6 +155,11 @@ class Parameters(BaseModel):
         if self.hosts is not None and self.vms_per_hypervisor != 1:
             raise ValueError("hosts and vms_per_hypervisor cannot both be given")
         self._check_loss()
+        if self.topology == "parking-lot" and (self.vms_per_hypervisor != 1 or self.hosts is not None):
+            raise ValueError("topology=parking-lot has one VM on each hypervisor: no vms_per_hypervisor, no hosts")
+        if self.topology == "parking-lot" and (self.receivers % 3 or self.destinations != 1):
+            raise ValueError(f"topology=parking-lot needs destinations=1 and receivers for each of three groups: 3, 6, "
+                             f"...; receivers={self.receivers}, destinations={self.destinations}")
         self._check_guarantees()
         return self
 

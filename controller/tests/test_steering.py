@@ -187,3 +187,15 @@ def test_a_switch_that_is_gone_is_forgotten():
     network.steering.forget(100)
     network.step(5)
     assert network.limit[0] == pytest.approx(0.99 * C)
+
+
+def test_a_machine_whose_limiter_drops_is_not_taken_for_content():
+    network = Network([C, C / 10])
+    network.step(20)
+    assert network.limit[1] < C / 5
+    vm = network.switches[1].vms[1]
+    network.now += T
+    network._read()
+    vm.reading = vm.reading._replace(drops=1)
+    rates = {notice.vm[0]: notice.rate for notice in network.steering.decide({}, network.now)}
+    assert rates == {0: pytest.approx(0.99 * C / 2), 1: pytest.approx(0.99 * C / 2)}

@@ -8,9 +8,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
+from sdngcc.controller.maxmin import Claim, allot
 from sdngcc.testbed.parameters import Parameters, make_parameters, parse_settings
 from sdngcc.testbed.statistics import jain, mean, percentile
 from sdngcc.testbed.workload import Program, Workload
+from sdngcc.topologies.placement import LINKS_OF_GROUP
 
 __all__ = ["Case", "Experiment", "Measure", "Program", "Run", "Verdict", "Workload", "at_least", "at_most",
            "fair_share_mbps", "given", "goodput_by_second", "jain", "mean", "near", "percentile", "phase", "sweep"]
@@ -110,6 +112,11 @@ def fair_share_mbps(run: Run, index: int = 0) -> float:
     """
     parameters = make_parameters(run["parameters"])
     senders = range(parameters.senders)
+    payload = UDP_PAYLOAD if parameters.protocol(index) == "udp" else TCP_PAYLOAD
+    if parameters.topology == "parking-lot":
+        claims = {one: Claim({(link, 0): 1.0 for link in LINKS_OF_GROUP[one % 3]}, parameters.weight(one))
+                  for one in senders}
+        return allot(claims, {(link, 0): parameters.link_mbps for link in (0, 1)})[index].rate * payload
     # In racks every receiver has a port of its own; in the dumbbell all share one.
     ports = [{number if parameters.topology == "racks" else 0 for number in parameters.receivers_of(one)}
              for one in senders]
@@ -119,7 +126,6 @@ def fair_share_mbps(run: Run, index: int = 0) -> float:
 
     shares = [part(one for one in senders if port in ports[one]) for port in ports[index]]
     uplink = part(one for one in senders if parameters.hypervisor(one) == parameters.hypervisor(index))
-    payload = UDP_PAYLOAD if parameters.protocol(index) == "udp" else TCP_PAYLOAD
     return min(sum(shares), uplink) * parameters.link_mbps * payload
 
 

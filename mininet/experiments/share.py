@@ -120,7 +120,7 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     if law == "sdngcc":
         return judge_outage(run) or judge_sdngcc(run)
     if law != "none":
-        return judge_fair(run)
+        return judge_outage(run) or judge_fair(run)
     return [at_least("utilisation, period all", phase(run, "all")["utilisation"], 0.90)]
 
 
