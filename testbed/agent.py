@@ -25,6 +25,7 @@ from sdngcc.testbed.network import (
     change_loss,
     configure_shim,
     connect_controller,
+    export_samples,
     run,
     unconnected,
 )
@@ -256,6 +257,8 @@ class Agent:
             "SDNGCC_CONTROLLER_OPENFLOW": f"127.0.0.1:{OPENFLOW_PORT}",
             "SDNGCC_CONTROLLER_TRACE_FILE": str(self.out / "controller-trace.jsonl"),
         }
+        if self.job["controller"]["sflow_sampling"]:
+            environment.update(export_samples(topo, self.job["controller"]["sflow_sampling"]))
         losses = [str(percent) for _, percent in self.job["loss"][self.loss_stage:]]
         program = (["sdngcc.testbed.lossy", str(self.job["seed"]), *losses] if losses
                    else ["sdngcc.main", "controller"])

@@ -121,6 +121,18 @@ def change_loss(topo: FabricTopo, law: str, before: float, percent: float) -> No
                 run(["tc", *command])
 
 
+def export_samples(topo: FabricTopo, sampling: int) -> Dict[str, str]:
+    """Let every bridge export one packet in so many by sFlow; return the controller's setting that names them."""
+    run(["ip", "link", "set", "lo", "up"])
+    argv = ["ovs-vsctl", "--", "--id=@samples", "create", "sflow", "agent=lo", "target=\"127.0.0.1:6343\"",
+            "header=64", f"sampling={sampling}", "polling=1"]
+    for name in topo.switches():
+        argv += ["--", "set", "Bridge", name, "sflow=@samples"]
+    run(argv)
+    agents = ",".join(f"127.0.0.1={topo.nodeInfo(name)['dpid']}" for name in topo.switches())
+    return {"SDNGCC_CONTROLLER_SFLOW_AGENTS": agents}
+
+
 def connect_controller(topo: FabricTopo, target: str) -> None:
     """Point every bridge to the controller; without it they forward what they know and nothing else."""
     argv = ["ovs-vsctl"]

@@ -46,10 +46,11 @@ class Parameters(BaseModel):
     period_ms: float = Field(5, ge=0.5, le=1000, description="T_i: the controller reads the marks this often, ms")
     division: Literal["bytes", "sent", "equal"] = Field(
         "bytes", description="how marks are divided among sources: by bytes through the port, by all they sent")
-    mark_source: Literal["openflow", "openflow-ce"] = Field(
+    mark_source: Literal["openflow", "openflow-ce", "sflow"] = Field(
         "openflow", description="where the controller has marks from")
     ce_refresh: bool = Field(
         True, description="mark_source openflow-ce: the controller has flow counters brought up to date at each poll")
+    sflow_sampling: int = Field(10, ge=1, le=65535, description="mark_source sflow: one packet in so many is sampled")
     multipath: Literal["destination", "pair", "flow"] = Field(
         "destination", description="topology spines: what chooses between the two ways")
     limiter: Literal["pace", "police"] = Field("pace", description="what happens to a packet over the rate")

@@ -72,10 +72,12 @@ def _controller(parameters: Parameters) -> Optional[Dict[str, Any]]:
             "SDNGCC_CONTROLLER_MULTIPATH": parameters.multipath,
             "SDNGCC_CONTROLLER_MARK_SOURCE": parameters.mark_source,
             "SDNGCC_CONTROLLER_CE_REFRESH": str(parameters.ce_refresh).lower(),
+            "SDNGCC_CONTROLLER_SFLOW_WINDOW_MS": str(max(5, round(parameters.period_ms))),
             **({"SDNGCC_CONTROLLER_DECISION": "maxmin",
                 "SDNGCC_CONTROLLER_CAPACITY_MBPS": str(parameters.link_mbps)} if parameters.law == "maxmin" else {}),
             "SDNGCC_CONTROLLER_KEY_FILE": KEY_FILE,
         },
+        "sflow_sampling": parameters.sflow_sampling if parameters.mark_source == "sflow" else None,
         "kill_at_s": parameters.kill_controller_at_s,
         "restart_at_s": parameters.restart_controller_at_s,
     }

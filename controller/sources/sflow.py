@@ -175,7 +175,7 @@ class SFlowMarks(MarkSource):
         if ahead == 0 or ahead >= 1 << 31 or UPTIME_SLACK_MS < uptime_back < 1 << 31:
             self.restarts += 1
             agent.interfaces.clear()
-        else:
+        elif ahead > 1:
             self.faults["datagrams_lost"] += ahead - 1
         agent.sequence, agent.uptime_ms = datagram.sequence, datagram.uptime_ms
         return True
