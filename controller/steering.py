@@ -5,9 +5,10 @@ Every period each port's allowance follows from its marks (capacity.py), each ma
 maxmin.py divides the ones among the others.
 
 A machine whose last WINDOW readings all sent less than BINDING of its limit, and dropped nothing, can use no more than
-MARGIN times the most of them; the rest goes to others.  One reading at its limit, and it may have its whole part again:
-in two periods.  Until then it is told no less than an eighth of that part, though only what it uses is set aside for
-it, so that a first burst is not shaped away.
+MARGIN times the most of them; the rest goes to others.  What nobody can use is offered to all, by weight, so that
+limits add up to what the port carries and yet nobody starts from nothing.  Where others use all of it, such a machine
+is told no less than an eighth of the part it would have, though only what it uses is set aside for it.  One reading at
+its limit, and it may have its whole part again: in two periods.
 
 A machine is told when its rate moved or a refresh is due, for the shim's law goes on by itself after a silence.  One
 that is entitled to its share E(i) and has it is told nothing: the shim gives it that without the controller.
@@ -35,6 +36,7 @@ RESERVE = 0.125  # of a part not used, told but not set aside
 RISE = 1.01  # changes that are worth a message
 FALL = 0.9975
 AT_SHARE = 0.999
+NEAR_SHARE = 0.95
 REFRESH_NS = 40_000_000  # a fifth of the shim's rate-timeout
 MBPS = 125_000  # bytes/s
 
@@ -69,6 +71,11 @@ class _Machine:
         if len(self.bound) < WINDOW or any(self.bound):
             return math.inf
         return MARGIN * max(self.sent)
+
+
+def _ceiling(vm: VmRecord) -> float:
+    """Return what a machine may never exceed, bytes/s."""
+    return vm.reading.max_rate if vm.reading and vm.reading.max_rate else math.inf
 
 
 class Steering:
@@ -107,10 +114,19 @@ class Steering:
         self._decided_ns = now_ns
         claims, machines = self._claims()
         allowed = self._allowances(claims, machines, marks, elapsed_ns)
+        needed = maxmin.allot(claims, allowed)
+        # What nobody needs is offered to all: who begins has a part at once, and limits still fit the ports.
+        offered = maxmin.allot(
+            {
+                place: claim._replace(low=needed[place].rate, high=_ceiling(machines[place]))
+                for place, claim in claims.items()
+            },
+            allowed,
+        )
         notices = []
-        for place, got in maxmin.allot(claims, allowed).items():
+        for place, got in offered.items():
             machine, vm = self._machines[place], machines[place]
-            rate = self._rate(claims[place], got, vm, machine)
+            rate = self._rate(got.rate, claims[place].weight * needed[place].level, vm)
             if not self._due(machine, vm, rate, now_ns):
                 continue
             machine.told = Told(rate, now_ns)
@@ -143,7 +159,7 @@ class Steering:
                     self._routes(place, reading.uplink),
                     max(1, reading.weight),
                     min(reading.min_rate, demand),
-                    min(reading.max_rate or math.inf, demand),
+                    min(_ceiling(vm), demand),
                 )
                 machines[place] = vm
         return claims, machines
@@ -185,18 +201,15 @@ class Steering:
         return allowed
 
     @staticmethod
-    def _rate(claim: maxmin.Claim, got: maxmin.Allotment, vm: VmRecord, machine: _Machine) -> int:
-        """Return the rate to tell a machine, bytes/s."""
+    def _rate(offered: float, part: float, vm: VmRecord) -> int:
+        """Return the rate to tell a machine, bytes/s; its part is what the full ports on its way would give it."""
         assert vm.reading is not None
-        part = claim.weight * got.level  # what it would get if it could use it
-        if math.isinf(part):
-            part = float(vm.reading.share)
-            rate = part if math.isinf(got.rate) or math.isfinite(machine.demand()) else got.rate
-        elif math.isfinite(machine.demand()):
-            rate = max(got.rate, RESERVE * part)
+        if math.isfinite(part):
+            rate = max(offered, RESERVE * part)
         else:
-            rate = got.rate
-        rate = min(max(rate, vm.reading.min_rate), vm.reading.max_rate or math.inf)
+            # No port on its way is full: that the fabric's headroom is missing from its share hurts nobody.
+            rate = offered if offered < NEAR_SHARE * vm.reading.share else float(vm.reading.share)
+        rate = min(max(rate, vm.reading.min_rate), _ceiling(vm))
         return round(min(max(rate, RATE_MIN), RATE_MAX))
 
     @staticmethod

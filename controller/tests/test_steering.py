@@ -199,3 +199,21 @@ def test_a_machine_whose_limiter_drops_is_not_taken_for_content():
     vm.reading = vm.reading._replace(drops=1)
     rates = {notice.vm[0]: notice.rate for notice in network.steering.decide({}, network.now)}
     assert rates == {0: pytest.approx(0.99 * C / 2), 1: pytest.approx(0.99 * C / 2)}
+
+
+def test_machines_that_begin_together_after_a_pause_fit_the_port_at_once():
+    network = Network([C / 10**4] * 4)
+    network.step(20)
+    assert sum(network.limit) <= C
+    network.wanted = [C] * 4
+    network.step(5)
+    assert max(network.queues) < THRESHOLD
+    assert settled(network, [C / 4] * 4, 0.05)
+
+
+def test_marks_of_a_burst_that_readings_show_late_do_not_lower_the_capacity():
+    network = Network([C] * 4)
+    network.step(50)
+    network.steering.decide({NEAR: Marked(100, T)}, network.now + T)
+    network.steering.decide({}, network.now + 2 * T)
+    assert network.steering._capacities[NEAR].allowed == pytest.approx(0.99 * C)
