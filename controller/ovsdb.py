@@ -160,9 +160,10 @@ def _number(row: Any, key: str) -> int:
 def _packed(text: str) -> Optional[bytes]:
     """Return an address in the form of Host.addresses, None when the text is none."""
     try:
-        return mapped(ipaddress.ip_address(text).packed)
+        address = ipaddress.ip_address(text)
     except ValueError:
         return None
+    return mapped(address.packed) if address.version == 4 else address.packed
 
 
 def _connect(remote: str) -> Any:

@@ -9,6 +9,8 @@ import time
 import pytest
 
 from sdngcc.controller.ovsdb import Policy, PolicyError
+from sdngcc.controller.packets import mapped
+from sdngcc.controller.paths import Tunnel
 
 pytestmark = pytest.mark.filterwarnings(r"ignore:\s*Eventlet is deprecated")
 SCHEMA = pathlib.Path("/usr/share/openvswitch/vswitch.ovsschema")
@@ -112,3 +114,22 @@ def test_no_remote():
     policy = Policy([], time.sleep)
     policy.run()
     assert policy.interfaces() == {} and policy.read(1, "tap0") is None
+
+
+@needs_ovsdb
+def test_tunnels_ends_are_read_and_those_set_by_flows_left_out(database, policy):
+    for name, options in (
+        ("vx1", ["options:local_ip=10.9.0.1", "options:remote_ip=10.9.0.2"]),
+        ("vx2", ["options:remote_ip=fd00::2"]),
+        ("vx3", ["options:remote_ip=flow"]),
+    ):
+        database.vsctl("add-port", "br0", name, "--", "set", "interface", name, "type=vxlan", *options)
+    for _ in range(250):
+        policy.run()
+        if policy.read(0xA1, "vx3") is not None:
+            break
+        time.sleep(0.02)
+    assert policy.tunnels() == {
+        (0xA1, "vx1"): Tunnel(mapped(bytes((10, 9, 0, 1))), mapped(bytes((10, 9, 0, 2)))),
+        (0xA1, "vx2"): Tunnel(None, bytes.fromhex("fd00" + "00" * 13 + "02")),
+    }
