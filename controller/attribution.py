@@ -64,7 +64,7 @@ class Attribution:
 
         {} for a machine that sends nothing into the network.
         """
-        stamp = (*self._paths.version, self._pair_bytes.proportions.version)
+        stamp = (*self._paths.version, self._pair_bytes.proportions.revision(place))
         known = self._routes.get(place)
         if known is None or known.stamp != stamp:
             known = self._routes[place] = self._compute_routes(place, stamp)

@@ -44,6 +44,7 @@ class Proportions(Generic[Owner, Item]):
     def __init__(self) -> None:
         self.version = 0
         self._owners: dict[Owner, dict[Item, _Item]] = {}
+        self._revisions: dict[Owner, int] = {}  # version at which an owner's moved last
 
     def take(self, owner: Owner, counters: Mapping[Item, tuple[int, int]]) -> None:
         """Take all counters of an owner: (number of the counter, bytes) by item."""
@@ -62,6 +63,11 @@ class Proportions(Generic[Owner, Item]):
             entry.recent = entry.recent * KEEP + moved[item]
             entry.still = 0 if moved[item] else entry.still + 1
         self.version += 1
+        self._revisions[owner] = self.version
+
+    def revision(self, owner: Owner) -> int:
+        """Return a number that changes with every reading that moved an owner's proportions; 0: none."""
+        return self._revisions.get(owner, 0)
 
     def of(self, owner: Owner, items: Iterable[Item]) -> dict[Item, float]:
         """Return how an owner's bytes go to some of its items; the parts add up to 1.
@@ -84,3 +90,4 @@ class Proportions(Generic[Owner, Item]):
         """Forget all owners but the wanted ones."""
         for owner in [owner for owner in self._owners if not wanted(owner)]:
             del self._owners[owner]
+            self._revisions.pop(owner, None)

@@ -56,6 +56,19 @@ def test_counters_that_stand_still_change_nothing():
     assert pair_bytes.proportions.version == version
 
 
+def test_an_owners_revision_moves_with_its_own_counters_alone():
+    proportions = reader().proportions
+    proportions.take(PLACE, {A: (10, 5)})
+    before = proportions.revision(PLACE)
+    proportions.take((1, 3), {B: (11, 5)})
+    proportions.take(PLACE, {A: (10, 5)})
+    assert proportions.revision(PLACE) == before > 0
+    proportions.take(PLACE, {A: (10, 6)})
+    assert proportions.revision(PLACE) > before
+    proportions.keep(lambda place: False)
+    assert proportions.revision(PLACE) == 0
+
+
 def test_flow_added_again_counts_from_nothing():
     pair_bytes = reader()
     read(pair_bytes, {10: 5000, 11: 100})
