@@ -68,13 +68,14 @@ def test_queues_are_compared_with_sdngcc_s_on_the_same_work():
 def test_settling_is_the_last_time_a_limit_came_near():
     steady = [(at / 100, 250.0) for at in range(100, 160)]
     late = [(at / 100, 100.0 if at < 103 else 255.0) for at in range(100, 160)]
-    again = [(at / 100, 300.0 if at == 115 else 250.0) for at in range(100, 160)]
+    again = [(at / 100, 300.0 if at in (101, 103) else 250.0) for at in range(100, 160)]
     fair = {"a": 250.0, "b": 250.0}
     assert settling_ms({"a": steady, "b": steady}, fair, 1.0) == 0.0
     assert settling_ms({"a": steady, "b": late}, fair, 1.0) == 30.0
-    assert settling_ms({"a": steady, "b": again}, fair, 1.0) == 160.0
+    assert settling_ms({"a": steady, "b": again}, fair, 1.0) == 40.0
     assert settling_ms({"a": steady, "b": [(at, 300.0) for at, _ in steady]}, fair, 1.0) is None
     assert settling_ms({"a": steady, "b": []}, fair, 1.0) is None
+    assert settling_ms({"a": steady, "b": steady[5:]}, fair, 1.0) == 50.0
 
 
 def test_parking_lot_is_built_as_its_shares_count():
