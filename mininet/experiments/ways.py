@@ -75,5 +75,5 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     return verdicts
 
 
-EXPERIMENT = Experiment("ways", "Five VMs over two equally short ways", "", cases, judge, measure,
+EXPERIMENT = Experiment("ways", "Five VMs over two equally short ways", "ours", cases, judge, measure,
                         seen="VMs get their part of the way they take, not of the fuller one")
