@@ -26,8 +26,8 @@ PACKAGES: Dict[str, str] = {
 }
 
 # Needed at run time by the name in requirements.txt; the linters and test tools are not.
-RUNTIME = ("click", "rich", "pydantic", "ryu", "os-ken", "eventlet", "dnspython", "falcon", "pyroute2",
-           "matplotlib", "redis", "PyYAML", "pymemcache")
+RUNTIME = ("click", "rich", "pydantic", "ryu", "os-ken", "eventlet", "dnspython", "falcon",
+           "prometheus-client", "pyroute2", "matplotlib", "redis", "PyYAML", "pymemcache")
 
 
 def runtime_requirements() -> List[str]:
@@ -67,6 +67,7 @@ setup(
     python_requires=">=3.9",
     packages=sorted(MAPPING),
     package_dir=MAPPING,
+    package_data={"sdngcc.controller.rest": ["static/*"]},
     install_requires=runtime_requirements(),
     entry_points={"console_scripts": ["sdngcc=sdngcc.main:main"]},
 )

@@ -20,8 +20,9 @@ COMMANDS: Dict[str, str] = {
     "controller": "Run the controller (Ryu or os-ken): learn VMs, poll marks, notify their sources.",
     "shim": "Show, set and watch the shim in this machine's Open vSwitch datapath.",
     "testbed": "Build the virtual testbed, run experiments in it, open a shell in it.",
+    "top": "Watch every VM's rate and share, and the congested ports, live.",
     "tracker": "Run SCC's tracker, or a host's agent of it: weights of divisions' tunnels.",
-    "vm": "List VMs as the controller sees them; change weight, minimum and maximum.",
+    "vm": "List and show VMs as the controller sees them; change weight, minimum and maximum.",
 }
 
 
@@ -75,6 +76,7 @@ def main() -> None:
       sdngcc shim show                            limit, share and drops of each local VM
       sdngcc controller                           start the controller
       sdngcc vm list                              what every VM gets, and why
+      sdngcc top                                  the same, live
 
     Sub-commands that report take --json for one JSON document instead of a table. `sdngcc COMMAND --help`
     tells the rest; docs/operator-guide.md tells when to use which.

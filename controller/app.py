@@ -9,9 +9,13 @@ import logging
 import time
 from typing import Any, Callable, TypeVar
 
-from sdngcc.controller import compat, rest, settings
+from sdngcc.controller import compat, settings
 from sdngcc.controller.engine import Engine
 from sdngcc.controller.ovsdb import Policy
+from sdngcc.controller.rest.audit import AuditLog
+from sdngcc.controller.rest.live import Live
+from sdngcc.controller.rest.room import House
+from sdngcc.controller.rest.server import SAMPLE_S, Server
 from sdngcc.controller.sources import PortMarks
 
 LOG = logging.getLogger(__name__)
@@ -47,7 +51,9 @@ class SdnGcc(compat.App):
         self.datapaths: dict[int, Any] = {}
         self.engine = Engine(self.settings, self._send, self._arm)
         self.policy = Policy(self.settings.ovsdb, compat.hub.sleep)
-        self.house = rest.House(self.engine, self.policy, rest.Live(self.engine), lambda: compat.hub.sleep(0))
+        audit = AuditLog(self.settings.audit_file, self.engine.counters)
+        house = House(self.engine, self.policy, Live(self.engine), audit, lambda: compat.hub.sleep(0))
+        self.rest = Server(house, self.settings)
 
     def start(self) -> None:
         """Start the clock, the OVSDB clients and REST."""
@@ -56,13 +62,14 @@ class SdnGcc(compat.App):
         if self.settings.ovsdb:
             self.threads.append(compat.hub.spawn(self._follow_ovsdb))
         if self.settings.rest:
-            self.threads.append(compat.hub.spawn(self._serve))
-            self.threads.append(compat.hub.spawn(self._sample))
+            self.threads.append(compat.hub.spawn(self.rest.serve))
+            self.threads.append(compat.hub.spawn(self._report))
         for collect in self.engine.source.collectors(self._deliver, self.engine.clock):
             self.threads.append(compat.hub.spawn(self._collect, collect))
 
     def stop(self) -> None:
         """End clock, OVSDB clients and REST; write what is left of the trace."""
+        self.rest.close()
         for thread in self.threads:
             compat.hub.kill(thread)
         self.engine.trace.flush()
@@ -100,22 +107,10 @@ class SdnGcc(compat.App):
             LOG.exception("internal error; the controller goes on")
             return otherwise
 
-    def _sample(self) -> None:
+    def _report(self) -> None:
         while self.is_active:
-            self._guarded(lambda: self.house.live.sample(self.house.pause), None)
-            compat.hub.sleep(rest.SAMPLE_S)
-
-    def _serve(self) -> None:
-        import eventlet
-        import eventlet.semaphore
-        import eventlet.wsgi
-
-        self.house.changing = eventlet.semaphore.Semaphore()
-        address = settings.split_address(self.settings.rest)
-        if address[0] not in ("localhost", "::1") and not address[0].startswith("127."):
-            LOG.warning("REST at %s is open to all who reach it: it has no authentication", self.settings.rest)
-        listener = eventlet.listen(address, reuse_port=False)
-        eventlet.wsgi.server(listener, rest.make_app(self.house), log_output=False)
+            self._guarded(self.rest.report, None)
+            compat.hub.sleep(SAMPLE_S)
 
     def _send(self, dpid: int, data: bytes) -> bool:
         datapath = self.datapaths.get(dpid)

@@ -14,6 +14,7 @@ from typing import Callable, Optional
 from sdngcc.controller.attribution import Attribution
 from sdngcc.controller.capacity import Marked
 from sdngcc.controller.decision import Congestion, Divider, Notice, Source
+from sdngcc.controller.histogram import Histogram
 from sdngcc.controller.inventory import SwitchRecord
 from sdngcc.controller.notifier import Notifier
 from sdngcc.controller.relations import Pair
@@ -68,6 +69,7 @@ class Rounds:
         self.divider = Divider(network.settings.division)
         self.steering = Steering(network.settings, network.switches, network.attribution)
         self.notice_max_ns = 0  # longest from the reply that showed marks to its messages
+        self.latency = Histogram()
         self._network = network
         self._notifier = notifier
         self._send = send
@@ -163,7 +165,9 @@ class Rounds:
                 )
         for dpid, data in outgoing.items():
             self._send(dpid, data)
-        self.notice_max_ns = max(self.notice_max_ns, network.clock() - current.started_ns)
+        took_ns = network.clock() - current.started_ns
+        self.latency.add(took_ns)
+        self.notice_max_ns = max(self.notice_max_ns, took_ns)
 
     def _divided(self, current: _Round) -> list[tuple[Notice, Pair]]:
         """Divide the marks of a round; return notices, each with a pair of the machine behind its port."""

@@ -5,9 +5,11 @@ A key ``period_us`` is set in the file by that name, in the environment as SDNGC
 (lists with commas).  SDNGCC_CONTROLLER_CONFIG names the file.  An unknown key is refused.
 """
 
+import ipaddress
 import os
 import pathlib
 import re
+import ssl
 from typing import Any, Literal, Mapping, Optional
 
 import pydantic
@@ -137,6 +139,16 @@ class Settings(pydantic.BaseModel):
         description="OVSDB remotes of the hypervisors: unix:<path>, tcp:<address>:<port>",
     )
     rest: str = pydantic.Field("127.0.0.1:8080", description="address and port of REST; empty: none")
+    rest_token_file: Optional[pathlib.Path] = pydantic.Field(
+        None, description="file of lines <name> <token>; each request bears a token then; needed off loopback"
+    )
+    rest_tls_cert: Optional[pathlib.Path] = pydantic.Field(None, description="PEM certificate (chain): REST by TLS")
+    rest_tls_key: Optional[pathlib.Path] = pydantic.Field(None, description="PEM key of rest_tls_cert")
+    rest_hosts: tuple[str, ...] = pydantic.Field(
+        (), description="names REST may be called by, beside localhost and IP addresses"
+    )
+    rest_event_clients: int = pydantic.Field(32, ge=0, le=1000, description="most clients of /v1/events at a time")
+    audit_file: Optional[pathlib.Path] = pydantic.Field(None, description="JSON lines: who changed which policy")
     framework: Literal["auto", "ryu", "os-ken"] = pydantic.Field(
         "auto", description="OpenFlow library the controller runs on; auto: Ryu where it is installed, else os-ken"
     )
@@ -218,6 +230,10 @@ class Settings(pydantic.BaseModel):
             raise ValueError("decision maxmin needs message_version v1: v0 carries no rate")
         if self.notify and self.message_version == "v1" and self.key_file is None:
             raise ValueError("key_file is needed for message_version v1 (or set notify=false)")
+        if self.rest and not is_loopback(split_address(self.rest)[0]) and self.rest_token_file is None:
+            raise ValueError(f"rest_token_file is needed when rest is beyond loopback ({self.rest})")
+        if (self.rest_tls_cert is None) != (self.rest_tls_key is None):
+            raise ValueError("rest_tls_cert and rest_tls_key are needed together")
         return self
 
     def read_key(self) -> bytes:
@@ -231,6 +247,55 @@ class Settings(pydantic.BaseModel):
         if not re.fullmatch(r"[0-9a-fA-F]{32}", text):
             raise SettingsError(f"key_file {self.key_file}: it must hold 32 hex digits and nothing else")
         return bytes.fromhex(text)
+
+
+    def read_tokens(self) -> dict[str, str]:
+        """Return REST's tokens by name, none without a file; raises SettingsError when its file is unusable."""
+        path = self.rest_token_file
+        if path is None:
+            return {}
+        try:
+            lines = path.read_text("ascii").splitlines()
+            mode = path.stat().st_mode
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(f"rest_token_file {path}: {error}") from None
+        if mode & 0o007:
+            raise SettingsError(f"rest_token_file {path}: everybody may use it (mode {mode & 0o777:o}); allowed: 640")
+        tokens: dict[str, str] = {}
+        for number, line in enumerate(lines, 1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            found = re.fullmatch(r"([A-Za-z0-9_.@-]{1,64})\s+([!-~]{32,256})\s*", line)
+            if not found or found[1] in tokens:
+                raise SettingsError(
+                    f"rest_token_file {path}, line {number}: allowed is <name> <token>, each name once, "
+                    "a token of 32 to 256 printable characters"
+                )
+            tokens[found[1]] = found[2]
+        if not tokens:
+            raise SettingsError(f"rest_token_file {path}: it holds no token")
+        return tokens
+
+    def read_tls(self) -> Optional[ssl.SSLContext]:
+        """Return what REST needs for TLS, None without a certificate; raises SettingsError when a file is unusable."""
+        if self.rest_tls_cert is None:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            context.load_cert_chain(self.rest_tls_cert, self.rest_tls_key)
+        except OSError as error:  # ssl.SSLError is one
+            files = f"rest_tls_cert {self.rest_tls_cert}, rest_tls_key {self.rest_tls_key}"
+            raise SettingsError(f"{files}: {error}") from None
+        return context
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def read_secret(key: str, path: Optional[pathlib.Path]) -> Optional[str]:

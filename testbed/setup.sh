@@ -18,6 +18,8 @@ packages+=(openvswitch-switch mininet iperf iperf3 iproute2 iputils-ping ethtool
 packages+=(memcached nginx-light wrk apache2-utils)
 # Mark source sonic is tested against the database that SONiC switches run.
 packages+=(redis-server)
+# What judges the controller's metrics, and the browser (with a font) that its web page is tested in.
+packages+=(prometheus chromium chromium-driver fonts-dejavu-core)
 # Python with headers (cffi), checkers, and certificates for the package index.
 packages+=(python3 python3-venv python3-dev python3-openvswitch sparse ca-certificates git)
 

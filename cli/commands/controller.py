@@ -35,6 +35,8 @@ def controller(config: Optional[pathlib.Path], framework: Optional[str], check: 
     try:
         chosen = settings.load(config, chosen={"framework": framework} if framework else None)
         chosen.read_key()
+        chosen.read_tokens()
+        chosen.read_tls()
         if check:
             click.echo(chosen.model_dump_json(indent=2))
         else:

@@ -9,7 +9,7 @@ from typing import Any, Dict, Optional, Union
 
 import click
 
-from sdngcc.rest import DEFAULT_URL, RestClient, RestError
+from sdngcc.rest import RestClient, RestError, client_options
 
 # A rate's suffix and its factor to bit/s.
 SUFFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
@@ -56,24 +56,28 @@ def megabits(bits: Optional[int]) -> str:
 
 
 @click.group()
-@click.option("--url", default=DEFAULT_URL, envvar="SDNGCC_URL", show_default=True, show_envvar=True,
-              help="The controller's REST interface.")
+@client_options
 @click.pass_context
-def vm(ctx: click.Context, url: str) -> None:
+def vm(ctx: click.Context, client: RestClient) -> None:
     """List VMs as the controller sees them; change their weight, minimum and maximum."""
-    ctx.obj = RestClient(url)
+    ctx.obj = client
 
 
 @vm.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print the controller's JSON instead of a table.")
+@click.option("--mac", help="Only the VM with this Ethernet address.")
+@click.option("--ip", help="Only the VM with this IP address.")
+@click.option("--port", help="Only VMs at an OVS port of this name.")
+@click.option("--iface-id", help="Only the VM of this OpenStack port (external_ids:iface-id).")
+@click.option("--state", help="Only VMs in this state: active, congested, inactive or unknown.")
+@click.option("--json", "as_json", is_flag=True, help="Print the VMs as the controller's JSON instead of a table.")
 @click.pass_obj
-def list_vms(client: RestClient, as_json: bool) -> None:
+def list_vms(client: RestClient, as_json: bool, **filters: Optional[str]) -> None:
     """Show rate, share, weight, limits, drops and state of every VM; rates in Mb/s.
 
     A VM's rate is what it may send now; below its share when the fabric is congested (state `congested`).
     """
     try:
-        vms = client.vms()
+        vms = client.vms({key: value for key, value in filters.items() if value is not None})
     except RestError as error:
         raise click.ClickException(str(error)) from error
     if as_json:
@@ -89,29 +93,69 @@ def list_vms(client: RestClient, as_json: bool) -> None:
         table.add_column(head, justify="right")
     for one in vms:
         limits = [megabits(one[key]) if one.get(key) else "none" for key in ("min_bps", "max_bps")]
+        counts = ["-" if one.get(key) is None else f"{one[key]:,}" for key in ("drops", "marks_accepted")]
+        weight = "-" if one.get("weight") is None else str(one["weight"])
         table.add_row(
             str(one["id"]), str(one["state"]), *(megabits(one.get(f"{key}_bps")) for key in ("rate", "share", "sent")),
-            str(one.get("weight", "-")), *limits, str(one.get("drops", "-")), str(one.get("marks_accepted", "-")))
+            weight, *limits, *counts)
     Console().print(table)
     if not vms:
-        click.echo("No VM yet: they appear when their hypervisors' bridges have connected.", err=True)
+        said = "No VM fits." if any(filters.values()) else "No VM yet: they appear when their bridges have connected."
+        click.echo(said, err=True)
+
+
+@vm.command("show")
+@click.argument("name", metavar="VM")
+@click.option("--json", "as_json", is_flag=True, help="Print the VM as the controller's JSON.")
+@click.pass_obj
+def show_vm(client: RestClient, name: str, as_json: bool) -> None:
+    """Show all that the controller knows of a VM.
+
+    VM is its id, MAC, IP address, OVS port name or OpenStack port id; a name that fits several is refused with the
+    candidates.
+    """
+    try:
+        found = client.vm(name)
+    except RestError as error:
+        raise click.ClickException(str(error)) from error
+    if as_json:
+        click.echo(json.dumps(found, indent=1))
+        return
+    width = max(len(key) for key in found)
+    for key, value in found.items():
+        click.echo(f"{key:<{width}}  {_in_words(key, value)}")
+
+
+def _in_words(key: str, value: Any) -> str:
+    """Return a value of a VM as `vm show` prints it."""
+    if value is None:
+        return "unknown" if key != "stored" else "in no OVSDB that the controller follows"
+    if key in ("min_bps", "max_bps") and value == 0:
+        return "none"
+    if key.endswith("_bps"):
+        return f"{megabits(value)} Mb/s"
+    if isinstance(value, list):
+        return ", ".join(value) or "none"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {DEFAULT if one is None else one}" for name, one in value.items())
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 @vm.command("set")
-@click.argument("vm_id", metavar="VM")
+@click.argument("name", metavar="VM")
 @click.option("--weight", type=Weight(), help="Part of uplinks and congested ports, 1 to 65535 (default 1).")
 @click.option("--min", "least", type=Rate(), help="Guarantee in bit/s; 0: none.")
 @click.option("--max", "most", type=Rate(), help="Ceiling in bit/s; 0: none.")
 @click.option("--json", "as_json", is_flag=True, help="Print the VM as the controller's JSON.")
 @click.pass_obj
 def set_vm(
-    client: RestClient, vm_id: str, weight: Union[int, str, None], least: Union[int, str, None],
+    client: RestClient, name: str, weight: Union[int, str, None], least: Union[int, str, None],
     most: Union[int, str, None], as_json: bool,
 ) -> None:
     """Change a VM's policy; what is not named stays, `default` takes a value back.
 
     \b
-    VM is the id that `sdngcc vm list` shows. Rates take k, M or G:
+    VM is its id, MAC, IP address, OVS port name or OpenStack port id. Rates take k, M or G:
       sdngcc vm set tap0 --weight 4 --max 500M
     """
     given = {"weight": weight, "min": least, "max": most}
@@ -120,11 +164,11 @@ def set_vm(
     if not changes:
         raise click.UsageError("nothing to change: name --weight, --min or --max")
     try:
-        answer = client.vm_change(vm_id, changes)
+        answer = client.vm_change(name, changes)
     except RestError as error:
         raise click.ClickException(str(error)) from error
     if as_json:
         click.echo(json.dumps(answer, indent=1))
         return
     said = ", ".join(f"{key} {DEFAULT if value is None else value}" for key, value in changes.items())
-    click.echo(f"{vm_id}: {said}")
+    click.echo(f"{answer['id']}: {said}")

@@ -11,13 +11,15 @@ import pytest
 from sdngcc.main import main
 
 VM = {
-    "id": "h1-eth0", "state": "congested", "weight": 2, "min_bps": 0, "max_bps": 500_000_000,
+    "id": "h1-eth0", "port_name": "tap0", "addresses": ["10.0.0.1"], "destinations": [], "state": "congested",
+    "stored": {"weight": 2, "min": None, "max": 500_000_000}, "uplink_port": None,
+    "weight": 2, "min_bps": 0, "max_bps": 500_000_000,
     "rate_bps": 123_400_000, "share_bps": 500_000_000, "sent_bps": 120_000_000, "drops": 7, "marks_accepted": 9,
 }
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Lists one VM; takes a change unless its weight is 0."""
+    """Lists one VM on each of two pages; takes a change unless its weight is 0."""
 
     def answer(self, status, document):
         body = json.dumps(document).encode()
@@ -27,7 +29,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def do_GET(self):
-        self.answer(200, {"vms": [VM]})
+        self.server.gets.append((self.path, self.headers.get("Authorization")))
+        path, _, query = self.path.partition("?")
+        if path == "/v1/vms":
+            last = "after=" in query or "mac=" in query
+            self.answer(200, {"vms": [VM], "total": 2, "next": None if last else "00000000000000a1:1"})
+        elif path == "/v1/vms/10.0.0.1":
+            self.answer(200, VM)
+        else:
+            self.answer(409, {"error": "\"tap\" fits 2 virtual machines", "allowed": "one place: x, y"})
 
     def do_PUT(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -45,7 +55,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def server():
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        running.puts = []
+        running.puts, running.gets = [], []
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield running
@@ -66,7 +76,35 @@ def test_list_shows_rates_in_megabits(server):
 
 
 def test_list_json_is_the_controllers_document(server):
-    assert json.loads(run(server, "list", "--json").output) == {"vms": [VM]}
+    assert json.loads(run(server, "list", "--json").output) == {"vms": [VM, VM]}
+    assert [path for path, _ in server.gets] == ["/v1/vms?limit=500", "/v1/vms?limit=500&after=00000000000000a1%3A1"]
+
+
+def test_list_filters(server):
+    assert run(server, "list", "--mac", "02:00:00:00:00:01").exit_code == 0
+    assert server.gets == [("/v1/vms?limit=500&mac=02%3A00%3A00%3A00%3A00%3A01", None)]
+
+
+def test_show_finds_a_vm_by_address(server):
+    result = run(server, "show", "10.0.0.1")
+    assert result.exit_code == 0
+    shown = dict(line.split(None, 1) for line in result.output.splitlines())
+    assert shown["rate_bps"] == "123.4 Mb/s" and shown["min_bps"] == "none" and shown["uplink_port"] == "unknown"
+    assert shown["stored"] == "weight 2, min default, max 500000000" and shown["destinations"] == "none"
+    assert json.loads(run(server, "show", "10.0.0.1", "--json").output) == VM
+
+
+def test_an_ambiguous_name_is_refused_with_the_candidates(server):
+    result = run(server, "show", "tap")
+    assert result.exit_code == 1
+    assert '"tap" fits 2 virtual machines; allowed: one place: x, y' in result.output
+
+
+def test_the_token_is_sent(server, tmp_path):
+    file = tmp_path / "token"
+    file.write_text("# mine\nalice secret\n")
+    assert run(server, "--token-file", str(file), "show", "10.0.0.1").exit_code == 0
+    assert server.gets == [("/v1/vms/10.0.0.1", "Bearer secret")]
 
 
 @pytest.mark.parametrize("args, body", [

@@ -6,12 +6,16 @@ from typing import Any
 
 import falcon
 
-from sdngcc.controller.rest import ports, status, switches, vms
+from sdngcc.controller.rest import events, metrics, openapi, page, ports, status, switches, vms
+from sdngcc.controller.rest.auth import Guard
+from sdngcc.controller.rest.reporter import Reporter
 from sdngcc.controller.rest.room import House, Route, refuse
 
 LOG = logging.getLogger(__name__)
 
-ROUTES: tuple[Route, ...] = (*vms.ROUTES, *ports.ROUTES, *switches.ROUTES, *status.ROUTES)
+ROUTES: tuple[Route, ...] = (
+    *vms.ROUTES, *ports.ROUTES, *switches.ROUTES, *status.ROUTES, *events.ROUTES, *openapi.ROUTES, *metrics.ROUTES,
+)  # fmt: skip
 
 
 def _not_found(req: falcon.Request, resp: falcon.Response, **_: str) -> None:
@@ -28,9 +32,19 @@ def _as_json(request: falcon.Request, response: falcon.Response, error: falcon.H
     response.text = raised.text
 
 
-def make_app(house: House) -> falcon.App:
-    """Return the WSGI application."""
-    app: falcon.App = falcon.App()
+class _Headers:
+    """Falcon middleware: headers of every answer."""
+
+    def process_response(self, request: falcon.Request, response: falcon.Response, room: Any, succeeded: bool) -> None:
+        """Keep answers out of caches, and browsers from guessing at them."""
+        response.set_header("X-Content-Type-Options", "nosniff")
+        response.set_header("Referrer-Policy", "no-referrer")
+        response.set_header("Cache-Control", "no-store")
+
+
+def make_app(house: House, reporter: Reporter, guard: Guard, tokens: bool) -> falcon.App:
+    """Return the WSGI application; ``tokens`` tells whether requests must bear one."""
+    app: falcon.App = falcon.App(middleware=[guard, _Headers()])
 
     def broken(req: falcon.Request, resp: falcon.Response, error: Exception, params: Any) -> None:
         house.engine.counters["internal_errors"] += 1
@@ -40,6 +54,10 @@ def make_app(house: House) -> falcon.App:
     app.set_error_serializer(_as_json)
     app.add_error_handler(Exception, broken)
     for route in ROUTES:
-        app.add_route(route.path, route.room(house))
+        room = route.room(house, reporter)
+        if isinstance(room, openapi.OpenApi):
+            room.document = openapi.make_document(ROUTES, tokens)
+        app.add_route(route.path, room)
+    page.add_to(app)
     app.add_sink(_not_found)
     return app

@@ -226,10 +226,108 @@ class Status(Answer):
     hosts: Count
     pairs: Count
     links: Count
+    event_clients: Count
     mark_source: Source
     polls: dict[str, int]
     counters: dict[str, int]
     forwarding: dict[str, int]
+
+
+class AuditRecord(Answer):
+    """One change of policy, or an attempt."""
+
+    time: str = pydantic.Field(description="RFC 3339, UTC")
+    who: str = pydantic.Field(description="name of the token, loopback, or ovsdb: stored there by somebody else")
+    address: Optional[str] = pydantic.Field(description="where the request came from")
+    vm: str
+    place: str = pydantic.Field(description="<switch>:<port name>")
+    before: Optional[StoredPolicy]
+    after: Optional[StoredPolicy]
+    result: Literal["stored", "refused"]
+    error: Optional[str] = None
+
+
+class Audit(Answer):
+    """The last changes of policy, oldest first."""
+
+    records: list[AuditRecord]
+
+
+class VmRow(Answer):
+    """What moves of a VM."""
+
+    place: str = pydantic.Field(description="<switch>:<port>; a row replaces the one with the same place")
+    id: str
+    name: str
+    state: State
+    rate_bps: Optional[Count]
+    share_bps: Optional[Count]
+    sent_bps: Optional[Count]
+    weight: Optional[Count]
+    min_bps: Optional[Count]
+    max_bps: Optional[Count]
+    drops: Optional[Count]
+    marks: Count
+
+
+class PortRow(Answer):
+    """What moves of a port."""
+
+    place: str = pydantic.Field(description="<switch>:<port>; a row replaces the one with the same place")
+    name: str
+    up: bool
+    congested: Optional[bool]
+    marks_per_s: Optional[float]
+    tx_bps: Optional[float]
+
+
+class VmsEvent(Answer):
+    """Event `vms`: the VMs that changed since the event before, all when full."""
+
+    full: bool
+    vms: list[VmRow]
+    gone: list[str] = pydantic.Field(description="places")
+
+
+class PortsEvent(Answer):
+    """Event `ports`: the ports that changed since the event before, all when full."""
+
+    full: bool
+    ports: list[PortRow]
+    gone: list[str] = pydantic.Field(description="places")
+
+
+class SwitchEvent(Answer):
+    """Event `switch`: one connected or is gone."""
+
+    switch: DatapathId
+    connected: bool
+
+
+class VmNotices(Answer):
+    """What a VM was told since the sample before."""
+
+    place: str
+    id: str
+    messages: Count
+    marks: Count
+
+
+class NoticeEvent(Answer):
+    """Event `notice`: who was told of marks in the last second."""
+
+    notices: list[VmNotices]
+
+
+class GapEvent(Answer):
+    """Event `gap`: events after Last-Event-ID are no longer known; what follows begins anew."""
+
+    last_event_id: str
+
+
+def _integral(value: Any) -> Any:
+    """Take 4.0 for 4, as JSON does."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 Rate = Union[Literal[0], Annotated[int, pydantic.Field(ge=RATE_MIN_BPS, le=RATE_MAX_BPS)]]
@@ -245,6 +343,8 @@ class PolicyChange(pydantic.BaseModel):
     )
     min: Optional[Rate] = pydantic.Field(None, description="guarantee, bit/s; 0 or null: none")
     max: Optional[Rate] = pydantic.Field(None, description="ceiling, bit/s; 0 or null: none")
+
+    _take_integral = pydantic.field_validator("weight", "min", "max", mode="before")(_integral)
 
 
 ALLOWED = {
@@ -274,13 +374,13 @@ def _boolean(value: Any) -> Any:
     return value == "true"
 
 
-Decimal = pydantic.BeforeValidator(_decimal, json_schema_input_type=int)
+Decimal = pydantic.BeforeValidator(_decimal)
 Address = Annotated[
     str,
     pydantic.AfterValidator(_address),
     pydantic.WithJsonSchema({"anyOf": [{"type": "string", "format": "ipv4"}, {"type": "string", "format": "ipv6"}]}),
 ]
-Flag = Annotated[bool, pydantic.BeforeValidator(_boolean, json_schema_input_type=bool)]
+Flag = Annotated[bool, pydantic.BeforeValidator(_boolean)]
 Name = Annotated[str, pydantic.Field(min_length=1, max_length=255)]
 
 
@@ -329,6 +429,7 @@ IN_WORDS = {
     "switch": "16 lower-case hex digits",
     "state": "active, congested, inactive, unknown",
     "congested": "true, false",
+    "n": "a whole number from 1 to 1000",
 }
 
 

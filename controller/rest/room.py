@@ -4,15 +4,21 @@
 import contextlib
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Callable, ContextManager, Iterable, Optional, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, ContextManager, Iterable, Optional, Protocol, TypeVar
 
 import falcon
 import pydantic
 
 from sdngcc.controller.engine import Engine
+from sdngcc.controller.experimenter import VM_CONGESTED
 from sdngcc.controller.inventory import VmRecord
 from sdngcc.controller.rest import models
+from sdngcc.controller.rest.audit import AuditLog
 from sdngcc.controller.rest.live import Live
+from sdngcc.controller.topology import Hop
+
+if TYPE_CHECKING:
+    from sdngcc.controller.rest.reporter import Reporter
 
 # Items shown before other work gets its turn.
 _TURN = 20
@@ -51,8 +57,10 @@ class House:
     engine: Engine
     policy: Policy
     live: Live
+    audit: AuditLog
     pause: Callable[[], Any] = _go_on
     changing: ContextManager[Any] = dataclasses.field(default_factory=contextlib.nullcontext)
+    being_changed: set[Hop] = dataclasses.field(default_factory=set)  # machines whose policy is being stored
 
     def vms(self) -> list[VmRecord]:
         """Return all machines by switch and port."""
@@ -67,11 +75,21 @@ class House:
             yield item
 
 
+def vm_state(vm: VmRecord) -> models.State:
+    """Return a machine's state in a word."""
+    if vm.reading is None:
+        return "unknown"
+    if not vm.active:
+        return "inactive"
+    return "congested" if vm.reading.flags & VM_CONGESTED else "active"
+
+
 class Room:
     """A resource of REST."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: House, reporter: "Reporter") -> None:
         self._house = house
+        self._reporter = reporter
         self._engine = house.engine
 
 
@@ -96,10 +114,10 @@ class Route:
     operations: Mapping[str, Operation]
 
 
-def refuse(status: int, error: str, **details: Any) -> falcon.HTTPStatus:
-    """Return a refusal to be raised; ``details`` are fields of models.Refusal."""
+def refuse(status: int, error: str, header: Optional[tuple[str, str]] = None, **details: Any) -> falcon.HTTPStatus:
+    """Return a refusal to be raised, with one more header if need be; ``details`` are fields of models.Refusal."""
     refusal = models.Refusal(error=error, **details)
-    headers = {"Content-Type": falcon.MEDIA_JSON}
+    headers = {"Content-Type": falcon.MEDIA_JSON, **dict([header] if header else [])}
     return falcon.HTTPStatus(
         falcon.code_to_http_status(status), headers=headers, text=refusal.model_dump_json(exclude_unset=True)
     )

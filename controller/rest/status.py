@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller itself: settings in force, counters."""
+"""The controller itself: settings in force, counters, who changed what."""
+
+from typing import Annotated
 
 import falcon
+import pydantic
 
 from sdngcc.controller.rest import models
+from sdngcc.controller.rest.audit import KEPT
 from sdngcc.controller.rest.room import Operation, Room, Route, read_query, reply
 from sdngcc.controller.settings import Settings
 
@@ -35,6 +39,7 @@ class Status(Room):
                 hosts=len(engine.relations.hosts),
                 pairs=engine.relations.pair_count(),
                 links=len(engine.topology.links()),
+                event_clients=len(self._reporter.broker.clients),
                 mark_source=models.Source(**engine.source.view(engine.clock())),
                 polls=engine.poll_counts(),
                 counters=dict(sorted(engine.counters.items())),
@@ -43,7 +48,25 @@ class Status(Room):
         )
 
 
+class AuditQuery(models.Query):
+    """How many records."""
+
+    n: Annotated[int, pydantic.Field(ge=1, le=KEPT), models.Decimal] = pydantic.Field(
+        100, description="how many, the last ones"
+    )
+
+
+class AuditView(Room):
+    """/v1/audit."""
+
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        """Show the last changes of policy."""
+        query = read_query(request, AuditQuery)
+        reply(response, models.Audit(records=list(self._house.audit.records)[-query.n :]))
+
+
 ROUTES = (
+    Route("/v1/audit", AuditView, {"get": Operation("Show the last changes of policy.", models.Audit, AuditQuery)}),
     Route("/v1/settings", SettingsView, {"get": Operation("Show the settings in force.", Settings)}),
     Route("/v1/status", Status, {"get": Operation("Show counters since the start.", models.Status)}),
 )

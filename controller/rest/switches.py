@@ -15,7 +15,9 @@ def show_poll(house: House, dpid: int) -> Optional[models.Poll]:
     """Return how the polls of a switch go; None when it is not polled."""
     monitor = house.engine.monitor
     poll = monitor.polls.get(dpid)
-    return poll and models.Poll(
+    if poll is None:
+        return None
+    return models.Poll(
         period_ms=1000.0 if poll.idle else poll.factor * monitor.period_ns / 1e6,
         polls=poll.polls,
         replies=poll.replies,

@@ -4,22 +4,24 @@
 import falcon
 import pydantic
 
-from sdngcc.controller.experimenter import VM_CONGESTED
 from sdngcc.controller.inventory import VmRecord
 from sdngcc.controller.ovsdb import PolicyError
 from sdngcc.controller.rest import lookup, models
-from sdngcc.controller.rest.room import House, Operation, Room, Route, dpid_text, page, read_query, refuse, reply
+from sdngcc.controller.rest.audit import AuditError
+from sdngcc.controller.rest.room import (
+    House,
+    Operation,
+    Room,
+    Route,
+    dpid_text,
+    page,
+    read_query,
+    refuse,
+    reply,
+    vm_state,
+)
 
 BODY_MAX_BYTES = 4096
-
-
-def vm_state(vm: VmRecord) -> models.State:
-    """Return a machine's state in a word."""
-    if vm.reading is None:
-        return "unknown"
-    if not vm.active:
-        return "inactive"
-    return "congested" if vm.reading.flags & VM_CONGESTED else "active"
 
 
 def show(house: House, vm: VmRecord) -> models.Vm:
@@ -93,11 +95,22 @@ class Vm(Room):
     def on_put(self, request: falcon.Request, response: falcon.Response, vm: str) -> None:
         """Change weight, min or max; what is stored comes back."""
         read_query(request, models.Query)
-        found = lookup.find(self._house, vm)
-        changes = _read_changes(request, found)
-        with self._house.changing:
-            self._change(found, changes)
-        reply(response, show(self._house, found))
+        house, found = self._house, lookup.find(self._house, vm)
+        who, address = request.context.who, request.remote_addr
+        with house.changing:
+            before = house.policy.read(found.place[0], found.name)
+            house.being_changed.add(found.place)
+            try:
+                self._change(found, _read_changes(request, found))
+            except falcon.HTTPStatus as refusal:
+                error = models.Refusal.model_validate_json(refusal.text or "").error
+                self._reporter.record_change(found, before, before, who, address, error)
+                raise
+            finally:
+                house.being_changed.discard(found.place)
+            after = house.policy.read(found.place[0], found.name)
+            self._reporter.record_change(found, before, after, who, address)
+        reply(response, show(house, found))
 
     def _change(self, vm: VmRecord, changes: dict[str, "int | None"]) -> None:
         """Check a change against what is stored, and store it."""
@@ -131,8 +144,9 @@ class Vm(Room):
                 in_force=_in_force(vm),
             )
         try:
+            self._house.audit.check()
             policy.write(*port, changes)
-        except PolicyError as error:
+        except (AuditError, PolicyError) as error:
             raise refuse(503, str(error), in_force=_in_force(vm)) from None
 
 

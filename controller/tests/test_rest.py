@@ -1,55 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """REST by falcon's own WSGI client, on the two-rack fabric in memory."""
 
-import falcon.testing
 import pytest
 
-from sdngcc.controller.ovsdb import PolicyError
-from sdngcc.controller.rest import House, Live, make_app
-
 from .fabric import vm_reading
-from .test_engine import H1, PLACES, T1, T2, connected, talk
-
-
-class FakePolicy:
-    """Policy kept in a dictionary."""
-
-    remotes: tuple[str, ...] = ("unix:/none",)
-
-    def __init__(self):
-        self.stored: dict = {}
-        self.fault = ""
-
-    def read(self, dpid, name):
-        return self.stored.get((dpid, name))
-
-    def guarantees(self, dpid, name):
-        return 600_000_000, 1_000_000_000
-
-    def write(self, dpid, name, changes):
-        if self.fault:
-            raise PolicyError(self.fault)
-        for key, value in changes.items():
-            if value is None:
-                self.stored[dpid, name].pop(key, None)
-            else:
-                self.stored[dpid, name][key] = value
-
-
-class Bench:
-    def __init__(self, tmp_path):
-        self.fabric = connected(tmp_path)
-        self.engine = self.fabric.engine
-        self.engine.set_interfaces({(H1, "vm1a"): "neutron-1"})
-        self.policy = FakePolicy()
-        self.policy.stored[H1, "vm1a"] = {"weight": 2, "max": 10_000_000}
-        self.house = House(self.engine, self.policy, Live(self.engine))
-        self.client = falcon.testing.TestClient(make_app(self.house))
-
-    def put(self, body, vm="neutron-1"):
-        if isinstance(body, dict):
-            return self.client.simulate_put(f"/v1/vms/{vm}", json=body)
-        return self.client.simulate_put(f"/v1/vms/{vm}", body=body, headers={"Content-Type": "application/json"})
+from .rest_bench import Bench
+from .test_engine import H1, PLACES, T1, T2, talk
 
 
 @pytest.fixture

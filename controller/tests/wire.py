@@ -100,7 +100,8 @@ class Controller:
             return json.load(answer)
 
     def put(self, path: str, body: Any) -> Any:
-        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), method="PUT")
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), headers, method="PUT")
         try:
             with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
                 return json.load(answer)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may ask: tokens, and what keeps a browser from being used against the operator.
+
+With ``rest_token_file`` every request under /v1 and for /metrics bears one of its tokens; without it REST listens on
+loopback only (settings.py sees to that).  A web page elsewhere can make an operator's browser send requests here, so:
+
+- the Host of a request is an IP address, localhost or one of ``rest_hosts``: a name that somebody else's DNS points
+  here (DNS rebinding) is refused;
+- a request that a browser says comes from another site is refused, and a change whose Origin is not this very server.
+"""
+
+import hashlib
+import hmac
+import ipaddress
+from collections.abc import Mapping
+from typing import Counter, Optional
+
+import falcon
+
+from sdngcc.controller.rest.room import refuse
+
+# Where the page's files are: they show nothing of the network and so need no token.
+PAGE_PATH = "/page/"
+
+_CHANGING = frozenset({"PUT", "POST", "PATCH", "DELETE"})
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
+
+
+def _is_open(path: str) -> bool:
+    return path == "/" or path.startswith(PAGE_PATH)
+
+
+class Guard:
+    """Falcon middleware; ``tokens`` are secrets by name, ``hosts`` names this server may be called by."""
+
+    def __init__(self, tokens: Mapping[str, str], hosts: tuple[str, ...], counters: "Counter[str]") -> None:
+        self._digests = {name: _digest(token) for name, token in tokens.items()}
+        self._hosts = frozenset(host.lower() for host in (*hosts, "localhost"))
+        self._counters = counters
+
+    def process_request(self, request: falcon.Request, response: falcon.Response) -> None:
+        """Refuse a request that has no business here; note who asks in ``context.who``."""
+        self._check_host(request)
+        self._check_site(request)
+        request.context.who = "loopback"
+        if self._digests and not _is_open(request.path):
+            request.context.who = self._name_token(request)
+
+    def _name_token(self, request: falcon.Request) -> str:
+        """Return the name of the token a request bears."""
+        scheme, _, token = (request.get_header("Authorization") or "").partition(" ")
+        found = self._match(token.strip()) if scheme.lower() == "bearer" else None
+        if found is not None:
+            return found
+        self._counters["rest_unauthorized"] += 1
+        fault = ', error="invalid_token"' if scheme else ""
+        raise refuse(
+            401,
+            "no valid token" if scheme else "a token is needed",
+            ("WWW-Authenticate", f'Bearer realm="sdn-gcc"{fault}'),
+            field="Authorization",
+            allowed="Bearer and a token of the controller's rest_token_file",
+        )
+
+    def _match(self, token: str) -> Optional[str]:
+        """Return whose token it is; as long for each wrong one, however near it comes."""
+        given, found = _digest(token), None
+        for name, digest in self._digests.items():
+            if hmac.compare_digest(given, digest):
+                found = name
+        return found
+
+    def _check_host(self, request: falcon.Request) -> None:
+        text = request.get_header("Host")
+        if text is None:
+            return
+        host = text[1:].partition("]")[0] if text.startswith("[") else text.partition(":")[0]
+        if host.lower() in self._hosts:
+            return
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            self._counters["rest_foreign_host"] += 1
+            raise refuse(
+                421, f'this is no "{host}"', field="Host", allowed="an IP address, localhost, or a name of rest_hosts"
+            ) from None
+
+    def _check_site(self, request: falcon.Request) -> None:
+        site, origin = request.get_header("Sec-Fetch-Site"), request.get_header("Origin")
+        foreign = site in ("cross-site", "same-site") and not _is_open(request.path)
+        if request.method in _CHANGING and origin is not None and origin != f"{request.scheme}://{request.netloc}":
+            foreign = True
+        if foreign:
+            self._counters["rest_foreign_site"] += 1
+            raise refuse(403, "a web page of another site asks", field="Origin", allowed="this server's own page")

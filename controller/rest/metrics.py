@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""/metrics for Prometheus: names by its conventions, base units (bytes, seconds), one family a counter.
+
+Families are made and written one after the other with a pause between, so that a scrape of thousands of machines
+delays no poll by more than one family.
+"""
+
+from typing import Callable, Iterable, Iterator, NamedTuple
+
+import falcon
+import prometheus_client
+from prometheus_client import core, exposition
+
+from sdngcc import __version__
+from sdngcc.controller.experimenter import VmReading
+from sdngcc.controller.inventory import VmRecord
+from sdngcc.controller.rest import models
+from sdngcc.controller.rest.room import House, Operation, Room, Route, dpid_text, read_query
+from sdngcc.controller.rest.switches import show_poll
+
+# Counters of the engine that an alert may name: there from the start, or the first increase would not be seen.
+EVENTS = (
+    "audit_lost", "event_clients_cut", "event_clients_refused", "internal_errors", "lldp_foreign", "marks",
+    "marks_without_source", "notices", "notices_without_address", "openflow_errors", "reply_malformed",
+    "rest_foreign_host", "rest_foreign_site", "rest_unauthorized", "round_deadlines", "rounds", "send_failed",
+    "trace_lost", "vm_state_requests",
+)  # fmt: skip
+
+
+class Of(NamedTuple):
+    """A metric of a reading."""
+
+    name: str
+    help: str
+    read: Callable
+    counter: bool = False
+
+
+def _bit(number: int) -> Callable[[VmReading], int]:
+    return lambda reading: reading.flags >> number & 1
+
+
+VM_METRICS = (
+    Of("vm_rate_bytes_per_second", "What a VM may send now.", lambda reading: reading.rate),
+    Of("vm_share_bytes_per_second", "A VM's part of its uplink.", lambda reading: reading.share),
+    Of("vm_sent_bytes_per_second", "What a VM sent over the shim's last period.", lambda reading: reading.sent_rate),
+    Of("vm_guarantee_bytes_per_second", "A VM's minimum; 0: none.", lambda reading: reading.min_rate),
+    Of("vm_ceiling_bytes_per_second", "A VM's maximum; 0: none.", lambda reading: reading.max_rate),
+    Of("vm_weight_ratio", "A VM's weight beside its competitors'.", lambda reading: reading.weight),
+    Of("vm_active", "Whether the shim holds a share for a VM.", _bit(0)),
+    Of("vm_congested", "Whether the fabric's congestion limits a VM.", _bit(1)),
+    Of("vm_transmitted_bytes", "What a VM sent.", lambda reading: reading.tx_bytes, True),
+    Of("vm_transmitted_packets", "What a VM sent.", lambda reading: reading.tx_packets, True),
+    Of("vm_dropped_packets", "What a VM's limiter dropped.", lambda reading: reading.drops, True),
+    Of("vm_messages_accepted", "Control messages a VM's shim took.", lambda reading: reading.messages, True),
+    Of("vm_messages_refused", "Control messages a VM's shim refused.", lambda reading: reading.refused, True),
+    Of("vm_marks_accepted", "Marks in the messages a VM's shim took.", lambda reading: reading.message_marks, True),
+)
+
+PORT_METRICS = (
+    Of("port_marks", "Marks a port's queues set; absent without a mark counter.", lambda reading: reading.marks, True),
+    Of("port_ce_arrived_packets", "Packets that came in with CE.", lambda reading: reading.ce_arrived, True),
+    Of("port_transmitted_bytes", "What a port sent.", lambda reading: reading.bytes, True),
+    Of("port_transmitted_packets", "What a port sent.", lambda reading: reading.packets, True),
+    Of("port_dropped_packets", "What a port's queues dropped.", lambda reading: reading.drops, True),
+    Of("port_backlog_bytes", "What waits in a port's queues.", lambda reading: reading.backlog_bytes),
+    Of("port_backlog_packets", "What waits in a port's queues.", lambda reading: reading.backlog_packets),
+)
+
+POLL_METRICS = (
+    Of("switch_poll_period_seconds", "Time between two polls of a switch.", lambda poll: poll.period_ms / 1e3),
+    Of("switch_poll_reply_max_seconds", "Longest wait for a switch's answer.", lambda poll: poll.reply_max_us / 1e6),
+    Of("switch_polls", "Polls sent to a switch.", lambda poll: poll.polls, True),
+    Of("switch_poll_replies", "Polls a switch answered.", lambda poll: poll.replies, True),
+    Of("switch_polls_skipped", "Turns left out because an answer was owed.", lambda poll: poll.skipped, True),
+    Of("switch_polls_lost", "Polls a switch never answered.", lambda poll: poll.lost, True),
+)
+
+VM_LABELS = ("vm", "switch", "port")
+PORT_LABELS = ("switch", "port", "name")
+
+Rows = list[tuple[tuple[str, ...], object]]
+
+
+def _family(one: Of, labels: tuple[str, ...], rows: Iterable[tuple[tuple[str, ...], object]]) -> core.Metric:
+    """Return a metric of all rows."""
+    kind = core.CounterMetricFamily if one.counter else core.GaugeMetricFamily
+    family: core.Metric = kind(f"sdngcc_{one.name}", one.help, labels=labels)
+    for values, reading in rows:
+        value = one.read(reading)
+        if value is not None:  # no such counter
+            family.add_metric(values, value)  # type: ignore[attr-defined]
+    return family
+
+
+def _gauge(name: str, text: str, value: float) -> core.Metric:
+    return core.GaugeMetricFamily(f"sdngcc_{name}", text, value=value)
+
+
+class Families:
+    """All families of a house, made one at a time."""
+
+    def __init__(self, house: House, event_clients: int) -> None:
+        self._house = house
+        self._event_clients = event_clients
+
+    def __iter__(self) -> Iterator[core.Metric]:
+        """Yield one family after the other."""
+        yield from self._controller()
+        yield from self._vms(self._house.vms())
+        yield from self._ports()
+        yield from self._switches()
+        yield from prometheus_client.ProcessCollector(registry=None).collect()
+
+    def _controller(self) -> Iterator[core.Metric]:
+        engine = self._house.engine
+        switches = engine.switches.values()
+        build = core.GaugeMetricFamily("sdngcc_build_info", "The program.", labels=("version",))
+        build.add_metric((__version__,), 1)
+        yield build
+        yield _gauge("uptime_seconds", "Since the controller's start.", (engine.clock() - engine.started_ns) / 1e9)
+        ready = bool(switches) and all(switch.settled for switch in switches)
+        yield _gauge("ready", "Whether every switch had time to find its links.", ready)
+        yield _gauge("hosts", "Ethernet addresses known.", len(engine.relations.hosts))
+        yield _gauge("pairs", "Pairs of source and destination that talk.", engine.relations.pair_count())
+        yield _gauge("links", "Links between switches.", len(engine.topology.links()))
+        yield _gauge("event_clients", "Clients of the event stream.", self._event_clients)
+        late = engine.poll_counts()["late_max_us"] / 1e6
+        yield _gauge("poll_late_max_seconds", "Longest a poll was sent after its time.", late)
+        for name, text, counters, known in (
+            ("controller_events", "What the controller counted.", engine.counters, EVENTS),
+            ("forwarding_events", "What forwarding counted.", engine.forwarder.counters, ()),
+        ):
+            family = core.CounterMetricFamily(f"sdngcc_{name}", text, labels=("event",))
+            for event in sorted({*counters, *known}):
+                family.add_metric((event,), counters[event])
+            yield family
+        source = core.CounterMetricFamily("sdngcc_mark_source_resets", "Counters that went back.", labels=("source",))
+        source.add_metric((engine.source.name,), engine.source.resets)
+        yield source
+        latency = engine.rounds.latency
+        yield core.HistogramMetricFamily(
+            "sdngcc_notification_latency_seconds",
+            "From the reply that shows marks to the messages about them.",
+            buckets=[(f"{bound / 1e9:g}" if bound else "+Inf", count) for bound, count in latency.cumulated()],
+            sum_value=latency.sum_ns / 1e9,
+        )
+
+    def _vms(self, vms: list[VmRecord]) -> Iterator[core.Metric]:
+        told: list[tuple[tuple[str, ...], VmRecord]] = [
+            ((vm.id, dpid_text(vm.place[0]), vm.name), vm) for vm in vms
+        ]
+        read: list[tuple[tuple[str, ...], object]] = [(labels, vm.reading) for labels, vm in told if vm.reading]
+        for one in VM_METRICS:
+            yield _family(one, VM_LABELS, read)
+        for name, text, get in (
+            ("vm_messages_sent", "Notices this controller sent a VM.", lambda vm: vm.notices),
+            ("vm_marks_sent", "Marks in the notices this controller sent a VM.", lambda vm: vm.marks),
+        ):
+            yield _family(Of(name, text, get, True), VM_LABELS, told)
+
+    def _ports(self) -> Iterator[core.Metric]:
+        engine = self._house.engine
+        read: Rows = []
+        up: Rows = []
+        for dpid, ports in sorted(engine.topology.ports.items()):
+            readings = engine.source.readings(dpid)
+            for number, port in sorted(ports.items()):
+                labels = (dpid_text(dpid), str(number), port.name)
+                up.append((labels, port))
+                if number in readings:
+                    read.append((labels, readings[number]))
+        yield _family(Of("port_up", "Whether a port is up.", lambda port: port.up), PORT_LABELS, up)
+        for one in PORT_METRICS:
+            yield _family(one, PORT_LABELS, read)
+
+    def _switches(self) -> Iterator[core.Metric]:
+        polls: Rows = []
+        for dpid in sorted(self._house.engine.switches):
+            poll = show_poll(self._house, dpid)
+            if poll:
+                polls.append(((dpid_text(dpid),), poll))
+        connected: Rows = [((dpid_text(dpid),), 1) for dpid in sorted(self._house.engine.switches)]
+        yield _family(Of("switch_connected", "Switches connected.", lambda one: one), ("switch",), connected)
+        for one in POLL_METRICS:
+            yield _family(one, ("switch",), polls)
+
+
+class _One:
+    """A registry of one family, for prometheus_client's writer."""
+
+    def __init__(self, family: core.Metric) -> None:
+        self._family = family
+
+    def collect(self) -> Iterator[core.Metric]:
+        """Yield the family."""
+        yield self._family
+
+
+class Metrics(Room):
+    """/metrics."""
+
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        """Write all metrics in Prometheus' text format."""
+        read_query(request, models.Query)
+        text = []
+        for family in Families(self._house, len(self._reporter.broker.clients)):
+            text.append(exposition.generate_latest(_One(family)))  # type: ignore[arg-type]
+            self._house.pause()
+        response.content_type = prometheus_client.CONTENT_TYPE_LATEST
+        response.data = b"".join(text)
+
+
+ROUTES = (
+    Route("/metrics", Metrics, {"get": Operation("Metrics for Prometheus.", None, media="text/plain")}),
+)

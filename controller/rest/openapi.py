@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The OpenAPI 3.1 document, made of the routes and of the very models that validate requests and answers."""
+
+import re
+from typing import Any, Iterable
+
+import falcon
+import pydantic
+from pydantic.json_schema import models_json_schema
+
+from sdngcc import __version__
+from sdngcc.controller.rest import models
+from sdngcc.controller.rest.room import House, Operation, Room, Route, read_query, reply
+
+_REFERENCE = "#/components/schemas/{model}"
+
+# Refusals of every request: no token, another site's page, a name that is not this server's, a wrong parameter.
+_ALWAYS = (403, 421, 422)
+
+_MEANS = {
+    400: "The body is no JSON object.",
+    401: "A token is needed, or it is not valid.",
+    403: "A web page of another site asks.",
+    404: "Nothing has this name.",
+    409: "The name fits several VMs, or the change contradicts what is stored.",
+    413: "The body is too long.",
+    415: "The body is of another type.",
+    421: "The Host header names another server.",
+    422: "A parameter or field is unknown or out of range.",
+    503: "It cannot be done now.",
+}
+
+# Events' data: in the document for whoever reads the stream.
+_EVENTS: tuple[type[pydantic.BaseModel], ...] = (
+    models.VmsEvent, models.PortsEvent, models.SwitchEvent, models.AuditRecord, models.NoticeEvent, models.GapEvent,
+)  # fmt: skip
+
+
+class Document(pydantic.RootModel[dict[str, Any]]):
+    """An OpenAPI document."""
+
+
+def _schemas(routes: Iterable[Route]) -> dict[str, Any]:
+    """Return the schemas of all models by name."""
+    answers: set[type[pydantic.BaseModel]] = {models.Refusal, *_EVENTS}
+    bodies: set[type[pydantic.BaseModel]] = set()
+    for route in routes:
+        for operation in route.operations.values():
+            answers |= {operation.answer} if operation.answer else set()
+            bodies |= {operation.body} if operation.body else set()
+    wanted: list[Any] = [(model, "serialization") for model in sorted(answers, key=lambda model: model.__name__)]
+    wanted += [(model, "validation") for model in sorted(bodies, key=lambda model: model.__name__)]
+    _, document = models_json_schema(wanted, ref_template=_REFERENCE)
+    schemas: dict[str, Any] = document["$defs"]
+    return schemas
+
+
+def _parameters(route: Route, operation: Operation) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for name in re.findall(r"{(\w+)", route.path):
+        text = "id, <switch>:<port name>, MAC, IP address or port name"
+        kind = {"type": "string", "minLength": 1}
+        found.append({"name": name, "in": "path", "required": True, "description": text, "schema": kind})
+    schema = operation.query.model_json_schema(ref_template=_REFERENCE)
+    properties: dict[str, dict[str, Any]] = schema.get("properties", {})
+    for name, field in properties.items():
+        field = {key: value for key, value in field.items() if key not in ("title", "default")}
+        text = field.pop("description", None)
+        variants = [one for one in field.get("anyOf", ()) if one != {"type": "null"}]
+        if len(variants) < len(field.get("anyOf", ())):  # null only says that the parameter may be left out
+            field = variants[0] if len(variants) == 1 else {"anyOf": variants}
+        entry: dict[str, Any] = {"name": name, "in": "query", "required": False, "schema": field}
+        if text:
+            entry["description"] = text
+        found.append(entry)
+    return found
+
+
+def _refusal(status: int) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "description": _MEANS[status],
+        "content": {falcon.MEDIA_JSON: {"schema": {"$ref": _REFERENCE.format(model="Refusal")}}},
+    }
+    if status == 401:
+        entry["headers"] = {"WWW-Authenticate": {"required": True, "schema": {"type": "string"}}}
+    return entry
+
+
+def _operation(route: Route, method: str, operation: Operation, tokens: bool) -> dict[str, Any]:
+    media: dict[str, Any] = {}
+    if operation.answer is not None:
+        media = {"schema": {"$ref": _REFERENCE.format(model=operation.answer.__name__)}}
+    elif operation.media.startswith("text/"):
+        media = {"schema": {"type": "string"}}
+    responses = {"200": {"description": "Done.", "content": {operation.media: media}}}
+    for status in sorted({*_ALWAYS, *operation.refusals, *((401,) if tokens else ())}):
+        responses[str(status)] = _refusal(status)
+    named = [part for part in re.split(r"[^a-z]+", route.path.replace(":path", "").replace("v1", "")) if part]
+    shown: dict[str, Any] = {
+        "operationId": "_".join([method, *named]),
+        "summary": operation.summary,
+        "parameters": _parameters(route, operation),
+        "responses": responses,
+    }
+    if operation.body is not None:
+        schema = {"$ref": _REFERENCE.format(model=operation.body.__name__)}
+        shown["requestBody"] = {"required": True, "content": {falcon.MEDIA_JSON: {"schema": schema}}}
+    return shown
+
+
+def _link_vms(paths: dict[str, Any]) -> None:
+    """Say that a listed VM's id is a name for the operations on one VM."""
+    links = {
+        f"{method}_listed": {
+            "operationId": paths["/v1/vms/{vm}"][method]["operationId"],
+            "parameters": {"vm": "$response.body#/vms/0/id"},
+        }
+        for method in ("get", "put")
+    }
+    paths["/v1/vms"]["get"]["responses"]["200"]["links"] = links
+
+
+def make_document(routes: Iterable[Route], tokens: bool) -> Document:
+    """Return the document; ``tokens`` tells whether requests must bear one."""
+    routes = list(routes)
+    paths: dict[str, Any] = {
+        route.path.replace(":path", ""): {
+            method: _operation(route, method, operation, tokens) for method, operation in route.operations.items()
+        }
+        for route in routes
+    }
+    _link_vms(paths)
+    document: dict[str, Any] = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "sdn-gcc controller",
+            "version": __version__,
+            "description": "What every VM gets and why, and its policy. Rates are bit/s; null is not known.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {"schemas": _schemas(routes)},
+    }
+    if tokens:
+        document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{"token": []}]
+    return Document(document)
+
+
+class OpenApi(Room):
+    """/v1/openapi.json; ``document`` is set by who knows all routes."""
+
+    def __init__(self, house: House, reporter: Any) -> None:
+        super().__init__(house, reporter)
+        self.document = Document({})
+
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        """Show the document."""
+        read_query(request, models.Query)
+        reply(response, self.document)
+
+
+ROUTES = (Route("/v1/openapi.json", OpenApi, {"get": Operation("This document.", Document)}),)

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What changed in the controller since a second ago, as events.
+
+Nothing in the controller's fast paths tells REST anything: once a second the reporter looks at what there is and
+compares it with what it saw before.
+"""
+
+from typing import Mapping, Optional
+
+from sdngcc.controller.inventory import VmRecord
+from sdngcc.controller.rest import models
+from sdngcc.controller.rest.audit import now_text
+from sdngcc.controller.rest.events import Broker, Snapshot
+from sdngcc.controller.rest.room import House, dpid_text, vm_state
+from sdngcc.controller.topology import Hop
+
+Stored = Optional[Mapping[str, int]]
+
+
+def place_text(place: Hop) -> str:
+    """Return a switch's port as events name it."""
+    return f"{place[0]:016x}:{place[1]}"
+
+
+def vm_row(vm: VmRecord) -> models.VmRow:
+    """Return what moves of a machine."""
+    reading = vm.reading
+    return models.VmRow(
+        place=place_text(vm.place),
+        id=vm.id,
+        name=vm.name,
+        state=vm_state(vm),
+        rate_bps=reading and reading.rate * 8,
+        share_bps=reading and reading.share * 8,
+        sent_bps=reading and reading.sent_rate * 8,
+        weight=reading and reading.weight,
+        min_bps=reading and reading.min_rate * 8,
+        max_bps=reading and reading.max_rate * 8,
+        drops=reading and reading.drops,
+        marks=vm.marks,
+    )
+
+
+class Reporter:
+    """Compares and publishes."""
+
+    def __init__(self, house: House, broker: Broker) -> None:
+        self.broker = broker
+        self._house = house
+        self._vms: dict[str, models.VmRow] = {}
+        self._ports: dict[str, models.PortRow] = {}
+        self._switches: dict[int, int] = {}  # datapath id -> connected since, ns
+        self._told: dict[Hop, tuple[int, int]] = {}  # messages and marks
+        self._stored: dict[Hop, Stored] = {}
+
+    def tick(self) -> None:
+        """Sample the ports and publish what changed."""
+        house = self._house
+        house.live.sample(house.pause)
+        self._publish_switches()
+        self._publish_notices()
+        self._publish_policy()
+        if self.broker.clients:
+            before_vms, before_ports = self._vms, self._ports
+            self._read_rows()
+            vms = [row for place, row in self._vms.items() if before_vms.get(place) != row]
+            gone = [place for place in before_vms if place not in self._vms]
+            if vms or gone:
+                self.broker.publish("vms", models.VmsEvent(full=False, vms=vms, gone=gone), keep=False)
+            ports = [row for place, row in self._ports.items() if before_ports.get(place) != row]
+            gone = [place for place in before_ports if place not in self._ports]
+            if ports or gone:
+                self.broker.publish("ports", models.PortsEvent(full=False, ports=ports, gone=gone), keep=False)
+
+    def snapshots(self) -> list[Snapshot]:
+        """Return what a newcomer must know; events that follow change it."""
+        if not self.broker.clients:
+            self._read_rows()
+        return [
+            Snapshot("vms", models.VmsEvent(full=True, vms=list(self._vms.values()), gone=[])),
+            Snapshot("ports", models.PortsEvent(full=True, ports=list(self._ports.values()), gone=[])),
+        ]
+
+    def _read_rows(self) -> None:
+        house = self._house
+        self._vms = {place_text(vm.place): vm_row(vm) for vm in house.vms()}
+        self._ports = {}
+        for dpid, ports in sorted(house.engine.topology.ports.items()):
+            for number, port in sorted(ports.items()):
+                pace, place = house.live.paces.get((dpid, number)), place_text((dpid, number))
+                self._ports[place] = models.PortRow(
+                    place=place,
+                    name=port.name,
+                    up=port.up,
+                    congested=pace and pace.congested,
+                    marks_per_s=pace and pace.marks_per_s,
+                    tx_bps=pace and pace.tx_bps,
+                )
+
+    def _publish_switches(self) -> None:
+        now = {dpid: switch.since_ns for dpid, switch in self._house.engine.switches.items()}
+        for dpid in sorted({*now, *self._switches}):
+            if dpid in self._switches and self._switches[dpid] != now.get(dpid):
+                self.broker.publish("switch", models.SwitchEvent(switch=dpid_text(dpid), connected=False))
+            if dpid in now and self._switches.get(dpid) != now[dpid]:
+                self.broker.publish("switch", models.SwitchEvent(switch=dpid_text(dpid), connected=True))
+        self._switches = now
+
+    def _publish_notices(self) -> None:
+        told, notices = {}, []
+        for vm in self._house.vms():
+            told[vm.place] = (vm.notices, vm.marks)
+            messages, marks = self._told.get(vm.place, (0, 0))
+            if vm.notices > messages:
+                notices.append(
+                    models.VmNotices(
+                        place=place_text(vm.place), id=vm.id, messages=vm.notices - messages, marks=vm.marks - marks
+                    )
+                )
+        self._told = told
+        if notices:
+            self.broker.publish("notice", models.NoticeEvent(notices=notices))
+
+    def _publish_policy(self) -> None:
+        """Record what others stored in OVSDB."""
+        stored: dict[Hop, Stored] = {}
+        for vm in self._house.vms():
+            if vm.place in self._house.being_changed:
+                stored[vm.place] = self._stored.get(vm.place)
+                continue
+            now = stored[vm.place] = self._house.policy.read(vm.place[0], vm.name)
+            before = self._stored.get(vm.place)
+            if before is not None and now is not None and before != now:
+                self.record_change(vm, before, now, "ovsdb", None)
+        self._stored = stored
+
+    def record_change(
+        self, vm: VmRecord, before: Stored, after: Stored, who: str, address: Optional[str], error: Optional[str] = None
+    ) -> None:
+        """Record a change of policy, or with ``error`` a refused one, and tell who listens."""
+        record = models.AuditRecord(
+            time=now_text(),
+            who=who,
+            address=address,
+            vm=vm.id,
+            place=vm.bridge_id,
+            before=None if before is None else models.StoredPolicy(**before),
+            after=None if after is None else models.StoredPolicy(**after),
+            result="stored" if error is None else "refused",
+            error=error,
+        )
+        self._house.audit.add(record)
+        self.broker.publish("policy", record)
+        self._stored[vm.place] = after
