@@ -264,11 +264,11 @@ def explicit_rate() -> None:
     equal(started.rate, started.share // 10, "rate at the start")
     deliver(frame(encode_v1(message(type=2, rate=1_000_000), KEY)), "messages")
     equal(lab.shim.limiters()[0].rate, 1_000_000, "rate told")
-    lab.shim.port_set("s1", min=2_000_000, max=3_000_000)
+    lab.shim.port_set("s1", min_rate=2_000_000, max_rate=3_000_000)
     for told, wanted in ((1_000_000, 2_000_000), (2_500_000, 2_500_000), (10**11, 3_000_000)):
         deliver(frame(encode_v1(message(type=2, rate=told), KEY)), "messages")
         equal(lab.shim.limiters()[0].rate, wanted, f"rate when told {told}")
-    lab.shim.port_set("s1", min=0, max=0)
+    lab.shim.port_set("s1", min_rate=0, max_rate=0)
     for rate in (0, 124, 10**11 + 1):
         deliver(frame(encode_v1(message(type=2, rate=rate), KEY)), "refused_form")
     deliver(frame(encode_v1(message(type=2, rate=1_000_000), KEY)), "messages")
