@@ -72,10 +72,13 @@ class Server:
                 time.sleep(server.delay_s)
                 if server.answer is not None:
                     status, body = server.answer
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+                try:
+                    self.send_response(status)
+                    self.send_header("Content-Length", str(len(body)))
+                    self.end_headers()
+                    self.wfile.write(body)
+                except ConnectionError:
+                    self.close_connection = True  # the client did not wait
 
             def do_GET(self):
                 server.requests.append(self.path)
