@@ -5,7 +5,7 @@ Every period each port's allowance follows from its marks (capacity.py), each ma
 maxmin.py divides the ones among the others.
 
 A machine whose last WINDOW readings all sent less than BINDING of its limit, and dropped nothing, can use no more than
-MARGIN times the most of them; the rest goes to others.  What nobody can use is offered to all, by weight, so that
+MARGIN times the most of the LATEST; the rest goes to others.  What nobody can use is offered to all, by weight, so that
 limits add up to what the port carries and yet nobody starts from nothing.  Where others use all of it, such a machine
 is told no less than an eighth of the part it would have, though only what it uses is set aside for it.  One reading at
 its limit, and it may have its whole part again: in two periods.
@@ -29,7 +29,8 @@ from sdngcc.controller.message import RATE_MAX, RATE_MIN
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.topology import Hop
 
-WINDOW = 4  # readings
+WINDOW = 3  # readings
+LATEST = 2  # of them; the first one below the limit may be of the period in which a machine stopped
 BINDING = 0.9  # of the limit
 MARGIN = 1.25
 RESERVE = 0.125  # of a part not used, told but not set aside
@@ -53,7 +54,7 @@ class _Machine:
     """What is remembered of a machine that sends."""
 
     read_ns: int = 0  # when its last reading came
-    sent: "collections.deque[int]" = dataclasses.field(default_factory=lambda: collections.deque(maxlen=WINDOW))
+    sent: "collections.deque[int]" = dataclasses.field(default_factory=lambda: collections.deque(maxlen=LATEST))
     bound: "collections.deque[bool]" = dataclasses.field(default_factory=lambda: collections.deque(maxlen=WINDOW))
     drops: int = 0  # by its limiter, as last read
     told: Optional[Told] = None
