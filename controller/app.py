@@ -9,7 +9,9 @@ import logging
 import time
 from typing import Any, Callable, TypeVar
 
-from sdngcc.controller import compat, settings
+from sdngcc.controller import compat, openflow, settings
+from sdngcc.controller.cluster.runner import PERIOD_S as CLUSTER_PERIOD_S
+from sdngcc.controller.cluster.runner import Cluster
 from sdngcc.controller.engine import Engine
 from sdngcc.controller.ovsdb import Policy
 from sdngcc.controller.rest.audit import AuditLog
@@ -49,7 +51,10 @@ class SdnGcc(compat.App):
         super().__init__(*args, **kwargs)
         self.settings = settings.current()
         self.datapaths: dict[int, Any] = {}
-        self.engine = Engine(self.settings, self._send, self._arm)
+        self.cluster = self._make_cluster() if self.settings.cluster else None
+        self.engine = Engine(self.settings, self._send, self._arm, owner=self.cluster)
+        if self.cluster:
+            self.cluster.attach(self.engine)
         self.policy = Policy(self.settings.ovsdb, compat.hub.sleep)
         audit = AuditLog(self.settings.audit_file, self.engine.counters)
         house = House(self.engine, self.policy, Live(self.engine), audit, lambda: compat.hub.sleep(0))
@@ -61,6 +66,8 @@ class SdnGcc(compat.App):
         self.threads.append(compat.hub.spawn(self._clock))
         if self.settings.ovsdb:
             self.threads.append(compat.hub.spawn(self._follow_ovsdb))
+        if self.cluster:
+            self.threads.append(compat.hub.spawn(self._follow_cluster, self.cluster))
         if self.settings.rest:
             self.threads.append(compat.hub.spawn(self.rest.serve))
             self.threads.append(compat.hub.spawn(self._report))
@@ -79,6 +86,15 @@ class SdnGcc(compat.App):
         while self.is_active:
             wait_ns = self._guarded(self.engine.tick, 0) - time.monotonic_ns()
             compat.hub.sleep(max(wait_ns, 0) / 1e9 if wait_ns > -_RETRY_NS else _RETRY_NS / 1e9)
+
+    def _make_cluster(self) -> Cluster:
+        chosen = self.settings
+        return Cluster(chosen.cluster, chosen.sender_id, chosen.lease_ms, self._send, time.monotonic_ns)
+
+    def _follow_cluster(self, cluster: Cluster) -> None:
+        while self.is_active:
+            self._guarded(cluster.run, None)
+            compat.hub.sleep(CLUSTER_PERIOD_S)
 
     def _follow_ovsdb(self) -> None:
         while self.is_active:
@@ -118,8 +134,10 @@ class SdnGcc(compat.App):
 
     @staticmethod
     def _arm(delay_s: float, function: Callable[[], None]) -> Callable[[], None]:
-        thread = compat.hub.spawn_after(delay_s, function)
-        return lambda: thread.cancel()
+        """Call later; what is returned only forgets the function, as ending a greenlet would let others run."""
+        armed = [function]
+        compat.hub.spawn_after(delay_s, lambda: armed[0]() if armed else None)
+        return armed.clear
 
     @compat.handler.set_ev_cls(
         compat.ofp_event.EventOFPStateChange,
@@ -132,6 +150,8 @@ class SdnGcc(compat.App):
             dpid = datapath.id
             self.datapaths[dpid] = datapath
             datapath.socket.sink = lambda data: self._multipart(datapath, data)
+            if self.cluster:
+                self.cluster.connected(dpid)
             self.engine.switch_up(
                 dpid,
                 {
@@ -143,7 +163,10 @@ class SdnGcc(compat.App):
                 self.engine.port_speed(dpid, number, port.curr_speed * _KBPS)
         elif self._is_current(datapath):
             del self.datapaths[datapath.id]
-            self.engine.switch_down(datapath.id)
+            if self.cluster:
+                self.cluster.disconnected(datapath.id)
+            else:
+                self.engine.switch_down(datapath.id)
 
     def _multipart(self, datapath: Any, data: bytes) -> bool:
         """Pass on a multipart reply; a fault in the engine must not end the connection's reader."""
@@ -180,8 +203,19 @@ class SdnGcc(compat.App):
     def error(self, event: Any) -> None:
         """Take an OpenFlow error; it bears the transaction id of what it is about."""
         msg = event.msg
-        if self._is_current(msg.datapath):
+        if not self._is_current(msg.datapath):
+            return
+        if self.cluster and msg.type == openflow.OFPET_ROLE_REQUEST_FAILED:
+            self.cluster.role_refused(msg.datapath.id, msg.code)
+        else:
             self.engine.error(msg.datapath.id, msg.xid, msg.type, msg.code)
+
+    @compat.handler.set_ev_cls(compat.ofp_event.EventOFPRoleReply, compat.handler.MAIN_DISPATCHER)
+    def role_reply(self, event: Any) -> None:
+        """Take a switch's answer to a request for a role."""
+        msg = event.msg
+        if self.cluster and self._is_current(msg.datapath):
+            self.cluster.role_reply(msg.datapath.id, msg.role, msg.generation_id)
 
     def _is_current(self, datapath: Any) -> bool:
         """Tell whether a connection is the last one its switch made."""

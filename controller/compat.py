@@ -8,10 +8,12 @@ goes the framework's way.
 """
 
 import importlib
+import logging
 import socket
+import ssl
 from typing import Any, Callable, Optional
 
-from sdngcc.controller import launcher, openflow, settings
+from sdngcc.controller import launcher, openflow, settings, tls
 
 FRAMEWORK = launcher.find_framework(settings.current().framework)
 
@@ -31,7 +33,10 @@ App = app_manager.RyuApp if FRAMEWORK == "ryu" else app_manager.OSKenApp
 
 _CHUNK_BYTES = 65536
 _HEADER_BYTES = 8
+_HANDSHAKE_S = 10.0
 _TAPPED = (b"\x00\x01", b"\x00\x06", b"\xff\xff")  # statistics of flows and groups, experimenter replies
+
+LOG = logging.getLogger(__name__)
 
 
 class Tap:
@@ -113,10 +118,24 @@ def hub_wait(sock: Any) -> None:
 
 
 def tap_connections() -> None:
-    """Put a tap in every connection accepted from now on; call it before the framework listens."""
+    """Put a tap in every connection accepted from now on, and TLS under it if set.
+
+    Call it before the framework listens.
+    Ryu's own way to TLS forgets the keys after the first connection.
+    """
     original = _controller.datapath_connection_factory
+    context = tls.server_context(settings.current())
+    tls.prepare_ovsdb(settings.current())
 
     def factory(sock: Any, address: Any) -> None:
+        if context is not None:
+            sock.settimeout(_HANDSHAKE_S)
+            try:
+                sock = context.wrap_socket(sock, server_side=True)
+            except (OSError, ssl.SSLError) as error:
+                LOG.warning("refused %s: no TLS handshake with a known certificate (%s)", address[0], error)
+                sock.close()
+                return
         original(Tap(sock), address)
 
     _controller.datapath_connection_factory = factory

@@ -5,6 +5,7 @@ Every T_i each switch with mark counters is asked for new marks; what follows fr
 """
 
 import collections
+import hashlib
 import logging
 import os
 import time
@@ -12,6 +13,8 @@ from typing import Any, Callable, Optional
 
 from sdngcc.controller import experimenter, openflow, packets
 from sdngcc.controller.attribution import Attribution
+from sdngcc.controller.cluster.adopt import Adoption
+from sdngcc.controller.cluster.owner import Alone, Owner
 from sdngcc.controller.counters import Counters, PairBytes, SplitBytes
 from sdngcc.controller.forwarding import COOKIE, COOKIE_MASK, PAIR, Forwarder
 from sdngcc.controller.inventory import SwitchRecord, VmRecord
@@ -28,11 +31,19 @@ from sdngcc.controller.trace import Trace
 SECOND_NS = 1_000_000_000
 STATE_LOST_NS = 2 * SECOND_NS
 _FIRST_LLDP_S = (0.02, 0.1, 0.25)
+_SHARED_SETTLE_S = 1.0  # longer in a cluster: a switch's owner looks for links once it hears of a new controller
 
 LOG = logging.getLogger(__name__)
 
 Send = Callable[[int, bytes], bool]
 Arm = Callable[[float, Callable[[], None]], Callable[[], None]]
+
+
+def _secret(settings: Settings) -> bytes:
+    """Return 16 bytes that controllers with the same message key have in common, random ones without a key."""
+    if settings.key_file is None:
+        return os.urandom(16)
+    return hashlib.blake2b(b"sdn-gcc: links and flows", key=settings.read_key(), digest_size=16).digest()
 
 
 class Engine:
@@ -50,6 +61,7 @@ class Engine:
         arm: Arm,
         clock: Callable[[], int] = time.monotonic_ns,
         epoch: Optional[int] = None,
+        owner: Optional[Owner] = None,
     ) -> None:
         """Raise SettingsError when the key file is unusable."""
         self.settings = settings
@@ -61,12 +73,25 @@ class Engine:
         self.source = SOURCES[settings.mark_source].make(settings, self.topology)
         self.started_ns = clock()
         self.monitor = Monitor(settings.period_us * 1000, self.started_ns)
+        self._owner = owner or Alone()
+        secret = _secret(settings)
         period_ns = settings.pair_period_ms * 1_000_000
         self.split_bytes = SplitBytes(period_ns, lambda dpid, number: self.forwarder.find_group(dpid, number))
         splits = self.split_bytes.proportions
         self.paths = Paths(self.relations, self.topology, settings.multipath, splits)
         self.forwarder = Forwarder(
-            settings, self.topology, self.relations, self.paths, self.switches, self._send, self.source.tables
+            settings,
+            self.topology,
+            self.relations,
+            self.paths,
+            self.switches,
+            self._send_owned,
+            self.source.tables,
+            self._owner.owns,
+            secret,
+        )
+        self.adoption = Adoption(
+            self.relations, self.forwarder, lambda *place: self.forwarder.is_host_port(place, self.clock())
         )
         self.trace = Trace(settings.trace_file, self.counters)
         self.notifier = Notifier(settings, self.relations, self.counters, epoch)
@@ -77,10 +102,10 @@ class Engine:
         counters: tuple[Counters, ...] = (self.pair_bytes, self.split_bytes)
         self._statistics = {one.kind.to_bytes(2, "big"): one for one in counters}
         network = Network(settings, self.switches, self.attribution, self.counters, self.trace, lambda: self.clock())
-        self.rounds = Rounds(network, self.notifier, self._send, arm, self._ask_state, self.monitor.outstanding)
+        self.rounds = Rounds(network, self.notifier, self._send_notice, arm, self._ask_state, self.monitor.outstanding)
         self._transmit = send
         self._arm = arm
-        self._lldp_key = os.urandom(16)
+        self._lldp_key = secret
         self._assembler = experimenter.Assembler()
         self._xid = 0
         self._interfaces: dict[tuple[int, str], str] = {}
@@ -94,6 +119,9 @@ class Engine:
     def switch_up(self, dpid: int, ports: dict[int, tuple[str, bytes, bool]]) -> None:
         """Take a connected switch; ``ports`` are (name, address, up) by number."""
         now = self.clock()
+        if dpid in self.switches and self._owner.shared:
+            self._switch_back(dpid, ports)
+            return
         if dpid in self.switches:
             self.switch_down(dpid)
         self.switches[dpid] = SwitchRecord(dpid, now, hypervisor=dpid in self.settings.hypervisors)
@@ -106,29 +134,58 @@ class Engine:
             },
         )
         LOG.info("switch %016x connected with %d ports", dpid, len(ports))
-        self.forwarder.start_switch(dpid)
-        self._prepare(dpid, sorted(self.topology.ports[dpid]))
         self._name_vms(dpid)
         self._place_tunnels()
-        if self.source.polled:
-            self.monitor.add(dpid, now)
         self._ask_state(dpid, now)
-        self._send_lldp(dpid)
-        for delay_s in _FIRST_LLDP_S:
-            self._arm(delay_s, lambda: self._send_lldp(dpid))
-        self._arm(self.settings.settle_ms / 1000, lambda: self._settle(dpid))
+        if not self._owner.shared:
+            self.take_over(dpid, False)
+        wait_s = self.settings.settle_ms / 1000 + (_SHARED_SETTLE_S if self._owner.shared else 0)
+        self._arm(wait_s, lambda: self._settle(dpid))
+
+    def _switch_back(self, dpid: int, ports: dict[int, tuple[str, bytes, bool]]) -> None:
+        """Take a switch that lost its connection here only, while others of the cluster kept theirs."""
+        for number in [number for number in self.topology.ports.get(dpid, {}) if number not in ports]:
+            self.port_removed(dpid, number)
+        for number, port in ports.items():
+            self.port_changed(dpid, number, *port)
+        self.switches[dpid].state_xid = 0
+        self._settle(dpid)
 
     def _prepare(self, dpid: int, ports: list[int]) -> None:
         """Give a switch what the mark source needs there."""
         data = self.source.prepare(dpid, ports)
         if data:
-            self._send(dpid, data)
+            self._send_owned(dpid, data)
 
     def _settle(self, dpid: int) -> None:
         switch = self.switches.get(dpid)
-        if switch is not None and not switch.settled:
+        if switch is None:
+            return
+        if self._owner.shared:
+            switch.settled = True
+            self._send(dpid, self.adoption.request(dpid, self._next_xid()))
+        elif not switch.settled:
             switch.settled = True
             self.forwarder.flush(dpid)
+
+    def take_over(self, dpid: int, fresh: bool) -> None:
+        """Act for a switch from now on; ``fresh`` when nobody of a cluster did before."""
+        self.forwarder.take_over(dpid, fresh)
+        self._prepare(dpid, sorted(self.topology.ports[dpid]))
+        self.source.forget(dpid)
+        if self.source.polled:
+            self.monitor.add(dpid, self.clock())
+        self.discover(dpid)
+
+    def give_up(self, dpid: int) -> None:
+        """Act no more for a switch."""
+        self.monitor.remove(dpid)
+
+    def discover(self, dpid: int) -> None:
+        """Look for the links of a switch now."""
+        self._send_lldp(dpid)
+        for delay_s in _FIRST_LLDP_S:
+            self._arm(delay_s, lambda: self._send_lldp(dpid))
 
     def switch_down(self, dpid: int) -> None:
         """Forget a switch whose connection ended, with its hosts and links."""
@@ -140,6 +197,7 @@ class Engine:
         self._assembler.forget(dpid)
         self.pair_bytes.forget(dpid)
         self.split_bytes.forget(dpid)
+        self.adoption.forget(dpid)
         self.attribution.forget(dpid)
         self.forwarder.forget_switch(dpid)
         self.forwarder.forget_hosts(self.relations.forget_place(dpid))
@@ -240,7 +298,7 @@ class Engine:
 
     def _send_lldp(self, dpid: int, only: Optional[int] = None) -> None:
         switch = self.switches.get(dpid)
-        if switch is None:
+        if switch is None or not self._owner.owns(dpid):
             return
         data = b""
         for number, port in sorted(self.topology.ports.get(dpid, {}).items()):
@@ -253,10 +311,13 @@ class Engine:
     def packet_in(self, dpid: int, in_port: int, data: bytes) -> None:
         """Take a packet no flow knew."""
         now = self.clock()
+        if not self.forwarder.admits(dpid, in_port, now):
+            return
         if data[12:14] == b"\x88\xcc":
             origin = packets.parse_lldp(data, self._lldp_key)
             switch = self.switches.get(dpid)
-            if origin is None or switch is None or origin[0] not in self.switches or in_port in switch.vms:
+            far = self.switches.get(origin[0]) if origin else None
+            if not origin or switch is None or far is None or in_port in switch.vms or origin[1] in far.vms:
                 self.counters["lldp_foreign"] += 1
             elif self.topology.add_link(origin, (dpid, in_port), now):
                 LOG.info("link %016x:%d - %016x:%d", *origin, dpid, in_port)
@@ -318,6 +379,14 @@ class Engine:
         self.counters["send_failed"] += 1
         return False
 
+    def _send_owned(self, dpid: int, data: bytes) -> bool:
+        """Send what only a switch's owner may."""
+        return self._owner.owns(dpid) and self._send(dpid, data)
+
+    def _send_notice(self, dpid: int, data: bytes) -> bool:
+        """Send messages to machines of a bridge, whoever owns it: the congested port's owner speaks."""
+        return self._owner.is_live() and self._send(dpid, data)
+
     def _ask_state(self, dpid: int, now: int) -> None:
         """Ask a bridge for its machines, unless it owes an answer or cannot give one."""
         switch = self.switches[dpid]
@@ -343,6 +412,8 @@ class Engine:
         """Take counters of flows or groups: of pairs, or those the mark source asked for."""
         poll = self.monitor.polls.get(switch.dpid)
         try:
+            if self.adoption.feed(switch.dpid, data, self.clock()):
+                return True
             if statistics.owes(switch.dpid, xid):
                 statistics.feed(switch.dpid, data)
             elif poll is not None and poll.xid == xid:
@@ -420,6 +491,8 @@ class Engine:
     # Marks
 
     def _take_marks(self, switch: SwitchRecord, xid: int, reply: experimenter.Reply, now: int) -> None:
+        if not self._owner.owns(switch.dpid):
+            return
         self._note_answer(switch, xid, now)
         fresh = self.source.take(switch.dpid, reply)
         if any(reply.entries):
@@ -450,8 +523,8 @@ class Engine:
             self.rounds.marked(fresh, now)
 
     def collected(self, fresh: list[PortMarks]) -> None:
-        """Take what a collector found."""
-        self.marked(fresh, self.clock())
+        """Take what a collector found; in a cluster each hears of every port, and its owner acts."""
+        self.marked([one for one in fresh if self._owner.owns(one.point[0])], self.clock())
         self.rounds.finish_if_complete()
 
     def _take_state(self, switch: SwitchRecord, xid: int, reply: experimenter.Reply, now: int) -> None:

@@ -13,7 +13,9 @@ Control messages are never put out: only the controller may send them.
 """
 
 import collections
+import hashlib
 import logging
+import struct
 from typing import Callable, Iterable, NamedTuple, Optional
 
 from sdngcc.controller import openflow
@@ -36,6 +38,9 @@ PRIORITY_TRANSIT = 150  # a pair's, where its way is chosen by pair
 PRIORITY_DESTINATION = 100
 GROUP_MAX = 0xFFFF0000  # more a switch are not numbered
 ASK_AGAIN_NS = 3_000_000_000
+QUESTIONS_A_PORT = 1024
+OWNERS_ASKED = 4  # of one address; more: everybody is asked
+HEARD_NS = 1_000_000_000  # a host heard this lately is where it was heard
 
 LOG = logging.getLogger(__name__)
 
@@ -55,7 +60,11 @@ class Group(NamedTuple):
 
 
 class Forwarder:
-    """Decides flows and packet-outs; ``send`` takes a datapath id and OpenFlow bytes."""
+    """Decides flows and packet-outs; ``send`` takes a datapath id and OpenFlow bytes.
+
+    All controllers of a cluster decide from the same packets; ``owns(dpid)`` tells for which switches this one acts,
+    and ``send`` drops the rest. ``secret`` is common to them: the numbers of flows come from it.
+    """
 
     def __init__(
         self,
@@ -66,6 +75,8 @@ class Forwarder:
         switches: dict[int, SwitchRecord],
         send: Callable[[int, bytes], bool],
         tables: Tables,
+        owns: Callable[[int], bool],
+        secret: bytes,
     ) -> None:
         self.counters: collections.Counter[str] = collections.Counter()
         self._settings = settings
@@ -77,14 +88,17 @@ class Forwarder:
         self._tables = tables
         self._pair_flows: dict[Pair, int] = {}  # pair with a flow -> its number, the cookie's low bits
         self._pairs: dict[int, Pair] = {}
-        self._pair_number = 0
+        self._owns = owns
+        self._secret = secret
+        # Switches of others that their owners were to flush lately, with the seconds that a dead one may go unnoticed.
+        self._unflushed: dict[int, int] = {}
         self._destinations: set[tuple[int, int, bytes]] = set()  # switch, input port or 0, address
         self._transit: dict[Pair, set[int]] = {}  # switches with flows or a group of the pair beyond its edge
         self._groups: dict[int, dict[Pair, Group]] = {}  # select groups by switch
         self._group_places: dict[int, Split] = {}  # group number -> where it is and whose
-        self._group_number = 0
-        self._asked: dict[tuple[bytes, bytes], int] = {}  # (asker, address) -> when, ns
-        self._budget: dict[Hop, list[int]] = {}  # port -> [second, packet-ins in it]
+        self._asked: dict[Hop, dict[tuple[bytes, bytes], int]] = {}  # port -> (asker, address) -> when, ns
+        self._budget: dict[Hop, list[int]] = {}  # port, 0 for its whole switch -> [second, packet-ins in it]
+        self._sending: collections.Counter[bytes] = collections.Counter()  # pairs' flows by source
 
     def start_switch(self, dpid: int) -> None:
         """Give a new switch the flows that bring everything unknown here.
@@ -128,8 +142,19 @@ class Forwarder:
 
     def flush(self, dpid: int) -> None:
         """Delete what was learned from a switch: its pairs and destinations come here again."""
+        if not self._owns(dpid):
+            # Its owner flushes it, if it lives, and each flow removed is told to all.
+            self._unflushed[dpid] = self._settings.lease_ms // 1000 + 2
+            return
+        self._unflushed.pop(dpid, None)
         self._send(dpid, openflow.flow_delete(openflow.match(), COOKIE | LEARNED, COOKIE_MASK | LEARNED))
         self.forget_switch(dpid)
+
+    def take_over(self, dpid: int, fresh: bool) -> None:
+        """Act for a switch from now on; ``fresh`` when nobody of the cluster did before."""
+        self.start_switch(dpid)
+        if fresh or dpid in self._unflushed:
+            self.flush(dpid)
 
     def forget_switch(self, dpid: int) -> None:
         """Forget which flows a switch has."""
@@ -149,6 +174,9 @@ class Forwarder:
         number = self._pair_flows.pop(pair, None)
         if number is not None:
             del self._pairs[number]
+            self._sending[pair[0]] -= 1
+            if not self._sending[pair[0]]:
+                del self._sending[pair[0]]
 
     def _drop_transit(self, pair: Pair) -> None:
         """Delete a pair's flows and groups at the switches that chose its way."""
@@ -206,12 +234,19 @@ class Forwarder:
             self._relations.forget_pair(*pair)
 
     def sweep(self, now_ns: int) -> None:
-        """Forget pairs without a flow that were not heard of lately, and questions long asked."""
+        """Forget pairs without a flow that were not heard of lately, and questions long asked; once a second."""
+        self._unflushed = {dpid: left - 1 for dpid, left in self._unflushed.items() if left > 1}
         for pair in self._relations.pairs_before(now_ns - self._settings.relation_idle_s * 1_000_000_000):
             if pair not in self._pair_flows:
                 self._relations.forget_pair(*pair)
                 self._drop_transit(pair)
-        self._asked = {key: asked for key, asked in self._asked.items() if now_ns - asked < ASK_AGAIN_NS}
+        asked = {
+            place: {key: when for key, when in questions.items() if now_ns - when < ASK_AGAIN_NS}
+            for place, questions in self._asked.items()
+        }
+        self._asked = {place: questions for place, questions in asked.items() if questions}
+        second = now_ns // 1_000_000_000
+        self._budget = {place: spent for place, spent in self._budget.items() if spent[0] >= second - 1}
         talking = {mac for pair in self._pair_flows for mac in pair}
         before = now_ns - self._settings.host_idle_s * 1_000_000_000
         idle = [mac for mac, host in self._relations.hosts.items() if host.seen_ns < before and mac not in talking]
@@ -229,8 +264,43 @@ class Forwarder:
         port = self._topology.ports.get(place[0], {}).get(place[1])
         return port is not None and port.up and now_ns - port.since_ns >= self._settings.settle_ms * 1_000_000
 
+    def admits(self, dpid: int, in_port: int, now_ns: int) -> bool:
+        """Tell whether a packet-in is to be looked at: its port exists, and port and switch have not had their share.
+
+        A port that leads to another switch has no share of its own, only the switch's.
+        """
+        if in_port not in self._topology.ports.get(dpid, ()):
+            self.counters["packet_in_malformed"] += 1
+            return False
+        place = (dpid, in_port)
+        within = self._topology.peer(*place) is not None or self._spend(
+            place, self._settings.packet_ins_a_second, now_ns
+        )
+        if within and self._spend((dpid, 0), self._settings.switch_packet_ins_a_second, now_ns):
+            return True
+        self.counters["packet_in_over_budget"] += 1
+        return False
+
+    def _spend(self, place: Hop, share: int, now_ns: int) -> bool:
+        second = now_ns // 1_000_000_000
+        spent = self._budget.setdefault(place, [second, 0])
+        if spent[0] != second:
+            spent[:] = [second, 0]
+        spent[1] += 1
+        return spent[1] <= share
+
+    def _stays(self, mac: bytes, place: Hop, now_ns: int) -> bool:
+        """Tell whether a host seen at a port is surely still elsewhere, so that another uses its address.
+
+        It is while its old port is up and it sends there: a flow of it is in use, or it was heard just now.
+        """
+        host = self._relations.hosts.get(mac)
+        if host is None or host.place == place:
+            return False
+        return self.is_host_port(host.place, now_ns) and (mac in self._sending or now_ns - host.seen_ns < HEARD_NS)
+
     def packet_in(self, dpid: int, in_port: int, data: bytes, now_ns: int) -> None:
-        """Learn from a packet no flow knew, add flows for it and pass it on."""
+        """Learn from a packet no flow knew that was admitted, add flows for it and pass it on."""
         frame = parse_frame(data, self._settings.protocol)
         if frame is None or frame.src[0] & 1 or in_port >= openflow.OFPP_MAX or dpid not in self._switches:
             self.counters["packet_in_malformed"] += 1
@@ -242,11 +312,11 @@ class Forwarder:
         if self._topology.peer(*place) is not None:
             self._from_link(place, frame, data)
             return
-        if not self._within_budget(place, now_ns):
-            self.counters["packet_in_over_budget"] += 1
-            return
         if not self.is_host_port(place, now_ns):
             self.counters["packet_in_early"] += 1
+            return
+        if self._stays(frame.src, place, now_ns):
+            self.counters["host_move_refused"] += 1
             return
         learned = self._relations.learn_host(frame.src, place, frame.source, now_ns)
         if learned is Learned.REFUSED:
@@ -260,14 +330,6 @@ class Forwarder:
             self._to_everybody(place, frame, data, now_ns)
         else:
             self._to_host(place, frame, data, now_ns)
-
-    def _within_budget(self, place: Hop, now_ns: int) -> bool:
-        second = now_ns // 1_000_000_000
-        spent = self._budget.setdefault(place, [second, 0])
-        if spent[0] != second:
-            spent[:] = [second, 0]
-        spent[1] += 1
-        return spent[1] <= self._settings.packet_ins_a_second
 
     def _from_link(self, place: Hop, frame: Frame, data: bytes) -> None:
         """Pass on a packet that reached a switch before its destination's flow did."""
@@ -285,10 +347,11 @@ class Forwarder:
             self.counters["control_refused"] += 1
             return
         if frame.resolving and frame.target is not None:
-            owner = self._relations.owners.get(frame.target)
-            first = self._ask(frame.src, frame.target, now_ns)
-            if owner is not None and owner != frame.src and first:
-                self._deliver(self._relations.hosts[owner].place, frame, data)
+            owners = [mac for mac in self._relations.owners.get(frame.target, ()) if mac != frame.src]
+            first = self._ask(place, frame.src, frame.target, now_ns)
+            if first and 0 < len(owners) <= OWNERS_ASKED:
+                for owner in owners:
+                    self._deliver(self._relations.hosts[owner].place, frame, data)
                 return
         self._flood(place, data, now_ns)
 
@@ -300,15 +363,16 @@ class Forwarder:
         source, target = frame.source, frame.target
         if not frame.ip or source is None or target is None or not (is_ipv4(source) and is_ipv4(target)):
             return
-        if self._ask(frame.src, target, now_ns):
+        if self._ask(place, frame.src, target, now_ns):
             self._flood(place, arp_request(frame.src, source, target), now_ns)
 
-    def _ask(self, mac: bytes, target: bytes, now_ns: int) -> bool:
+    def _ask(self, place: Hop, mac: bytes, target: bytes, now_ns: int) -> bool:
         """Note a question for an address; return whether the same was not put lately."""
         key = (mac, target)
-        again = now_ns - self._asked.get(key, -ASK_AGAIN_NS) < ASK_AGAIN_NS
-        if len(self._asked) < 65536 or key in self._asked:
-            self._asked[key] = now_ns
+        asked = self._asked.setdefault(place, {})
+        again = now_ns - asked.get(key, -ASK_AGAIN_NS) < ASK_AGAIN_NS
+        if len(asked) < QUESTIONS_A_PORT or key in asked:
+            asked[key] = now_ns
         return not again
 
     def _flood(self, place: Hop, data: bytes, now_ns: int) -> None:
@@ -361,30 +425,48 @@ class Forwarder:
         if pair not in groups or groups[pair].ports != ports:
             if pair in groups:
                 del self._group_places[groups[pair].number]
-            self._group_number = self._group_number % GROUP_MAX + 1
-            groups[pair] = Group(self._group_number, ports)
-            self._group_places[self._group_number] = (dpid, pair)
+            number = self._hash(struct.pack("!Q", dpid) + pair[0] + pair[1]) % GROUP_MAX + 1
+            while number in self._group_places:
+                number = number % GROUP_MAX + 1
+            groups[pair] = Group(number, ports)
+            self._group_places[number] = (dpid, pair)
             self._transit.setdefault(pair, set()).add(dpid)
-            self._send(dpid, openflow.group_select(self._group_number, ports))
+            self._send(dpid, openflow.group_select(number, ports))
         return groups[pair].number
 
     def _add_edge_flow(self, place: Hop, ports: list[int], pair: Pair) -> None:
         """Add the flow that takes a pair off the controller at the source's own switch."""
-        self._drop_pair(pair)
-        self._pair_number = self._pair_number % 0xFFFFFFFF + 1
-        self._pair_flows[pair] = self._pair_number
-        self._pairs[self._pair_number] = pair
+        number = self.note_pair(place, pair)
         self._send(
             place[0],
             self._flow(
                 openflow.match(in_port=place[1], eth_src=pair[0], eth_dst=pair[1]),
                 ports,
                 PRIORITY_PAIR,
-                COOKIE | LEARNED | PAIR | self._pair_number,
+                COOKIE | LEARNED | PAIR | number,
                 idle_s=self._settings.relation_idle_s,
                 group=self._group(place[0], pair, ports),
             ),
         )
+
+    def _hash(self, named: bytes) -> int:
+        """Return 32 bits that are the same in every controller of a cluster, and that no machine can foresee."""
+        return int.from_bytes(hashlib.blake2b(named, digest_size=4, key=self._secret).digest(), "big")
+
+    def note_pair(self, place: Hop, pair: Pair) -> int:
+        """Note that a pair has a flow at its source's place; return the flow's number.
+
+        The number is the same in every controller of a cluster, but when two of 2^32 meet: then the later one's owner
+        alone knows it. No machine can make its numbers meet another's.
+        """
+        self._drop_pair(pair)
+        number = self._hash(struct.pack("!QI", *place) + pair[0] + pair[1])
+        while number in self._pairs:
+            number = (number + 1) & 0xFFFFFFFF
+        self._pair_flows[pair] = number
+        self._pairs[number] = pair
+        self._sending[pair[0]] += 1
+        return number
 
     def _add_onward_flows(self, entries: Iterable[Optional[Hop]], pair: Pair, again: bool = False) -> None:
         """Add the flows that carry a pair from where its packets enter switches by links onwards.

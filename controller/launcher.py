@@ -54,12 +54,13 @@ def prepare() -> None:
 def start(chosen: "Settings", verbose: bool = False) -> None:
     """Run the controller with the given settings until it is stopped.
 
-    Raises SettingsError when the framework they name is not installed.
+    Raises SettingsError when the framework they name is not installed, or TLS files are unusable.
     """
     import eventlet.hubs
 
-    from sdngcc.controller import settings
+    from sdngcc.controller import settings, tls
 
+    tls.server_context(chosen)
     framework = find_framework(chosen.framework)
     eventlet.hubs.use_hub(chosen.event_hub)
     address, port = settings.split_address(chosen.openflow)

@@ -11,11 +11,22 @@ import struct
 from typing import Iterable, NamedTuple, Optional
 
 VERSION = 4
+OFPT_ERROR = 1
 OFPT_PACKET_OUT = 13
 OFPT_FLOW_MOD = 14
 OFPT_GROUP_MOD = 15
 OFPT_MULTIPART_REQUEST = 18
 OFPT_MULTIPART_REPLY = 19
+OFPT_ROLE_REQUEST = 24
+OFPT_ROLE_REPLY = 25
+OFPT_SET_ASYNC = 28
+
+ROLE_NOCHANGE = 0
+ROLE_EQUAL = 1
+ROLE_MASTER = 2
+ROLE_SLAVE = 3
+OFPET_ROLE_REQUEST_FAILED = 11
+OFPRRFC_STALE = 0
 
 OFPP_MAX = 0xFFFFFF00
 OFPP_CONTROLLER = 0xFFFFFFFD
@@ -57,6 +68,9 @@ _BUCKET_STATISTICS = struct.Struct("!8xQ")
 _MULTIPART = struct.Struct("!BBHIHH4x")
 _FLOW_REQUEST = struct.Struct("!B3xII4xQQ")
 _FLOW_STATISTICS = struct.Struct("!H2xII12xQQQ")
+_FLOW_ENTRY_BYTES = 48  # of a flow statistics entry before its match
+_ROLE = struct.Struct("!BBHII4xQ")
+_SET_ASYNC = struct.Struct("!BBHI6I")
 
 _OXM_BASIC = 0x8000
 _OXM_IN_PORT = 0
@@ -263,3 +277,69 @@ def group_statistics(data: bytes) -> list[GroupStatistics]:
         found.append(GroupStatistics(number, [count for (count,) in _BUCKET_STATISTICS.iter_unpack(buckets)]))
         place += length
     return found
+
+
+class Flow(NamedTuple):
+    """What a flow matches, as far as this project's flows do, and where it sends."""
+
+    cookie: int
+    in_port: Optional[int]
+    eth_dst: Optional[bytes]
+    eth_src: Optional[bytes]
+    out_port: Optional[int]  # of its first output action
+
+
+def flows(data: bytes) -> list[Flow]:
+    """Return the flows in one part of a flow statistics reply; raises MessageError when it is cut short."""
+    found = []
+    place = _MULTIPART.size
+    while place < len(data):
+        if len(data) - place < _FLOW_ENTRY_BYTES + 4:
+            raise MessageError(f"flow statistics end after {len(data) - place} bytes of an entry")
+        length, _, _, cookie, _, _ = _FLOW_STATISTICS.unpack_from(data, place)
+        matched = struct.unpack_from("!2xH", data, place + _FLOW_ENTRY_BYTES)[0]
+        actions = _FLOW_ENTRY_BYTES + (matched + 7) // 8 * 8
+        if matched < 4 or length < actions or place + length > len(data):
+            raise MessageError(f"flow statistics entry of {length} bytes, {len(data) - place} left, match of {matched}")
+        entry = data[place : place + length]
+        fields = _fields(entry[_FLOW_ENTRY_BYTES + 4 : _FLOW_ENTRY_BYTES + matched])
+        in_port = fields.get(_OXM_IN_PORT)
+        found.append(
+            Flow(
+                cookie,
+                int.from_bytes(in_port, "big") if in_port else None,
+                fields.get(_OXM_ETH_DST),
+                fields.get(_OXM_ETH_SRC),
+                _first_output(entry[actions:]),
+            )
+        )
+        place += length
+    return found
+
+
+def _fields(data: bytes) -> dict[int, bytes]:
+    """Return the basic OXM fields of a match without masks, by their number."""
+    found, place = {}, 0
+    while place + 4 <= len(data):
+        oxm_class, head, size = struct.unpack_from("!HBB", data, place)
+        if oxm_class == _OXM_BASIC and not head & 1:
+            found[head >> 1] = data[place + 4 : place + 4 + size]
+        place += 4 + size
+    return found
+
+
+def _first_output(data: bytes) -> Optional[int]:
+    """Return the port of the first output action in the first apply-actions instruction."""
+    if len(data) < 24 or data[:2] != b"\x00\x04" or data[8:10] != b"\x00\x00":
+        return None
+    return int.from_bytes(data[12:16], "big")
+
+
+def role_request(xid: int, role: int, generation: int) -> bytes:
+    """Return a request for a role (ROLE_...) under a generation id; the id does not count for ROLE_EQUAL."""
+    return _ROLE.pack(VERSION, OFPT_ROLE_REQUEST, _ROLE.size, xid, role, generation)
+
+
+def hear_all(xid: int) -> bytes:
+    """Return the set-async message that lets a slave hear packet-ins, port changes and removed flows too."""
+    return _SET_ASYNC.pack(VERSION, OFPT_SET_ASYNC, _SET_ASYNC.size, xid, 3, 3, 7, 7, 15, 15)

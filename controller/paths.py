@@ -101,11 +101,11 @@ class Paths:
     def _ends(self, hop: Hop) -> Pair:
         """Return the Ethernet addresses of a tunnel's ends in the fabric, empty ones if not known."""
         tunnel = self._tunnels[hop]
-        local, owners = tunnel.local, self._relations.owners
+        local, owner = tunnel.local, self._relations.owner
         if local is None:
             back = self._tunnels.get(self._topology.peer(*hop) or hop)
             local = back.remote if back is not None and back is not tunnel else b""
-        return owners.get(local, b""), owners.get(tunnel.remote, b"")
+        return owner(local) or b"", owner(tunnel.remote) or b""
 
     def _walk(self, pair: Pair) -> dict[Hop, float]:
         source, target = (self._relations.hosts.get(mac) for mac in pair)

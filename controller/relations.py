@@ -15,6 +15,7 @@ from sdngcc.controller.packets import is_ipv4
 from sdngcc.controller.topology import Hop
 
 ADDRESSES_A_HOST = 16
+PAIRS_A_PORT = 4096
 Pair = tuple[bytes, bytes]  # Ethernet addresses of source and destination
 
 
@@ -50,7 +51,8 @@ class Relations:
 
     def __init__(self, hosts_a_port: int = 64, pairs_a_source: int = 1024) -> None:
         self.hosts: dict[bytes, Host] = {}
-        self.owners: dict[bytes, bytes] = {}  # address -> Ethernet address
+        # Address -> Ethernet addresses of all who claim it, the first first.
+        self.owners: dict[bytes, dict[bytes, None]] = {}
         self._hosts_at: dict[Hop, set[bytes]] = {}
         self._targets: dict[bytes, dict[bytes, int]] = {}  # source -> destination -> last seen, ns
         self._hosts_a_port = hosts_a_port
@@ -80,17 +82,23 @@ class Relations:
         return outcome
 
     def _learn_address(self, host: Host, address: bytes, now_ns: int) -> None:
-        # A former owner keeps the address too, or one machine could claim another's and stop its notices.
+        # All who claim an address have it, or one machine could take another's away.
         if address not in host.addresses and len(host.addresses) >= ADDRESSES_A_HOST:
             oldest = min(host.addresses, key=lambda known: host.addresses[known])
             del host.addresses[oldest]
             self._disown(oldest, host.mac)
         host.addresses[address] = now_ns
-        self.owners[address] = host.mac
+        self.owners.setdefault(address, {})[host.mac] = None
+
+    def owner(self, address: bytes) -> Optional[bytes]:
+        """Return the Ethernet address of the one who claims an address longest, or None."""
+        return next(iter(self.owners.get(address, ())), None)
 
     def _disown(self, address: bytes, mac: bytes) -> None:
-        if self.owners.get(address) == mac:
-            del self.owners[address]
+        claimants = self.owners.get(address, {})
+        claimants.pop(mac, None)
+        if not claimants:
+            self.owners.pop(address, None)
 
     def forget_host(self, mac: bytes) -> None:
         """Remove a host, its addresses and its pairs."""
@@ -120,11 +128,16 @@ class Relations:
         return [self.hosts[mac] for mac in sorted(self._hosts_at.get(place, ()))]
 
     def learn_pair(self, source: bytes, target: bytes, now_ns: int) -> bool:
-        """Note that a source sends to a destination; return False when the source has its share of pairs."""
-        targets = self._targets.setdefault(source, {})
+        """Note that a source sends to a destination; return False when it, or its port, has its share of pairs."""
+        targets = self._targets.get(source, {})
         if target not in targets:
+            host = self.hosts.get(source)
+            beside = self._hosts_at.get(host.place, ()) if host else ()
             if len(targets) >= self._pairs_a_source:
                 return False
+            if sum(len(self._targets.get(mac, ())) for mac in beside) >= PAIRS_A_PORT:
+                return False
+            self._targets[source] = targets
             self.version += 1
         targets[target] = now_ns
         return True

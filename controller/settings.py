@@ -127,6 +127,9 @@ class Settings(pydantic.BaseModel):
         le=1_000_000,
         description="packet-ins served a port and second; the rest is dropped and counted",
     )
+    switch_packet_ins_a_second: int = pydantic.Field(
+        20_000, ge=1, le=1_000_000, description="the same for all ports of a switch together, links included"
+    )
     hypervisors: tuple[int, ...] = pydantic.Field(
         (), description="datapath ids of hypervisor bridges; others are recognised by their virtual machines"
     )
@@ -137,6 +140,13 @@ class Settings(pydantic.BaseModel):
     ovsdb: tuple[str, ...] = pydantic.Field(
         (),
         description="OVSDB remotes of the hypervisors: unix:<path>, tcp:<address>:<port>",
+    )
+    cluster: tuple[str, ...] = pydantic.Field(
+        (),
+        description="OVSDB remotes of the database that controllers share switches by; none: this one is alone",
+    )
+    lease_ms: int = pydantic.Field(
+        1000, ge=300, le=60_000, description="a controller of a cluster silent for this long loses its switches"
     )
     rest: str = pydantic.Field("127.0.0.1:8080", description="address and port of REST; empty: none")
     rest_token_file: Optional[pathlib.Path] = pydantic.Field(
@@ -152,7 +162,14 @@ class Settings(pydantic.BaseModel):
     framework: Literal["auto", "ryu", "os-ken"] = pydantic.Field(
         "auto", description="OpenFlow library the controller runs on; auto: Ryu where it is installed, else os-ken"
     )
-    openflow: str = pydantic.Field("0.0.0.0:6653", description="address and port switches connect to")
+    openflow: str = pydantic.Field("127.0.0.1:6653", description="address and port switches connect to")
+    openflow_tls_key: Optional[pathlib.Path] = pydantic.Field(
+        None, description="private key; with it switches connect by TLS only, and ssl: remotes use it too"
+    )
+    openflow_tls_cert: Optional[pathlib.Path] = pydantic.Field(None, description="certificate of that key")
+    openflow_tls_ca: Optional[pathlib.Path] = pydantic.Field(
+        None, description="certificate of the authority that signed the switches' (and databases') certificates"
+    )
     trace_file: Optional[pathlib.Path] = pydantic.Field(None, description="JSON lines of notifications and poll counts")
     event_hub: Literal["selects", "poll", "epolls"] = pydantic.Field(
         "selects",
@@ -171,7 +188,7 @@ class Settings(pydantic.BaseModel):
             read_capacity(text)
         return value
 
-    @pydantic.field_validator("ovsdb")
+    @pydantic.field_validator("ovsdb", "cluster")
     @classmethod
     def _check_remotes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for remote in value:
@@ -234,6 +251,15 @@ class Settings(pydantic.BaseModel):
             raise ValueError(f"rest_token_file is needed when rest is beyond loopback ({self.rest})")
         if (self.rest_tls_cert is None) != (self.rest_tls_key is None):
             raise ValueError("rest_tls_cert and rest_tls_key are needed together")
+        tls = ("openflow_tls_key", "openflow_tls_cert", "openflow_tls_ca")
+        missing = [name for name in tls if getattr(self, name) is None]
+        if missing and len(missing) < len(tls):
+            raise ValueError(f"{' and '.join(missing)}: needed with the other openflow_tls settings")
+        for name in ("ovsdb", "cluster"):
+            if missing and any(remote.startswith("ssl:") for remote in getattr(self, name)):
+                raise ValueError(f"{name}: an ssl: remote needs {', '.join(tls)}")
+        if self.cluster and self.key_file is None:
+            raise ValueError("key_file is needed for cluster: controllers know each other's link discovery by it")
         return self
 
     def read_key(self) -> bytes:

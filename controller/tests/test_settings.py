@@ -57,6 +57,9 @@ def test_file_then_environment(tmp_path, key_file, suffix, text):
         ({"rest": "127.0.0.1:70000"}, "rest: .*0 to 65535"),
         ({"hypervisors": "zz"}, 'hypervisors: .*"zz" is no datapath id'),
         ({"hypervisors": "1", "fabric": "1"}, "datapath 0000000000000001 is named in both"),
+        ({"cluster": "localhost:6641"}, "cluster: .*no OVSDB remote"),
+        ({"lease_ms": "100"}, "lease_ms: .*greater than or equal to 300"),
+        ({"framework": "pox"}, "framework: .*'auto', 'ryu' or 'os-ken'"),
         ({"protocol": "300"}, "protocol: .*254"),
         ({"mark_source": "snmp"}, "mark_source: .*'openflow-ce'"),
         ({"mark_source": "sonic"}, "sonic_redis is needed for mark_source sonic"),
@@ -92,6 +95,14 @@ def test_v1_needs_a_key_and_v0_does_not():
         load(None, {})
     assert load(None, {PREFIX + "MESSAGE_VERSION": "v0"}).read_key() == bytes(16)
     assert load(None, {PREFIX + "NOTIFY": "false"}).notify is False
+    with pytest.raises(SettingsError, match="key_file is needed for cluster"):
+        load(None, {PREFIX + "NOTIFY": "false", PREFIX + "CLUSTER": "unix:/a"})
+
+
+def test_nothing_listens_beyond_loopback_unless_told(key_file):
+    settings = load(None, env(key_file))
+    for address in (settings.rest, settings.openflow):
+        assert split_address(address)[0] == "127.0.0.1"
 
 
 @pytest.mark.parametrize("text", ["", "0011", "00112233445566778899aabbccddeeff00", "zz" * 16])

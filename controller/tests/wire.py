@@ -20,7 +20,7 @@ from typing import Any, Callable, Optional
 
 from sdngcc.controller import experimenter, openflow
 
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 KEY = bytes(range(16))
 
 
@@ -31,7 +31,7 @@ def free_port() -> int:
 
 
 def wait_for(condition: Callable[[], Any], what: Callable[[], str]) -> Any:
-    """Return what a condition gives once it is true; fail with ``what()`` after a minute."""
+    """Return what a condition gives once it is true; fail with ``what()`` after four minutes."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         found = condition()
@@ -121,23 +121,27 @@ class WireSwitch:
         self.overlapped = 0  # polls that came while another of the same kind was unanswered in the buffer
         self.packet_outs: list[tuple[int, bytes]] = []
         self.role_generation: Optional[int] = None
+        self.refused = 0  # messages that a slave may not send
+        self.senders: list[tuple[float, int, bytes]] = []  # control messages: when, port of the controller, frame
+        self.flows: dict[bytes, tuple[int, bytes, bytes]] = {}  # match and priority -> cookie, match, instructions
         self.mute = False  # half-dead: the connection stands, nothing is answered
         self.lock = threading.RLock()
-        self._lines: list[_Line] = []
+        self.lines: list[_Line] = []
 
     def connect(self, address: tuple[str, int]) -> "_Line":
         line = _Line(self, address)
-        self._lines.append(line)
+        self.lines.append(line)
         return line
 
     def packet_in(self, port: int, frame: bytes) -> None:
         fields = struct.pack("!HHIHH", 1, 12, 0x80000004, port >> 16, port & 0xFFFF) + bytes(4)
         body = struct.pack("!IHBBQ", 0xFFFFFFFF, len(frame), 0, 0, 0) + fields + bytes(2) + frame
-        for line in self._lines:
-            line.send(10, 0, body)
+        for line in list(self.lines):
+            if line.role != openflow.ROLE_SLAVE or line.hears_all:
+                line.send(10, 0, body)
 
     def close(self) -> None:
-        for line in self._lines:
+        for line in self.lines:
             line.close()
 
 
@@ -146,7 +150,8 @@ class _Line:
 
     def __init__(self, switch: WireSwitch, address: tuple[str, int]) -> None:
         self.switch, self.address = switch, address
-        self.role = 1  # OFPCR_ROLE_EQUAL
+        self.role = openflow.ROLE_EQUAL
+        self.hears_all = False
         self.alive = True
         self._sock = socket.create_connection(address, timeout=PATIENCE_S)
         self._sock.settimeout(PATIENCE_S)
@@ -200,9 +205,17 @@ class _Line:
             self.send(3, xid, data[8:])
         elif kind == 5:
             self.send(6, xid, struct.pack("!QIBB2xII", switch.dpid, 0, 1, 0, 0x47, 0))
+        elif kind in (openflow.OFPT_PACKET_OUT, openflow.OFPT_FLOW_MOD) and self.role == openflow.ROLE_SLAVE:
+            switch.refused += 1
+            self.send(openflow.OFPT_ERROR, xid, struct.pack("!HH", 1, 10) + data[:64])  # OFPBRC_IS_SLAVE
         elif kind == openflow.OFPT_PACKET_OUT:
-            length = struct.unpack_from("!H", data, 16)[0]
-            switch.packet_outs.append((struct.unpack_from("!I", data, 28)[0], data[24 + length :]))
+            self._packet_out(data)
+        elif kind == openflow.OFPT_FLOW_MOD:
+            self._flow_mod(data)
+        elif kind == openflow.OFPT_ROLE_REQUEST:
+            self._role(xid, *struct.unpack_from("!I4xQ", data, 8))
+        elif kind == openflow.OFPT_SET_ASYNC:
+            self.hears_all = bool(struct.unpack_from("!II", data, 8)[1])
         elif kind == openflow.OFPT_MULTIPART_REQUEST:
             part = struct.unpack_from("!H", data, 8)[0]
             if part == 13:
@@ -211,8 +224,53 @@ class _Line:
                     for port, name in switch.ports.items()
                 )
                 self.send(19, xid, struct.pack("!HH4x", 13, 0) + body)
+            elif part == openflow.OFPMP_FLOW:
+                self._flow_statistics(xid, *struct.unpack_from("!QQ", data, 32))
             elif part == openflow.OFPMP_EXPERIMENTER:
                 self._experimenter(data)
+
+    def _packet_out(self, data: bytes) -> None:
+        length = struct.unpack_from("!H", data, 16)[0]
+        port, frame = struct.unpack_from("!I", data, 28)[0], data[24 + length :]
+        self.switch.packet_outs.append((port, frame))
+        if frame[12:14] == b"\x08\x00" and frame[23] == 253:
+            self.switch.senders.append((time.monotonic(), self.address[1], frame))
+
+    def _flow_mod(self, data: bytes) -> None:
+        cookie, mask = struct.unpack_from("!QQ", data, 8)
+        matched = struct.unpack_from("!H", data, 50)[0]
+        end = 48 + (matched + 7) // 8 * 8
+        if data[24] not in (0, 0xFF):
+            return  # there is no other table than 0
+        if data[25] == 3:
+            kept = {key: flow for key, flow in self.switch.flows.items() if flow[0] & mask != cookie & mask}
+            self.switch.flows = kept
+        else:
+            self.switch.flows[data[30:32] + data[48:end]] = (cookie, data[48:end], data[end:])
+
+    def _flow_statistics(self, xid: int, cookie: int, mask: int) -> None:
+        body = b""
+        for known, match, instructions in self.switch.flows.values():
+            if known & mask == cookie & mask:
+                length = 48 + len(match) + len(instructions)
+                body += struct.pack("!H22xQQQ", length, known, 0, 0) + match + instructions
+        self.send(openflow.OFPT_MULTIPART_REPLY, xid, struct.pack("!HH4x", openflow.OFPMP_FLOW, 0) + body)
+
+    def _role(self, xid: int, role: int, generation: int) -> None:
+        switch = self.switch
+        if role in (openflow.ROLE_MASTER, openflow.ROLE_SLAVE):
+            known = switch.role_generation
+            if known is not None and (generation - known) % 2**64 >= 2**63:
+                self.send(openflow.OFPT_ERROR, xid, struct.pack("!HH", 11, 0))
+                return
+            switch.role_generation = generation
+        if role == openflow.ROLE_MASTER:
+            for line in switch.lines:
+                if line.role == openflow.ROLE_MASTER:
+                    line.role = openflow.ROLE_SLAVE
+        self.role = role or self.role
+        generation = switch.role_generation if switch.role_generation is not None else 2**64 - 1
+        self.send(openflow.OFPT_ROLE_REPLY, xid, struct.pack("!I4xQ", self.role, generation))
 
     def _experimenter(self, data: bytes) -> None:
         switch = self.switch

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Relations read back from the flows that carry them.
+
+A pair's flow at a machine's port says who talks to whom, and a flow's output port that leads to no other
+switch says where its destination is. So a controller that comes late, or lost a connection for a while, asks
+each switch for the flows of this project and knows what the others learned from packets it never saw.
+"""
+
+import dataclasses
+from typing import Callable
+
+from sdngcc.controller import openflow
+from sdngcc.controller.forwarding import COOKIE, COOKIE_MASK, LEARNED, PAIR, Forwarder
+from sdngcc.controller.relations import Relations
+
+
+@dataclasses.dataclass
+class _Asked:
+    """A request not answered yet."""
+
+    xid: int
+    flows: list[openflow.Flow] = dataclasses.field(default_factory=list)
+
+
+class Adoption:
+    """Questions for flows, one a switch; ``is_host_port(dpid, port)`` tells whether a port leads to hosts."""
+
+    def __init__(self, relations: Relations, forwarder: Forwarder, is_host_port: Callable[[int, int], bool]) -> None:
+        self.adopted = 0  # pairs
+        self._relations = relations
+        self._forwarder = forwarder
+        self._is_host_port = is_host_port
+        self._asked: dict[int, _Asked] = {}
+
+    def request(self, dpid: int, xid: int) -> bytes:
+        """Return the message that asks a switch for what was learned from it."""
+        self._asked[dpid] = _Asked(xid)
+        return openflow.flow_statistics_request(xid, COOKIE | LEARNED, COOKIE_MASK | LEARNED)
+
+    def forget(self, dpid: int) -> None:
+        """Await no answer of a switch that is gone."""
+        self._asked.pop(dpid, None)
+
+    def feed(self, dpid: int, data: bytes, now_ns: int) -> bool:
+        """Take one part of a flow statistics reply; return whether it was an answer to a question of ours.
+
+        Raises openflow.MessageError for one that cannot be read.
+        """
+        asked = self._asked.get(dpid)
+        if asked is None or asked.xid != int.from_bytes(data[4:8], "big"):
+            return False
+        asked.flows += openflow.flows(data)
+        if not openflow.more_parts(data):
+            del self._asked[dpid]
+            self._take(dpid, asked.flows, now_ns)
+        return True
+
+    def _take(self, dpid: int, flows: list[openflow.Flow], now_ns: int) -> None:
+        for flow in flows:
+            target, out = flow.eth_dst, flow.out_port
+            if target is not None and out is not None and self._is_host_port(dpid, out):
+                self._find_host(target, (dpid, out), now_ns)
+            if flow.cookie & PAIR and flow.eth_src is not None and target is not None and flow.in_port:
+                self._find_host(flow.eth_src, (dpid, flow.in_port), now_ns)
+                host = self._relations.hosts.get(flow.eth_src)
+                if host is not None and host.place == (dpid, flow.in_port):
+                    if self._relations.learn_pair(flow.eth_src, target, now_ns):
+                        self._forwarder.note_pair(host.place, (flow.eth_src, target))
+                        self.adopted += 1
+
+    def _find_host(self, mac: bytes, place: tuple[int, int], now_ns: int) -> None:
+        """Take a host's place from a flow, unless the host itself was heard."""
+        if mac not in self._relations.hosts:
+            self._relations.learn_host(mac, place, None, now_ns)

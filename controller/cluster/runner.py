@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps one controller in the cluster: runs its seat against the database, gives switches its roles.
+
+Roles: the owner of a switch is its MASTER under the generation id the database gave it, so the switch itself
+refuses a former owner. All others are SLAVE at fabric switches and EQUAL at hypervisor bridges, where the owner
+of a congested port puts out its messages, whoever owns the bridge. All hear packet-ins, port changes and
+removed flows, so that all know who talks to whom.
+"""
+
+import logging
+import uuid
+from typing import Callable, Sequence
+
+from sdngcc.controller import openflow
+from sdngcc.controller.cluster.database import ClusterDatabase
+from sdngcc.controller.cluster.lease import Terms
+from sdngcc.controller.cluster.seat import Seat
+from sdngcc.controller.engine import Engine
+
+PERIOD_S = 0.02
+_NO_ANSWER_BEATS = 2  # then another server is tried
+_UNREACHABLE_NS = 5_000_000_000
+_ROLE_XIDS = 0x80000000  # above those of the engine
+
+LOG = logging.getLogger(__name__)
+
+
+class Cluster:
+    """The rim of a seat.  ``send(dpid, data)`` puts OpenFlow bytes on a switch's connection; ``clock`` counts ns."""
+
+    shared = True
+
+    def __init__(
+        self,
+        remotes: Sequence[str],
+        sender: int,
+        lease_ms: int,
+        send: Callable[[int, bytes], bool],
+        clock: Callable[[], int],
+    ) -> None:
+        self.seat = Seat(sender, Terms(lease_ms * 1_000_000), lambda: uuid.uuid4().hex)
+        self._database = ClusterDatabase(remotes)
+        self._send = send
+        self._clock = clock
+        self._engine: Engine
+        self._pending = False
+        self._roles: dict[int, tuple[int, int]] = {}  # connected switch -> role and generation asked for last
+        self._held: dict[int, int] = {}  # switch acted for -> generation
+        self._away: set[int] = set()  # switches connected to others only
+        self._others: frozenset[tuple[str, int]] = frozenset()  # (controller, switch) connections seen
+        self._xid = _ROLE_XIDS
+        self._live = False
+        self._heard_ns = clock()
+        self._unreachable_told = False
+
+    def attach(self, engine: Engine) -> None:
+        """Take the engine that acts."""
+        self._engine = engine
+
+    # What the engine asks
+
+    def owns(self, dpid: int) -> bool:
+        """Tell whether this controller may act for a switch now."""
+        return self.seat.owns(dpid, self._clock())
+
+    def is_live(self) -> bool:
+        """Tell whether it holds a lease now."""
+        return self.seat.is_live(self._clock())
+
+    # What the application tells
+
+    def connected(self, dpid: int) -> None:
+        """Take a switch that connected."""
+        self._away.discard(dpid)
+        self._roles[dpid] = (openflow.ROLE_EQUAL, 0)
+        if self._held.pop(dpid, None) is not None:
+            self._engine.give_up(dpid)  # until it has its role and flows again
+        self._send(dpid, openflow.hear_all(self._next_xid()))
+        self.seat.set_connected(frozenset(self._roles))
+
+    def disconnected(self, dpid: int) -> None:
+        """Take a switch whose connection ended; it is forgotten once no other controller has one."""
+        self._roles.pop(dpid, None)
+        self._away.add(dpid)
+        self.seat.set_connected(frozenset(self._roles))
+
+    def role_reply(self, dpid: int, role: int, generation: int) -> None:
+        """Take a switch's answer to a request for a role; after a refusal it tells the generation id it knows."""
+        if dpid in self._held and role != openflow.ROLE_MASTER:
+            LOG.warning("switch %016x knows generation %d already; claiming a later one", dpid, generation)
+            self.seat.refused(dpid, generation)
+
+    def role_refused(self, dpid: int, code: int) -> None:
+        """Take a switch's refusal of a role; after a stale generation id it is asked for the one it knows."""
+        self._engine.counters["roles_refused"] += 1
+        if code == openflow.OFPRRFC_STALE:
+            self._send(dpid, openflow.role_request(self._next_xid(), openflow.ROLE_NOCHANGE, 0))
+
+    # The clockwork
+
+    def run(self) -> None:
+        """Do what is due; call it every PERIOD_S."""
+        database, seat, now = self._database, self.seat, self._clock()
+        database.run()
+        if not database.has_connected():
+            self._tell_unreachable(now)
+            return
+        seat.see(database.view(), now)
+        if self._pending:
+            give_up = seat.waiting_ns(now) > _NO_ANSWER_BEATS * seat.terms.beat_ns
+            stored = database.outcome(give_up)
+            if stored is not None:
+                self._pending = False
+                seat.done(stored)
+            if give_up:
+                database.reconnect()
+            if stored:
+                self._heard_ns, self._unreachable_told = now, False
+        if not self._pending:
+            change = seat.next(now)
+            if change is not None:
+                database.start(change)
+                self._pending = True
+        self._tell_unreachable(now)
+        self._act(now)
+
+    def _tell_unreachable(self, now: int) -> None:
+        if now - self._heard_ns > _UNREACHABLE_NS and not self._unreachable_told and not self.seat.is_live(now):
+            self._unreachable_told = True
+            remotes = ", ".join(self._database.remotes)
+            LOG.error("cluster: no database at %s takes changes; no switch is acted for until one does", remotes)
+
+    def _act(self, now: int) -> None:
+        """Bring engine and roles in line with what is owned."""
+        seat, engine = self.seat, self._engine
+        for note in seat.notes:
+            LOG.warning("%s", note)
+        seat.notes.clear()
+        live = seat.is_live(now)
+        if live != self._live:
+            self._live = live
+            LOG.info("cluster: lease %s", "held" if live else "lost: acting for no switch")
+            engine.notifier.epoch = max(engine.notifier.epoch, seat.epoch)
+        owned = seat.owned(now)
+        for dpid in [dpid for dpid in self._held if dpid not in owned or dpid not in self._roles]:
+            del self._held[dpid]
+            engine.give_up(dpid)
+        for dpid in [dpid for dpid in self._roles if dpid in engine.switches]:
+            self._set_role(dpid, owned)
+            if dpid in owned and dpid not in self._held:
+                LOG.info("cluster: acting for switch %016x, generation %d", dpid, owned[dpid])
+                engine.take_over(dpid, owned[dpid] == 1)
+            if dpid in owned:
+                self._held[dpid] = owned[dpid]
+        self._look_for_newcomers(owned)
+        for dpid in [dpid for dpid in self._away if not seat.others_connected(dpid, now)]:
+            self._away.discard(dpid)
+            engine.switch_down(dpid)
+
+    def _set_role(self, dpid: int, owned: dict[int, int]) -> None:
+        row = self.seat.view.switches.get(dpid)
+        if dpid in owned:
+            wanted = (openflow.ROLE_MASTER, owned[dpid])
+        elif self._engine.switches[dpid].hypervisor or row is None:
+            wanted = (openflow.ROLE_EQUAL, 0)
+        else:
+            wanted = (openflow.ROLE_SLAVE, row.generation)
+        before = self._roles[dpid]
+        if wanted == before or wanted[0] == before[0] == openflow.ROLE_SLAVE:
+            return
+        if self._send(dpid, openflow.role_request(self._next_xid(), *wanted)):
+            self._roles[dpid] = wanted
+
+    def _look_for_newcomers(self, owned: dict[int, int]) -> None:
+        """Let controllers that just connected to a switch see its links, which they may not look for themselves."""
+        members = self.seat.view.members.values()
+        others = frozenset((member.incarnation, dpid) for member in members for dpid in member.switches)
+        if others != self._others:
+            for dpid in {dpid for _, dpid in others - self._others} & owned.keys():
+                self._engine.discover(dpid)
+            self._others = others
+
+    def _next_xid(self) -> int:
+        self._xid = _ROLE_XIDS | (self._xid + 1) & 0x7FFFFFFF
+        return self._xid

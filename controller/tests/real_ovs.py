@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real ovs-vswitchd in user space: bridges and ports without any device, which needs no privileges."""
+
+import pathlib
+import shutil
+import subprocess
+
+from .wire import PATIENCE_S, wait_for
+
+VSWITCHD = shutil.which("ovs-vswitchd", path="/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin")
+SCHEMA = pathlib.Path("/usr/share/openvswitch/vswitch.ovsschema")
+INSTALLED = VSWITCHD is not None and SCHEMA.exists() and shutil.which("ovs-pki") is not None
+
+
+class OpenVSwitch:
+    """ovsdb-server and ovs-vswitchd with one bridge br0."""
+
+    def __init__(self, folder: pathlib.Path, dpid: int, ports: int) -> None:
+        folder.mkdir()
+        self.folder = folder
+        self.remote = f"unix:{folder}/db.sock"
+        subprocess.run(["ovsdb-tool", "create", folder / "db", SCHEMA], check=True)
+        quiet = ["-vconsole:off", "--no-chdir"]
+        self._processes = [
+            subprocess.Popen(
+                ["ovsdb-server", f"--remote=p{self.remote}", f"--unixctl={folder}/db.ctl", *quiet, folder / "db"]
+            )
+        ]
+        wait_for(lambda: (folder / "db.sock").exists(), lambda: "ovsdb-server does not start")
+        self.vsctl("--no-wait", "init")
+        self._processes.append(
+            subprocess.Popen(
+                [VSWITCHD, "--enable-dummy=system", "--disable-system", f"--unixctl={folder}/vs.ctl",
+                 f"--log-file={folder}/vs.log", *quiet, self.remote],
+                env={"OVS_RUNDIR": str(folder), "PATH": "/usr/bin:/bin"},
+            )
+        )  # fmt: skip
+        self.vsctl("add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=dummy", "fail_mode=secure",
+                   f"other_config:datapath-id={dpid:016x}", "protocols=OpenFlow13")  # fmt: skip
+        for port in range(1, ports + 1):
+            self.vsctl("add-port", "br0", f"p{port}", "--", "set", "interface", f"p{port}", "type=dummy",
+                       f"ofport_request={port}")  # fmt: skip
+
+    def vsctl(self, *words: object) -> str:
+        command = ["ovs-vsctl", f"--db={self.remote}", *[str(word) for word in words]]
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE_S).stdout.strip()
+
+    def connected(self) -> list[tuple[str, str]]:
+        """Return (target, role) of every controller the bridge is connected to."""
+        targets = self.vsctl("--bare", "--columns=target,role,is_connected", "list", "controller")
+        rows = [row.split("\n") for row in targets.split("\n\n") if row]
+        return sorted((row[0], row[1]) for row in rows if row[2] == "true")
+
+    def receive(self, port: int, frame: bytes) -> None:
+        """Let a frame come in by a port."""
+        command = ["ovs-appctl", "-t", f"{self.folder}/vs.ctl", "netdev-dummy/receive", f"p{port}", frame.hex()]
+        subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
+
+    def flows(self) -> str:
+        command = ["ovs-ofctl", "-OOpenFlow13", "dump-flows", f"unix:{self.folder}/br0.mgmt"]
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE_S).stdout
+
+    def stop(self) -> None:
+        for process in reversed(self._processes):
+            process.terminate()
+            process.wait(PATIENCE_S)
+
+
+def make_pki(folder: pathlib.Path) -> dict[str, pathlib.Path]:
+    """Make certificates as the manual of ovs-pki says; return the files of controller (ctl) and switch (sw)."""
+    folder.mkdir()
+
+    def pki(*words: str) -> None:
+        command = ["ovs-pki", "-d", str(folder / "pki"), "-l", str(folder / "log"), "-u", *words]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S)
+        assert done.returncode == 0, done.stderr + done.stdout
+
+    pki("init", "--force")
+    pki("req+sign", "ctl", "controller")
+    pki("req+sign", "sw", "switch")
+    return {
+        "ctl_key": folder / "ctl-privkey.pem",
+        "ctl_cert": folder / "ctl-cert.pem",
+        "switch_ca": folder / "pki/switchca/cacert.pem",
+        "sw_key": folder / "sw-privkey.pem",
+        "sw_cert": folder / "sw-cert.pem",
+        "controller_ca": folder / "pki/controllerca/cacert.pem",
+    }
