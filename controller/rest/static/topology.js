@@ -56,7 +56,7 @@ function places(topology) {
     const step = width / order.length;
     order.forEach((name, index) => at.set(name, { x: (index + 0.5) * step, y: (levels.length - 1 - depth) * ROW + 30 }));
   });
-  return { at, width, height: (levels.length - 1) * ROW + HIGH + 40 };
+  return { at, width, height: Math.max(0, levels.length - 1) * ROW + HIGH + 40 };
 }
 
 /** Returns a datapath id without its leading zeros. */
