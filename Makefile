@@ -6,7 +6,7 @@ PY := .venv/bin/python
 SDNGCC := .venv/bin/sdngcc
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo reproduce test lint unit integration bench-datapath bench-overhead sanitize clean
+.PHONY: help setup build demo reproduce test lint unit integration bench-controller bench-datapath bench-overhead sanitize clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -40,6 +40,9 @@ bench-datapath: build  ## Packets per second of our limiter beside OVS meter, tc
 
 bench-overhead: build  ## Cost a packet of Seawall's shim beside a null shim and unpatched OVS
 	@$(PY) -m sdngcc.testbed.bench.overhead --out results/bench-overhead
+
+bench-controller: setup  ## Polls, packet-ins and messages a CPU second of the controller, beside simple_monitor_13
+	@$(PY) -m sdngcc.testbed.bench.controller --out results/bench-controller
 
 sanitize: build  ## The datapath's tests in a kernel with KASAN, lockdep and kmemleak (slow)
 	@$(PY) -m sdngcc.testbed.sanitizers

@@ -48,6 +48,7 @@ class Cluster:
         self._held: dict[int, int] = {}  # switch acted for -> generation
         self._away: set[int] = set()  # switches connected to others only
         self._others: frozenset[tuple[str, int]] = frozenset()  # (controller, switch) connections seen
+        self._doubted: set[int] = set()  # switches asked for the generation id they know
         self._xid = _ROLE_XIDS
         self._live = False
         self._heard_ns = clock()
@@ -86,14 +87,16 @@ class Cluster:
 
     def role_reply(self, dpid: int, role: int, generation: int) -> None:
         """Take a switch's answer to a request for a role; after a refusal it tells the generation id it knows."""
-        if dpid in self._held and role != openflow.ROLE_MASTER:
+        if dpid in self._doubted and dpid in self._held and role != openflow.ROLE_MASTER:
             LOG.warning("switch %016x knows generation %d already; claiming a later one", dpid, generation)
             self.seat.refused(dpid, generation)
+        self._doubted.discard(dpid)
 
     def role_refused(self, dpid: int, code: int) -> None:
         """Take a switch's refusal of a role; after a stale generation id it is asked for the one it knows."""
         self._engine.counters["roles_refused"] += 1
         if code == openflow.OFPRRFC_STALE:
+            self._doubted.add(dpid)
             self._send(dpid, openflow.role_request(self._next_xid(), openflow.ROLE_NOCHANGE, 0))
 
     # The clockwork
