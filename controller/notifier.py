@@ -45,6 +45,9 @@ class Notifier:
         ipv4 = host.address(True) is not None
         address = host.address(ipv4)
         version = self._settings.message_version
+        if address is None and version == "v1":
+            # Known from flows only (cluster/adopt.py); the message leaves at its port whatever the address.
+            address = packets.link_local(host.mac)
         if address is None or (version == "v0" and not ipv4):
             self._counters["notices_without_address"] += 1
             return b""

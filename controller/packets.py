@@ -51,6 +51,11 @@ def mapped(address: bytes) -> bytes:
     return _MAPPED + address
 
 
+def link_local(mac: bytes) -> bytes:
+    """Return the IPv6 address that an Ethernet address gives a host on its link (RFC 4291, appendix A)."""
+    return b"\xfe\x80" + bytes(6) + bytes([mac[0] ^ 2]) + mac[1:3] + b"\xff\xfe" + mac[3:]
+
+
 def is_ipv4(address: bytes) -> bool:
     """Tell whether 16 bytes are an IPv4-mapped address."""
     return address.startswith(_MAPPED)

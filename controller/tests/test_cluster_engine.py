@@ -3,13 +3,13 @@
 
 import pytest
 
-from sdngcc.controller import openflow
+from sdngcc.controller import message, openflow
 from sdngcc.controller.engine import Engine
 from sdngcc.controller.openflow import MessageError
 from sdngcc.controller.settings import Settings
 
 from .fabric import arp, ipv4, mac
-from .test_engine import H1, PLACES, T2, build, notices, talk
+from .test_engine import H1, KEY, PLACES, T2, build, notices, talk
 
 
 class Part:
@@ -123,6 +123,13 @@ def test_a_newcomer_reads_pairs_and_places_from_flows(site):
     assert engine.relations.pairs() == [(mac(11), mac(31))]
     assert engine.relations.hosts[mac(31)].place == PLACES[31]
     assert engine.adoption.adopted == 1
+    # No address is known, so the machine is told at the one its Ethernet address gives it.
+    fabric.run(1.0)
+    fabric.delivered.clear()
+    fabric.switches[T2].add_marks(1, 5)
+    fabric.run(0.5)
+    [frame] = [frame for place, frame in fabric.delivered if place == PLACES[11] and frame[12:14] == b"\x86\xdd"]
+    assert message.decode_v1(frame[54:], KEY).vm == frame[38:54] == bytes.fromhex("fe80000000000000000000fffe00000b")
 
 
 @pytest.mark.parametrize("cut", [20, 40, 62, 70, 90])
