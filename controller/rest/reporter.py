@@ -104,6 +104,7 @@ class Reporter:
                 self.broker.publish("switch", models.SwitchEvent(switch=dpid_text(dpid), connected=False))
             if dpid in now and self._switches.get(dpid) != now[dpid]:
                 self.broker.publish("switch", models.SwitchEvent(switch=dpid_text(dpid), connected=True))
+            self._house.pause()  # many at once must not fill the clients' queues
         self._switches = now
 
     def _publish_notices(self) -> None:
