@@ -47,8 +47,8 @@ class OpenVSwitch:
 
     def connected(self) -> list[tuple[str, str]]:
         """Return (target, role) of every controller the bridge is connected to."""
-        targets = self.vsctl("--bare", "--columns=target,role,is_connected", "list", "controller")
-        rows = [row.split("\n") for row in targets.split("\n\n") if row]
+        listed = self.vsctl("--format=csv", "--no-headings", "--columns=target,role,is_connected", "list", "controller")
+        rows = [row.split(",") for row in listed.replace('"', "").splitlines() if row]
         return sorted((row[0], row[1]) for row in rows if row[2] == "true")
 
     def receive(self, port: int, frame: bytes) -> None:

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real ovs-vswitchd: TLS with the keys of ovs-pki."""
+"""Real ovs-vswitchd: TLS with the keys of ovs-pki, and roles in a cluster."""
 
 import subprocess
 
 import pytest
 
+from .fabric import arp, ipv4
+from .raft import Raft
 from .real_ovs import INSTALLED, OpenVSwitch, make_pki
 from .wire import Controller, wait_for
 
@@ -58,3 +60,40 @@ def test_secrets_are_in_no_log_and_no_list_of_processes(tmp_path):
         assert key not in controller.trace.read_text() if controller.trace.exists() else True
     finally:
         controller.stop()
+
+
+def test_real_switches_obey_one_master_and_all_controllers_hear(tmp_path, ovs):
+    raft = Raft(tmp_path)
+    controllers = []
+    try:
+        for sender in (1, 2):
+            controllers.append(
+                Controller(tmp_path, "ryu", f"c{sender}", cluster=raft.remotes, sender_id=sender, lease_ms=10_000)
+            )
+        targets = [f"tcp:127.0.0.1:{controller.address[1]}" for controller in controllers]
+        ovs.vsctl("set-controller", "br0", *targets)
+
+        def told():
+            return "\n".join([*(c.log() for c in controllers), ovs.flows(), raft.dump("Switch")])
+
+        def roles(*wanted):
+            return sorted(role for _, role in ovs.connected()) == sorted(wanted)
+
+        wait_for(lambda: roles("master", "slave"), told)
+        wait_for(lambda: all(c.get("/v1/status")["ready"] for c in controllers), told)
+        ovs.receive(1, arp(1, 2))
+        ovs.receive(2, arp(2, 1))
+        ovs.receive(1, ipv4(1, 2))
+        wait_for(lambda: all(c.get("/v1/status")["pairs"] >= 1 for c in controllers), told)
+        wait_for(lambda: "dl_src=02:00:00:00:00:01" in ovs.flows(), told)
+        [master] = [target for target, role in ovs.connected() if role == "master"]
+        victim = controllers[targets.index(master)]
+        survivor = controllers[1 - targets.index(master)]
+        victim.kill()
+        wait_for(lambda: roles("master"), told)
+        assert survivor.get("/v1/status")["pairs"] >= 1
+        assert "Traceback" not in survivor.log()
+    finally:
+        for controller in controllers:
+            controller.stop()
+        raft.stop()
