@@ -41,12 +41,13 @@ def test_a_refused_change_is_recorded_too(bench, tmp_path, body):
 
 
 def test_moving_the_file_away_begins_a_new_one(bench, tmp_path):
+    bench.put({"weight": 3})
     bench.put({"weight": 4})
     os.rename(tmp_path / "audit.jsonl", tmp_path / "audit.jsonl.1")
     bench.put({"weight": 5})
-    assert [one["after"]["weight"] for one in lines(tmp_path, "audit.jsonl.1")] == [4]
+    assert [one["after"]["weight"] for one in lines(tmp_path, "audit.jsonl.1")] == [3, 4]
     assert [one["after"]["weight"] for one in lines(tmp_path)] == [5]
-    assert [one["after"]["weight"] for one in bench.get("/v1/audit").json["records"]] == [4, 5]
+    assert [one["after"]["weight"] for one in bench.get("/v1/audit").json["records"]] == [3, 4, 5]
 
 
 def test_without_its_file_nothing_is_changed(tmp_path):
