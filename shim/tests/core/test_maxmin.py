@@ -4,7 +4,7 @@
 from typing import Any, Dict, List, Optional
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sdngcc.shim import core as binding
@@ -165,11 +165,14 @@ histories: st.SearchStrategy[List[Any]] = st.lists(st.one_of(
 
 @given(history=histories, knobs=knob_values(), low=st.integers(0, C // 4), maximum=st.integers(0, 2 * C),
        weight=st.integers(1, 65535))
+@example(history=[("pass", MS), ("marks", 0)], knobs={"rate-timeout": MS}, low=0, maximum=1, weight=1)
 def test_rate_stays_within_bounds(core: Any, history: List[Any], knobs: Dict[str, int], low: int, maximum: int,
                                   weight: int) -> None:
     """Whatever is heard and configured: never below the guarantee, above the maximum only while it is less than that,
     above the share only while a rate is fresh."""
-    vm = Told(core, low=low, maximum=maximum, weight=weight, knobs=knobs)
+    # As the shim divides: no share is above the maximum, unless the guarantee is.
+    most = max(low, min(maximum or C, C))
+    vm = Told(core, share=min(max(C // 4, low), most), low=low, maximum=maximum, weight=weight, knobs=knobs)
     told_ns = vm.input.now_ns
     for kind, value in history:
         if kind == "rate":
@@ -181,9 +184,8 @@ def test_rate_stays_within_bounds(core: Any, history: List[Any], knobs: Dict[str
             if kind == "pass":
                 vm.input.now_ns += value
             else:
-                vm.input.share = max(value, low)
+                vm.input.share = min(max(value, low), most)
             vm.period(every_ns=0)
-        most = max(low, min(maximum or C, C))
         fresh = vm.input.now_ns - told_ns < knobs["rate-timeout"]
         # Between two periods a share that shrank, or a rate that went stale, is not yet in force.
         assert low <= vm.rate <= (most if fresh or kind == "marks" else vm.input.share)
