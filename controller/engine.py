@@ -171,8 +171,8 @@ class Engine:
     def take_over(self, dpid: int, fresh: bool) -> None:
         """Act for a switch from now on; ``fresh`` when nobody of a cluster did before."""
         self.forwarder.take_over(dpid, fresh)
-        self._prepare(dpid, sorted(self.topology.ports[dpid]))
         self.source.forget(dpid)
+        self._prepare(dpid, sorted(self.topology.ports[dpid]))
         if self.source.polled:
             self.monitor.add(dpid, self.clock())
         self.discover(dpid)
