@@ -292,7 +292,9 @@ class Engine:
             switch.hypervisor = True
             if not (self.settings.poll_hypervisors or self.source.everywhere):
                 self.monitor.set_idle(switch.dpid, True, self.clock())
-            self.forwarder.flush(switch.dpid)
+            # In a cluster nothing is learned of a switch before it settled here; what its owners learned stays.
+            if switch.settled or not self._owner.shared:
+                self.forwarder.flush(switch.dpid)
 
     # Discovery
 

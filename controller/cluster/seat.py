@@ -206,7 +206,7 @@ class Seat:
         gives = []
         for dpid in sorted(self._connected | self.view.switches.keys()):
             row = self.view.switches.get(dpid)
-            wanted = wanted_owner(dpid, alive)
+            wanted = wanted_owner(dpid, alive, row.owner if row else "")
             if wanted is None or (row is not None and row.owner == wanted and wanted != self.incarnation):
                 continue
             after = Switch(dpid, wanted, self._generation(dpid, row))

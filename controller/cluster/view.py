@@ -101,13 +101,14 @@ def _rank(sender: int, dpid: int) -> bytes:
     return hashlib.blake2b(b"%d %d" % (sender, dpid), digest_size=8).digest()
 
 
-def wanted_owner(dpid: int, alive: Iterable[Member]) -> Optional[str]:
-    """Return who of the living ought to own a switch: rendezvous hashing among those connected to it.
+def wanted_owner(dpid: int, alive: Iterable[Member], owner: str = "") -> Optional[str]:
+    """Return who of the living ought to own a switch that ``owner`` has: rendezvous hashing among those connected.
 
     When one dies only its own switches move, each to the next in that switch's order; when it returns they
-    move back. Newcomers count once they have JOINED_BEATS, unless there is nobody else.
+    move back. Newcomers count once they have JOINED_BEATS, unless there is nobody else; an owner counts always, so
+    that a switch moves up its order only, however controllers that start together come to have their beats.
     """
     near = [member for member in alive if dpid in member.switches]
-    settled = [member for member in near if member.beat >= JOINED_BEATS]
-    best = max(settled or near, key=lambda member: (_rank(member.sender, dpid), member.incarnation), default=None)
+    counting = [member for member in near if member.beat >= JOINED_BEATS or member.incarnation == owner]
+    best = max(counting or near, key=lambda member: (_rank(member.sender, dpid), member.incarnation), default=None)
     return best.incarnation if best else None

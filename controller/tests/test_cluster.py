@@ -275,6 +275,20 @@ def test_switches_are_spread_and_only_the_dead_ones_move():
     assert all(without[dpid] == owner for dpid, owner in owners.items() if owner != "i0")
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_controllers_that_start_together_move_a_switch_once_each_at_most(seed):
+    dpids = range(12)
+    line = Timeline(2, dpids, seed)
+    line.run(400)
+    assert set(line.owners()) == set(dpids)
+    line.processes.append(line.make(3))
+    line.run(5000)
+    assert set(line.owners().values()) == {1, 2, 3}
+    assert max(row.generation for row in line.store.view.switches.values()) <= 3
+    members = [Member(str(sender), sender, JOINED_BEATS, 10**9, frozenset(dpids)) for sender in (1, 2, 3)]
+    assert line.owners() == {dpid: int(wanted_owner(dpid, members)) for dpid in dpids}
+
+
 def test_a_dead_row_is_buried_and_its_owner_would_join_anew():
     line = Timeline(2, [7])
     line.run(3000)

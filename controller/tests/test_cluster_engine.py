@@ -140,6 +140,37 @@ def test_flows_cut_short_are_refused(cut):
         openflow.flows(whole[:cut])
 
 
+@pytest.mark.parametrize("known_s", [0.5, 5.0])
+def test_a_newcomer_that_takes_over_at_once_keeps_the_flows(tmp_path, site, known_s):
+    fabric, part = site
+    part.owned = set()
+    late = Part()
+    fabric.engine = Engine(Settings(key_file=tmp_path / "key"), fabric.send, fabric.arm, fabric.clock, 1000, late)
+    fabric.connect()
+    fabric.run(known_s)
+    assert fabric.engine.switches[H1].hypervisor
+    take_over_all(fabric, late)
+    fabric.run(0.1)
+    assert fabric.switches[H1].find_pair_flow(mac(11), mac(31))
+
+
+def test_a_bridge_that_shows_machines_late_is_flushed_by_whoever_owns_it(tmp_path, site):
+    fabric, part = site
+    part.owned = set()
+    late = Part()
+    fabric.engine = Engine(Settings(key_file=tmp_path / "key"), fabric.send, fabric.arm, fabric.clock, 1000, late)
+    machines, fabric.switches[H1].vms = fabric.switches[H1].vms, {}
+    fabric.connect()
+    fabric.run(3.0)
+    assert not fabric.engine.switches[H1].hypervisor
+    fabric.switches[H1].vms = machines
+    fabric.run(2.0)
+    assert fabric.engine.switches[H1].hypervisor and fabric.switches[H1].find_pair_flow(mac(11), mac(31))
+    take_over_all(fabric, late)
+    fabric.run(0.1)
+    assert not fabric.switches[H1].find_pair_flow(mac(11), mac(31))
+
+
 def test_a_bridge_that_comes_back_keeps_what_others_kept(site):
     fabric, _ = site
     engine = fabric.engine

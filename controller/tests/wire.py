@@ -233,7 +233,7 @@ class _Line:
         length = struct.unpack_from("!H", data, 16)[0]
         port, frame = struct.unpack_from("!I", data, 28)[0], data[24 + length :]
         self.switch.packet_outs.append((port, frame))
-        if frame[12:14] == b"\x08\x00" and frame[23] == 253:
+        if (frame[12:14] == b"\x08\x00" and frame[23] == 253) or (frame[12:14] == b"\x86\xdd" and frame[20] == 253):
             self.switch.senders.append((time.monotonic(), self.address[1], frame))
 
     def _flow_mod(self, data: bytes) -> None:
