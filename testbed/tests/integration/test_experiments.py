@@ -61,9 +61,9 @@ def runs(request, artifacts, tmp_path_factory):
     """Start every run that a selected test waits for; a name gives its future of [(label, run)]."""
 
     def run(short):
-        out = tmp_path_factory.getbasetemp() / f"run-{short.name}"
-        return [(case.label, run_case(case, artifacts, short.seed, out / str(number))[0])
-                for number, case in enumerate(EXPERIMENTS[short.experiment].cases(short.settings))]
+        out, experiment = tmp_path_factory.getbasetemp() / f"run-{short.name}", EXPERIMENTS[short.experiment]
+        return [(case.label, run_case(case, artifacts, short.seed, out / str(number), experiment.measure)[0])
+                for number, case in enumerate(experiment.cases(short.settings))]
 
     wanted = []
     for item in request.session.items:
