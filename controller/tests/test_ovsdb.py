@@ -23,13 +23,10 @@ class Database:
     def __init__(self, folder):
         self.remote = f"unix:{folder}/db.sock"
         subprocess.run(["ovsdb-tool", "create", f"{folder}/db", SCHEMA], check=True)
-        self.process = subprocess.Popen(
-            ["ovsdb-server", f"--remote=p{self.remote}", f"--unixctl={folder}/ctl", "-vconsole:off", f"{folder}/db"]
-        )
-        for _ in range(100):
-            if (folder / "db.sock").exists():
-                break
-            time.sleep(0.05)
+        self._socket = folder / "db.sock"
+        self._command = ["ovsdb-server", f"--remote=p{self.remote}", f"--unixctl={folder}/ctl", "-vconsole:off",
+                         f"{folder}/db"]  # fmt: skip
+        self._start()
         self.vsctl("init")
         self.vsctl("add-br", "br0", "--", "set", "bridge", "br0", "other_config:a=b", "datapath_id=00000000000000a1")
         self.vsctl("add-port", "br0", "tap0", "--", "set", "interface", "tap0", "external_ids:iface-id=neutron-0")
@@ -37,6 +34,24 @@ class Database:
                    "other_config:shim-min-rate=3000000")  # fmt: skip
         self.vsctl("add-port", "br0", "up0", "--", "set", "interface", "up0", "other_config:shim-role=uplink",
                    "other_config:shim-capacity=10000000")  # fmt: skip
+
+    def _start(self):
+        self.process = subprocess.Popen(self._command)
+        for _ in range(100):
+            if self._socket.exists():
+                break
+            time.sleep(0.05)
+
+    def restart(self):
+        self.process.kill()
+        self.process.wait(10)
+        self._socket.unlink(missing_ok=True)
+        self._start()
+        self.vsctl("set", "bridge", "br0", "datapath_id=00000000000000a1")  # not kept: ovs-vswitchd writes it
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(10)
 
     def vsctl(self, *words):
         command = ["ovs-vsctl", "--no-wait", f"--db={self.remote}", *words]
@@ -47,8 +62,7 @@ class Database:
 def database(tmp_path):
     found = Database(tmp_path)
     yield found
-    found.process.terminate()
-    found.process.wait(10)
+    found.stop()
 
 
 @pytest.fixture
