@@ -262,8 +262,8 @@ class Engine:
         self.paths.set_tunnels(
             {
                 (dpid, number): self._tunnels[dpid, port.name]
-                for dpid, ports in self.topology.ports.items()
-                for number, port in ports.items()
+                for dpid in {dpid for dpid, _ in self._tunnels}
+                for number, port in self.topology.ports.get(dpid, {}).items()
                 if (dpid, port.name) in self._tunnels
             }
         )
