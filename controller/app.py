@@ -51,6 +51,7 @@ class SdnGcc(compat.App):
         super().__init__(*args, **kwargs)
         self.settings = settings.current()
         self.datapaths: dict[int, Any] = {}
+        self.workers: list[Any] = []  # our own threads; the framework's event loop is in self.threads
         self.cluster = self._make_cluster() if self.settings.cluster else None
         self.engine = Engine(self.settings, self._send, self._arm, owner=self.cluster)
         if self.cluster:
@@ -63,24 +64,28 @@ class SdnGcc(compat.App):
     def start(self) -> None:
         """Start the clock, the OVSDB clients and REST."""
         super().start()
-        self.threads.append(compat.hub.spawn(self._clock))
+        self.workers.append(compat.hub.spawn(self._clock))
         if self.settings.ovsdb:
-            self.threads.append(compat.hub.spawn(self._follow_ovsdb))
+            self.workers.append(compat.hub.spawn(self._follow_ovsdb))
         if self.cluster:
-            self.threads.append(compat.hub.spawn(self._follow_cluster, self.cluster))
+            self.workers.append(compat.hub.spawn(self._follow_cluster, self.cluster))
         if self.settings.rest:
-            self.threads.append(compat.hub.spawn(self.rest.serve))
-            self.threads.append(compat.hub.spawn(self._report))
+            self.workers.append(compat.hub.spawn(self.rest.serve))
+            self.workers.append(compat.hub.spawn(self._report))
         for collect in self.engine.source.collectors(self._deliver, self.engine.clock):
-            self.threads.append(compat.hub.spawn(self._collect, collect))
+            self.workers.append(compat.hub.spawn(self._collect, collect))
 
     def stop(self) -> None:
-        """End clock, OVSDB clients and REST; write what is left of the trace."""
+        """End clock, OVSDB clients and REST; take the events that wait; write what is left of the trace.
+
+        The framework ends its event loop by an event, and waits for room in the queue first: were the loop
+        killed too, a full queue (switches that all disconnect at once) would never have any.
+        """
         self.rest.close()
-        for thread in self.threads:
-            compat.hub.kill(thread)
-        self.engine.trace.flush()
+        for worker in self.workers:
+            compat.hub.kill(worker)
         super().stop()
+        self.engine.trace.flush()
 
     def _clock(self) -> None:
         while self.is_active:

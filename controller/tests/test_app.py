@@ -102,6 +102,30 @@ def test_stopped_politely_it_writes_its_trace(controller, bridge):
     assert "Traceback" not in controller.log()
 
 
+# Stops the application with as many events waiting as its queue holds, and one more sender waiting for room.
+_FULL = """
+from sdngcc.controller import launcher
+launcher.prepare()
+from sdngcc.controller import app, compat
+one = app.SdnGcc()
+one.start()
+room = one.events.maxsize
+for _ in range(room + 1):
+    compat.hub.spawn(one._send_event, object(), None)
+taken = []
+one.get_handlers = lambda event, state: taken.append(event) or []
+compat.hub.spawn(one.stop).wait()
+print(len(taken) - room)
+"""
+
+
+def test_stopped_with_its_event_queue_full_it_ends(framework):
+    settings = {"FRAMEWORK": framework, "NOTIFY": "false", "REST": ""}
+    environment = {**os.environ, **{f"SDNGCC_CONTROLLER_{key}": text for key, text in settings.items()}}
+    done = subprocess.run([sys.executable, "-c", _FULL], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["1"], done.stderr
+
+
 def test_ryu_manager_itself_starts_it(tmp_path):
     manager = pathlib.Path(sys.executable).with_name("ryu-manager")
     mended = pathlib.Path(sysconfig.get_path("purelib")) / "ryu-manager.pth"

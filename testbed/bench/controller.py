@@ -20,6 +20,7 @@ from typing import Any, Dict, List, Optional
 STUB = "sdngcc.testbed.bench.stub"
 PERIOD_US = 5000
 MONITOR_PERIOD_S = 0.05
+_END_S = 60
 _SIMPLE = """
 from sdngcc.controller import launcher
 launcher.prepare()
@@ -87,8 +88,7 @@ def measure(
             if not line:
                 raise RuntimeError(f"the load ended early:\n{(folder / 'log').read_text()}")
         finally:
-            process.terminate()
-            process.wait()
+            _end(process)
     return {**json.loads(line), "cpu_s": spent, "late": _polls_of(trace)}
 
 
@@ -103,6 +103,17 @@ def _await_port(port: int, process: "subprocess.Popen[bytes]", log: pathlib.Path
             return
         except OSError:
             time.sleep(0.1)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """End a controller as an operator would; raises RuntimeError, and kills it, when it does not obey."""
+    process.terminate()
+    try:
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        raise RuntimeError(f"the controller did not end within {_END_S} s of SIGTERM") from None
 
 
 def _polls_of(trace: pathlib.Path) -> Optional[Dict[str, Any]]:

@@ -71,8 +71,11 @@ class Switch:
         self.sock.sendall(_header(0, b"", 1))
 
     def serve(self, now: float) -> None:
-        """Take what arrived and answer it."""
-        data = self._buffer + self.sock.recv(262144)
+        """Take what arrived and answer it; raises ConnectionError when the controller hung up."""
+        received = self.sock.recv(262144)
+        if not received:
+            raise ConnectionError(f"the controller ended the connection of switch {self.dpid}")
+        data = self._buffer + received
         place, answers = 0, []
         while len(data) - place >= 8:
             length = data[place + 2] << 8 | data[place + 3]
