@@ -5,9 +5,13 @@ A switch with period T is due at start + k*T for whole k: a late wake-up never m
 periods do not drift.  A switch is never asked while it still owes an answer.  One that misses a turn
 ``PATIENCE`` times in a row is asked half as often, and so on down to one in ``FACTOR_MAX``; as many
 answers in time double the pace again.  A switch without any mark counter is asked once a second only.
+
+As schedules are multiples of few periods, many switches are due at one time: a heap holds the times, a table who is
+due at each, so that only switches whose turn it is are looked at.
 """
 
 import dataclasses
+import heapq
 from typing import Optional
 
 PATIENCE = 3
@@ -44,18 +48,34 @@ class Monitor:
         self.late_max_ns = 0  # worst wake-up after its time
         self.polls: dict[int, Poll] = {}
         self._start_ns = start_ns
+        self._times: list[int] = []  # heap of the keys of _turns
+        self._turns: dict[int, dict[int, None]] = {}  # time, ns -> switches due then, in order
+        self._owing: set[int] = set()  # switches on the fast schedule that owe an answer
 
     def _after(self, now_ns: int, period_ns: int) -> int:
         """Return the first multiple of a period after now."""
         return self._start_ns + ((now_ns - self._start_ns) // period_ns + 1) * period_ns
 
+    def _schedule(self, dpid: int, poll: Poll, due_ns: int) -> None:
+        poll.due_ns = due_ns
+        turn = self._turns.get(due_ns)
+        if turn is None:
+            turn = self._turns[due_ns] = {}
+            heapq.heappush(self._times, due_ns)
+        turn[dpid] = None
+
     def add(self, dpid: int, now_ns: int) -> None:
         """Poll a switch from its next turn on, at first to see whether it has mark counters."""
-        self.polls[dpid] = Poll(due_ns=self._after(now_ns, self.period_ns))
+        self.remove(dpid)
+        poll = self.polls[dpid] = Poll(due_ns=FAR_NS)
+        self._schedule(dpid, poll, self._after(now_ns, self.period_ns))
 
     def remove(self, dpid: int) -> None:
         """Poll a switch no more."""
-        self.polls.pop(dpid, None)
+        poll = self.polls.pop(dpid, None)
+        if poll:
+            del self._turns[poll.due_ns][dpid]
+            self._owing.discard(dpid)
 
     def set_idle(self, dpid: int, idle: bool, now_ns: int) -> None:
         """Say whether a switch has mark counters worth a fast poll.
@@ -65,36 +85,46 @@ class Monitor:
         poll = self.polls.get(dpid)
         if poll and poll.idle != idle:
             poll.idle = idle
-            poll.due_ns = self._after(now_ns + NAP_NS, IDLE_PERIOD_NS if idle else self.period_ns)
+            del self._turns[poll.due_ns][dpid]
+            self._schedule(dpid, poll, self._after(now_ns + NAP_NS, IDLE_PERIOD_NS if idle else self.period_ns))
+            if idle:
+                self._owing.discard(dpid)
+            elif poll.xid and poll.factor == 1:
+                self._owing.add(dpid)
 
     def due(self, now_ns: int) -> tuple[list[int], list[str]]:
         """Return the switches to ask now and what is worth telling an operator; the caller calls asked()."""
         turn: list[int] = []
         notes: list[str] = []
-        for dpid, poll in self.polls.items():
-            if poll.due_ns > now_ns:
-                continue
-            if not poll.idle and now_ns - poll.due_ns > self.late_max_ns:
-                self.late_max_ns = now_ns - poll.due_ns
-            if poll.xid and now_ns - poll.asked_ns > max(LOST_NS, 4 * self.period_ns):
-                poll.lost += 1
-                poll.xid = 0
-                notes.append(f"switch {dpid:016x} did not answer a poll for 2 s; asking again")
-            if poll.xid:
-                poll.skipped += 1
-                poll.misses += 1
-                poll.timely = 0
-                if poll.misses >= PATIENCE and poll.factor < FACTOR_MAX:
-                    poll.misses = 0
-                    poll.factor *= 2
-                    notes.append(
-                        f"switch {dpid:016x} is slow: polled every {poll.factor * self.period_ns / 1e6:g} ms "
-                        f"instead of {self.period_ns / 1e6:g} ms"
-                    )
-            else:
-                turn.append(dpid)
-            poll.due_ns = self._after(now_ns, IDLE_PERIOD_NS if poll.idle else poll.factor * self.period_ns)
+        while self._times and self._times[0] <= now_ns:
+            for dpid in self._turns.pop(heapq.heappop(self._times)):
+                if self._take_turn(dpid, self.polls[dpid], now_ns, notes):
+                    turn.append(dpid)
         return turn, notes
+
+    def _take_turn(self, dpid: int, poll: Poll, now_ns: int, notes: list[str]) -> bool:
+        """Tell whether a switch whose turn it is can be asked; note its next turn."""
+        if not poll.idle and now_ns - poll.due_ns > self.late_max_ns:
+            self.late_max_ns = now_ns - poll.due_ns
+        if poll.xid and now_ns - poll.asked_ns > max(LOST_NS, 4 * self.period_ns):
+            poll.lost += 1
+            poll.xid = 0
+            self._owing.discard(dpid)
+            notes.append(f"switch {dpid:016x} did not answer a poll for 2 s; asking again")
+        if poll.xid:
+            poll.skipped += 1
+            poll.misses += 1
+            poll.timely = 0
+            if poll.misses >= PATIENCE and poll.factor < FACTOR_MAX:
+                poll.misses = 0
+                poll.factor *= 2
+                self._owing.discard(dpid)
+                notes.append(
+                    f"switch {dpid:016x} is slow: polled every {poll.factor * self.period_ns / 1e6:g} ms "
+                    f"instead of {self.period_ns / 1e6:g} ms"
+                )
+        self._schedule(dpid, poll, self._after(now_ns, IDLE_PERIOD_NS if poll.idle else poll.factor * self.period_ns))
+        return not poll.xid
 
     def asked(self, dpid: int, xid: int, now_ns: int) -> None:
         """Note a request on its way."""
@@ -102,6 +132,8 @@ class Monitor:
         poll.xid = xid
         poll.asked_ns = now_ns
         poll.polls += 1
+        if not poll.idle and poll.factor == 1:
+            self._owing.add(dpid)
 
     def answered(self, dpid: int, xid: int, now_ns: int) -> Optional[str]:
         """Note a whole reply; return what is worth telling an operator, if anything."""
@@ -110,6 +142,7 @@ class Monitor:
             return None
         took = now_ns - poll.asked_ns
         poll.xid = 0
+        self._owing.discard(dpid)
         poll.misses = 0
         poll.replies += 1
         poll.reply_max_ns = max(poll.reply_max_ns, took)
@@ -125,8 +158,10 @@ class Monitor:
 
     def outstanding(self) -> bool:
         """Tell whether a switch on the fast schedule owes an answer."""
-        return any(poll.xid and not poll.idle and poll.factor == 1 for poll in self.polls.values())
+        return bool(self._owing)
 
     def next_ns(self) -> int:
         """Return when a switch is due next; FAR_NS when there is none."""
-        return min((poll.due_ns for poll in self.polls.values()), default=FAR_NS)
+        while self._times and not self._turns[self._times[0]]:
+            del self._turns[heapq.heappop(self._times)]
+        return self._times[0] if self._times else FAR_NS

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Poll schedules without drift."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sdngcc.controller.monitor import FACTOR_MAX, NAP_NS, Monitor
+from sdngcc.controller.monitor import FACTOR_MAX, FAR_NS, LOST_NS, NAP_NS, Monitor
 
 T = 5_000_000
 
@@ -61,3 +61,37 @@ def test_stale_answer_is_ignored():
     asked(monitor, monitor.next_ns(), xid=7)
     assert monitor.answered(1, 6, T) is None
     assert monitor.polls[1].xid == 7
+
+
+_STEPS = st.lists(
+    st.tuples(st.sampled_from(["add", "remove", "idle", "busy", "answer", *["wait"] * 5]), st.integers(1, 3)),
+    max_size=60,
+)
+
+
+@settings(max_examples=300)
+@given(_STEPS, st.sampled_from([T // 7, T, 30 * T, 450 * T]))
+def test_who_is_due_is_what_looking_at_every_switch_finds(steps, wait):
+    monitor, now = Monitor(T, 0), 1
+    for dpid in (1, 2, 3):
+        monitor.add(dpid, now)
+        monitor.set_idle(dpid, False, now)
+    for xid, (step, dpid) in enumerate(steps, 1):
+        polls = monitor.polls
+        if step == "add":
+            monitor.add(dpid, now)
+        elif step == "remove":
+            monitor.remove(dpid)
+        elif step in ("idle", "busy"):
+            monitor.set_idle(dpid, step == "idle", now)
+        elif step == "answer" and dpid in polls:
+            monitor.answered(dpid, polls[dpid].xid, now)
+        elif step == "wait":
+            now += dpid * wait
+            due = {one for one, poll in polls.items() if poll.due_ns <= now}
+            lost = {one for one in due if polls[one].xid and now - polls[one].asked_ns > LOST_NS}
+            waiting = {one for one in due if polls[one].xid} - lost
+            assert sorted(asked(monitor, now, xid)) == sorted(due - waiting)
+            assert all(poll.due_ns > now for poll in polls.values())
+        assert monitor.next_ns() == min((poll.due_ns for poll in polls.values()), default=FAR_NS)
+        assert monitor.outstanding() == any(poll.xid and not poll.idle and poll.factor == 1 for poll in polls.values())
