@@ -103,8 +103,14 @@ class Policy:
                 capacity = min(capacity or RATE_UNKNOWN, _number(row, "shim-capacity"))
         return others, capacity
 
-    def write(self, dpid: int, name: str, changes: Mapping[str, Optional[int]]) -> None:
+    def write(
+        self, dpid: int, name: str, changes: Mapping[str, Optional[int]], check: Callable[[], None] = lambda: None
+    ) -> None:
         """Store weight, min, max (bit/s) of a port; None removes a key, so that its default holds.
+
+        ``check`` raises what it likes against the change. The database takes min and max only while the policy of all
+        the bridge's ports is what check saw; else check decides anew. So of two controllers that grant the same
+        capacity at once, the later one sees the other's guarantee.
 
         Raises PolicyError when the port is in no database or the database does not take the change.
         """
@@ -113,11 +119,15 @@ class Policy:
             self._wait(deadline, "another change is still being stored")
         self._busy = True
         try:
-            self._write(dpid, name, changes, deadline)
+            while not self._write(dpid, name, changes, check, deadline):
+                self._wait(deadline, "others keep changing the bridge's policy; no change was stored")
         finally:
             self._busy = False
 
-    def _write(self, dpid: int, name: str, changes: Mapping[str, Optional[int]], deadline: float) -> None:
+    def _write(
+        self, dpid: int, name: str, changes: Mapping[str, Optional[int]], check: Callable[[], None], deadline: float
+    ) -> bool:
+        """Store a change; return False when the policy is no more what it was checked against."""
         from ovs.db import idl
 
         for client in self._clients:
@@ -126,8 +136,13 @@ class Policy:
         if row is None:
             remotes = ", ".join(self.remotes) or "none is set"
             raise PolicyError(f"no OVSDB remote has port {name} of switch {dpid:016x} (setting ovsdb: {remotes})")
+        check()
         client = row._idl
         transaction = idl.Transaction(client)
+        if "min" in changes or "max" in changes:
+            for (found, _), other in self._rows().items():
+                if found == dpid and other._idl is client:
+                    expect(other, "other_config")
         for key, value in changes.items():
             if value is None:
                 row.delkey("other_config", KEYS[key])
@@ -142,13 +157,25 @@ class Policy:
                 raise
             client.run()
             status = transaction.commit()
+        if status == idl.Transaction.TRY_AGAIN:
+            return False
         if status not in (idl.Transaction.SUCCESS, idl.Transaction.UNCHANGED):
             raise PolicyError(f"OVSDB refused the change: {transaction.get_error() or status}")
+        return True
 
     def _wait(self, deadline: float, what: str) -> None:
         if time.monotonic() > deadline:
             raise PolicyError(f"{what} within {COMMIT_TIMEOUT_S:g} s")
         self._sleep(_POLL_S)
+
+
+def expect(row: Any, column: str) -> None:
+    """Let the database take the transaction only while a column is as it was read.
+
+    python-ovs sends what verify() asks for only with rows that the transaction changes, so the column is written, too.
+    """
+    row.verify(column)
+    setattr(row, column, getattr(row, column))
 
 
 def _number(row: Any, key: str) -> int:

@@ -22,6 +22,7 @@ from sdngcc.controller.cluster.view import (
     Transaction,
     View,
 )
+from sdngcc.controller.ovsdb import expect
 
 SCHEMA = pathlib.Path(__file__).with_name("sdngcc.ovsschema")
 PROBE_MS = 1000
@@ -127,7 +128,7 @@ class ClusterDatabase:
                 row.verify("owner")
                 row.verify("generation")
             if give.before is not None and give.dead_beat is not None:
-                self._row("Controller", "incarnation", give.before.owner).verify("beat")
+                expect(self._row("Controller", "incarnation", give.before.owner), "beat")
             row.owner = give.after.owner
             row.generation = _signed(give.after.generation)
         for incarnation, _ in change.buried:

@@ -38,8 +38,10 @@ class Policy(Protocol):
     def guarantees(self, dpid: int, name: str) -> tuple[int, Optional[int]]:
         """Return what a bridge's other machines are guaranteed, and its uplink's capacity if known."""
 
-    def write(self, dpid: int, name: str, changes: Mapping[str, Optional[int]]) -> None:
-        """Store changes for a port; raises PolicyError."""
+    def write(
+        self, dpid: int, name: str, changes: Mapping[str, Optional[int]], check: Callable[[], None]
+    ) -> None:
+        """Store changes for a port that ``check`` does not refuse; raises PolicyError."""
 
 
 def _go_on() -> None:

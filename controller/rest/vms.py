@@ -114,6 +114,15 @@ class Vm(Room):
 
     def _change(self, vm: VmRecord, changes: dict[str, "int | None"]) -> None:
         """Check a change against what is stored, and store it."""
+        self._check(vm, changes)
+        try:
+            self._house.audit.check()
+            self._house.policy.write(vm.place[0], vm.name, changes, lambda: self._check(vm, changes))
+        except (AuditError, PolicyError) as error:
+            raise refuse(503, str(error), in_force=_in_force(vm)) from None
+
+    def _check(self, vm: VmRecord, changes: dict[str, "int | None"]) -> None:
+        """Refuse a change that does not go with what is stored."""
         policy, port = self._house.policy, (vm.place[0], vm.name)
         stored = policy.read(*port)
         if stored is None:
@@ -143,11 +152,6 @@ class Vm(Room):
                 allowed=f"0 to {max(0, capacity - others)}",
                 in_force=_in_force(vm),
             )
-        try:
-            self._house.audit.check()
-            policy.write(*port, changes)
-        except (AuditError, PolicyError) as error:
-            raise refuse(503, str(error), in_force=_in_force(vm)) from None
 
 
 def _in_force(vm: VmRecord) -> models.InForce:

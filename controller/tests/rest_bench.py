@@ -31,7 +31,8 @@ class FakePolicy:
     def guarantees(self, dpid, name):
         return 600_000_000, 1_000_000_000
 
-    def write(self, dpid, name, changes):
+    def write(self, dpid, name, changes, check):
+        check()
         if self.fault:
             raise PolicyError(self.fault)
         for key, value in changes.items():

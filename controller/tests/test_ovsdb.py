@@ -109,6 +109,29 @@ def test_guarantees_of_the_others_and_the_uplinks_capacity(policy):
 
 
 @needs_ovsdb
+def test_of_two_that_grant_the_same_capacity_at_once_the_later_sees_the_others(database, policy):
+    other = Policy([database.remote], time.sleep)
+    seen = []
+
+    def check():
+        granted, capacity = policy.guarantees(0xA1, "tap0")
+        seen.append(granted)
+        if len(seen) == 1:
+            other.write(0xA1, "tap1", {"min": 6_000_000})  # between what is read here and what is stored
+        if granted + 6_000_000 > capacity:
+            raise PermissionError
+
+    while other.read(0xA1, "up0") is None:
+        other.run()
+    with pytest.raises(PermissionError):
+        policy.write(0xA1, "tap0", {"min": 6_000_000}, check)
+    assert seen == [3_000_000, 6_000_000]
+    assert policy.read(0xA1, "tap0") == {}
+    policy.write(0xA1, "tap0", {"min": 4_000_000})
+    assert policy.read(0xA1, "tap0") == {"min": 4_000_000}
+
+
+@needs_ovsdb
 def test_unknown_port(policy):
     assert policy.read(0xA1, "tap9") is None
     with pytest.raises(PolicyError, match="no OVSDB remote has port tap9 of switch 00000000000000a1"):

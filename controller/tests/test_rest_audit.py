@@ -83,8 +83,8 @@ def test_ones_own_change_is_not_taken_for_anothers(bench, tmp_path):
     bench.reporter.tick()
     write = bench.policy.write
 
-    def slow(dpid, name, changes):
-        write(dpid, name, changes)
+    def slow(dpid, name, changes, check):
+        write(dpid, name, changes, check)
         bench.reporter.tick()  # the database told of the change before it confirmed it
 
     bench.policy.write = slow
