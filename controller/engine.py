@@ -101,7 +101,15 @@ class Engine:
         )
         counters: tuple[Counters, ...] = (self.pair_bytes, self.split_bytes)
         self._statistics = {one.kind.to_bytes(2, "big"): one for one in counters}
-        network = Network(settings, self.switches, self.attribution, self.counters, self.trace, lambda: self.clock())
+        network = Network(
+            settings,
+            self.switches,
+            self.attribution,
+            self.counters,
+            self.trace,
+            lambda: self.clock(),
+            self._owner.owns,
+        )
         self.rounds = Rounds(network, self.notifier, self._send_notice, arm, self._ask_state, self.monitor.outstanding)
         self._transmit = send
         self._arm = arm

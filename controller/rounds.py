@@ -47,6 +47,7 @@ class Network:
     counters: "collections.Counter[str]"
     trace: Trace
     clock: Callable[[], int]
+    owns: Callable[[int], bool]  # whether this controller speaks for a switch's ports
 
 
 class Rounds:
@@ -67,7 +68,7 @@ class Rounds:
         outstanding: Callable[[], bool],
     ) -> None:
         self.divider = Divider(network.settings.division)
-        self.steering = Steering(network.settings, network.switches, network.attribution)
+        self.steering = Steering(network.settings, network.switches, network.attribution, network.owns)
         self.notice_max_ns = 0  # longest from the reply that showed marks to its messages
         self.latency = Histogram()
         self._network = network

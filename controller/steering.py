@@ -12,12 +12,15 @@ its limit, and it may have its whole part again: in two periods.
 
 A machine is told when its rate moved or a refresh is due, for the shim's law goes on by itself after a silence.  One
 that is entitled to its share E(i) and has it is told nothing: the shim gives it that without the controller.
+
+Controllers of a cluster all compute this, and the owner of the port that bounds a machine tells it: a shim obeys
+whatever rate came last. Where no port on its way is full, who owns them all does, if anybody.
 """
 
 import collections
 import dataclasses
 import math
-from typing import Mapping, NamedTuple, Optional
+from typing import Callable, Mapping, NamedTuple, Optional
 
 from sdngcc.controller import maxmin
 from sdngcc.controller.attribution import Attribution
@@ -80,14 +83,21 @@ def _ceiling(vm: VmRecord) -> float:
 
 
 class Steering:
-    """Rates of all machines."""
+    """Rates of all machines; ``owns(dpid)`` tells for which switches' ports this controller speaks."""
 
-    def __init__(self, settings: Settings, switches: dict[int, SwitchRecord], attribution: Attribution) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        switches: dict[int, SwitchRecord],
+        attribution: Attribution,
+        owns: Callable[[int], bool],
+    ) -> None:
         self.speeds: dict[Hop, int] = {}  # of ports, bytes/s, as their switches say
         self._settings = settings
         self._set_mbps = dict(read_capacity(text) for text in settings.capacities)
         self._switches = switches
         self._attribution = attribution
+        self._owns = owns
         self._machines: dict[Hop, _Machine] = {}
         self._capacities: dict[Hop, Capacity] = {}
         self._decided_ns = 0
@@ -127,6 +137,9 @@ class Steering:
         notices = []
         for place, got in offered.items():
             machine, vm = self._machines[place], machines[place]
+            if not all(self._owns(hop[0]) for hop in ([got.bottleneck] if got.bottleneck else claims[place].routes)):
+                machine.told = None
+                continue
             rate = self._rate(got.rate, claims[place].weight * needed[place].level, vm)
             if not self._due(machine, vm, rate, now_ns):
                 continue

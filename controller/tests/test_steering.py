@@ -35,7 +35,8 @@ class Network:
         self.weights = weights or [1] * len(self.wanted)
         self.limits = limits
         self.switches = {number: SwitchRecord(number, 0, hypervisor=True) for number in range(len(self.wanted))}
-        self.steering = Steering(self.settings, self.switches, self)
+        self.owned = {*self.switches, NEAR[0], FAR[0]}
+        self.steering = Steering(self.settings, self.switches, self, lambda dpid: dpid in self.owned)
         self.limit = [C // 10] * len(self.wanted)
         self.sent = [0.0] * len(self.wanted)
         self.queue = dict.fromkeys(self.capacity, 0.0)
@@ -176,6 +177,27 @@ def test_a_machine_alone_on_its_way_is_told_its_share_once():
     network.told = 0
     network.step(100)
     assert network.told == 0
+
+
+def test_of_a_cluster_the_owner_of_the_full_port_tells():
+    network = Network([C] * 4, routes=[(NEAR,), (NEAR,), (FAR,), (FAR,)])
+    network.owned.remove(FAR[0])
+    network.step(50)
+    assert settled(network, [C / 2] * 2) and network.limit[2:] == [C // 10] * 2
+    network.owned = {FAR[0]}
+    before = network.limit[:2]
+    network.step(50)
+    assert settled(network, [C / 2] * 4) and network.limit[:2] == before
+
+
+def test_where_no_port_is_full_only_who_owns_the_whole_way_tells():
+    network = Network([C / 20])
+    network.owned.remove(NEAR[0])
+    network.step(10)
+    assert network.told == 0
+    network.owned.add(NEAR[0])
+    network.step(10)
+    assert network.limit == [C]
 
 
 def test_a_switch_that_is_gone_is_forgotten():
