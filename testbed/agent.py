@@ -17,14 +17,15 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
+from sdngcc.testbed import cluster
 from sdngcc.testbed.network import (
     Network,
     build_network,
     change_loss,
     configure_shim,
-    connect_controller,
+    connect_controllers,
     export_samples,
     run,
     unconnected,
@@ -42,7 +43,7 @@ TAIL_S = 2.0
 UDP_HEADER_BYTES = 42
 # What stands for a VM's address in the words of a program.
 ADDRESS = re.compile(r"\{ip:(\w+)\}")
-# Port of the controller inside the machine.
+# Port of the first controller inside the machine; the others' follow.
 OPENFLOW_PORT = 6653
 # Longest wait for all switches to connect, and what discovery gets after that, seconds.
 CONNECT_S, SETTLE_S = 60.0, 2.0
@@ -97,7 +98,8 @@ class Agent:
         self.processes: List[subprocess.Popen[bytes]] = []
         self.servers: List[subprocess.Popen[bytes]] = []
         self.iperf: Dict[int, subprocess.Popen[bytes]] = {}
-        self.controller: Optional[subprocess.Popen[bytes]] = None
+        self.controllers: List[subprocess.Popen[bytes]] = []
+        self.killed: Dict[str, Any] = {}
         self.loss_stage = 0
         self.start_s = 0.0
 
@@ -243,10 +245,24 @@ class Agent:
         process.wait()
         self.processes.remove(process)
 
-    def start_controller(self) -> None:
-        """Start the controller; its log and its trace are kept."""
+    def start_controllers(self) -> None:
+        """Start the controllers, and the database that several share, and point every switch to them."""
+        count = self.job["controller"]["count"]
+        if count > 1:
+            cluster.start_database(self.job["ovs"])
+        self.controllers = [self.start_controller(number) for number in range(count)]
+        connect_controllers(self.network.topo,
+                            [f"tcp:127.0.0.1:{OPENFLOW_PORT + number}" for number in range(count)])
+        self.await_controllers()
+
+    def start_controller(self, number: int) -> subprocess.Popen[bytes]:
+        """Start one of the controllers; its log and its trace are kept."""
         settings = self.job["controller"]["environment"]
-        topo = self.network.topo
+        topo, name = self.network.topo, "controller"
+        if self.job["controller"]["count"] > 1:
+            name += str(number + 1)
+            settings = {**settings, "SDNGCC_CONTROLLER_CLUSTER": cluster.REMOTES,
+                        "SDNGCC_CONTROLLER_SENDER_ID": str(number + 1)}
         kinds = {kind: ",".join(topo.nodeInfo(name)["dpid"] for name in topo.switches()
                                 if topo.nodeInfo(name)["kind"] == kind) for kind in ("hypervisor", "fabric")}
         environment = {
@@ -254,27 +270,34 @@ class Agent:
             "SDNGCC_CONTROLLER_HYPERVISORS": kinds["hypervisor"],
             "SDNGCC_CONTROLLER_FABRIC": kinds["fabric"],
             "SDNGCC_CONTROLLER_OVSDB": "unix:/run/openvswitch/db.sock",
-            "SDNGCC_CONTROLLER_OPENFLOW": f"127.0.0.1:{OPENFLOW_PORT}",
-            "SDNGCC_CONTROLLER_TRACE_FILE": str(self.out / "controller-trace.jsonl"),
+            "SDNGCC_CONTROLLER_OPENFLOW": f"127.0.0.1:{OPENFLOW_PORT + number}",
+            "SDNGCC_CONTROLLER_REST": f"127.0.0.1:{self.job['controller']['rest_port'] + number}",
+            "SDNGCC_CONTROLLER_TRACE_FILE": str(self.out / f"{name}-trace.jsonl"),
         }
         if self.job["controller"]["sflow_sampling"]:
             environment.update(export_samples(topo, self.job["controller"]["sflow_sampling"]))
         losses = [str(percent) for _, percent in self.job["loss"][self.loss_stage:]]
         program = (["sdngcc.testbed.lossy", str(self.job["seed"]), *losses] if losses
                    else ["sdngcc.main", "controller"])
-        with open(self.out / "controller.log", "ab") as log:
-            self.controller = subprocess.Popen([sys.executable, "-m", *program], env=environment,
-                                               stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+        with open(self.out / f"{name}.log", "ab") as log:
+            return subprocess.Popen([sys.executable, "-m", *program], env=environment,
+                                    stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
 
-    def await_controller(self) -> None:
-        """Wait until every switch is connected. Raises Failure when one is not in time."""
+    def await_controllers(self) -> None:
+        """Wait until every switch is connected to all controllers, and owned by one of several.
+
+        Raises Failure when one is not in time.
+        """
+        topo = self.network.topo
         deadline = time.clock_gettime(time.CLOCK_MONOTONIC) + CONNECT_S
-        while unconnected(self.network.topo):
-            if self.controller is not None and self.controller.poll() is not None:
-                raise Failure(f"the controller ended with {self.controller.returncode}; controller.log is kept")
+        while unconnected(topo) or (len(self.controllers) > 1
+                                    and len(cluster.owners(self.job["ovs"])) < len(topo.switches())):
+            for controller in self.controllers:
+                if controller.poll() is not None:
+                    raise Failure(f"a controller ended with {controller.returncode}; its log is kept")
             if time.clock_gettime(time.CLOCK_MONOTONIC) > deadline:
-                raise Failure(f"not every switch connected to the controller within {CONNECT_S:.0f} s; "
-                              "controller.log is kept")
+                raise Failure(f"not every switch was connected and owned within {CONNECT_S:.0f} s; "
+                              "the controllers' logs are kept")
             time.sleep(0.25)
         time.sleep(SETTLE_S)
 
@@ -284,14 +307,26 @@ class Agent:
         before = losses[self.loss_stage][1] if stage else 0
         self.loss_stage = stage
         change_loss(self.network.topo, self.job["shim"]["settings"]["shim-law"], before, losses[stage][1])
-        if stage and self.controller is not None:
-            self.controller.send_signal(signal.SIGUSR1)
+        for controller in self.controllers if stage else []:
+            controller.send_signal(signal.SIGUSR1)
 
     def kill_controller(self) -> None:
-        """Kill the controller as a crash would."""
-        assert self.controller is not None
-        self.controller.kill()
-        self.controller.wait()
+        """Kill the controller as a crash would; of several the one that owns the bottleneck's switch."""
+        topo, number = self.network.topo, 0
+        if len(self.controllers) > 1:
+            owners = cluster.owners(self.job["ovs"])
+            switch = topo.nodeInfo(topo.bottleneck.partition("-")[0])["dpid"]
+            number = owners[switch] - 1
+            self.killed = {"controller": number + 1, "bottleneck": switch,
+                           "switches": sorted(dpid for dpid, owner in owners.items() if owner == number + 1),
+                           "t_s": time.clock_gettime(time.CLOCK_MONOTONIC)}
+        self.controllers[number].kill()
+        self.controllers[number].wait()
+
+    def restart_controller(self) -> None:
+        """Start the controller that was killed again."""
+        number = self.killed.get("controller", 1) - 1
+        self.controllers[number] = self.start_controller(number)
 
     def events(self) -> List[Tuple[float, str, Callable[[], None]]]:
         """Return what happens during the run: seconds from the start, text, action; in order of time."""
@@ -302,7 +337,7 @@ class Agent:
         if controller.get("kill_at_s") is not None:
             events.append((controller["kill_at_s"], "killing the controller", self.kill_controller))
         if controller.get("restart_at_s") is not None:
-            events.append((controller["restart_at_s"], "starting the controller again", self.start_controller))
+            events.append((controller["restart_at_s"], "starting the controller again", self.restart_controller))
         for stage, (at_s, percent) in enumerate(self.job["loss"][1:], 1):
             events.append((at_s, f"losing {percent:g}% of feedback", functools.partial(self.lose, stage)))
         for program in self.job["programs"]:
@@ -351,6 +386,8 @@ class Agent:
         }
         if self.job["shim"]:
             meta["shim"] = shim_counters()
+        if self.killed:
+            meta["killed"] = self.killed
         (self.out / "meta.json").write_text(json.dumps(meta, indent=1, sort_keys=True))
 
     def prepare(self) -> None:
@@ -362,16 +399,16 @@ class Agent:
         note("building the network")
         self.network = build_network(self.job)
         if self.job["shim"]:
-            Path(self.job["key_file"]).write_text(self.job["key"] + "\n")
+            key_file = Path(self.job["key_file"])
+            key_file.touch(0o600)
+            key_file.write_text(self.job["key"] + "\n")
             configure_shim(self.network.topo, self.job["shim"])
             self.check_law()
         if self.job["loss"]:
             self.lose(0)
         if self.job["controller"]:
-            note("starting the controller")
-            self.start_controller()
-            connect_controller(self.network.topo, f"tcp:127.0.0.1:{OPENFLOW_PORT}")
-            self.await_controller()
+            note("starting the controllers" if self.job["controller"]["count"] > 1 else "starting the controller")
+            self.start_controllers()
         note("checking that every VM is reached")
         self.network.warm_up([*((flow["vm"], flow["to"]) for flow in self.job["flows"]),
                               *((program["vm"], to) for program in self.job["programs"] for to in program["to"])])

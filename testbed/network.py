@@ -133,17 +133,20 @@ def export_samples(topo: FabricTopo, sampling: int) -> Dict[str, str]:
     return {"SDNGCC_CONTROLLER_SFLOW_AGENTS": agents}
 
 
-def connect_controller(topo: FabricTopo, target: str) -> None:
-    """Point every bridge to the controller; without it they forward what they know and nothing else."""
+def connect_controllers(topo: FabricTopo, targets: Sequence[str]) -> None:
+    """Point every bridge to all controllers; without any it forwards what it knows and nothing else."""
     argv = ["ovs-vsctl"]
     for name in topo.switches():
-        argv += ["--", f"--id=@{name}", "create", "Controller", f"target=\"{target}\"", f"max_backoff={BACKOFF_MS}",
-                 "--", "set", "Bridge", name, "protocols=OpenFlow13", "fail_mode=secure", f"controller=@{name}"]
+        rows = [f"@{name}-{number}" for number in range(len(targets))]
+        for row, target in zip(rows, targets):
+            argv += ["--", f"--id={row}", "create", "Controller", f"target=\"{target}\"", f"max_backoff={BACKOFF_MS}"]
+        argv += ["--", "set", "Bridge", name, "protocols=OpenFlow13", "fail_mode=secure",
+                 f"controller={','.join(rows)}"]
     run(argv)
 
 
 def unconnected(topo: FabricTopo) -> int:
-    """Return how many bridges have no connection to the controller."""
+    """Return how many connections of bridges to controllers are missing."""
     return run(["ovs-vsctl", "--columns=is_connected", "--format=csv", "--no-headings", "list", "Controller"]
                ).count("false")
 

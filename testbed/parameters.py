@@ -91,8 +91,11 @@ class Parameters(BaseModel):
         None, ge=100, le=10000000, description="limiter pace: longest wait of a packet, us; default: the shim's")
     shim_period_us: Optional[int] = Field(
         None, ge=100, le=1000000, description="T of the law in the shim, us; default: the law's")
+    controllers: int = Field(
+        1, ge=1, le=4, description="controllers that share the switches by a database of three ovsdb-servers")
     kill_controller_at_s: Optional[float] = Field(
-        None, ge=0, description="the controller is killed then, s from the start; default: never")
+        None, ge=0, description="the controller is killed then, s from the start; of several the one that owns the "
+                                "bottleneck's switch; default: never")
     restart_controller_at_s: Optional[float] = Field(
         None, ge=0, description="and started again then, s from the start; default: never")
     knobs: Dict[str, int] = Field(default_factory=dict, description="knob.<name>=<n>: a knob of the law")
@@ -145,6 +148,10 @@ class Parameters(BaseModel):
             raise ValueError(f"kill_controller_at_s needs {' or '.join(f'law={law}' for law in CONTROLLED)}")
         if self.mark_source != "openflow" and self.law not in CONTROLLED:
             raise ValueError(f"mark_source needs {' or '.join(f'law={law}' for law in CONTROLLED)}")
+        if self.controllers > 1 and self.law not in CONTROLLED:
+            raise ValueError(f"controllers needs {' or '.join(f'law={law}' for law in CONTROLLED)}")
+        if self.controllers > 1 and self.mark_source == "sflow":
+            raise ValueError("mark_source=sflow goes with one controller here: switches export to one address")
         if self.limit_sample_ms * 1000 % self.sample_us and "limit_sample_ms" in self.model_fields_set:
             raise ValueError(f"limit_sample_ms must be a multiple of sample_us={self.sample_us}")
         if self.senders == 1 and self.phases[0]:

@@ -15,7 +15,7 @@ from sdngcc.testbed import collect
 from sdngcc.testbed.build import Artifacts
 from sdngcc.testbed.machine import MachineError, run_job
 from sdngcc.testbed.parameters import CONTROLLED, Parameters
-from sdngcc.testbed.workload import Workload, three_periods
+from sdngcc.testbed.workload import REST_PORT, Workload, three_periods
 from sdngcc.topologies.shaping import LEAF_HANDLE
 
 # Wall time a run may take: so much for the start, so much for each virtual second.
@@ -77,6 +77,8 @@ def _controller(parameters: Parameters) -> Optional[Dict[str, Any]]:
                 "SDNGCC_CONTROLLER_CAPACITY_MBPS": str(parameters.link_mbps)} if parameters.law == "maxmin" else {}),
             "SDNGCC_CONTROLLER_KEY_FILE": KEY_FILE,
         },
+        "count": parameters.controllers,
+        "rest_port": REST_PORT,
         "sflow_sampling": parameters.sflow_sampling if parameters.mark_source == "sflow" else None,
         "kill_at_s": parameters.kill_controller_at_s,
         "restart_at_s": parameters.restart_controller_at_s,

@@ -15,6 +15,8 @@ from sdngcc.testbed.parameters import Parameters
 UDP_PAYLOAD_BYTES = 1472
 # Ports of flows begin here; a flow's port is its name.
 FIRST_PORT = 5001
+# Port of the first controller's REST on the machine's loopback; the others' follow.
+REST_PORT = 8080
 
 
 @dataclass(frozen=True)

@@ -152,6 +152,7 @@ class Cluster:
             self._set_role(dpid, owned)
             if dpid in owned and dpid not in self._held:
                 LOG.info("cluster: acting for switch %016x, generation %d", dpid, owned[dpid])
+                engine.trace.add(now, "acting", switch=f"{dpid:016x}", generation=owned[dpid])
                 engine.take_over(dpid, owned[dpid] == 1)
             if dpid in owned:
                 self._held[dpid] = owned[dpid]

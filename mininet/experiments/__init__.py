@@ -28,6 +28,7 @@ from sdngcc.experiments import (
     share,
     shuffle,
     spare,
+    takeover,
     udp_flood,
     unfair,
     ways,
@@ -67,4 +68,5 @@ EXPERIMENTS: Dict[str, Experiment] = {
         churn,
         mixed,
         failsafe,
+        takeover,
     )}
