@@ -270,6 +270,7 @@ class Settings(pydantic.BaseModel):
             text = self.key_file.read_text("ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"key_file {self.key_file}: {error}") from None
+        check_private("key_file", self.key_file)
         if not re.fullmatch(r"[0-9a-fA-F]{32}", text):
             raise SettingsError(f"key_file {self.key_file}: it must hold 32 hex digits and nothing else")
         return bytes.fromhex(text)
@@ -282,11 +283,9 @@ class Settings(pydantic.BaseModel):
             return {}
         try:
             lines = path.read_text("ascii").splitlines()
-            mode = path.stat().st_mode
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"rest_token_file {path}: {error}") from None
-        if mode & 0o007:
-            raise SettingsError(f"rest_token_file {path}: everybody may use it (mode {mode & 0o777:o}); allowed: 640")
+        check_private("rest_token_file", path)
         tokens: dict[str, str] = {}
         for number, line in enumerate(lines, 1):
             if not line.strip() or line.startswith("#"):
@@ -324,6 +323,16 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def check_private(key: str, path: pathlib.Path) -> None:
+    """Raise SettingsError naming the setting when everybody may read or write a file that holds a secret."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise SettingsError(f"{key} {path}: {error}") from None
+    if mode & 0o007:
+        raise SettingsError(f"{key} {path}: everybody may use it (mode {mode & 0o777:o}); allowed: 640")
+
+
 def read_secret(key: str, path: Optional[pathlib.Path]) -> Optional[str]:
     """Return the one line of a file that a setting names, None without one; raises SettingsError."""
     if path is None:
@@ -332,6 +341,7 @@ def read_secret(key: str, path: Optional[pathlib.Path]) -> Optional[str]:
         text = path.read_text("utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{key} {path}: {error}") from None
+    check_private(key, path)
     if not text or "\n" in text:
         raise SettingsError(f"{key} {path}: it must hold one line and nothing else")
     return text

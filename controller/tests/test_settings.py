@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from sdngcc.controller.settings import PREFIX, Settings, SettingsError, load, split_address
+from sdngcc.controller.settings import PREFIX, Settings, SettingsError, load, read_secret, split_address
 
 
 @pytest.fixture
@@ -111,6 +111,17 @@ def test_unusable_key(tmp_path, text):
     path.write_text(text)
     with pytest.raises(SettingsError, match="32 hex digits"):
         load(None, env(path)).read_key()
+
+
+@pytest.mark.parametrize(("mode", "private"), [(0o600, True), (0o640, True), (0o644, False), (0o602, False)])
+def test_files_with_secrets_are_not_for_everybody(key_file, mode, private):
+    key_file.chmod(mode)
+    for read in (load(None, env(key_file)).read_key, lambda: read_secret("sonic_password_file", key_file)):
+        if private:
+            assert read()
+        else:
+            with pytest.raises(SettingsError, match=f"_file {key_file}: everybody may use it .mode {mode:o}.*640"):
+                read()
 
 
 def test_unreadable_files(tmp_path, key_file):

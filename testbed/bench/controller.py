@@ -57,6 +57,7 @@ def measure(
     """Run one controller ("ours" or "simple") under load; return what the stub counted and the controller's cpu_s."""
     port = _free_port()
     key, trace = folder / "key", folder / "trace"
+    key.touch(0o600)
     key.write_text("00" * 16)
     trace.unlink(missing_ok=True)
     environment = {
