@@ -62,13 +62,9 @@ class Tap:
         """Return up to ``size`` bytes of messages for the framework; b"" at the end."""
         while not self._ready and not self._closed:
             if self._plain:
-                hub_wait(self._inner)
-            chunk = self._inner.recv(_CHUNK_BYTES)
-            if not chunk:
-                self._closed = True
-                break
-            self._raw += chunk
-            self._cut()
+                self._listen()
+            else:
+                self._take(self._inner.recv(_CHUNK_BYTES))
         data = bytes(self._ready[:size])
         del self._ready[:size]
         return data
@@ -90,6 +86,29 @@ class Tap:
         except BlockingIOError:
             return data
 
+    def _listen(self) -> None:
+        """Take what arrives until there is something for the framework.
+
+        Raises socket.timeout when there is none within the socket's own timeout.
+        """
+        ear = Ear(self._inner)
+        try:
+            while not self._ready and not self._closed:
+                ear.wait()
+                try:
+                    self._take(self._inner.fd.recv(_CHUNK_BYTES))
+                except BlockingIOError:
+                    pass
+        finally:
+            ear.close()
+
+    def _take(self, chunk: bytes) -> None:
+        if chunk:
+            self._raw += chunk
+            self._cut()
+        else:
+            self._closed = True
+
     def _cut(self) -> None:
         raw, start = self._raw, 0
         while len(raw) - start >= _HEADER_BYTES:
@@ -110,11 +129,61 @@ class Tap:
         del raw[:start]
 
 
-def hub_wait(sock: Any) -> None:
-    """Sleep until a socket has something to read; raises socket.timeout after the socket's own timeout."""
-    import eventlet.hubs
+class Ear:
+    """Waits for a socket again and again without telling the hub each time, as eventlet's own wait does.
 
-    eventlet.hubs.trampoline(sock.fileno(), read=True, timeout=sock.gettimeout(), timeout_exc=socket.timeout)
+    It belongs to the greenlet that made it, and is closed by it.
+    """
+
+    def __init__(self, sock: Any) -> None:
+        import eventlet.hubs
+
+        self._hub = eventlet.hubs.get_hub()
+        self._greenlet = eventlet.getcurrent()
+        self._fileno = sock.fileno()
+        self._listener: Any = None
+        self._waiting = False
+        self._expired = False
+        limit_s = sock.gettimeout()
+        self._timer = None if limit_s is None else self._hub.schedule_call_global(limit_s, self._expire)
+
+    def wait(self) -> None:
+        """Sleep until there may be something to read; raises socket.timeout once the socket's own timeout is over."""
+        if self._expired:
+            raise socket.timeout("timed out")
+        if self._listener is None:
+            self._listener = self._hub.add(self._hub.READ, self._fileno, self._wake, self._fail, None)
+        self._waiting = True
+        try:
+            self._hub.switch()
+        finally:
+            self._waiting = False
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._forget()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _forget(self) -> None:
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            self._hub.remove(listener)
+
+    def _wake(self, fileno: int) -> None:
+        if self._waiting:
+            self._greenlet.switch()
+        else:
+            self._forget()  # it waits for something else, and the hub would call again and again
+
+    def _fail(self, *error: Any) -> None:
+        if self._waiting:
+            self._greenlet.throw(*error)
+
+    def _expire(self) -> None:
+        self._expired = True
+        if self._waiting:
+            self._greenlet.switch()
 
 
 def tap_connections() -> None:
