@@ -4,10 +4,16 @@
 Both sides show certificates: a switch without one that the CA signed is refused before it says a word.
 """
 
+import errno
+import logging
 import ssl
-from typing import Optional
+from typing import Any, Callable, Optional, TypeVar
 
 from sdngcc.controller.settings import Settings, SettingsError
+
+LOG = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 
 def server_context(settings: Settings) -> Optional[ssl.SSLContext]:
@@ -41,11 +47,41 @@ def server_context(settings: Settings) -> Optional[ssl.SSLContext]:
 
 
 def prepare_ovsdb(settings: Settings) -> None:
-    """Let ssl: remotes of OVSDB use the same keys."""
+    """Let ssl: remotes of OVSDB use the same keys, and be told of in the log when they cannot."""
     if settings.openflow_tls_key is None:
         return
-    from ovs.stream import Stream
+    from ovs.stream import SSLStream, Stream
 
+    class TlsStream(SSLStream):  # type: ignore[misc]
+        """What python-ovs lets through as exceptions, such as an unknown authority, ends the connection only.
+
+        An exception out of its run() would come again at each call, and keep it from trying another server.
+        """
+
+        told: set[str] = set()  # remotes whose failure was logged since they worked last
+
+        def connect(self) -> int:
+            error = self._guard(super().connect, errno.EPROTO)
+            if error == 0:
+                self.told.discard(self.name)
+            return error
+
+        def recv(self, n: int) -> tuple[int, Any]:
+            return self._guard(lambda: super(TlsStream, self).recv(n), (errno.EPROTO, b""))
+
+        def send(self, buf: Any) -> int:
+            return self._guard(lambda: super(TlsStream, self).send(buf), -errno.EPROTO)
+
+        def _guard(self, function: Callable[[], Result], otherwise: Result) -> Result:
+            try:
+                return function()
+            except ssl.SSLError as error:
+                if self.name not in self.told:
+                    self.told.add(self.name)
+                    LOG.error("OVSDB %s: TLS failed, trying on: %s", self.name, error)
+                return otherwise
+
+    Stream.register_method("ssl", TlsStream)
     Stream.ssl_set_private_key_file(str(settings.openflow_tls_key))
     Stream.ssl_set_certificate_file(str(settings.openflow_tls_cert))
     Stream.ssl_set_ca_cert_file(str(settings.openflow_tls_ca))

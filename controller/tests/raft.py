@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+from typing import Optional
 
 from sdngcc.controller.cluster.database import SCHEMA
 
@@ -15,13 +16,21 @@ ELECTION_MS = 200
 
 
 class Raft:
-    """The servers; ``remotes`` are where clients connect."""
+    """The servers; ``remotes`` are where clients connect: by TLS with ``keys``, as real_ovs.make_pki() gives them."""
 
-    def __init__(self, folder: pathlib.Path) -> None:
+    def __init__(self, folder: pathlib.Path, keys: Optional[dict[str, pathlib.Path]] = None) -> None:
         self.folder = folder
-        self._raft = [f"tcp:127.0.0.1:{free_port()}" for _ in range(3)]
+        self._scheme = "ssl" if keys else "tcp"
+        self._server_keys = self._client_keys = []
+        if keys:
+            # Clients have certificates of one authority, the servers among themselves of the other.
+            both = folder / "authorities.pem"
+            both.write_bytes(keys["controller_ca"].read_bytes() + keys["switch_ca"].read_bytes())
+            self._server_keys = _options(keys["sw_key"], keys["sw_cert"], both)
+            self._client_keys = _options(keys["ctl_key"], keys["ctl_cert"], keys["switch_ca"])
+        self._raft = [f"{self._scheme}:127.0.0.1:{free_port()}" for _ in range(3)]
         self._ports = [free_port() for _ in range(3)]
-        self.remotes = ",".join(f"tcp:127.0.0.1:{port}" for port in self._ports)
+        self.remotes = ",".join(f"{self._scheme}:127.0.0.1:{port}" for port in self._ports)
         self.servers: dict[int, subprocess.Popen] = {}
         for number, address in enumerate(self._raft):
             if number == 0:
@@ -44,8 +53,9 @@ class Raft:
 
     def start(self, number: int) -> None:
         self.servers[number] = subprocess.Popen(
-            ["ovsdb-server", f"--remote=ptcp:{self._ports[number]}:127.0.0.1", "-vconsole:off",
-             f"--unixctl={self.folder}/ctl{number}", f"--log-file={self.folder}/ovsdb{number}.log", self._db(number)]
+            ["ovsdb-server", f"--remote=p{self._scheme}:{self._ports[number]}:127.0.0.1", "-vconsole:off",
+             *self._server_keys, f"--unixctl={self.folder}/ctl{number}",
+             f"--log-file={self.folder}/ovsdb{number}.log", self._db(number)]
         )  # fmt: skip
         wait_for(lambda: (self.folder / f"ctl{number}").exists(), lambda: f"server {number} does not start")
 
@@ -71,4 +81,8 @@ class Raft:
             self.kill(number)
 
     def dump(self, table: str) -> str:
-        return self._run("ovsdb-client", "dump", self.remotes, "sdngcc", table)
+        return self._run("ovsdb-client", *self._client_keys, "dump", self.remotes, "sdngcc", table)
+
+
+def _options(key: pathlib.Path, certificate: pathlib.Path, authority: pathlib.Path) -> list[str]:
+    return [f"--private-key={key}", f"--certificate={certificate}", f"--ca-cert={authority}"]

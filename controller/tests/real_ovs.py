@@ -10,6 +10,9 @@ from .wire import PATIENCE_S, wait_for
 VSWITCHD = shutil.which("ovs-vswitchd", path="/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin")
 SCHEMA = pathlib.Path("/usr/share/openvswitch/vswitch.ovsschema")
 INSTALLED = VSWITCHD is not None and SCHEMA.exists() and shutil.which("ovs-pki") is not None
+# What set-manager and set-ssl of ovs-vsctl say is obeyed.
+MANAGED = ["--remote=db:Open_vSwitch,Open_vSwitch,manager_options", "--private-key=db:Open_vSwitch,SSL,private_key",
+           "--certificate=db:Open_vSwitch,SSL,certificate", "--ca-cert=db:Open_vSwitch,SSL,ca_cert"]  # fmt: skip
 
 
 class OpenVSwitch:
@@ -23,9 +26,10 @@ class OpenVSwitch:
         quiet = ["-vconsole:off", "--no-chdir"]
         self._processes = [
             subprocess.Popen(
-                ["ovsdb-server", f"--remote=p{self.remote}", f"--unixctl={folder}/db.ctl", *quiet, folder / "db"]
+                ["ovsdb-server", f"--remote=p{self.remote}", *MANAGED, f"--unixctl={folder}/db.ctl", *quiet,
+                 folder / "db"]
             )
-        ]
+        ]  # fmt: skip
         wait_for(lambda: (folder / "db.sock").exists(), lambda: "ovsdb-server does not start")
         self.vsctl("--no-wait", "init")
         self._processes.append(
