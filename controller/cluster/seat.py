@@ -6,13 +6,13 @@ hand the switch over. A hand-over begins with not acting, then the row is change
 row may change at any time, so the seat never acts under that generation again and claims a new one instead.
 """
 
-import dataclasses
 import time
 from typing import Callable, Optional
 
 from sdngcc.controller.cluster.lease import Lease, Terms, Watch
 from sdngcc.controller.cluster.view import (
     JOINED_BEATS,
+    SENDERS_MAX,
     Beat,
     Changes,
     Give,
@@ -190,6 +190,15 @@ class Seat:
                 self._in_use_told = True
             return None
         before = self.view.epochs.get(self.sender)
+        if before is None and len(self.view.epochs) >= SENDERS_MAX:
+            if not self._in_use_told:
+                taken = ", ".join(str(sender) for sender in sorted(self.view.epochs))
+                self.notes.append(
+                    f"sender_id {self.sender}: the cluster has {SENDERS_MAX} others, as many as a VM remembers; "
+                    f"allowed: {taken}; acting for no switch"
+                )
+                self._in_use_told = True
+            return None
         epoch = min(max(int(self._wall_s()), (before or 0) + 1, 1), _EPOCH_MAX)
         member = Member(self.incarnation, self.sender, 0, self.terms.lease_ns, self._connected)
         return Join(member, epoch, before)
@@ -243,22 +252,3 @@ class Seat:
         if row is None:
             return following(self._known.get(dpid, 0))
         return following(self._known[dpid] if self._is_behind(row) else row.generation)
-
-
-def describe(seat: Seat, now_ns: int) -> dict[str, object]:
-    """Return a seat and the cluster as REST shows them."""
-    alive = {member.incarnation for member in seat._alive(now_ns)}
-    senders = {member.incarnation: member.sender for member in seat.view.members.values()}
-    return {
-        "sender_id": seat.sender,
-        "live": seat.is_live(now_ns),
-        "epoch": seat.epoch,
-        "members": [
-            {**dataclasses.asdict(member), "switches": len(member.switches), "alive": member.incarnation in alive}
-            for member in sorted(seat.view.members.values(), key=lambda member: (member.sender, member.incarnation))
-        ],
-        "owners": {
-            f"{dpid:016x}": {"sender_id": senders.get(row.owner), "generation": row.generation}
-            for dpid, row in sorted(seat.view.switches.items())
-        },
-    }

@@ -10,6 +10,7 @@ import hashlib
 from typing import Iterable, Mapping, Optional, Union
 
 GENERATION_MASK = 0xFFFFFFFFFFFFFFFF
+SENDERS_MAX = 4  # sender ids in a cluster, ever: a VM remembers four, and a fifth would make it deaf to a quiet one
 JOINED_BEATS = 10  # a newcomer gets switches of others after this many beats, so that none comes and goes with it
 
 

@@ -237,6 +237,21 @@ def test_who_lost_its_connection_to_a_switch_hands_it_over_at_once():
     assert line.owners() == {7: 3 - owner.seat.sender}
 
 
+def test_a_fifth_sender_id_owns_nothing_even_when_another_died():
+    line = Timeline(4, range(24))
+    line.run(6000)
+    line.processes.append(line.make(5))
+    line.run(3000)
+    assert set(line.owners().values()) == {1, 2, 3, 4}
+    line.processes.pop(0)
+    line.run(3000)
+    assert set(line.owners()) == set(range(24)) and set(line.owners().values()) == {2, 3, 4}
+    assert "sender_id 5: the cluster has 4 others" in line.processes[-1].seat.notes[0]
+    line.processes.append(line.make(1))
+    line.run(6000)
+    assert set(line.owners().values()) == {1, 2, 3, 4}
+
+
 def test_the_same_sender_id_twice_is_refused_while_the_first_lives():
     line = Timeline(1, [7])
     line.run(3000)

@@ -93,6 +93,20 @@ def test_ownership_through_the_death_of_a_leader_and_of_a_member(raft):
     assert all(generations[dpid] == generation for dpid, generation in before[1].items())
 
 
+def store(raft, database, change):
+    """Send a change made from what was read last; return whether it was stored."""
+    database.start(change)
+    ended = []
+
+    def over():
+        database.run()
+        ended.append(database.outcome(False))
+        return ended[-1] is not None
+
+    wait_for(over, lambda: raft.dump("Controller"))
+    return ended[-1]
+
+
 def test_a_takeover_is_refused_when_its_owner_beat_since(raft):
     owner, heir = (ClusterDatabase(raft.remotes.split(",")) for _ in range(2))
 
@@ -103,28 +117,18 @@ def test_a_takeover_is_refused_when_its_owner_beat_since(raft):
 
         wait_for(lambda: database.has_connected() and seen() or database.run(), lambda: raft.dump("Controller"))
 
-    def store(database, change):
-        """Send a change made from what was read last."""
-        database.start(change)
-        ended = []
-
-        def over():
-            database.run()
-            ended.append(database.outcome(False))
-            return ended[-1] is not None
-
-        wait_for(over, lambda: raft.dump("Controller"))
-        return ended[-1]
-
     before, after = Switch(1, "owner", 1), Switch(1, "heir", 2)
     read(owner, 0)
-    assert store(owner, Join(Member("owner", 1, 0, LEASE.lease_ns), 1, None))
-    assert store(owner, Changes((Give(None, before),)))
+    assert store(raft, owner, Join(Member("owner", 1, 0, LEASE.lease_ns), 1, None))
+    assert store(raft, owner, Changes((Give(None, before),)))
     read(heir, 1)
-    assert store(heir, Join(Member("heir", 2, 0, LEASE.lease_ns), 1, None))
+    assert store(raft, heir, Join(Member("heir", 2, 0, LEASE.lease_ns), 1, None))
     takeover = Changes((Give(before, after, dead_beat=0),))
     read(owner, 2)
-    assert store(owner, Beat("owner", 1, frozenset()))
-    assert not store(heir, takeover)
+    assert store(raft, owner, Beat("owner", 1, frozenset()))
+    assert not store(raft, heir, takeover)
     assert heir.view().switches[1] == before
-    assert store(heir, Changes((Give(before, after, dead_beat=1),)))
+    assert store(raft, heir, Changes((Give(before, after, dead_beat=1),)))
+    # The database itself takes no fifth sender id.
+    joins = [Join(Member(f"c{sender}", sender, 0, LEASE.lease_ns), 1, None) for sender in (3, 4, 5)]
+    assert [store(raft, heir, join) for join in joins] == [True, True, False]
