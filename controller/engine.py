@@ -117,7 +117,7 @@ class Engine:
         self._assembler = experimenter.Assembler()
         self._xid = 0
         self._interfaces: dict[tuple[int, str], str] = {}
-        self._tunnels: dict[tuple[int, str], Tunnel] = {}
+        self._tunnels: dict[int, dict[str, Tunnel]] = {}  # by datapath id and port name
         self._slow_ns = self.started_ns
         self._lldp_ns = self.started_ns
         self._rates_ns = self.started_ns if settings.decision == "maxmin" else FAR_NS
@@ -143,7 +143,7 @@ class Engine:
         )
         LOG.info("switch %016x connected with %d ports", dpid, len(ports))
         self._name_vms(dpid)
-        self._place_tunnels()
+        self._place_tunnels(dpid)
         self._ask_state(dpid, now)
         if not self._owner.shared:
             self.take_over(dpid, False)
@@ -210,6 +210,7 @@ class Engine:
         self.forwarder.forget_switch(dpid)
         self.forwarder.forget_hosts(self.relations.forget_place(dpid))
         self.topology.remove_switch(dpid)
+        self._place_tunnels(dpid)
         self.forwarder.paths_changed()
         self.rounds.forget(dpid)
         self.rounds.answered(dpid)
@@ -235,7 +236,7 @@ class Engine:
             self.forwarder.paths_changed()
         if fresh:
             self._prepare(dpid, [number])
-            self._place_tunnels()
+            self._place_tunnels(dpid)
         if fresh and up:
             self._name_vms(dpid)
             self._send_lldp(dpid, number)
@@ -262,18 +263,18 @@ class Engine:
 
     def set_tunnels(self, names: dict[tuple[int, str], Tunnel]) -> None:
         """Take the end points of tunnels by (datapath id, port name), as OVSDB has them."""
-        if names != self._tunnels:
-            self._tunnels = names
-            self._place_tunnels()
+        tunnels: dict[int, dict[str, Tunnel]] = {}
+        for (dpid, name), tunnel in names.items():
+            tunnels.setdefault(dpid, {})[name] = tunnel
+        before, self._tunnels = self._tunnels, tunnels
+        for dpid in before.keys() | tunnels.keys():
+            if before.get(dpid) != tunnels.get(dpid):
+                self._place_tunnels(dpid)
 
-    def _place_tunnels(self) -> None:
+    def _place_tunnels(self, dpid: int) -> None:
+        names, ports = self._tunnels.get(dpid, {}), self.topology.ports.get(dpid, {})
         self.paths.set_tunnels(
-            {
-                (dpid, number): self._tunnels[dpid, port.name]
-                for dpid in {dpid for dpid, _ in self._tunnels}
-                for number, port in self.topology.ports.get(dpid, {}).items()
-                if (dpid, port.name) in self._tunnels
-            }
+            dpid, {number: names[port.name] for number, port in ports.items() if port.name in names} if names else {}
         )
 
     def _name_vms(self, dpid: int) -> None:

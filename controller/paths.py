@@ -45,7 +45,7 @@ class Paths:
         self._topology = topology
         self._multipath = multipath
         self._without_groups: set[int] = set()
-        self._tunnels: dict[Hop, Tunnel] = {}
+        self._tunnels: dict[int, dict[int, Tunnel]] = {}  # by datapath id and port
         self._changes = 0
 
     @property
@@ -53,11 +53,14 @@ class Paths:
         """Return what the ways depend on, as numbers that grow."""
         return self._relations.version, self._topology.version, self._splits.version, self._changes
 
-    def set_tunnels(self, tunnels: dict[Hop, Tunnel]) -> None:
-        """Take the tunnels by (datapath id, port)."""
-        if tunnels != self._tunnels:
-            self._tunnels = tunnels
+    def set_tunnels(self, dpid: int, tunnels: dict[int, Tunnel]) -> None:
+        """Take a switch's tunnels by port."""
+        if tunnels != self._tunnels.get(dpid, {}):
+            self._tunnels[dpid] = tunnels
             self._changes += 1
+
+    def _tunnel(self, hop: Hop) -> Optional[Tunnel]:
+        return self._tunnels.get(hop[0], {}).get(hop[1])
 
     def do_without_groups(self, dpid: int) -> bool:
         """Let a switch that refuses select groups choose by pair; return whether that is news."""
@@ -88,8 +91,9 @@ class Paths:
         """
         hops = self._walk(pair)
         for hop, part in list(hops.items()):
-            if hop in self._tunnels:
-                for under, share in self._walk(self._ends(hop)).items():
+            tunnel = self._tunnel(hop)
+            if tunnel is not None:
+                for under, share in self._walk(self._ends(hop, tunnel)).items():
                     hops[under] = hops.get(under, 0.0) + part * share
         return hops
 
@@ -98,12 +102,11 @@ class Paths:
         count = collections.Counter(dpid for dpid, _ in hops)
         return {dpid for dpid, ports in count.items() if ports > 1}
 
-    def _ends(self, hop: Hop) -> Pair:
+    def _ends(self, hop: Hop, tunnel: Tunnel) -> Pair:
         """Return the Ethernet addresses of a tunnel's ends in the fabric, empty ones if not known."""
-        tunnel = self._tunnels[hop]
         local, owner = tunnel.local, self._relations.owner
         if local is None:
-            back = self._tunnels.get(self._topology.peer(*hop) or hop)
+            back = self._tunnel(self._topology.peer(*hop) or hop)
             local = back.remote if back is not None and back is not tunnel else b""
         return owner(local) or b"", owner(tunnel.remote) or b""
 

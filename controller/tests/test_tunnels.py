@@ -122,3 +122,18 @@ def test_machine_with_destinations_behind_two_tunnels_is_charged_at_each(tmp_pat
     fabric.run(0.3)
     assert fabric.engine.attribution.through((T2, 1))[PLACES[11]] == pytest.approx(10_000_000, rel=0.01)
     assert fabric.engine.attribution.through((T1, 2))[PLACES[11]] == pytest.approx(20_000_000, rel=0.01)
+
+
+def test_a_switch_that_connects_has_only_its_own_tunnels_looked_for(tmp_path, monkeypatch):
+    fabric = build(tmp_path, names())
+    placed = []
+    place = fabric.engine.paths.set_tunnels
+    monkeypatch.setattr(fabric.engine.paths, "set_tunnels", lambda *args: (placed.append(args[0]), place(*args)))
+    changed = {**names(), (B3, "vx1"): Tunnel(None, mapped(ip(CARDS[B1][0])))}
+    fabric.engine.set_tunnels(changed)
+    assert placed == [B3]
+    ports = {number: (f"vx{number - 10}", mac(number), True) for number in (12, 13)}
+    fabric.engine.switch_down(B1)
+    fabric.engine.switch_up(B1, ports)
+    fabric.engine.port_changed(B1, 14, "vx4", mac(14), True)
+    assert placed == [B3, B1, B1, B1]
