@@ -118,8 +118,8 @@ class Engine:
         self._xid = 0
         self._interfaces: dict[tuple[int, str], str] = {}
         self._tunnels: dict[int, dict[str, Tunnel]] = {}  # by datapath id and port name
-        self._slow_ns = self.started_ns
-        self._lldp_ns = self.started_ns
+        self._slow_ns = self._between_polls(self.started_ns)
+        self._lldp_ns = self._slow_ns
         self._rates_ns = self.started_ns if settings.decision == "maxmin" else FAR_NS
 
     # Switches and ports
@@ -363,7 +363,7 @@ class Engine:
             self._rates_ns += ((now - self._rates_ns) // self.monitor.period_ns + 1) * self.monitor.period_ns
             self.rounds.begin(now)
         if now >= self._lldp_ns:
-            self._lldp_ns = now + self.settings.lldp_period_ms * 1_000_000
+            self._lldp_ns = self._between_polls(now + self.settings.lldp_period_ms * 1_000_000)
             for dpid in self.switches:
                 self._send_lldp(dpid)
             gone = self.topology.expire_links(now - 3 * self.settings.lldp_period_ms * 1_000_000)
@@ -371,14 +371,21 @@ class Engine:
                 LOG.warning("link lost at %s", ", ".join(f"{dpid:016x}:{port}" for dpid, port in gone))
                 self.forwarder.paths_changed()
         if now >= self._slow_ns:
-            self._slow_ns += ((now - self._slow_ns) // SECOND_NS + 1) * SECOND_NS
+            self._slow_ns = self._between_polls(now + SECOND_NS)
             for dpid in self.switches:
                 self._ask_state(dpid, now)
             self.forwarder.sweep(now)
             self.trace.add(now, "polls", **self.poll_counts())
             self.trace.flush()
         counters_ns = min(statistics.next_ns(now) for statistics in self._statistics.values())
-        return min(self.monitor.next_ns(), counters_ns, self._rates_ns, self._slow_ns, now + NAP_NS)
+        housekeeping_ns = min(self._slow_ns, self._lldp_ns)
+        return min(self.monitor.next_ns(), counters_ns, self._rates_ns, housekeeping_ns, now + NAP_NS)
+
+    def _between_polls(self, time_ns: int) -> int:
+        """Return a moment between polls, where no answer has to wait, at most NAP_NS / 2 from a time."""
+        period_ns = self.monitor.period_ns
+        grid_ns = period_ns // -(-period_ns // NAP_NS)  # polls fall on it, and half of it is between them
+        return time_ns - (time_ns - self.started_ns) % grid_ns + grid_ns // 2
 
     def _next_xid(self) -> int:
         self._xid = self._xid % 0x7FFFFFFF + 1

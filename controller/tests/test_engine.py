@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sdngcc.controller import message
+from sdngcc.controller import experimenter, message
 from sdngcc.controller.engine import Engine
 from sdngcc.controller.settings import Settings
 
@@ -256,6 +256,23 @@ def test_slow_switch_is_backed_off_and_comes_back(tmp_path, caplog):
     assert fabric.engine.monitor.polls[T1].lost == 1
 
 
+@pytest.mark.parametrize("period_us", [500, 5000, 20_000])
+def test_what_can_wait_is_sent_between_polls(tmp_path, period_us):
+    fabric = connected(tmp_path, period_us=period_us)
+    fabric.run(1.0)
+    period_ns = fabric.engine.monitor.period_ns
+    sent, transmit = {}, fabric.engine._transmit
+
+    def note(dpid, data):
+        kind = "lldp" if data[1] == 13 else experimenter.decode_request(data)[1]
+        sent.setdefault((fabric.now_ns - fabric.engine.started_ns) % period_ns, set()).add(kind)
+        return transmit(dpid, data)
+
+    fabric.engine._transmit = note
+    fabric.run(6.0)
+    assert sent == {0: {experimenter.PORT_MARKS}, period_ns // 2: {experimenter.VM_STATE, "lldp"}}
+
+
 def test_restarted_switch_gives_a_baseline_not_marks(tmp_path):
     fabric = connected(tmp_path)
     talk(fabric, 11, 31)
@@ -353,3 +370,10 @@ def test_no_event_ends_the_controller(tmp_path, events):
         getattr(fabric.engine, name)(*arguments)
         fabric.settle()
     fabric.run(0.02)
+
+
+def test_links_are_looked_for_in_time_however_seldom_switches_are_polled(tmp_path):
+    fabric = connected(tmp_path, period_us=1_000_000, lldp_period_ms=100)
+    fabric.run(3.0)
+    assert fabric.engine.topology.peer(T1, 9) == (CORE, 1)
+    assert fabric.engine.tick() > fabric.now_ns
