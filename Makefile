@@ -14,7 +14,7 @@ help:  ## List the targets
 setup:  ## Install missing Debian packages, make .venv
 	@testbed/setup.sh
 
-build: setup  ## Build the UML kernel, openvswitch.ko, ovs-vswitchd and the traffic generator
+build: setup  ## Build the UML kernel, openvswitch.ko, congestion.ko, ovs-vswitchd and the traffic generator
 	@$(SDNGCC) testbed build
 
 demo: build  ## Reproduce SDN-GCC's Fig. 4: no shim, static, sdngcc against tcp, dctcp, udp

@@ -6,6 +6,7 @@
 * ``kernel``: User Mode Linux of the Debian package linux-source-6.1, with uml.config and patches/ of this folder,
   and with sanitize/ for ``make sanitize``;
 * ``module``: openvswitch.ko for that kernel, with ovs-patches/linux and shim/ (seconds, so a change there is cheap);
+* ``congestion``: congestion.ko for that kernel, the congestion controls of the folder congestion;
 * ``ovs``: Open vSwitch of the Debian package openvswitch-source with ovs-patches/ovs;
 * ``generator``: the traffic generator.
 """
@@ -69,7 +70,9 @@ class Artifacts:
 
     kernel: Path
     modules: List[str]
-    """Modules in the order to load them."""
+    """Modules of the datapath in the order to load them."""
+    congestion: Path
+    """Module of D2TCP and L2DCT, for the machines of experiments."""
     ovs: Dict[str, str]
     """Open vSwitch's programs and its schema by name."""
     generator: Path
@@ -144,6 +147,7 @@ def parts(sanitize: bool = False) -> Dict[str, Part]:
     return {part.name: part for part in (
         Part("kernel", kernel, 1500, sanitize),
         Part("module", content_key([kernel], *linux), 60, sanitize),
+        Part("congestion", content_key([kernel], HERE / "congestion"), 15, sanitize),
         Part("ovs", content_key([_version(OVS_TARBALL), gcc], *ovs), 1400),
         Part("generator", content_key([gcc], HERE / "generator", uapi), 1),
     )}
@@ -209,6 +213,13 @@ def _build_module(build: _Build) -> None:
                "modules"], "compiling")
 
 
+def _build_congestion(build: _Build) -> None:
+    kernel = parts(build.part.sanitize)["kernel"].folder
+    tree = build.folder / "source"
+    shutil.copytree(HERE / "congestion", tree)
+    build.run(["make", "ARCH=um", "-C", str(kernel / "build"), f"M={tree}", f"-j{JOBS}", "modules"], "compiling")
+
+
 def _build_ovs(build: _Build) -> None:
     tree = build.folder / "source"
     tree.mkdir()
@@ -228,7 +239,8 @@ def _build_generator(build: _Build) -> None:
 
 
 _BUILDERS: Dict[str, Callable[[_Build], None]] = {
-    "kernel": _build_kernel, "module": _build_module, "ovs": _build_ovs, "generator": _build_generator}
+    "kernel": _build_kernel, "module": _build_module, "congestion": _build_congestion,
+    "ovs": _build_ovs, "generator": _build_generator}
 
 
 @contextlib.contextmanager
@@ -271,6 +283,7 @@ def build(progress: Optional[Progress] = None, only: Optional[Sequence[str]] = N
     return Artifacts(
         kernel=kernel / "build" / "linux",
         modules=[str(kernel / "build" / "net" / "nsh" / "nsh.ko"), str(tree / "openvswitch.ko")],
+        congestion=wanted["congestion"].folder / "source" / "congestion.ko",
         ovs={**programs, "schema": str(source / "vswitchd" / "vswitch.ovsschema")},
         generator=wanted["generator"].folder / "generator",
         kernel_source=kernel / "source", kernel_build=kernel / "build", module_source=tree, ovs_source=source)

@@ -38,6 +38,9 @@ class Parameters(BaseModel):
     divisions: Tuple[int, ...] = Field(
         (0,), min_length=1, description="division each VM belongs to, tagged first; a list goes round")
     link_mbps: int = Field(1000, ge=10, le=10000, description="rate of every link, Mb/s")
+    uplink_mbps: Optional[int] = Field(
+        None, ge=10, le=10000, description="rate of the senders' uplinks, Mb/s (topology dumbbell, law none); none: "
+        "that of every link")
     rtt_us: int = Field(100, ge=10, le=100000, description="round-trip time without queues, us")
     buffer_packets: int = Field(100, ge=10, le=10000, description="buffer of a marking port, 1500-byte packets")
     mark_percent: int = Field(20, ge=1, le=90, description="marking threshold, percent of the buffer")
@@ -158,6 +161,8 @@ class Parameters(BaseModel):
             raise ValueError("with senders=1 nobody competes: phases must begin with 0")
         if self.knobs and self.law == "none":
             raise ValueError("knob.* needs a law")
+        if self.uplink_mbps is not None and (self.topology != "dumbbell" or self.law != "none"):
+            raise ValueError(f"uplink_mbps needs topology=dumbbell and law=none; they are {self.topology}, {self.law}")
         if self.hosts is not None and self.hosts > self.senders:
             raise ValueError(f"hosts={self.hosts} needs as many senders; there are {self.senders}")
         if self.hosts is not None and self.vms_per_hypervisor != 1:

@@ -96,13 +96,13 @@ def make_job(parameters: Parameters, artifacts: Artifacts, seed: int,
              workload: Optional[Workload] = None) -> Dict[str, Any]:
     """Return the job that the agent inside the machine reads; workload defaults to the three periods."""
     return {
-        "modules": artifacts.modules,
+        "modules": [*artifacts.modules, str(artifacts.congestion)],
         "ovs": artifacts.ovs,
         "generator": str(artifacts.generator),
         "topology": {"name": parameters.topology, "parameters": {
             name: getattr(parameters, name) for name in (
                 "senders", "vms_per_hypervisor", "hosts", "receivers", "link_mbps", "rtt_us", "buffer_packets",
-                "mark_percent", *(["racks"] if parameters.topology == "racks" else []))}},
+                "mark_percent", *{"racks": ["racks"], "dumbbell": ["uplink_mbps"]}.get(parameters.topology, []))}},
         "guest": {"ecn": parameters.guest_ecn, "gso": parameters.gso,
                   "backpressure": parameters.backpressure},
         **(workload or three_periods(parameters)).as_dict(),

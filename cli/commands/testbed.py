@@ -51,7 +51,7 @@ def testbed() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the paths of what was built as JSON.")
 @click.option("--clean", is_flag=True, help="Remove builds of other versions of the sources first.")
 def build_command(as_json: bool, clean: bool) -> None:
-    """Build the kernel, openvswitch.ko, Open vSwitch and the traffic generator, unless they are there.
+    """Build the kernel, its modules, Open vSwitch and the traffic generator, unless they are there.
 
     Builds stay in $SDNGCC_CACHE (default ~/.cache/sdn-gcc), each under a hash of what it was made from.
     """

@@ -2,7 +2,9 @@
 """Latency-, deadline- and completion-sensitive flows, alone and together, without any shim: SCC's Fig. 1.
 
 Alone a division has half of the link to itself, together two have all of it, so the load in percent is the same. The
-paper's simulation has one source for each division; so has this. Its middle load is left out, to save time.
+paper's simulation has one source for each division; so has this, and the source's own link is always the whole one, so
+that the queue is at the bottleneck, which marks. As there, LS uses DCTCP, DS D2TCP and CS L2DCT. Its middle load is
+left out, to save time.
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ from __future__ import annotations
 from typing import Any, Dict, List, Sequence, Tuple
 
 from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least
-from sdngcc.experiments.objectives import Group, measure_groups, workload
-from sdngcc.testbed.parameters import parse_settings
+from sdngcc.experiments.objectives import OWN_PROTOCOLS, Group, measure_groups, workload
+from sdngcc.testbed.parameters import make_parameters, parse_settings
 
 # Loads in percent of a division's half of the link.
 LOADS = (20, 80)
@@ -22,7 +24,7 @@ DEFAULTS: Dict[str, Any] = {"law": "none", "senders": 3, "receivers": 3, "phases
 def cases(settings: Sequence[str]) -> List[Case]:
     """Return runs of each division alone on half of the link, and of pairs on all of it."""
     whole = parse_settings(settings, DEFAULTS)
-    half = whole.model_copy(update={"link_mbps": whole.link_mbps // 2})
+    half = make_parameters({**whole.model_dump(), "link_mbps": whole.link_mbps // 2, "uplink_mbps": whole.link_mbps})
     runs = []
     kinds = [("LS alone", ("ls",), (80,)), ("DS alone", ("ds",), LOADS), ("CS alone", ("cs",), LOADS),
              ("LS and DS", ("ls", "ds"), (80,)), ("DS and CS", ("ds", "cs"), LOADS)]
@@ -32,7 +34,7 @@ def cases(settings: Sequence[str]) -> List[Case]:
             groups = [Group(name, name, (f"vm{number + 1}",), load / 100 * half.link_mbps)
                       for number, name in enumerate(objectives)]
             runs.append(Case(f"{label}, load {load}%", parameters,
-                             workload(groups, parameters.duration_s, ordered=False)))
+                             workload(groups, parameters.duration_s, ordered=False, protocols=OWN_PROTOCOLS)))
     return runs
 
 

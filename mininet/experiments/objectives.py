@@ -3,9 +3,10 @@
 
 As in the paper (section II.B), flows arrive at random (Poisson); those of deadline- and completion-sensitive divisions
 have 2 to 198 KB, uniform, and deadlines are 5 to 25 ms, uniform; a latency-sensitive division sends messages of 2 KB.
-What differs: all use DCTCP, as Linux has neither D2TCP nor L2DCT; each flow opens a connection, but messages go over
-persistent ones, as connecting for each would cost the testbed ten times its time; and a message's round trip is the
-time until it arrived plus the round trip without queues, as only one direction has any.
+D2TCP and L2DCT, which Linux has not, are the laboratory's own (testbed/congestion); an experiment says whether they or
+DCTCP for all are used. What differs: each flow opens a connection, but messages go over persistent ones, as connecting
+for each would cost the testbed ten times its time; and a message's round trip is the time until it arrived plus the
+round trip without queues, as only one direction has any.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import json
 import random
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from sdngcc.experiments.base import Program, Run, Workload, mean, percentile
 
@@ -27,6 +28,10 @@ SCHEDULE_SEED = 7
 # Nothing begins in the last part of a run, so that what is under way can end, seconds.
 TAIL_S = 0.5
 FIRST_PORT = 7001
+# Congestion controls of senders by objective: one for all, and the paper's, of which the laboratory's kernel has those
+# that Linux lacks (testbed/congestion).
+DCTCP = {"ls": "dctcp", "ds": "dctcp", "cs": "dctcp"}
+OWN_PROTOCOLS = {"ls": "dctcp", "ds": "d2tcp", "cs": "l2dct"}
 # What orders flows in a tunnel, by objective (SCC, Algorithms 1 and 2).
 ORDERS = {"ls": "none", "ds": "rate", "cs": "size"}
 
@@ -61,21 +66,23 @@ def draw(group: Group, vm: str, duration_s: float) -> List[Flow]:
     return flows
 
 
-def workload(groups: List[Group], duration_s: float, ordered: bool,
-             agents: Optional[Dict[str, str]] = None) -> Workload:
+def workload(groups: List[Group], duration_s: float, ordered: bool, agents: Optional[Dict[str, str]] = None,
+             protocols: Mapping[str, str] = DCTCP) -> Workload:
     """Return the work of the groups, group i's to receiver i.
 
     ordered lets VMs send their flows in the order of the objective. agents are the sockets at which VMs register what
-    they have to send; a VM without one does not.
+    they have to send; a VM without one does not. protocols are the congestion controls of senders by objective;
+    receivers always echo marks as DCTCP does.
     """
     work = Workload()
     port = FIRST_PORT
     for number, group in enumerate(groups):
         receiver = f"rx{number + 1}"
         for vm in group.vms:
-            common = ("--port", str(port), "--start", "{start}", "--end", "{end}", "--cc", "dctcp")
-            hears, sends = ["{generator}", "arrivals", *common, "--out", f"{{out}}/arrivals-{vm}.txt"], [
-                "{generator}", "workload", *common, "--to", f"{{ip:{receiver}}}", "--schedule", f"/run/flows-{vm}"]
+            common = ("--port", str(port), "--start", "{start}", "--end", "{end}", "--cc")
+            hears, sends = ["{generator}", "arrivals", *common, "dctcp", "--out", f"{{out}}/arrivals-{vm}.txt"], [
+                "{generator}", "workload", *common, protocols[group.objective], "--to", f"{{ip:{receiver}}}",
+                "--schedule", f"/run/flows-{vm}"]
             if group.objective == "ls":
                 hears += ["--message", str(MESSAGE_BYTES)]
                 sends += ["--connections", str(CONNECTIONS)]

@@ -20,9 +20,12 @@ class Dumbbell(FabricTopo):
 
     def build(self, senders: int = 4, vms_per_hypervisor: int = 1, receivers: int = 1, link_mbps: int = 1000,
               rtt_us: int = 100, buffer_packets: int = 100, mark_percent: int = 20,
-              hosts: Optional[int] = None) -> None:
-        """Build the network; rates in Mb/s, rtt_us the round trip without queues, buffer in full packets."""
-        uplink = Shape("uplink", rate_mbps=link_mbps)
+              hosts: Optional[int] = None, uplink_mbps: Optional[int] = None) -> None:
+        """Build the network; rates in Mb/s, rtt_us the round trip without queues, buffer in full packets.
+
+        uplink_mbps is the rate of the senders' uplinks, None: link_mbps.
+        """
+        uplink = Shape("uplink", rate_mbps=uplink_mbps or link_mbps)
         delay = Shape("delay", delay_us=rtt_us)
         marking = Shape("marking", rate_mbps=link_mbps, buffer_packets=buffer_packets, mark_percent=mark_percent)
         tor = self.add_fabric("tor1")
@@ -31,7 +34,7 @@ class Dumbbell(FabricTopo):
             if hypervisor not in self.hypervisors:
                 self.add_hypervisor(hypervisor, tor, uplink, delay)
             self.add_vm(f"vm{number + 1}", hypervisor)
-        self.add_hypervisor("hvr", tor, uplink, marking)
+        self.add_hypervisor("hvr", tor, Shape("uplink", rate_mbps=link_mbps), marking)
         for number in range(receivers):
             self.add_vm(f"rx{number + 1}", "hvr", receiver=True)
         self.bottleneck = "tor1-hvr"

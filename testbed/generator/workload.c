@@ -10,6 +10,9 @@
  * to the kernel, 16 KiB at a time; first is the one with the least left to send (size), or with the least left per
  * time to its deadline (rate), those past their deadline last.
  *
+ * A flow's socket carries its deadline as SO_MARK, for D2TCP (testbed/congestion/d2tcp.c): microseconds of
+ * CLOCK_MONOTONIC modulo 2^32, made odd as 0 means none.
+ *
  * --register tells the division's agent on the host every few ms what is left of each flow; docs/tracker.md has the
  * form of the datagram.
  */
@@ -136,6 +139,15 @@ static int open_socket(const struct workload *load, int type)
 	return fd;
 }
 
+/* Marks a flow's socket with its deadline. */
+static void mark_deadline(const struct flow *flow)
+{
+	uint32_t mark = flow->deadline_ns / 1000 | 1;
+
+	if (flow->deadline_ns && setsockopt(flow->fd, SOL_SOCKET, SO_MARK, &mark, sizeof(mark)))
+		die(true, "SO_MARK");
+}
+
 /* Sets whether the flow at index is asked when its socket has room. */
 static void watch(struct workload *load, int index, int operation, bool wanted)
 {
@@ -153,6 +165,7 @@ static void begin_flow(struct workload *load)
 	struct flow *flow = &load->flows[index];
 
 	flow->fd = open_socket(load, SOCK_NONBLOCK);
+	mark_deadline(flow);
 	if (connect(flow->fd, (const struct sockaddr *)&load->to, sizeof(load->to)) && errno != EINPROGRESS)
 		die(true, "connect to %s", inet_ntoa(load->to.sin_addr));
 	watch(load, index, EPOLL_CTL_ADD, true);

@@ -3,8 +3,9 @@
 
 import pytest
 
-from sdngcc.experiments import divisions
+from sdngcc.experiments import divisions, interference
 from sdngcc.experiments.objectives import DEADLINE_MS, FLOW_BYTES, TAIL_S, Group, draw, summarise
+from sdngcc.testbed.parameters import ParameterError
 
 MS = 10**6
 
@@ -27,6 +28,18 @@ def test_a_flow_that_never_arrived_counts_until_the_end_and_missed() -> None:
     found = summarise(flows, {0: 4 * MS, 1: 6 * MS}, 20 * MS)
     assert found["unfinished"] == 1 and found["mean_ms"] == 10.0 and found["missed"] == pytest.approx(2 / 3, abs=1e-4)
     assert summarise([(0, 1000, 0)], {0: MS}, 20 * MS)["missed"] is None
+
+
+def test_alone_a_division_has_half_of_the_link_behind_a_whole_uplink_and_its_own_protocol() -> None:
+    cases = {case.label: case for case in interference.cases([])}
+    alone, both = cases["DS alone, load 80%"], cases["DS and CS, load 80%"]
+    assert (alone.parameters.link_mbps, alone.parameters.uplink_mbps) == (500, 1000)
+    assert (both.parameters.link_mbps, both.parameters.uplink_mbps) == (1000, None)
+    assert both.workload is not None
+    used = {program.name: program.argv[program.argv.index("--cc") + 1] for program in both.workload.programs}
+    assert used == {"arrivals-vm1": "dctcp", "workload-vm1": "d2tcp", "arrivals-vm2": "dctcp", "workload-vm2": "l2dct"}
+    with pytest.raises(ParameterError, match="uplink_mbps needs .* law=none; they are dumbbell, scc"):
+        interference.cases(["law=scc"])
 
 
 def test_divisions_and_weights_are_parameters() -> None:

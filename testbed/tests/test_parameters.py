@@ -12,8 +12,8 @@ from sdngcc.testbed.workload import three_periods
 from sdngcc.topologies import TOPOLOGIES
 
 NOWHERE = Path("/nowhere")
-ARTIFACTS = Artifacts(kernel=NOWHERE, modules=[], ovs={}, generator=NOWHERE, kernel_source=NOWHERE,
-                      kernel_build=NOWHERE, module_source=NOWHERE, ovs_source=NOWHERE)
+ARTIFACTS = Artifacts(kernel=NOWHERE, modules=[], ovs={}, generator=NOWHERE, congestion=NOWHERE,
+                      kernel_source=NOWHERE, kernel_build=NOWHERE, module_source=NOWHERE, ovs_source=NOWHERE)
 
 
 def test_the_papers_setup_is_the_default():
@@ -60,6 +60,9 @@ def test_settings_override_defaults_and_the_last_counts():
     (["loss=1,10", "loss_at_s=0,0"], ["loss_at_s", "grow"]),
     (["hosts=0"], ["hosts", "'0'", "greater than or equal to 1"]),
     (["hosts=5"], ["hosts=5", "senders", "4"]),
+    (["law=none", "uplink_mbps=5"], ["uplink_mbps", "'5'", "greater than or equal to 10"]),
+    (["law=static", "uplink_mbps=500"], ["uplink_mbps", "law=none", "static"]),
+    (["law=none", "topology=star", "uplink_mbps=500"], ["uplink_mbps", "topology=dumbbell", "star"]),
     (["hosts=2", "vms_per_hypervisor=2"], ["hosts", "vms_per_hypervisor"]),
     (["guarantees=1,-1"], ["guarantees", "from 0 (none) to 10000 Mb/s"]),
     (["maximums=20000"], ["maximums", "from 0 (none) to 10000 Mb/s"]),
