@@ -42,6 +42,7 @@ SHORT = (
     Short("two-racks", "share", ("phases=10,10,10", "topology=racks", "competitor=udp")),
     Short("controller-killed", "share",
           ("phases=2,10,0", "competitor=udp", "kill_controller_at_s=5", "restart_controller_at_s=9")),
+    Short("takeover", "takeover", ()),
     Short("seawall-weights", "weights", ()),
     Short("seawall-reports-lost", "udp-flood", ("law=seawall", "loss=10")),
 )
