@@ -33,7 +33,7 @@ FIRST_PORT = 7001
 DCTCP = {"ls": "dctcp", "ds": "dctcp", "cs": "dctcp"}
 OWN_PROTOCOLS = {"ls": "dctcp", "ds": "d2tcp", "cs": "l2dct"}
 # What orders flows in a tunnel, by objective (SCC, Algorithms 1 and 2).
-ORDERS = {"ls": "none", "ds": "rate", "cs": "size"}
+ORDERS = {"ls": "none", "ds": "deadline", "cs": "size"}
 
 # A flow: due, bytes, deadline from then (0: none); times in ns.
 Flow = Tuple[int, int, int]

@@ -6,9 +6,12 @@
  * flow begins with struct flow_head, which tells the receiver (arrivals.c) which one it is.  A flow has a connection
  * of its own and ends with it; with --connections flows are messages that go round persistent connections.
  *
- * --order is what SCC calls in-tunnel scheduling: of the flows that are connected only the first few may hand bytes
- * to the kernel, 16 KiB at a time; first is the one with the least left to send (size), or with the least left per
- * time to its deadline (rate), those past their deadline last.
+ * --order is what SCC calls in-tunnel scheduling: of the flows that are connected only the first may hand bytes to
+ * the kernel (--turns: the first few), 16 KiB at a time; first is the one with the least left to send (size), or the
+ * one whose deadline is next (deadline).  Flows that would miss theirs at the rate all get together come last, those
+ * with the least left first: they are the ones that Algorithm 1 of SCC leaves out.  It sends the others at what is left
+ * by the time left; in the order of deadlines they meet them as well (Liu and Layland, J. ACM 20, 1973), and none is
+ * held back.
  *
  * A flow's socket carries its deadline as SO_MARK, for D2TCP (testbed/congestion/d2tcp.c): microseconds of
  * CLOCK_MONOTONIC modulo 2^32, made odd as 0 means none.
@@ -55,8 +58,11 @@
 /* Longest datagram to the agent. */
 #define REGISTER_BYTES 60000
 
+/* Time over which the rate that flows get is measured. */
+#define BUSY_NS 10000000LL
+
 /* How flows of one sender take turns. */
-enum order { ORDER_NONE, ORDER_SIZE, ORDER_RATE };
+enum order { ORDER_NONE, ORDER_SIZE, ORDER_DEADLINE };
 
 /* A flow. */
 struct flow {
@@ -80,6 +86,9 @@ struct workload {
 	int64_t start_ns;	/* times in the schedule count from here */
 	int64_t end_ns;		/* nothing is sent any more */
 	int64_t registered_ns;	/* last datagram to the agent */
+	int64_t busy_ns;	/* flows have been waiting since then without a break; 0: none waits */
+	int64_t busy_bytes;	/* handed to the kernel since then */
+	double rate;		/* of the last BUSY_NS in which flows always waited, bytes/s; 0: not known */
 	int agent_fd;		/* socket to the agent */
 	int epoll;		/* watches the flows that may send */
 	int n;			/* number of flows */
@@ -210,8 +219,10 @@ static bool feed(struct workload *load, int index)
 		fprintf(stderr, "generator: flow %d: %s\n", index, strerror(errno));
 		return true;
 	}
-	if (sent > 0)
+	if (sent > 0) {
 		flow->sent += sent;
+		load->busy_bytes += sent;
+	}
 	return flow->sent == flow->size;
 }
 
@@ -219,10 +230,27 @@ static bool feed(struct workload *load, int index)
 static double key(const struct workload *load, const struct flow *flow, int64_t now)
 {
 	double left = flow->size - flow->sent;
+	int64_t time_left = flow->deadline_ns - now;
+	bool late = load->rate ? left * NSEC_PER_SEC > load->rate * time_left : time_left <= 0;
 
 	if (load->order == ORDER_SIZE || !flow->deadline_ns)
 		return left;
-	return flow->deadline_ns > now ? left / (flow->deadline_ns - now) : left * NSEC_PER_SEC;
+	return late ? left * NSEC_PER_SEC : time_left;
+}
+
+/* Measures what flows get while there are always some that wait. */
+static void follow_rate(struct workload *load)
+{
+	int64_t now = now_ns();
+
+	if (!load->n_open) {
+		load->busy_ns = 0;
+		load->rate = 0;
+	} else if (!load->busy_ns || now >= load->busy_ns + BUSY_NS) {
+		load->rate = load->busy_ns ? (double)load->busy_bytes * NSEC_PER_SEC / (now - load->busy_ns) : 0;
+		load->busy_ns = now;
+		load->busy_bytes = 0;
+	}
 }
 
 /* Lets the first flows in order send, and no others. */
@@ -305,6 +333,7 @@ static void serve_until(struct workload *load, int64_t at_ns)
 			changed = true;
 		}
 	}
+	follow_rate(load);
 	if (changed && load->order)
 		give_turns(load);
 }
@@ -363,12 +392,12 @@ static void open_agent(struct workload *load)
 /* Returns the order of that name. */
 static enum order parse_order(const char *name)
 {
-	static const char *const names[] = { "none", "size", "rate" };
+	static const char *const names[] = { "none", "size", "deadline" };
 
 	for (int i = 0; i < 3; i++)
 		if (!strcmp(name, names[i]))
 			return i;
-	die(false, "--order: '%s' is none of none, size, rate", name);
+	die(false, "--order: '%s' is none of none, size, deadline", name);
 }
 
 int workload_main(int argc, char **argv)
@@ -381,7 +410,7 @@ int workload_main(int argc, char **argv)
 		{ "register", required_argument, NULL, 'r' }, { "connections", required_argument, NULL, 'n' },
 		{ 0 }
 	};
-	struct workload load = { .cc = "dctcp", .turns = 2, .start_ns = -1, .end_ns = -1 };
+	struct workload load = { .cc = "dctcp", .turns = 1, .start_ns = -1, .end_ns = -1 };
 	const char *schedule = NULL;
 	int option;
 

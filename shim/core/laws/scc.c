@@ -12,11 +12,16 @@
  *   receiver:  each T in which packets came, REPORT packets, marks, time since the last report
  *   report:    F = marks / packets
  *              alpha += gain * (F - alpha)
- *              if marks:  R = max(floor, R * (1 - min(alpha * cut * h, 1)))
+ *              if marks:  R = max(floor, min(R, due * L * W * C),
+ *                                 R * (1 - min(alpha * cut * h, 1)))
  *              h = 1 + min(haste, (time since the last report heard - time it stands for) / T)
  *   each T:    R = min(E, R + min(step * C * W * 2^k, max(step * C * W, step-max * C)))
  *              k = time since the last marks / quiet
  *   floor    = min(E, max(guarantee * W / sum of W of the VM's busy peers, rmin * E))
+ *   L:         part of C that the link ahead is taken for, 1 at first
+ *              each report:  S += (F - S) / 64
+ *                            S > 9/10:  L = L * (1 - 1/50)
+ *                            else:      L = min(1, L + (1 - S) / 500)
  *   the VM:    E; its peers are bounded one by one
  *
  * Additive steps by W and cuts by a common alpha move the rates to the ratio of the weights: in
@@ -26,6 +31,12 @@
  * a cut takes at most `cut` of what they send.  A tunnel alone is back at C within some T, or else
  * short flows would wait for a rate that nobody uses.  A tracker's W add up to 1; W that nobody
  * adds up, of VMs without one, are small, or the steps of many would outgrow their cuts.
+ *
+ * W * C is what a tunnel is due on a link as fast as its uplink, as W of all add up to 1 at most.
+ * Marks take away what it has beyond that, but short overloads must not cut into it: a tunnel below
+ * its due leaves a link unused that nobody else takes.  Where the link is narrower, or W add up to
+ * more, marks do not end however often the tunnels come down to their due: then L shrinks, some
+ * percent a T for all that cross it, until R is free to fall.
  *
  * The fabric's marks are for the tunnel alone; guests with ECN are told of its own queue: tunnel.h.
  *
@@ -55,6 +66,22 @@
 /* Doublings after which a step is larger than any capacity. */
 #define DOUBLINGS_MAX 40
 
+/*
+ * Length of a tunnel's queue above which it marks, bytes: 66 full packets.  Flows begin with
+ * DCTCP's alpha of 1 and halve at the first mark; the queue then keeps the tunnel busy.
+ */
+#define MARK_BYTES 100000
+
+/* Reports that S remembers. */
+#define LASTING_REPORTS 64
+
+/* Marked part above which a link is narrow, and by how much L then falls a report: ppm. */
+#define NARROW_PPM 900000ULL
+#define LEVEL_DOWN_PPM 20000ULL
+
+/* What part of its unmarked part a report adds to L. */
+#define LEVEL_UP_DENOMINATOR 500
+
 /* A peer is busy when it sent at least this part of what its rate allows. */
 #define BUSY_DENOMINATOR 2
 
@@ -73,6 +100,7 @@ enum {
 	RMIN,
 	LITERAL,
 	MARK,
+	DUE,
 };
 
 /* Indices into struct shim_law_state's memory. */
@@ -93,6 +121,8 @@ enum {
 	RX_PACKETS,	/* received since the last report sent */
 	RX_MARKS,	/* of these, with CE */
 	RX_NS,		/* time of the last report sent */
+	LASTING,	/* S, ppm */
+	LEVEL,		/* L, ppm */
 };
 
 static const struct shim_knob knobs[] = {
@@ -182,9 +212,18 @@ static const struct shim_knob knobs[] = {
 		.unit = "bytes",
 		.help = "queue of a tunnel that marks to guests; 0: the fabric's marks reach them",
 		.source = "SCC section III.C",
-		.value = SHIM_TUNNEL_MARK_BYTES,
+		.value = MARK_BYTES,
 		.min = 0,
 		.max = 1000000000,
+	},
+	[DUE] = {
+		.name = "due-ppm",
+		.unit = "ppm of W of capacity",
+		.help = "short overloads cut no further; 0: down to rmin-ppm",
+		.source = "ours; SCC section III.A (links of a fabric are alike)",
+		.value = 950000,
+		.min = 0,
+		.max = 1000000,
 	},
 };
 
@@ -232,6 +271,34 @@ static u64 bound(const struct shim_law_state *state, const struct shim_law_input
 	if (rate < floor)
 		rate = floor;
 	return rate < input->share ? rate : input->share;
+}
+
+/* Returns the rate in bytes/s below which a report with marks does not cut. */
+static u64 due(const struct shim_peer_state *peer, const struct shim_law_input *input)
+{
+	u64 rate = shim_mul_div(input->capacity, weight(input), PPM);
+
+	rate = shim_mul_div(rate, peer->memory[LEVEL], PPM);
+	rate = shim_mul_div(rate, input->knobs[DUE], PPM);
+	if (input->knobs[LITERAL])
+		return 0;
+	return rate < peer->rate ? rate : peer->rate;
+}
+
+/* Follows how narrow the link ahead is by the marked part of a report, ppm. */
+static void follow_level(struct shim_peer_state *peer, u64 part)
+{
+	u64 lasting = peer->memory[LASTING];
+	u64 level = peer->memory[LEVEL];
+
+	/* Both terms are at most 64 * PPM. */
+	lasting = shim_div(lasting * (LASTING_REPORTS - 1) + part, LASTING_REPORTS);
+	if (lasting > NARROW_PPM)
+		level -= shim_mul_div(level, LEVEL_DOWN_PPM, PPM);
+	else
+		level += shim_div(PPM - lasting, LEVEL_UP_DENOMINATOR);
+	peer->memory[LASTING] = lasting;
+	peer->memory[LEVEL] = level < PPM ? level : PPM;
 }
 
 /* Returns the step up in bytes/s for one period of a tunnel at that rate. */
@@ -307,6 +374,7 @@ static void scc_peer_init(struct shim_peer_state *peer, const struct shim_law_in
 	peer->memory[STEP_NS] = input->now_ns;
 	peer->memory[LAST_SHARE] = input->share;
 	peer->memory[RX_NS] = input->now_ns;
+	peer->memory[LEVEL] = PPM;
 }
 
 /* Counts what is sent. */
@@ -336,7 +404,7 @@ static void scc_report(struct shim_peer_state *peer, struct shim_law_state *stat
 {
 	u64 gain = input->knobs[GAIN];
 	u64 alpha = peer->memory[ALPHA];
-	u64 part, cut;
+	u64 part, cut, kept, rate;
 
 	if (!report->packets)
 		return;
@@ -346,13 +414,16 @@ static void scc_report(struct shim_peer_state *peer, struct shim_law_state *stat
 	/* Both terms are at most PPM * PPM. */
 	alpha = shim_div(alpha * (PPM - gain) + part * gain, PPM);
 	peer->memory[ALPHA] = alpha;
+	follow_level(peer, part);
 	if (report->marks) {
 		cut = input->knobs[LITERAL] ? weight(input) : input->knobs[CUT];
 		cut = shim_mul_div(alpha, cut, PPM);
 		cut = shim_mul_div(cut, haste(peer, input, report->interval_ns), 1);
 		if (cut > PPM)
 			cut = PPM;
-		peer->rate = bound(state, input, shim_mul_div(peer->rate, PPM - cut, PPM));
+		kept = due(peer, input);
+		rate = shim_mul_div(peer->rate, PPM - cut, PPM);
+		peer->rate = bound(state, input, rate > kept ? rate : kept);
 		peer->memory[MARK_NS] = stamp(input->now_ns);
 		if (state)
 			state->memory[MARKS_NS] = stamp(input->now_ns);

@@ -128,7 +128,7 @@ def test_a_pause_of_the_traffic_is_no_loss(core: Any) -> None:
 
 def test_steps_go_by_weight_and_double_in_silence(core: Any) -> None:
     for ppm in (1_000, 250_000, 1_000_000):
-        tunnel = Tunnel(core, weight_ppm=ppm)
+        tunnel = Tunnel(core, weight_ppm=ppm, knobs={"due-ppm": 0})
         tunnel.report(100, 100)
         before = tunnel.rate
         tunnel.period()
@@ -152,10 +152,38 @@ def test_without_a_tracker_the_vm_divides_its_weight_among_peers(core: Any) -> N
         assert tunnel.rate - before == pytest.approx(C // 50 * weight // 4 // max(peers, 1), abs=2)
 
 
+def test_a_short_overload_does_not_cut_below_what_is_due(core: Any) -> None:
+    tunnel = Tunnel(core, weight_ppm=400_000)
+    for _ in range(50):
+        tunnel.input.now_ns += T
+        tunnel.report(100, 100)
+    assert tunnel.rate == C * 95 // 100 * 4 // 10
+    tunnel.peer.rate = C // 10
+    assert tunnel.report(100, 100) == C // 10
+    bare = Tunnel(core, weight_ppm=400_000, knobs={"due-ppm": 0})
+    for _ in range(50):
+        bare.input.now_ns += T
+        bare.report(100, 100)
+    assert bare.rate == C // 500
+
+
+def test_a_narrow_link_takes_due_away_and_a_free_one_gives_it_back(core: Any) -> None:
+    tunnel = Tunnel(core, weight_ppm=400_000)
+    for _ in range(600):
+        tunnel.report(100, 100)
+    assert tunnel.rate == C // 500
+    for _ in range(700):
+        tunnel.report(100, 0)
+    tunnel.peer.rate = C
+    for _ in range(40):
+        tunnel.report(100, 100)
+    assert tunnel.rate == pytest.approx(0.38 * C, rel=0.01)
+
+
 def test_silence_restores_the_share_soon(core: Any) -> None:
     """Feedback stops when a tunnel of a hundredth of all weight is on its floor: E again within 500 ms."""
     tunnel = Tunnel(core, weight_ppm=10_000)
-    for _ in range(100):
+    for _ in range(500):
         tunnel.input.now_ns += T
         tunnel.report(100, 100)
     assert tunnel.rate == C // 500
@@ -275,8 +303,8 @@ def test_rate_stays_between_floor_and_share(core: Any, history: Any, knobs: Dict
         assert floor <= tunnel.rate <= tunnel.input.share
 
 
-def fluid(tunnels: List[Tunnel], seconds: float, lost: float = 0.0, seed: int = 1) -> List[float]:
-    """A port of capacity C that marks above 30 KB of queue; return each tunnel's mean rate in the second half.
+def fluid(tunnels: List[Tunnel], seconds: float, lost: float = 0.0, seed: int = 1, link: int = C) -> List[float]:
+    """A port of that capacity that marks above 30 KB of queue; return each tunnel's mean rate in the second half.
 
     Packets are marked when they meet the queue above its threshold, ten times a period; reports are lost at random.
     """
@@ -286,7 +314,8 @@ def fluid(tunnels: List[Tunnel], seconds: float, lost: float = 0.0, seed: int = 
     for number in range(rounds):
         marked = 0
         for _ in range(slots):
-            queue = min(150_000.0, max(0.0, queue + (sum(tunnel.rate for tunnel in tunnels) - C) * T / SECOND / slots))
+            more = (sum(tunnel.rate for tunnel in tunnels) - link) * T / SECOND / slots
+            queue = min(150_000.0, max(0.0, queue + more))
             marked += queue > 30_000
         for index, tunnel in enumerate(tunnels):
             packets = max(round(tunnel.rate * T / SECOND / PACKET * slots), slots)
@@ -318,6 +347,22 @@ def test_divisions_hold_their_weights(core: Any, divisions: Sequence[Sequence[in
     for references, means_of in zip(divisions, (means[:len(tunnels[0])], means[len(tunnels[0]):])):
         for reference, mean in zip(references, means_of):
             assert mean / sum(means_of) == pytest.approx(reference / sum(references), rel=0.15)
+
+
+@pytest.mark.parametrize("part", [0.3, 0.5, 0.8])
+def test_weights_hold_on_a_link_narrower_than_the_uplinks(core: Any, part: float) -> None:
+    """What is due of C is more than the link has, until it is seen to be narrow."""
+    tunnels = [Tunnel(core, 667_000), Tunnel(core, 333_000)]
+    means = fluid(tunnels, 8, link=int(part * C))
+    assert means[0] / sum(means) == pytest.approx(0.667, rel=0.1)
+    assert sum(means) < (1.1 if part > 0.4 else 1.4) * part * C
+
+
+def test_weights_hold_where_they_add_up_to_more_than_one(core: Any) -> None:
+    tunnels = [Tunnel(core, ppm) for ppm in (400_000,) * 2 + (200_000,) * 6]
+    means = fluid(tunnels, 8)
+    assert sum(means[:2]) / sum(means) == pytest.approx(0.4, rel=0.1)
+    assert sum(means) < 1.1 * C
 
 
 def test_who_loses_reports_gains_little(core: Any) -> None:
