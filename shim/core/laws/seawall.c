@@ -4,15 +4,17 @@
  *
  * What a VM sends to one address is a tunnel d.  Packets carry the tunnel's packet count modulo
  * 2^16 in the IPv4 ID; a GSO packet's parts count up by themselves.  Every T in which packets
- * came, the receiver reports bytes b, packets n, gaps in the count l and CE marks m since its last
- * report.
+ * came, the receiver reports bytes b, packets n, gaps in the count l and CE marks m since it began
+ * to count; the sender takes what they grew by since the last report that came, so one that is
+ * lost costs nothing but time.
  *
  *   F = (l + m) / (n + l)              of a tunnel
  *   F = sum(b * (l + m) / n) / sum(b * (n + l) / n)    of a VM, over what was reported in a T
  *   F = 1                              of a tunnel that sends and that `silence` T have not
  *                                      answered, for what it sent; 0 if it never was answered
  *
- * A loop turns F into a rate r every T in which there is an F; w is the VM's weight:
+ * A loop turns F into a rate r every T in which there is an F; w is the VM's weight.  An F that
+ * comes k T after packets that it tells of left, reports having been lost, is k equal steps:
  *
  *   class 3:   c += gamma * (F - c)
  *              F > 0:                  new = r * (1 - alpha * F * c), t = now
@@ -57,7 +59,8 @@
  * - Line 16 of Class 2 keeps an idle tunnel at (1 - beta) / n even when the VM leaves most of its
  *   rate unused; the unused part, r - sent, goes to whoever comes.  The VM's bucket holds the sum.
  * - No feedback within T is loss, says section 4.2.  Two hosts' periods are not in step and
- *   reports get lost: `silence` periods.  A peer that never answered has no shim with this law;
+ *   reports get lost: `silence` periods.  Until then the tunnel keeps its rate, and the next report
+ *   makes up for the steps.  A peer that never answered has no shim with this law;
  *   that tunnel is not held down, E and the VM's other tunnels bound it.
  * - IPv6, and IPv4 that may be fragmented, have no ID to use: there only marks tell.
  *
@@ -75,23 +78,37 @@
 #define NEXT_RX_SHIFT 16
 #define NEXT_COUNTING 0x100000000ULL	/* the count expected is known */
 #define NEXT_ANSWERED 0x200000000ULL	/* a report came, not longer ago than `forget` */
-#define NEXT_FLAGS (NEXT_COUNTING | NEXT_ANSWERED)
+#define NEXT_FRESH 0x400000000ULL	/* packets came since the last report */
+#define NEXT_SPAN_SHIFT 35		/* 4 bits: periods that the reports of this T stand for */
+#define NEXT_SPAN (0xfULL << NEXT_SPAN_SHIFT)
+#define NEXT_LOST_SHIFT 39		/* 25 bits: lost, as the last report had it */
+#define NEXT_LOST (~0ULL << NEXT_LOST_SHIFT)
+#define NEXT_RX (0xffffULL << NEXT_RX_SHIFT)
+
+/* A report stands for no more periods. */
+#define SPAN_MAX 8
+
+/* Receivers begin to count anew at so many bytes, or packets lost. */
+#define BYTES_MAX 0x80000000U
+#define LOST_MAX 0x1000000U
 
 /* Indices into struct shim_law_state's memory, behind the loop. */
 enum {
 	USED = LOOP_WORDS,	/* u, bytes/s */
 	TOLD,			/* bytes that feedback of this T is about */
 	HURT,			/* of these: lost or marked */
+	SPAN,			/* most periods that a report of this T stands for */
+	STEP_NS,		/* time of the loop's last step */
 };
 
 /* Indices into struct shim_peer_state's memory, behind the loop. */
 enum {
-	SENT = LOOP_WORDS,	/* bytes since the last T */
-	WAIT_NS,		/* time of the first packet that no report followed; 0: none */
+	SENT = LOOP_WORDS,	/* bytes since the last T; first packet no report followed, us */
 	REPORTED,		/* packets that reports of this T are about, and hurt ones */
-	RX_BYTES,		/* received since the last report */
-	RX_PACKETS,		/* received since the last report, and with CE */
-	RX_LOST,		/* missing since the last report, and time of the last packet, us */
+	HEARD,			/* packets, and with CE, as the last report had them */
+	RX_BYTES,		/* received; bytes as the last report from the peer had them */
+	RX_PACKETS,		/* received, and with CE */
+	RX_LOST,		/* missing, and time of the last packet, us */
 	NEXT,			/* see NEXT_* */
 };
 
@@ -267,16 +284,24 @@ static void seawall_message(struct shim_law_state *state, const struct shim_law_
 	(void)message;
 }
 
+/* Returns a time in T, rounded. */
+static u64 periods(u64 passed_ns, const struct shim_law_input *input)
+{
+	return shim_div(shim_add_sat(passed_ns, input->period_ns / 2), input->period_ns);
+}
+
 /* Gives the VM's loop what its tunnels heard since the last T. */
 static void seawall_period(struct shim_law_state *state, const struct shim_law_input *input)
 {
 	u64 *memory = state->memory;
 	u64 decay = shim_mul_div(memory[USED], input->period_ns, input->knobs[RECENT]);
 	u64 told = memory[TOLD], hurt = memory[HURT];
+	u64 span = memory[SPAN];
 	u64 most;
 
 	memory[TOLD] = 0;
 	memory[HURT] = 0;
+	memory[SPAN] = 0;
 	memory[USED] = decay < memory[USED] ? memory[USED] - decay : 0;
 	if (input->sent_rate > memory[USED])
 		memory[USED] = input->sent_rate;
@@ -288,8 +313,13 @@ static void seawall_period(struct shim_law_state *state, const struct shim_law_i
 		state->rate = input->share;
 		return;
 	}
-	if (told)
-		seawall_adapt(memory, input, hurt, told);
+	if (told) {
+		u64 pause = input->now_ns > memory[STEP_NS] ? input->now_ns - memory[STEP_NS] : 0;
+
+		pause = periods(pause, input);
+		seawall_adapt(memory, input, hurt, told, span < pause ? span : pause);
+		memory[STEP_NS] = input->now_ns;
+	}
 	most = seawall_ceiling(input, memory[USED]);
 	state->rate = seawall_settle(memory, input, most, told && !hurt);
 }
@@ -304,14 +334,29 @@ static void seawall_peer_init(struct shim_peer_state *peer, const struct shim_la
 		peer->rate = seawall_start(input);
 }
 
+/* Returns a time in us modulo 2^32, never 0. */
+static u32 time_us(u64 now_ns)
+{
+	return (u32)shim_div(now_ns, 1000) | 1;
+}
+
+/* Returns how long ago a packet left that no report followed, ns; 0: none did. */
+static u64 waited_ns(const u64 *memory, const struct shim_law_input *input)
+{
+	u32 since_us = (u32)seawall_low(memory[SENT]);
+
+	return since_us ? (u64)(u32)(time_us(input->now_ns) - since_us) * 1000 : 0;
+}
+
 /* Counts a packet sent and writes its number, and the tunnel's mark. */
 static void seawall_tx(struct shim_peer_state *peer, struct shim_packet *packet)
 {
 	u64 *memory = peer->memory;
+	u64 since_us = seawall_low(memory[SENT]);
 
-	memory[SENT] = shim_add_sat(memory[SENT], packet->bytes);
-	if (!memory[WAIT_NS])
-		memory[WAIT_NS] = packet->now_ns ? packet->now_ns : 1;
+	if (!since_us)
+		since_us = time_us(packet->now_ns);
+	memory[SENT] = seawall_pack(seawall_high(memory[SENT]) + packet->bytes, since_us);
 	shim_tunnel_enter(packet, peer->rate, packet->knobs[MARK]);
 	if (packet->id_free) {
 		packet->id = (u16)memory[NEXT];
@@ -336,8 +381,7 @@ static void count_gap(u64 *memory, const struct shim_packet *packet)
 		lost += gap;
 	}
 	memory[RX_LOST] = seawall_pack(lost, now_us);
-	memory[NEXT] = (memory[NEXT] & (0xffffULL | NEXT_FLAGS)) | next << NEXT_RX_SHIFT |
-		       NEXT_COUNTING;
+	memory[NEXT] = (memory[NEXT] & ~NEXT_RX) | next << NEXT_RX_SHIFT | NEXT_COUNTING;
 }
 
 /*
@@ -352,9 +396,11 @@ static bool seawall_rx(struct shim_peer_state *peer, struct shim_packet *packet,
 
 	(void)report;
 	shim_tunnel_leave(packet, memory[NEXT] & NEXT_ANSWERED, packet->knobs[MARK]);
-	memory[RX_BYTES] = shim_add_sat(memory[RX_BYTES], packet->bytes);
+	memory[RX_BYTES] = seawall_pack(seawall_high(memory[RX_BYTES]) + packet->bytes,
+					seawall_low(memory[RX_BYTES]));
 	memory[RX_PACKETS] = seawall_pack(seawall_high(packets) + packet->packets,
 					  seawall_low(packets) + packet->marks);
+	memory[NEXT] |= NEXT_FRESH;
 	if (packet->id_free)
 		count_gap(memory, packet);
 	return false;
@@ -370,24 +416,67 @@ static void tell(struct shim_law_state *state, const struct shim_law_input *inpu
 	state->memory[HURT] = shim_add_sat(state->memory[HURT], hurt);
 }
 
-/* Takes a peer's report. */
+/*
+ * Returns for how many T a report stands: those in which packets left and no report came, unless
+ * they counted as loss by then.
+ */
+static u64 span_of(const u64 *memory, const struct shim_law_input *input)
+{
+	u64 silence = input->knobs[SILENCE];
+	u64 span = periods(waited_ns(memory, input), input);
+
+	if (span < 1 || (silence && span >= silence))
+		return 1;
+	return span < SPAN_MAX ? span : SPAN_MAX;
+}
+
+/* Remembers what a report said, how many T it stands for, and that there was one. */
+static void note_report(u64 *memory, const struct shim_message *report, u64 span)
+{
+	u64 before = (memory[NEXT] & NEXT_SPAN) >> NEXT_SPAN_SHIFT;
+
+	memory[NEXT] &= ~(NEXT_LOST | NEXT_SPAN);
+	memory[NEXT] |= (u64)report->lost << NEXT_LOST_SHIFT | NEXT_ANSWERED |
+			(span > before ? span : before) << NEXT_SPAN_SHIFT;
+	memory[HEARD] = seawall_pack(report->packets, report->marks);
+	memory[RX_BYTES] = seawall_pack(seawall_high(memory[RX_BYTES]), report->bytes);
+	memory[SENT] = seawall_pack(seawall_high(memory[SENT]), 0);
+}
+
+/*
+ * Takes a peer's report: what its counts grew by since the last that came.  The first one tells
+ * nothing but where they stand; smaller ones than before began anew.
+ */
 static void seawall_report(struct shim_peer_state *peer, struct shim_law_state *state,
 			   const struct shim_law_input *input, const struct shim_message *report)
 {
-	u64 hurt = (u64)report->lost + report->marks;
-	u64 packets = (u64)report->lost + report->packets;
 	u64 *memory = peer->memory;
+	u64 bytes = report->bytes < MAX32 ? report->bytes : MAX32;
+	u64 packets = report->packets, marks = report->marks, lost = report->lost;
+	u64 lost_before = memory[NEXT] >> NEXT_LOST_SHIFT;
+	bool known = memory[NEXT] & NEXT_ANSWERED;
+	u64 span, hurt, all;
 
 	if (report->type != SHIM_MESSAGE_REPORT || !state || !report->packets)
 		return;
-	if (hurt > packets)
-		hurt = packets;
-	memory[WAIT_NS] = 0;
-	memory[NEXT] |= NEXT_ANSWERED;
-	memory[REPORTED] = seawall_pack(seawall_high(memory[REPORTED]) + packets,
+	if (bytes >= seawall_low(memory[RX_BYTES]) && packets >= seawall_high(memory[HEARD]) &&
+	    marks >= seawall_low(memory[HEARD])) {
+		bytes -= seawall_low(memory[RX_BYTES]);
+		packets -= seawall_high(memory[HEARD]);
+		marks -= seawall_low(memory[HEARD]);
+		lost = lost > lost_before ? lost - lost_before : 0;
+	}
+	span = span_of(memory, input);
+	note_report(memory, report, span);
+	if (!known || !packets)
+		return;
+	all = lost + packets;
+	hurt = lost + marks < all ? lost + marks : all;
+	memory[REPORTED] = seawall_pack(seawall_high(memory[REPORTED]) + all,
 					seawall_low(memory[REPORTED]) + hurt);
-	tell(state, input, shim_mul_div(report->bytes, packets, report->packets),
-	     shim_mul_div(report->bytes, hurt, report->packets));
+	if (span > state->memory[SPAN])
+		state->memory[SPAN] = span;
+	tell(state, input, shim_mul_div(bytes, all, packets), shim_mul_div(bytes, hurt, packets));
 }
 
 /* Treats a tunnel that sent `sent` bytes since the last T and has not been answered since. */
@@ -395,7 +484,7 @@ static void wait(struct shim_peer_state *peer, struct shim_law_state *state,
 		 const struct shim_law_input *input, u64 sent)
 {
 	u64 *memory = peer->memory;
-	u64 waited = input->now_ns > memory[WAIT_NS] ? input->now_ns - memory[WAIT_NS] : 0;
+	u64 waited = waited_ns(memory, input);
 	u64 patience = shim_mul_div(input->knobs[SILENCE], input->period_ns, 1);
 	bool silent = patience && waited >= patience;
 
@@ -433,13 +522,15 @@ static u64 follow(struct shim_peer_state *peer, const struct shim_law_state *sta
 	u64 *memory = peer->memory;
 	u64 told = seawall_high(memory[REPORTED]), hurt = seawall_low(memory[REPORTED]);
 	u64 most = seawall_ceiling(input, state->memory[USED]);
+	u64 span = (memory[NEXT] & NEXT_SPAN) >> NEXT_SPAN_SHIFT;
 
 	if (!memory[RATE])
 		memory[RATE] = seawall_start(input);
 	if (input->knobs[CLASS] != 3 && hurt)
 		hurt = told;
 	if (told)
-		seawall_adapt(memory, input, hurt, told);
+		seawall_adapt(memory, input, hurt, told, span);
+	memory[NEXT] &= ~NEXT_SPAN;
 	return seawall_settle(memory, input, most, told && !hurt);
 }
 
@@ -448,29 +539,30 @@ static bool seawall_peer_period(struct shim_peer_state *peer, struct shim_law_st
 				const struct shim_law_input *input, struct shim_message *report)
 {
 	u64 *memory = peer->memory;
-	u64 sent = memory[SENT];
+	u64 sent = seawall_high(memory[SENT]);
 
-	memory[SENT] = 0;
-	if (!sent)
-		memory[WAIT_NS] = 0;
+	memory[SENT] = sent ? seawall_low(memory[SENT]) : 0;
 	if (state) {
-		if (memory[WAIT_NS])
+		if (memory[SENT])
 			wait(peer, state, input, sent);
 		peer->rate = loop_a_tunnel(input->knobs) ? follow(peer, state, input) :
 			     divide(state, input, sent);
 	}
 	memory[REPORTED] = 0;
-	if (!memory[RX_PACKETS])
+	if (!(memory[NEXT] & NEXT_FRESH))
 		return false;
+	memory[NEXT] &= ~NEXT_FRESH;
 	report->type = SHIM_MESSAGE_REPORT;
-	report->bytes = memory[RX_BYTES];
+	report->bytes = seawall_high(memory[RX_BYTES]);
 	report->packets = (u32)seawall_high(memory[RX_PACKETS]);
 	report->marks = (u32)seawall_low(memory[RX_PACKETS]);
 	report->lost = (u32)seawall_high(memory[RX_LOST]);
 	report->interval_ns = input->period_ns;
-	memory[RX_BYTES] = 0;
-	memory[RX_PACKETS] = 0;
-	memory[RX_LOST] = seawall_low(memory[RX_LOST]);
+	if (report->bytes >= BYTES_MAX || report->lost >= LOST_MAX) {
+		memory[RX_BYTES] = seawall_low(memory[RX_BYTES]);
+		memory[RX_PACKETS] = 0;
+		memory[RX_LOST] = seawall_low(memory[RX_LOST]);
+	}
 	return true;
 }
 

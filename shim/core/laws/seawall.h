@@ -67,8 +67,8 @@ u64 seawall_start(const struct shim_law_input *input);
 /* Returns the ceiling, bytes/s, where `used` is the largest rate used. */
 u64 seawall_ceiling(const struct shim_law_input *input, u64 used);
 
-/* Lets a loop take the step that F = hurt / told asks for; told > 0. */
-void seawall_adapt(u64 *loop, const struct shim_law_input *input, u64 hurt, u64 told);
+/* Lets a loop take the step that F = hurt / told asks for, at least once; told > 0. */
+void seawall_adapt(u64 *loop, const struct shim_law_input *input, u64 hurt, u64 told, u64 steps);
 
 /*
  * Returns the rate of a loop that is allowed `most`, and follows a change of w: rates that were in

@@ -112,14 +112,16 @@ static void shaped(u64 *loop, const struct shim_law_input *input, u64 congestion
 	}
 }
 
-void seawall_adapt(u64 *loop, const struct shim_law_input *input, u64 hurt, u64 told)
+void seawall_adapt(u64 *loop, const struct shim_law_input *input, u64 hurt, u64 told, u64 steps)
 {
 	u64 congestion = shim_mul_div(hurt < told ? hurt : told, PPM, told);
 
-	if (input->knobs[CLASS] == 3)
-		shaped(loop, input, congestion);
-	else
-		plain(loop, input, congestion);
+	do {
+		if (input->knobs[CLASS] == 3)
+			shaped(loop, input, congestion);
+		else
+			plain(loop, input, congestion);
+	} while (steps-- > 1);
 }
 
 u64 seawall_settle(u64 *loop, const struct shim_law_input *input, u64 most, bool cleared)

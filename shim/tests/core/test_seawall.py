@@ -40,6 +40,7 @@ class VM:
         for peer in (*self.peers, *self.receivers):
             self.law.peer_init(peer, self.input)
         self.sent = 0
+        self.told: List[Dict[str, int]] = [{} for _ in range(destinations)]
 
     @property
     def rate(self) -> int:
@@ -71,8 +72,19 @@ class VM:
         return None
 
     def report(self, number: int = 0, **fields: int) -> None:
-        message = self.ffi.new("struct shim_message *", {
-            "type": 3, "version": 1, "bytes": 100 * FULL, "packets": 100, **fields})
+        """Let a report arrive that tells this much more than the last one; the first, of nothing, stands before."""
+        more = {"bytes": 100 * FULL, "packets": 100, "marks": 0, "lost": 0, **fields}
+        told = self.told[number]
+        if not told:
+            told.update(bytes=FULL, packets=1, marks=0, lost=0)
+            self.hear(number, **told)
+        for name in told:
+            told[name] += more[name]
+        self.hear(number, **told, type=more.get("type", 3))
+
+    def hear(self, number: int = 0, **fields: int) -> None:
+        """Let a report with these fields arrive."""
+        message = self.ffi.new("struct shim_message *", {"type": 3, "version": 1, **fields})
         self.law.on_report(self.peers[number], self.state, self.input, message)
 
     def tick(self, now_ns: Optional[int] = None) -> int:
@@ -129,7 +141,19 @@ def test_a_report_tells_what_came(core: Any) -> None:
     assert vm.due() is None
     vm.receive(id=16)
     report = vm.due()
-    assert report is not None and (report.packets, report.lost, report.marks) == (1, 0, 0)
+    assert report is not None
+    assert (report.packets, report.bytes, report.lost, report.marks) == (17, 6 * FULL + 15200, 3, 3)
+
+
+def test_counts_begin_anew_before_they_overflow(core: Any) -> None:
+    """The last of the old ones are told; of the new ones a sender takes all."""
+    vm = VM(core)
+    vm.receive(bytes=2**31, packets=1)
+    report = vm.due()
+    assert report is not None and (report.bytes, report.packets) == (2**31, 1)
+    vm.receive(id=1, bytes=FULL)
+    report = vm.due()
+    assert report is not None and (report.bytes, report.packets, report.marks) == (FULL, 1, 0)
 
 
 def test_a_late_packet_is_not_lost(core: Any) -> None:
@@ -284,6 +308,56 @@ def test_silence_is_loss_until_it_is_forgotten(core: Any, knobs: Dict[str, int])
     assert rate() == C
 
 
+@given(lost=st.lists(st.booleans(), min_size=1, max_size=40))
+def test_a_report_makes_good_for_those_lost(core: Any, lost: List[bool]) -> None:
+    """A VM some of whose reports were lost, fewer in a row than `silence`, ends where one that heard all does."""
+    vms = [VM(core, weight=4, knobs={"clamp": 0, "silence": 1000, **knobs})
+           for knobs in ({}, {"links": 1}) for _ in range(2)]
+    missing = 0
+    for vm in vms:
+        vm.hear(bytes=FULL, packets=1)
+        vm.told[0].update(bytes=FULL, packets=1, marks=0, lost=0)
+        vm.send()
+        vm.tick()
+    for gone in [*lost, False]:
+        missing = missing + 1 if gone and missing < 6 else 0
+        for vm in vms[::2]:
+            vm.report(marks=100)
+        for vm in vms[1::2]:
+            if not missing:
+                vm.hear(**vms[0].told[0])
+        for vm in vms:
+            vm.send(bytes=vm.rate * T // SECOND)
+            vm.tick()
+    rates = [int(vm.peers[0].rate) if vm.values[1] else vm.rate for vm in vms]
+    assert rates[1] == rates[0] < C and rates[3] == rates[2] < C
+
+
+def test_marks_of_a_lost_report_come_with_the_next(core: Any) -> None:
+    """Half of what two periods brought is marked, though the report that came is about one without marks."""
+    vm = VM(core, weight=4)
+    vm.report()
+    vm.send()
+    vm.tick()
+    for name, more in (("bytes", 100 * FULL), ("packets", 100), ("marks", 100)):
+        vm.told[0][name] += more
+    vm.send()
+    vm.tick()
+    vm.report()
+    cut = 0.1 * 0.5 * (0.5 / 16 + 0.5 / 16 * 31 / 16)
+    assert C * (1 - cut) <= vm.tick() <= C * (1 - cut + 0.001) and vm.state.congested
+
+
+def test_counts_that_fell_began_anew(core: Any) -> None:
+    """As after a restart of the peer: no less than what they say now is new."""
+    vm = VM(core, weight=4)
+    vm.report(packets=10**6)
+    vm.tick()
+    vm.told[0].update(bytes=0, packets=0)
+    vm.report(marks=100)
+    assert vm.tick() == pytest.approx(C * (1 - 0.1 / 16), rel=1e-4)
+
+
 def test_a_packet_after_a_pause_begins_a_new_wait(core: Any) -> None:
     vm = VM(core, knobs={"clamp": 0})
     vm.busy(200, {})
@@ -357,7 +431,7 @@ def test_rates_stay_between_guarantee_and_share(core: Any, history: Any, knobs: 
         elif kind == "rx":
             vm.receive(first, id=second % U16, packets=rest % U16, marks=rest % 100, bytes=second)
         elif kind == "report":
-            vm.report(first, bytes=second, packets=rest[0], lost=rest[1], marks=rest[2])
+            vm.hear(first, bytes=second, packets=rest[0], lost=rest[1], marks=rest[2])
         else:
             vm.input.now_ns, vm.input.share = first, second
             vm.input.min = rest[0]  # more than the share after a link slowed down
