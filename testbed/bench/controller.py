@@ -159,7 +159,6 @@ def main() -> None:
 
 def report(found: Dict[str, List[Dict[str, Any]]], ports: int) -> None:
     """Print medians over the rounds."""
-    idle = statistics.median(one["cpu_s"] / one["seconds"] for one in found["sdn-gcc, 10 switches"])
     print(f"{'':36} {'polls/s':>9} {'CPU':>6} {'polls/CPU s':>12} {'ports/CPU s':>12}")
     for label, rounds in found.items():
         polls = statistics.median((one["polls"] or one["port_stats"]) / one["seconds"] for one in rounds)
@@ -174,7 +173,6 @@ def report(found: Dict[str, List[Dict[str, Any]]], ports: int) -> None:
                 f"  {len(times)} messages, p50 {_percentile(times, 0.5):.0f} us, p99 {_percentile(times, 0.99):.0f} us"
             )
         print(f"{label:36} {polls:9.0f} {cpu:6.2f} {polls / cpu:12.0f} {polls * ports / cpu:12.0f}{note}")
-    print(f"(10 switches of sdn-gcc take {idle:.2f} of a core)")
 
 
 if __name__ == "__main__":

@@ -101,8 +101,10 @@ def traced() -> None:
     """Tracepoints tell of a drop and its reason, of messages obeyed and refused, and of the rate's change"""
     run(f"mountpoint -q {TRACING} || mount -t tracefs none {TRACING}")
     activate()
+    lab.u.flush()
     run(f"echo 1 > {TRACING}/events/ovs_shim/enable; echo > {TRACING}/trace")
     lab.v1.send(ipv4(V1, U, bytes(96), protocol=PROTOCOL))
+    equal(lab.u.receive(), None, "a VM's message")
     told = message(marks=100)
     deliver(frame(encode_v1(told, KEY)), "messages")
     deliver(frame(encode_v1(told, KEY)), "refused_replay")
