@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdngcc.shim import core as binding
-
+from .drawn import knob_values
 from .eyeq_line import LINE, SECOND, Loop, Side, T, settled
 
 US, MS = 10**3, 10**6
@@ -428,17 +427,7 @@ events = st.lists(st.one_of(
     st.tuples(st.just("hear"), any_u64, st.integers(0, 4), st.just(0))), max_size=30)
 
 
-@st.composite
-def knob_values(draw: Any) -> Dict[str, int]:
-    """Any values that the table of knobs allows."""
-    ffi, lib = binding.load()
-    law = lib.shim_law_find(b"eyeq")
-    return {ffi.string(law.knobs[i].name).decode():
-            draw(st.one_of(st.just(law.knobs[i].value), st.integers(law.knobs[i].min, law.knobs[i].max)))
-            for i in range(law.n_knobs)}
-
-
-@given(history=events, knobs=knob_values(), share=any_u64, now_ns=any_u64, peers=st.integers(0, 2**32 - 1))
+@given(history=events, knobs=knob_values("eyeq"), share=any_u64, now_ns=any_u64, peers=st.integers(0, 2**32 - 1))
 def test_rates_stay_within_bounds(core: Any, history: Any, knobs: Dict[str, int], share: int, now_ns: int,
                                   peers: int) -> None:
     """Whatever is heard, measured or configured: the VM's rate is its share, grants lie within

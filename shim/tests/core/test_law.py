@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from sdngcc.shim import core as binding
 
+from .drawn import knob_values
+
 MS = 10**6
 SECOND = 10**9
 C = 125_000_000
@@ -263,17 +265,7 @@ steps = st.lists(st.one_of(
     st.tuples(st.just("period"), any_u64, any_u64, any_u64)), max_size=25)
 
 
-@st.composite
-def knob_values(draw: Any) -> Dict[str, int]:
-    """Any values that the table of knobs allows."""
-    ffi, lib = binding.load()
-    law = lib.shim_law_find(b"sdngcc")
-    return {ffi.string(law.knobs[i].name).decode():
-            draw(st.one_of(st.just(law.knobs[i].value), st.integers(law.knobs[i].min, law.knobs[i].max)))
-            for i in range(law.n_knobs)}
-
-
-@given(history=steps, knobs=knob_values(), capacity=any_u64, weight=st.integers(1, 65535), now_ns=any_u64)
+@given(history=steps, knobs=knob_values("sdngcc"), capacity=any_u64, weight=st.integers(1, 65535), now_ns=any_u64)
 def test_rate_stays_between_floor_and_share(core: Any, history: Any, knobs: Dict[str, int], capacity: int,
                                             weight: int, now_ns: int) -> None:
     """Whatever is heard, configured or measured, and whatever the clock does."""

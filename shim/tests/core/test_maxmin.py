@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from sdngcc.shim import core as binding
 
+from .drawn import knob_values
+
 MS = 10**6
 SECOND = 10**9
 C = 125_000_000
@@ -146,16 +148,6 @@ def test_a_rate_that_was_overtaken_is_ignored(core: Any) -> None:
     assert vm.tell(8000, sequence=2**32 - 1, sender=2) == 8000
 
 
-@st.composite
-def knob_values(draw: Any) -> Dict[str, int]:
-    """Any values that the table of knobs allows."""
-    ffi, lib = binding.load()
-    law = lib.shim_law_find(b"maxmin")
-    return {ffi.string(law.knobs[i].name).decode():
-            draw(st.one_of(st.just(law.knobs[i].value), st.integers(law.knobs[i].min, law.knobs[i].max)))
-            for i in range(law.n_knobs)}
-
-
 histories: st.SearchStrategy[List[Any]] = st.lists(st.one_of(
     st.tuples(st.just("rate"), st.integers(RATE_MIN, RATE_MAX)),
     st.tuples(st.just("marks"), st.integers(0, 2**32 - 1)),
@@ -163,7 +155,7 @@ histories: st.SearchStrategy[List[Any]] = st.lists(st.one_of(
     st.tuples(st.just("share"), st.integers(0, C))), max_size=30)
 
 
-@given(history=histories, knobs=knob_values(), low=st.integers(0, C // 4), maximum=st.integers(0, 2 * C),
+@given(history=histories, knobs=knob_values("maxmin"), low=st.integers(0, C // 4), maximum=st.integers(0, 2 * C),
        weight=st.integers(1, 65535))
 @example(history=[("pass", MS), ("marks", 0)], knobs={"rate-timeout": MS}, low=0, maximum=1, weight=1)
 def test_rate_stays_within_bounds(core: Any, history: List[Any], knobs: Dict[str, int], low: int, maximum: int,

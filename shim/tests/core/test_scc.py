@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdngcc.shim import core as binding
+from .drawn import knob_values
 
 MS = 10**6
 SECOND = 10**9
@@ -267,17 +267,7 @@ steps = st.lists(st.one_of(
     st.tuples(st.just("period"), any_u64, any_u64, any_u64)), max_size=25)
 
 
-@st.composite
-def knob_values(draw: Any) -> Dict[str, int]:
-    """Any values that the table of knobs allows."""
-    ffi, lib = binding.load()
-    law = lib.shim_law_find(b"scc")
-    return {ffi.string(law.knobs[i].name).decode():
-            draw(st.one_of(st.just(law.knobs[i].value), st.integers(law.knobs[i].min, law.knobs[i].max)))
-            for i in range(law.n_knobs)}
-
-
-@given(history=steps, knobs=knob_values(), capacity=any_u64, weight=st.integers(1, 65535), ppm=any_u32,
+@given(history=steps, knobs=knob_values("scc"), capacity=any_u64, weight=st.integers(1, 65535), ppm=any_u32,
        peers=any_u32, now_ns=any_u64)
 def test_rate_stays_between_floor_and_share(core: Any, history: Any, knobs: Dict[str, int], capacity: int,
                                             weight: int, ppm: int, peers: int, now_ns: int) -> None:
