@@ -11,6 +11,9 @@ import urllib.parse
 import urllib.request
 
 import pytest
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.cog.plugins import register_default_plugins
+from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from .fabric import arp, ipv4, port_reading, vm_reading
 from .wire import PATIENCE_S, Controller, WireSwitch, free_port, wait_for
@@ -45,6 +48,26 @@ def test_structure():
             assert target["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
             used = set(re.findall(r"\$([a-z]\w*)", target["expr"]))
             assert used <= variables, target["expr"]
+
+
+def lost(before, after, path=""):
+    """Yield the paths of what is in a document and not, or otherwise, in what was read of it."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key, value in before.items():
+            yield from lost(value, after.get(key), f"{path}.{key}")
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for number, (one, other) in enumerate(zip(before, after)):
+            yield from lost(one, other, f"{path}[{number}]")
+    elif before != after:
+        yield path
+
+
+def test_grafana_reads_all_of_it():
+    """By the models that Grafana publishes; a variable's `definition` is a text that only its editor shows."""
+    register_default_plugins()
+    document = json.loads(DASHBOARD.read_text())
+    read = json.loads(json.dumps(Dashboard.from_json(document), cls=JSONEncoder))
+    assert list(lost(document, read)) == [".templating.list[1].definition", ".templating.list[2].definition"]
 
 
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus is not installed")
