@@ -10,6 +10,8 @@ from sdngcc.testbed.parameters import parse_settings
 
 # Competitor, and whether the tagged TCP (and a tcp competitor) negotiates ECN.
 CASES = (("tcp", False), ("dctcp", False), ("udp", False), ("tcp", True), ("dctcp", True), ("udp", True))
+# Four TCPs whose queue drops, not marks, are fair over tens of seconds only.
+DROPPED, DROPPED_PHASES = ("tcp", False), (2, 40, 1)
 # Most the tagged TCP gets of its fair share without ECN.
 STARVED = {"udp": 0.05, "dctcp": 0.10}
 
@@ -21,7 +23,8 @@ def cases(settings: Sequence[str]) -> List[Case]:
     chosen: List[Case] = []
     for competitor, ecn in CASES:
         own = {"competitor": competitor, "guest_ecn": ecn}
-        parameters = parse_settings(settings, {**defaults, **own})
+        long = {"phases": DROPPED_PHASES} if (competitor, ecn) == DROPPED else {}
+        parameters = parse_settings(settings, {**defaults, **long, **own})
         same = {"competitor": parameters.competitor == (competitor,), "guest_ecn": parameters.guest_ecn == ecn}
         if all(same[name] or not given(settings, name) for name in own):
             chosen.append(Case(f"{competitor}, {'with' if ecn else 'without'} ECN", parameters))
