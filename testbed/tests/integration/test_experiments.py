@@ -44,7 +44,7 @@ SHORT = (
           ("phases=2,10,0", "competitor=udp", "kill_controller_at_s=5", "restart_controller_at_s=9")),
     Short("takeover", "takeover", ()),
     Short("seawall-weights", "weights", ()),
-    Short("seawall-reports-lost", "udp-flood", ("law=seawall", "loss=10")),
+    Short("seawall-reports-lost", "failsafe", ("law=seawall",)),
 )
 # The loop closed by slower or sparser news of marks; short, so what the start does to queue and first second is
 # most of what is seen of them: those are in docs/sources, as measured.
