@@ -238,19 +238,23 @@ static double key(const struct workload *load, const struct flow *flow, int64_t 
 	return late ? left * NSEC_PER_SEC : time_left;
 }
 
-/* Measures what flows get while there are always some that wait. */
-static void follow_rate(struct workload *load)
+/* Measures what flows get while there are always some that wait; true when there is a new rate to order them by. */
+static bool follow_rate(struct workload *load)
 {
 	int64_t now = now_ns();
 
 	if (!load->n_open) {
 		load->busy_ns = 0;
 		load->rate = 0;
-	} else if (!load->busy_ns || now >= load->busy_ns + BUSY_NS) {
+		return false;
+	}
+	if (!load->busy_ns || now >= load->busy_ns + BUSY_NS) {
 		load->rate = load->busy_ns ? (double)load->busy_bytes * NSEC_PER_SEC / (now - load->busy_ns) : 0;
 		load->busy_ns = now;
 		load->busy_bytes = 0;
+		return true;
 	}
+	return false;
 }
 
 /* Lets the first flows in order send, and no others. */
@@ -333,7 +337,7 @@ static void serve_until(struct workload *load, int64_t at_ns)
 			changed = true;
 		}
 	}
-	follow_rate(load);
+	changed |= follow_rate(load);
 	if (changed && load->order)
 		give_turns(load);
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generator's requests, over this machine's loopback in real time."""
+"""The generator's requests, over this machine's loopback in real time, and its order of flows, in virtual time."""
 
 import socket
 import subprocess
@@ -8,6 +8,7 @@ import time
 import pytest
 
 from sdngcc.testbed.build import build
+from sdngcc.testbed.inside import run_inside
 
 pytestmark = pytest.mark.slow
 
@@ -67,3 +68,36 @@ def test_what_is_not_over_at_stop_is_told(generator, tmp_path):
 def test_bad_options_are_refused_by_name(generator):
     done = subprocess.run([generator, "client", "--size", "0"], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "--size: '0'" in done.stderr
+
+
+# Four flows due at once over a loopback of 100 Mb/s, on which all take 0.13 s; prints them in the order of arrival.
+ORDERED = """
+import subprocess, sys, time
+
+generator, order = sys.argv[1:]
+for words in ("link set lo up mtu 1500", "addr add 127.0.0.1/8 dev lo"):
+    subprocess.run(["ip", *words.split()])
+for words in ("qdisc replace dev lo root handle 1: htb default 1",
+              "class replace dev lo parent 1: classid 1:1 htb rate 100mbit burst 3000 cburst 3000"):
+    subprocess.run(["tc", *words.split()], check=True)
+with open("/run/flows", "w") as schedule:
+    for size, deadline_ms in ((300_000, 390), (200_000, 340), (100_000, 365), (900_000, 40)):
+        schedule.write(f"0 {size} {deadline_ms * 1_000_000}\\n")
+start = time.clock_gettime_ns(time.CLOCK_MONOTONIC) + 1_000_000_000
+common = ["--port", "7001", "--start", str(start), "--end", str(start + 1_000_000_000), "--cc", "dctcp"]
+receiver = subprocess.Popen([generator, "arrivals", *common, "--out", "/run/rows"])
+subprocess.run([generator, "workload", *common, "--to", "127.0.0.1", "--schedule", "/run/flows", "--order", order],
+               check=True)
+receiver.wait()
+rows = [tuple(map(int, line.split())) for line in open("/run/rows")]
+print([number for number, _ in sorted(rows, key=lambda row: row[1])])
+"""
+
+
+@pytest.mark.uml
+@pytest.mark.parametrize("order,wanted", [("deadline", [1, 2, 0, 3]), ("size", [2, 1, 0, 3])])
+def test_flows_take_turns_in_the_order_asked_for(generator, order, wanted):
+    """The last one cannot meet its deadline, which is the first."""
+    ended = run_inside(["python3", "-c", ORDERED, generator, order], [])
+    assert ended.status == 0, ended.output
+    assert ended.output.splitlines()[-1] == str(wanted)
