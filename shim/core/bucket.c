@@ -162,6 +162,14 @@ struct shim_verdict shim_bucket_pace(const struct shim_rate *rate, u64 tat,
 	return verdict;
 }
 
+u64 shim_bucket_wait(const struct shim_rate *rate, u64 tat, u64 now_ns)
+{
+	u64 missing = used(tat, ticks(now_ns));
+
+	return missing > rate->burst_ticks ?
+	       (missing - rate->burst_ticks) / SHIM_TICKS_PER_NS : 0;
+}
+
 /* A bucket lets slack pass that was full and holds the packet judged: so B covers both. */
 u64 shim_bucket_charge(const struct shim_rate *rate, u64 tat, u64 now_ns, u32 len)
 {

@@ -71,6 +71,9 @@ struct shim_verdict shim_bucket_pace(const struct shim_rate *rate, u64 tat,
  */
 u64 shim_bucket_charge(const struct shim_rate *rate, u64 tat, u64 now_ns, u32 len);
 
+/* Returns how long the next byte would be paced, ns rounded down. */
+u64 shim_bucket_wait(const struct shim_rate *rate, u64 tat, u64 now_ns);
+
 /* Returns the state with the same bytes of credit or debt under another rate. */
 u64 shim_bucket_rerate(const struct shim_rate *from, const struct shim_rate *to,
 		       u64 tat, u64 now_ns);

@@ -12,7 +12,19 @@
  * A connection whose handshake was not seen has an unknown window scale.  What the VM has in
  * flight never exceeds what its peer granted, so the least shift s with window << s >= flight is
  * at most the true one, and a window written with it is at least as large as meant.
+ *
+ * One byte at a time is timed, the first of a packet that was not sent before (Karn's rule):
+ *
+ *   rtt = time of the ACK that covers it - (time it came + wait in the limiters)
+ *
+ * so it holds what is behind the limiters: the fabric, and the peer's patience with its ACK.  The
+ * least one counts for RTT_NS, then the next.
+ *
+ * What the VM has used of a window is never taken back (RFC 9293, section 3.8.6): a smaller one
+ * waits until that is acknowledged.  A window is rounded up to the scale's grain, at most 16 KiB:
+ * rounding down would cost a small window a whole packet.
  */
+#include "arith.h"
 #include "flow.h"
 
 /* Bytes that no window holds. */
@@ -20,6 +32,9 @@
 
 /* Payload assumed of a connection that told no MSS (RFC 9293, section 3.7.1). */
 #define MSS_DEFAULT 536
+
+/* Time after which a longer round trip replaces the least one. */
+#define RTT_NS 1000000000ULL
 
 bool shim_seq_before(u32 a, u32 b)
 {
@@ -36,6 +51,11 @@ void shim_flow_init(struct shim_flow *flow, u16 port_vm, u16 port_peer)
 	*flow = fresh;
 	flow->port_vm = port_vm;
 	flow->port_peer = port_peer;
+}
+
+bool shim_flow_live(const struct shim_flow *flow, u64 now_ns)
+{
+	return flow->sent_ns && now_ns - flow->sent_ns < SHIM_FLOW_LIVE_NS;
 }
 
 u32 shim_flow_flight(const struct shim_flow *flow)
@@ -91,6 +111,32 @@ static void learn_scale(struct shim_flow *flow)
 		flow->scale_least++;
 }
 
+/* Begins to time a packet of the VM, or gives up if it repeats what is being timed. */
+static void time_out(struct shim_flow *flow, const struct shim_segment *segment)
+{
+	if (shim_seq_before(segment->seq, flow->nxt)) {
+		if (!shim_seq_before(flow->timed, segment->seq))
+			flow->timed_ns = 0;
+	} else if (flow->numbered && !flow->timed_ns) {
+		flow->timed = segment->seq;
+		flow->timed_ns = shim_add_sat(segment->now_ns, segment->wait_ns);
+	}
+}
+
+/* Ends timing if what was timed has been acknowledged. */
+static void time_in(struct shim_flow *flow, u64 now_ns)
+{
+	u64 rtt_ns = now_ns > flow->timed_ns ? now_ns - flow->timed_ns : 1;
+
+	if (!flow->timed_ns || !shim_seq_before(flow->timed, flow->una))
+		return;
+	flow->timed_ns = 0;
+	if (flow->rtt_ns && rtt_ns > flow->rtt_ns && now_ns - flow->rtt_seen_ns < RTT_NS)
+		return;
+	flow->rtt_ns = rtt_ns;
+	flow->rtt_seen_ns = now_ns;
+}
+
 /* Follows the sequence numbers of a segment of the VM. */
 static void advance(struct shim_flow *flow, const struct shim_segment *segment)
 {
@@ -139,6 +185,7 @@ bool shim_flow_out(struct shim_flow *flow, const struct shim_segment *segment)
 		flow->sent_ns = segment->now_ns ? segment->now_ns : 1;
 		if (segment->size > flow->size)
 			flow->size = segment->size < most ? segment->size : most;
+		time_out(flow, segment);
 	}
 	advance(flow, segment);
 	if (!flow->syn_out || !flow->syn_in)
@@ -195,9 +242,26 @@ u32 shim_flow_in(struct shim_flow *flow, const struct shim_segment *segment, boo
 	if (segment->flags & SHIM_TCP_RST || !(segment->flags & SHIM_TCP_ACK))
 		return 0;
 	acked = acknowledge(flow, segment);
+	time_in(flow, segment->now_ns);
 	if (!syn) {
 		flow->open = true;
 		flow->window = segment->window;
 	}
 	return acked;
+}
+
+void shim_flow_clamp(const struct shim_flow *flow, struct shim_segment *segment, u32 window)
+{
+	u32 flight = shim_flow_flight(flow);
+	u32 late = flow->una - segment->ack;
+	u8 scale = shim_flow_scale(flow);
+	u32 field;
+
+	if (late > SHIM_WINDOW_MAX || window >= SHIM_WINDOW_MAX)
+		return;
+	if (window < flight)
+		window = flight;
+	field = (window + late + (1U << scale) - 1) >> scale;
+	if (field < segment->window)
+		segment->window = field;
 }

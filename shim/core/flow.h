@@ -31,6 +31,9 @@
 /* shim_segment.scale without the option. */
 #define SHIM_SCALE_NONE 255
 
+/* A flow is live that sent data so recently. */
+#define SHIM_FLOW_LIVE_NS 200000000ULL
+
 /* Largest shift and window of RFC 7323. */
 #define SHIM_SCALE_MAX 14
 #define SHIM_WINDOW_MAX 0x3fffc000U	/* bytes: 65535 << 14 */
@@ -38,6 +41,7 @@
 /* A TCP segment; a GSO or GRO packet is one segment of all its payload. */
 struct shim_segment {
 	u64 now_ns;		/* monotonic */
+	u64 wait_ns;		/* sent: time it is going to stay in the limiters */
 	const u64 *knobs;	/* values, in the order of law->knobs */
 	u32 seq;		/* of the first byte */
 	u32 ack;		/* valid with SHIM_TCP_ACK */
@@ -63,6 +67,10 @@ enum shim_flow_ecn {
 /* A connection.  The first part is kept by shim_flow_out() and shim_flow_in(). */
 struct shim_flow {
 	u64 sent_ns;		/* last time that the VM sent payload; 0: never */
+	u64 timed_ns;		/* when the byte being timed left the limiters; 0: none is */
+	u64 rtt_ns;		/* least time lately from there to its ACK; 0: unknown */
+	u64 rtt_seen_ns;	/* when that was measured */
+	u32 timed;		/* sequence number of the byte being timed */
 	u32 una;		/* first byte of the VM's that the peer has not acknowledged */
 	u32 nxt;		/* first byte the VM has not sent */
 	u32 isn;		/* sequence of the VM's SYN */
@@ -120,6 +128,9 @@ bool shim_flow_out(struct shim_flow *flow, const struct shim_segment *segment);
  */
 u32 shim_flow_in(struct shim_flow *flow, const struct shim_segment *segment, bool *first);
 
+/* Tells whether the VM has data to send, by what it sent lately. */
+bool shim_flow_live(const struct shim_flow *flow, u64 now_ns);
+
 /* Returns bytes in flight. */
 u32 shim_flow_flight(const struct shim_flow *flow);
 
@@ -128,5 +139,12 @@ u8 shim_flow_scale(const struct shim_flow *flow);
 
 /* Returns the payload of the VM's full packet, bytes; at least 1. */
 u32 shim_flow_segment(const struct shim_flow *flow);
+
+/*
+ * Lets the VM read no larger window than `window` bytes in an ACK that shim_flow_in() has followed;
+ * what is in flight is never taken back.  SHIM_WINDOW_MAX: it stays, as in an ACK whose numbers
+ * cannot be.
+ */
+void shim_flow_clamp(const struct shim_flow *flow, struct shim_segment *segment, u32 window);
 
 #endif

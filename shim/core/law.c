@@ -51,3 +51,10 @@ int shim_knob_find(const struct shim_law *law, const char *name)
 			return (int)i;
 	return -1;
 }
+
+u32 shim_law_wants(const struct shim_law *law, const u64 *values)
+{
+	if (law->flows_knob && !values[law->flows_knob - law->knobs])
+		return law->wants & ~(u32)(SHIM_LAW_FLOWS | SHIM_LAW_ECN);
+	return law->wants;
+}

@@ -17,16 +17,17 @@
 #include "message.h"
 #include "types.h"
 
-#define SHIM_KNOBS_MAX 16
+#define SHIM_KNOBS_MAX 17
 
 /* What a law wants the caller to keep or measure: bits of shim_law.wants. */
 #define SHIM_LAW_PEERS 1	/* a state for each address a VM talks to */
 #define SHIM_LAW_FLOWS 2	/* a state for each TCP connection of a VM */
 #define SHIM_LAW_RECEIVER 4	/* rx_rate and rx_share; a limiter for VMs that only receive, too */
+#define SHIM_LAW_ECN 8		/* with FLOWS: Not-ECT to stay, but for segments without payload */
 
 /* Words of memory that a law has in a limiter and in a peer. */
 #define SHIM_LAW_MEMORY 12
-#define SHIM_PEER_MEMORY 12
+#define SHIM_PEER_MEMORY 13
 
 /* What a guest that uses ECN is told of congestion by a packet it receives. */
 enum shim_told {
@@ -103,8 +104,10 @@ struct shim_law {
 	const struct shim_knob *knobs;
 	u32 n_knobs;
 	u32 wants;		/* SHIM_LAW_* */
+	const struct shim_knob *flows_knob;	/* 0 means that no flows are wanted; NULL: none */
 	bool obeys_rates;	/* messages of SHIM_MESSAGE_RATE mean something to it */
 	u64 period_ns;		/* default T */
+	u64 flow_period_ns;	/* least time between calls of on_flow_period; 0: T */
 	/* Starts a limiter: called when a VM becomes active on an uplink. */
 	void (*init)(struct shim_law_state *state, const struct shim_law_input *input);
 	/* Called for each accepted message of a controller. */
@@ -140,9 +143,13 @@ struct shim_law {
 	 */
 	void (*on_segment_out)(struct shim_flow *flow, struct shim_segment *segment);
 	void (*on_segment_in)(struct shim_flow *flow, struct shim_segment *segment);
-	/* Called every T after on_period of the VM, for each flow through that limiter. */
-	void (*on_flow_period)(struct shim_flow *flow, struct shim_law_state *state,
-			       const struct shim_law_input *input);
+	/*
+	 * Called every T, or where that is less than flow_period_ns about so often, after
+	 * on_peer_period, for each flow through that limiter.  `peer` is where it leads; NULL if
+	 * the law wants no peers, or there is no room for this one.
+	 */
+	void (*on_flow_period)(struct shim_flow *flow, struct shim_peer_state *peer,
+			       struct shim_law_state *state, const struct shim_law_input *input);
 };
 
 extern const struct shim_law shim_law_static;
@@ -159,6 +166,9 @@ const struct shim_law *shim_law_find(const char *name);
 
 /* Returns the i-th law, NULL past the last. */
 const struct shim_law *shim_law_at(u32 i);
+
+/* Returns SHIM_LAW_* of what a law wants with these values of its knobs. */
+u32 shim_law_wants(const struct shim_law *law, const u64 *values);
 
 /* Returns the index of a knob, -1 if the law has none of that name. */
 int shim_knob_find(const struct shim_law *law, const char *name);

@@ -119,3 +119,16 @@ struct shim_verdict ovs_shim_bucket_judge(struct ovs_shim_bucket *bucket, u64 no
 		atomic64_cmpxchg(&bucket->slack, 0, (u64)verdict.slack << 32);
 	return verdict;
 }
+
+/* Returns how long a bucket that paces would let a packet wait, ns, but for its own length. */
+u64 ovs_shim_bucket_wait(const struct ovs_shim_bucket *bucket, u64 now_ns)
+{
+	unsigned int seq;
+	u64 wait_ns;
+
+	do {
+		seq = read_seqcount_begin(&bucket->seq);
+		wait_ns = shim_bucket_wait(&bucket->rate, atomic64_read(&bucket->tat), now_ns);
+	} while (read_seqcount_retry(&bucket->seq, seq));
+	return wait_ns;
+}

@@ -103,7 +103,7 @@ struct ovs_shim_flow *ovs_shim_flow_make(const struct ovs_shim_flow_key *key)
 
 	spin_lock_bh(&vm->shim->lock);
 	/* The VM may have gone, or got another law, since the packet looked. */
-	if (!list_empty(&vm->list) && vm->clock && vm->clock->law->wants & SHIM_LAW_FLOWS)
+	if (!list_empty(&vm->list) && vm->clock && vm->mode.wants & SHIM_LAW_FLOWS)
 		flow = ovs_shim_flow_find(key) ?: create(key);
 	spin_unlock_bh(&vm->shim->lock);
 	return flow;
@@ -141,21 +141,55 @@ static bool silent(const struct ovs_shim_flow *flow, u64 now_ns)
 	return now_ns > flow->seen_ns && now_ns - flow->seen_ns > limit_ns;
 }
 
-/* Takes the step of the law for each flow of a VM; forgets the silent ones.  shim->lock. */
+/* Returns the peer that a flow leads to; NULL without one.  shim->lock, RCU read lock. */
+static struct ovs_shim_peer *find_peer(const struct ovs_shim_flow *flow)
+{
+	struct ovs_shim_peer_key key = { .vm = flow->key.vm, .address = flow->key.remote };
+	struct ovs_shim_peer *peer;
+
+	if (!(flow->clock->law->wants & SHIM_LAW_PEERS))
+		return NULL;
+	peer = ovs_shim_peer_find(key.vm->shim, &key);
+	return peer && peer->clock == flow->clock ? peer : NULL;
+}
+
+/* Lets the law take a flow's step.  shim->lock, flow->lock. */
+static void step(struct ovs_shim_flow *flow, u64 now_ns)
+{
+	struct ovs_shim_port *vm = flow->key.vm;
+	struct ovs_shim_pair *pair = flow->out ? ovs_shim_limiter_find(vm, flow->out) : NULL;
+	const struct shim_law *law = flow->clock->law;
+	struct shim_law_input input;
+	struct ovs_shim_peer *peer;
+
+	if (!pair)
+		return;
+	input = ovs_shim_law_input(vm, pair, pair->uplink, now_ns);
+	peer = find_peer(flow);
+	if (!peer) {
+		law->on_flow_period(&flow->state, NULL, &pair->state, &input);
+		return;
+	}
+	spin_lock(&peer->lock);
+	law->on_flow_period(&flow->state, &peer->state, &pair->state, &input);
+	spin_unlock(&peer->lock);
+}
+
+/*
+ * Takes the step of the law for each flow of a VM, if it is time for that; forgets the silent ones.
+ * shim->lock, RCU read lock.
+ */
 void ovs_shim_flows_period(struct ovs_shim_port *vm, u64 now_ns)
 {
 	struct ovs_shim_flow *flow, *next;
-	struct shim_law_input input;
-	struct ovs_shim_pair *pair;
 	bool end;
 
+	if (now_ns + vm->clock->settings->period_ns / 2 < vm->flows_ns)
+		return;
+	vm->flows_ns = now_ns + vm->clock->law->flow_period_ns;
 	list_for_each_entry_safe(flow, next, &vm->flows, list) {
 		spin_lock(&flow->lock);
-		pair = flow->out ? ovs_shim_limiter_find(vm, flow->out) : NULL;
-		if (pair) {
-			input = ovs_shim_law_input(vm, pair, pair->uplink, now_ns);
-			flow->clock->law->on_flow_period(&flow->state, &pair->state, &input);
-		}
+		step(flow, now_ns);
 		end = silent(flow, now_ns);
 		spin_unlock(&flow->lock);
 		if (end) {

@@ -2,9 +2,10 @@
 /*
  * Structures of the shim's kernel glue.
  *
- * Locks, outermost first: ovs_mutex, RTNL, shim->lock, peer->lock.  Configuration is written under
- * ovs_mutex, and under shim->lock too where the packet path or the timer reads it.  Packets take
- * shim->lock only to make a limiter or a peer, to wake a clock, and for control messages.
+ * Locks, outermost first: ovs_mutex, RTNL, shim->lock, flow->lock, peer->lock.  Configuration is
+ * written under ovs_mutex, and under shim->lock too where the packet path or the timer reads it.
+ * Packets take shim->lock only to make a limiter, a peer or a flow, to wake a clock, and for
+ * control messages.
  */
 #ifndef OVS_SHIM_INTERNAL_H
 #define OVS_SHIM_INTERNAL_H
@@ -275,6 +276,7 @@ struct ovs_shim_port {
 	struct list_head peers;		/* VM: struct ovs_shim_peer, under shim->lock */
 	struct list_head flows;		/* VM: struct ovs_shim_flow, under shim->lock */
 	u32 n_flows;			/* VM: in flows; shim->lock */
+	u64 flows_ns;			/* VM: when its flows take their next step; shim->lock */
 	u32 n_peers;			/* VM: in peers; written under shim->lock */
 	u32 busy_peers;			/* VM: those with packets in the last period */
 	u32 vlan;			/* VM: protocol and tag it last sent with, to a peer */
@@ -429,10 +431,10 @@ struct ovs_shim_flow *ovs_shim_flow_find(const struct ovs_shim_flow_key *key);
 struct ovs_shim_flow *ovs_shim_flow_make(const struct ovs_shim_flow_key *key);
 void ovs_shim_flows_free(struct ovs_shim_port *vm);
 void ovs_shim_flows_period(struct ovs_shim_port *vm, u64 now_ns);
-bool ovs_shim_tcp_out(struct ovs_shim_port *vm, const struct vport *vport, struct sk_buff *skb,
+bool ovs_shim_tcp_out(struct ovs_shim_pair *pair, struct ovs_shim_peer *peer, struct sk_buff *skb,
 		      struct ovs_shim_packet packet, bool *made_ect);
 bool ovs_shim_tcp_in(struct ovs_shim_port *vm, struct sk_buff *skb, struct ovs_shim_packet packet,
-		     bool *restored);
+		     enum shim_told told, bool *restored);
 
 /* Reports: report.c. */
 struct sk_buff *ovs_shim_report_build(struct ovs_shim_peer *peer, struct shim_message *report,
@@ -448,6 +450,7 @@ struct shim_verdict ovs_shim_bucket_ask(const struct shim_rate *rate, u64 tat, u
 					u32 bytes, u64 horizon_ns);
 struct shim_verdict ovs_shim_bucket_judge(struct ovs_shim_bucket *bucket, u64 now_ns, u32 bytes,
 					  u64 horizon_ns);
+u64 ovs_shim_bucket_wait(const struct ovs_shim_bucket *bucket, u64 now_ns);
 
 /* Lets bytes pass if they may do so unasked; else they must be judged. */
 static inline bool ovs_shim_bucket_pass(struct ovs_shim_bucket *bucket, u32 bytes)

@@ -183,21 +183,6 @@ static noinline void limit_gso(struct vport *vport, struct sk_buff *skb,
 	}
 }
 
-/* Handles a packet of a VM whose law wants peers. */
-static noinline void limit_peer(struct vport *vport, struct sk_buff *skb,
-				struct ovs_shim_pair *pair, struct ovs_shim_packet packet,
-				bool made_ect)
-{
-	struct ovs_shim_peer *peer = ovs_shim_peer_sending(pair->vm, vport, skb, &packet);
-
-	if (skb_is_gso(skb))
-		limit_gso(vport, skb, pair, peer, &packet, made_ect);
-	else if (peer)
-		judge_peer(vport, skb, pair, peer, &packet, made_ect);
-	else
-		limit(vport, skb, pair, made_ect);
-}
-
 /* Returns the limiter of vm on the uplink behind vport, NULL if there is none.  RCU read lock. */
 static struct ovs_shim_pair *find(const struct ovs_shim_port *vm, const struct vport *vport)
 {
@@ -235,12 +220,13 @@ static noinline struct ovs_shim_pair *start(struct ovs_shim_port *vm, struct ovs
  * Makes a packet to an uplink what the fabric should see; *made_ect: it was Not-ECT.  False without
  * memory for that.
  */
-static inline bool prepare(struct ovs_shim_port *vm, const struct vport *vport,
+static inline bool prepare(struct ovs_shim_pair *pair, struct ovs_shim_peer *peer,
 			   struct sk_buff *skb, struct ovs_shim_packet packet, bool *made_ect)
 {
-	if (unlikely(READ_ONCE(vm->mode.wants) & SHIM_LAW_FLOWS))
-		return ovs_shim_tcp_out(vm, vport, skb, packet, made_ect);
-	*made_ect = packet.ecn == INET_ECN_NOT_ECT && packet.version && READ_ONCE(vm->mode.ecn);
+	if (unlikely(READ_ONCE(pair->vm->mode.wants) & SHIM_LAW_FLOWS))
+		return ovs_shim_tcp_out(pair, peer, skb, packet, made_ect);
+	*made_ect = packet.ecn == INET_ECN_NOT_ECT && packet.version &&
+		    READ_ONCE(pair->vm->mode.ecn);
 	return !*made_ect || ovs_shim_set_ecn(skb, packet, INET_ECN_ECT_1);
 }
 
@@ -249,6 +235,7 @@ static noinline void transmit(struct ovs_shim_port *vm, struct vport *vport, str
 {
 	struct ovs_shim_packet packet = ovs_shim_look(skb);
 	struct ovs_shim_pair *pair = find(vm, vport);
+	struct ovs_shim_peer *peer = NULL;
 	bool made_ect = false;
 
 	if (unlikely(packet.version && packet.protocol == READ_ONCE(vm->mode.protocol))) {
@@ -260,14 +247,16 @@ static noinline void transmit(struct ovs_shim_port *vm, struct vport *vport, str
 		if (!pair)
 			return;
 	}
-	if (!prepare(vm, vport, skb, packet, &made_ect)) {
+	if (unlikely(READ_ONCE(vm->mode.wants) & SHIM_LAW_PEERS))
+		peer = ovs_shim_peer_sending(vm, vport, skb, &packet);
+	if (!prepare(pair, peer, skb, packet, &made_ect)) {
 		drop(vm, skb, OVS_SHIM_DROP_MEMORY, "memory");
 		return;
 	}
-	if (unlikely(READ_ONCE(vm->mode.wants) & SHIM_LAW_PEERS))
-		limit_peer(vport, skb, pair, packet, made_ect);
-	else if (skb_is_gso(skb))
-		limit_gso(vport, skb, pair, NULL, NULL, made_ect);
+	if (skb_is_gso(skb))
+		limit_gso(vport, skb, pair, peer, &packet, made_ect);
+	else if (unlikely(peer))
+		judge_peer(vport, skb, pair, peer, &packet, made_ect);
 	else
 		limit(vport, skb, pair, made_ect);
 }

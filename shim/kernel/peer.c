@@ -26,7 +26,7 @@
 #include "internal.h"
 
 /* Most bytes of a peer; debugging locks are larger. */
-#define PEER_BYTES_MAX 360
+#define PEER_BYTES_MAX 368
 
 /* Where peers come from. */
 static struct kmem_cache *cache;

@@ -162,7 +162,7 @@ static inline bool restore(struct ovs_shim_port *vm, struct sk_buff *skb,
 	u8 ecn = packet.ecn;
 
 	if (unlikely(READ_ONCE(vm->mode.wants) & SHIM_LAW_FLOWS))
-		return ovs_shim_tcp_in(vm, skb, packet, restored);
+		return ovs_shim_tcp_in(vm, skb, packet, told, restored);
 	if (READ_ONCE(vm->mode.ecn))
 		ecn = ovs_shim_ecn_restore(skb, ecn, told);
 	*restored = ecn != packet.ecn;

@@ -213,7 +213,8 @@ static void set_mode(struct ovs_shim_port *port, const struct ovs_shim_settings 
 	WRITE_ONCE(port->mode.protocol, settings->protocol);
 	WRITE_ONCE(port->mode.segment, settings->segment);
 	WRITE_ONCE(port->mode.ecn, settings->ecn);
-	WRITE_ONCE(port->mode.wants, port->clock ? port->clock->law->wants : 0);
+	WRITE_ONCE(port->mode.wants, port->clock ?
+		   shim_law_wants(port->clock->law, port->clock->settings->knobs) : 0);
 	WRITE_ONCE(port->mode.role, on ? port->role : OVS_SHIM_ROLE_NONE);
 }
 
@@ -258,7 +259,8 @@ static void step(struct ovs_shim_port *vm, bool new_law, u64 now_ns)
 	}
 	if (new_law)
 		ovs_shim_peers_restart(vm, now_ns);
-	if (new_law)
+	/* A flow that is not followed any more would be found with old numbers later. */
+	if (new_law || !(vm->mode.wants & SHIM_LAW_FLOWS))
 		ovs_shim_flows_free(vm);
 }
 

@@ -10,10 +10,10 @@
  * A GSO packet is one segment of all its payload.  CWR, once, is the first packet's
  * (SKB_GSO_TCP_ECN).
  *
- * Under such a law only TCP that answers to marks is made ECT, by the law; other packets stay
- * Not-ECT, or nobody would slow down for the marks.  Segments without payload are the exception:
- * as under the other laws they leave as ECT(1), so that no SYN dies in a queue that marks, and
- * the receiver's shim gives them back.
+ * Under a law with SHIM_LAW_ECN only TCP that answers to marks is made ECT, by the law; other
+ * packets stay Not-ECT, or nobody would slow down for the marks.  Segments without payload are the
+ * exception: as all packets under the other laws they leave as ECT(1), so that no SYN dies in a
+ * queue that marks, and the receiver's shim gives them back.
  */
 #include <linux/errno.h>
 #include <linux/ip.h>
@@ -171,28 +171,55 @@ static void law_out(struct ovs_shim_flow *flow, const struct vport *vport,
 	spin_unlock_bh(&flow->lock);
 }
 
+/* Returns how long a packet would stay in a limiter and in that of a peer, if any, ns. */
+static u64 wait_in(const struct ovs_shim_pair *pair, struct ovs_shim_peer *peer, u64 now_ns)
+{
+	u64 wait_ns, own_ns = 0;
+
+	if (!READ_ONCE(pair->vm->mode.horizon_ns))
+		return 0;
+	wait_ns = ovs_shim_bucket_wait(&pair->bucket, now_ns);
+	if (!peer)
+		return wait_ns;
+	spin_lock_bh(&peer->lock);
+	if (peer->rate.bytes_per_s)
+		own_ns = shim_bucket_wait(&peer->rate, peer->tat, now_ns);
+	spin_unlock_bh(&peer->lock);
+	return max(wait_ns, own_ns);
+}
+
 /*
- * Handles a packet that a VM whose law wants flows sends to the uplink behind vport.  *made_ect: it
- * was Not-ECT.  False without memory for a change.
+ * Handles a packet that a VM whose law wants flows sends through a limiter, to a peer if the law
+ * wants them.  *made_ect: it was Not-ECT.  False without memory for a change.
  */
-bool ovs_shim_tcp_out(struct ovs_shim_port *vm, const struct vport *vport, struct sk_buff *skb,
+bool ovs_shim_tcp_out(struct ovs_shim_pair *pair, struct ovs_shim_peer *peer, struct sk_buff *skb,
 		      struct ovs_shim_packet packet, bool *made_ect)
 {
+	struct ovs_shim_port *vm = pair->vm;
+	bool stays = READ_ONCE(vm->mode.wants) & SHIM_LAW_ECN || !packet.version;
 	struct ovs_shim_flow_key key = { .vm = vm };
 	struct shim_segment segment, old;
 	struct ovs_shim_flow *flow;
 
-	if (!read_segment(skb, packet, &segment, &key.port_vm, &key.port_peer))
-		return true;
+	if (!read_segment(skb, packet, &segment, &key.port_vm, &key.port_peer)) {
+		segment = (struct shim_segment){ .ecn = packet.ecn };
+		old = segment;
+		goto ecn;
+	}
 	old = segment;
+	stays &= !!segment.payload;
 	ovs_shim_addresses(skb, &packet, &key.local, &key.remote);
 	flow = ovs_shim_flow_find(&key);
 	if (!flow && !(segment.flags & SHIM_TCP_RST) &&
 	    (segment.payload || segment.flags & SHIM_TCP_SYN))
 		flow = ovs_shim_flow_make(&key);
-	if (flow)
-		law_out(flow, vport, &segment);
-	if (!segment.payload && segment.ecn == INET_ECN_NOT_ECT && READ_ONCE(vm->mode.ecn))
+	if (flow) {
+		if (segment.payload)
+			segment.wait_ns = wait_in(pair, peer, segment.now_ns);
+		law_out(flow, pair->out, &segment);
+	}
+ecn:
+	if (segment.ecn == INET_ECN_NOT_ECT && !stays && READ_ONCE(vm->mode.ecn))
 		segment.ecn = INET_ECN_ECT_1;
 	*made_ect = old.ecn == INET_ECN_NOT_ECT && segment.ecn != INET_ECN_NOT_ECT;
 	return write_segment(skb, packet, &old, &segment);
@@ -213,11 +240,11 @@ static enum shim_flow_ecn law_in(struct ovs_shim_flow *flow, struct shim_segment
 }
 
 /*
- * Handles a packet from an uplink for a VM whose law wants flows.  *restored: its ECN field was
- * changed.  False without memory for a change.
+ * Handles a packet from an uplink for a VM whose law wants flows; told: of marks, where no flow
+ * answers for them.  *restored: its ECN field was changed.  False without memory for a change.
  */
 bool ovs_shim_tcp_in(struct ovs_shim_port *vm, struct sk_buff *skb, struct ovs_shim_packet packet,
-		     bool *restored)
+		     enum shim_told told, bool *restored)
 {
 	enum shim_flow_ecn ecn = SHIM_FLOW_UNKNOWN;
 	struct ovs_shim_flow_key key = { .vm = vm };
@@ -242,7 +269,7 @@ bool ovs_shim_tcp_in(struct ovs_shim_port *vm, struct sk_buff *skb, struct ovs_s
 		atomic64_inc(&vm->counters[OVS_SHIM_RX_WINDOWS]);
 restore:
 	if (READ_ONCE(vm->mode.ecn) && (ecn != SHIM_FLOW_OWN || segment.ecn != INET_ECN_CE))
-		segment.ecn = ovs_shim_ecn_restore(skb, segment.ecn, SHIM_TOLD_FABRIC);
+		segment.ecn = ovs_shim_ecn_restore(skb, segment.ecn, told);
 	*restored = segment.ecn != old.ecn;
 	return write_segment(skb, packet, &old, &segment);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
- * Law seawall: Seawall, sections 4 and 5, Classes 1 to 3.
+ * Law seawall: Seawall, sections 4 and 5, Classes 1 to 3; seawall_hint.c has its window hint.
  *
  * What a VM sends to one address is a tunnel d.  Packets carry the tunnel's packet count modulo
  * 2^16 in the IPv4 ID; a GSO packet's parts count up by themselves.  Every T in which packets
@@ -99,17 +99,6 @@ enum {
 	HURT,			/* of these: lost or marked */
 	SPAN,			/* most periods that a report of this T stands for */
 	STEP_NS,		/* time of the loop's last step */
-};
-
-/* Indices into struct shim_peer_state's memory, behind the loop. */
-enum {
-	SENT = LOOP_WORDS,	/* bytes since the last T; first packet no report followed, us */
-	REPORTED,		/* packets that reports of this T are about, and hurt ones */
-	HEARD,			/* packets, and with CE, as the last report had them */
-	RX_BYTES,		/* received; bytes as the last report from the peer had them */
-	RX_PACKETS,		/* received, and with CE */
-	RX_LOST,		/* missing, and time of the last packet, us */
-	NEXT,			/* see NEXT_* */
 };
 
 static const struct shim_knob knobs[] = {
@@ -256,6 +245,15 @@ static const struct shim_knob knobs[] = {
 		.value = SHIM_TUNNEL_MARK_BYTES,
 		.min = 0,
 		.max = 1000000000,
+	},
+	[HINT] = {
+		.name = "hint",
+		.unit = "ns",
+		.help = "queue of a tunnel that windows of TCPs allow; 0: windows stay",
+		.source = "Seawall section 4.5; ours",
+		.value = 1000000,
+		.min = 0,
+		.max = 10000000000ULL,
 	},
 };
 
@@ -549,6 +547,7 @@ static bool seawall_peer_period(struct shim_peer_state *peer, struct shim_law_st
 			     divide(state, input, sent);
 	}
 	memory[REPORTED] = 0;
+	seawall_count_flows(peer);
 	if (!(memory[NEXT] & NEXT_FRESH))
 		return false;
 	memory[NEXT] &= ~NEXT_FRESH;
@@ -570,8 +569,10 @@ const struct shim_law shim_law_seawall = {
 	.name = "seawall",
 	.knobs = knobs,
 	.n_knobs = SHIM_COUNT(knobs),
-	.wants = SHIM_LAW_PEERS,
+	.wants = SHIM_LAW_PEERS | SHIM_LAW_FLOWS,
+	.flows_knob = &knobs[HINT],
 	.period_ns = 10000000,
+	.flow_period_ns = 50000000,
 	.init = seawall_init,
 	.on_message = seawall_message,
 	.on_period = seawall_period,
@@ -580,4 +581,7 @@ const struct shim_law shim_law_seawall = {
 	.on_rx = seawall_rx,
 	.on_report = seawall_report,
 	.on_peer_period = seawall_peer_period,
+	.on_segment_out = seawall_segment_out,
+	.on_segment_in = seawall_segment_in,
+	.on_flow_period = seawall_flow_period,
 };

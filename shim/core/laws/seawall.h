@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * What the two files of law seawall share; seawall.c has the algebra.
+ * What the files of law seawall share; seawall.c has the algebra.
  */
 #ifndef SHIM_CORE_LAWS_SEAWALL_H
 #define SHIM_CORE_LAWS_SEAWALL_H
@@ -31,6 +31,7 @@ enum seawall_knob {
 	SILENCE,
 	FORGET,
 	MARK,
+	HINT,
 };
 
 /* Indices into the memory of limiters and peers: one loop. */
@@ -41,6 +42,18 @@ enum seawall_loop {
 	CONGESTION,	/* c in ppm; upper half: w at the last step */
 	INCREASE,	/* inc, bytes/s a period */
 	LOOP_WORDS,
+};
+
+/* Indices into struct shim_peer_state's memory, behind the loop. */
+enum seawall_peer {
+	SENT = LOOP_WORDS,	/* bytes since the last T; first packet no report followed, us */
+	REPORTED,		/* packets that reports of this T are about, and hurt ones */
+	HEARD,			/* packets, and with CE, as the last report had them */
+	RX_BYTES,		/* received; bytes as the last report from the peer had them */
+	RX_PACKETS,		/* received, and with CE */
+	RX_LOST,		/* missing, and time of the last packet, us */
+	NEXT,			/* see NEXT_* in seawall.c */
+	FLOWS,			/* N: as counted so far, and in force; see seawall_hint.c */
 };
 
 /* Returns two numbers in one word, each cut off at 32 bits. */
@@ -76,5 +89,16 @@ void seawall_adapt(u64 *loop, const struct shim_law_input *input, u64 hurt, u64 
  * (cleared) has shown that there is room for the others.
  */
 u64 seawall_settle(u64 *loop, const struct shim_law_input *input, u64 most, bool cleared);
+
+/* Lets the flows of a tunnel be counted anew, once they have been. */
+void seawall_count_flows(struct shim_peer_state *peer);
+
+/* Sets the largest window that a flow of a tunnel is to read. */
+void seawall_flow_period(struct shim_flow *flow, struct shim_peer_state *peer,
+			 struct shim_law_state *state, const struct shim_law_input *input);
+
+/* Follow a segment of the VM, and one for it, in which the window is written. */
+void seawall_segment_out(struct shim_flow *flow, struct shim_segment *segment);
+void seawall_segment_in(struct shim_flow *flow, struct shim_segment *segment);
 
 #endif

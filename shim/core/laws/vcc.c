@@ -26,10 +26,6 @@
  * what the guest finds to be reordering and undoes.  That is why a cut begins at what is in flight,
  * not at a V that the guest's window keeps unused, and why V grows only while used (RFC 7661).
  *
- * What the guest has used of a window is never taken back (RFC 9293, section 3.8.6): a smaller one
- * waits until that is acknowledged.  A window is rounded up to the scale's grain, at most 16 KiB:
- * rounding down would cost a small window a whole packet.
- *
  * The other half is a peer that uses ECN and sends to a guest that does not: the shim then answers
  * the handshake for the guest, keeps CE from it, and puts ECE into its ACKs, until CWR comes
  * (target 0), or for as many bytes as came marked (target 1).
@@ -51,9 +47,6 @@
 #include "../arith.h"
 #include "../flow.h"
 #include "../law.h"
-
-/* A flow is live that sent data so recently; it counts in the sum of windows. */
-#define LIVE_NS 200000000ULL
 
 /* Denominator of alpha. */
 #define ALPHA_ONE 1024U
@@ -313,24 +306,6 @@ static void hear(struct shim_flow *flow, const u64 *values, u32 acked, bool mark
 		grow(flow, acked);
 }
 
-/* Writes the window that the guest may see into an ACK; one of impossible numbers stays. */
-static void clamp(const struct shim_flow *flow, struct shim_segment *segment)
-{
-	u32 window = allowed(flow, segment->knobs);
-	u32 flight = shim_flow_flight(flow);
-	u32 late = flow->una - segment->ack;
-	u8 scale = shim_flow_scale(flow);
-	u32 field;
-
-	if (late > SHIM_WINDOW_MAX || window >= SHIM_WINDOW_MAX)
-		return;
-	if (window < flight)
-		window = flight;
-	field = (window + late + (1U << scale) - 1) >> scale;
-	if (field < segment->window)
-		segment->window = field;
-}
-
 /* Negotiates ECN by a SYN or SYN-ACK of the VM. */
 static void handshake_out(struct shim_flow *flow, struct shim_segment *segment, bool first)
 {
@@ -451,7 +426,7 @@ static void vcc_in(struct shim_flow *flow, struct shim_segment *segment)
 	if (segment->flags & SHIM_TCP_ACK && !(segment->flags & SHIM_TCP_RST)) {
 		if (held(flow, segment->knobs))
 			hear(flow, segment->knobs, acked, marked);
-		clamp(flow, segment);
+		shim_flow_clamp(flow, segment, allowed(flow, segment->knobs));
 	}
 	if (flow->ecn == SHIM_FLOW_VIRTUAL)
 		hide(flow, segment);
@@ -468,13 +443,14 @@ static u32 flow_weight(const struct shim_flow *flow, const u64 *values)
 }
 
 /* Gives a flow its part of the sum of windows: of the live ones, or as one more. */
-static void vcc_flow_period(struct shim_flow *flow, struct shim_law_state *state,
-			    const struct shim_law_input *input)
+static void vcc_flow_period(struct shim_flow *flow, struct shim_peer_state *peer,
+			    struct shim_law_state *state, const struct shim_law_input *input)
 {
 	u64 total = input->knobs[WINDOW_TOTAL], weights = state->memory[WEIGHT_TOTAL], limit;
 	u32 weight = flow_weight(flow, input->knobs), size = shim_flow_segment(flow);
-	bool live = flow->sent_ns && input->now_ns - flow->sent_ns < LIVE_NS;
+	bool live = shim_flow_live(flow, input->now_ns);
 
+	(void)peer;
 	flow->limit = 0;
 	if (live)
 		state->memory[WEIGHT_SUM] += weight;
@@ -518,7 +494,7 @@ const struct shim_law shim_law_vcc = {
 	.name = "vcc",
 	.knobs = knobs,
 	.n_knobs = SHIM_COUNT(knobs),
-	.wants = SHIM_LAW_FLOWS,
+	.wants = SHIM_LAW_FLOWS | SHIM_LAW_ECN,
 	.period_ns = 50000000,
 	.init = vcc_init,
 	.on_message = vcc_message,

@@ -15,7 +15,7 @@ C = 125_000_000
 T = 10 * MS
 FULL = 1514
 U16, U32_MAX, U64_MAX = 2**16, 2**32 - 1, 2**64 - 1
-LIMITER_WORDS, PEER_WORDS = 8, 12
+LIMITER_WORDS, PEER_WORDS = 8, 13
 
 
 class VM:
@@ -113,8 +113,8 @@ def test_defaults_are_the_documented_ones(core: Any) -> None:
     assert have == {"class": 3, "links": 0, "beta-ppm": 900000, "alpha-ppm": 100000, "gamma-ppm": 62500,
                     "delta-ppm": 500000, "goal-time": 20 * MS, "step-ppm": 3000, "step-sharers": 4,
                     "start-ppm": 1000000, "floor-ppm": 10000, "clamp": 2, "recent": SECOND, "silence": 8,
-                    "forget": 10 * SECOND, "mark-bytes": 30280}
-    assert law.period_ns == T and law.wants == core.lib.SHIM_LAW_PEERS
+                    "forget": 10 * SECOND, "mark-bytes": 30280, "hint": 1 * MS}
+    assert law.period_ns == T and law.wants == core.lib.SHIM_LAW_PEERS | core.lib.SHIM_LAW_FLOWS
 
 
 def test_the_id_counts_packets(core: Any) -> None:

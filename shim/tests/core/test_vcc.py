@@ -1,84 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Law vcc: what it writes into segments, how its virtual window moves, and what it never does."""
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Tuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-MS, SECOND = 10**6, 10**9
-MSS = 1448
-SYN, ACK, FIN, RST, ECE, CWR, AE = 0x02, 0x10, 0x01, 0x04, 0x40, 0x80, 0x100
-NOT_ECT, ECT_1, ECT_0, CE = range(4)
-NO_SCALE = 255
-WRAP = 2**32
+from .connection import ACK, CWR, ECE, MSS, NO_SCALE, NOT_ECT, SECOND, SYN, WRAP, Flow
 
-
-class Flow:
-    """One connection of a VM, with the values of the law's knobs."""
-
-    def __init__(self, core: Any, knobs: Optional[Dict[str, int]] = None, isn: int = 1000,
-                 peer_isn: int = 5000) -> None:
-        self.core = core
-        self.law = core.lib.shim_law_find(b"vcc")
-        self.values = core.ffi.new("u64[]", [self.law.knobs[i].value for i in range(self.law.n_knobs)])
-        for name, value in (knobs or {}).items():
-            self.values[core.lib.shim_knob_find(self.law, name.encode())] = value
-        self.state = core.ffi.new("struct shim_flow *")
-        core.lib.shim_flow_init(self.state, 40000, 5001)
-        self.now_ns, self.isn, self.peer_isn = SECOND, isn, peer_isn
-
-    def segment(self, flags: int, seq: int, ack: int, payload: int, window: int, ecn: int, scale: int, mss: int,
-                size: Optional[int] = None) -> Any:
-        return self.core.ffi.new("struct shim_segment *", {
-            "now_ns": self.now_ns, "knobs": self.values, "seq": seq % WRAP, "ack": ack % WRAP, "payload": payload,
-            "size": min(payload, MSS) if size is None else size, "window": window, "flags": flags, "mss": mss,
-            "scale": scale, "ecn": ecn})
-
-    def out(self, flags: int = ACK, seq: int = 0, ack: int = 0, payload: int = 0, window: int = 500,
-            ecn: int = NOT_ECT, scale: int = NO_SCALE, mss: int = 0, size: Optional[int] = None) -> Any:
-        """A segment of the VM; seq and ack count from the first byte of data."""
-        segment = self.segment(flags, self.isn + 1 + seq, self.peer_isn + 1 + ack, payload, window, ecn, scale, mss,
-                               size)
-        self.law.on_segment_out(self.state, segment)
-        return segment
-
-    def into(self, flags: int = ACK, seq: int = 0, ack: int = 0, payload: int = 0, window: int = 65535,
-             ecn: int = NOT_ECT, scale: int = NO_SCALE, mss: int = 0) -> Any:
-        """A segment of the peer, as the VM gets it."""
-        segment = self.segment(flags, self.peer_isn + 1 + seq, self.isn + 1 + ack, payload, window, ecn, scale, mss)
-        self.law.on_segment_in(self.state, segment)
-        return segment
-
-    def connect(self, asks: int = 0, answer: int = ECE, scale_vm: int = 7, scale_peer: int = 7) -> Tuple[Any, Any]:
-        """Let the VM open a connection; return SYN as it left and SYN-ACK as it arrived."""
-        syn = self.out(SYN | asks, -1, -1, scale=scale_vm, mss=1460)
-        reply = self.into(SYN | ACK | answer, -1, 0, scale=scale_peer, mss=1460)
-        self.out()
-        self.into()
-        return syn, reply
-
-    def accept(self, asks: int = ECE | CWR, answer: int = 0) -> Tuple[Any, Any]:
-        """Let the peer open one; return SYN as it arrived and SYN-ACK as it left."""
-        syn = self.into(SYN | asks, -1, 0, scale=7, mss=1460)
-        reply = self.out(SYN | ACK | answer, -1, 0, scale=7, mss=1460)
-        self.into()
-        return syn, reply
-
-    @property
-    def ecn(self) -> int:
-        return int(self.state.ecn)
-
-    @property
-    def una(self) -> int:
-        """First unacknowledged byte."""
-        return (int(self.state.una) - self.isn - 1) % WRAP
-
-    def fill(self, start: int, count: int) -> None:
-        """Let the VM send count full packets from byte start."""
-        for number in range(count):
-            self.out(seq=start + number * MSS, payload=MSS)
+MS = 10**6
+FIN, RST, AE = 0x01, 0x04, 0x100
+ECT_1, ECT_0, CE = 1, 2, 3
 
 
 def is_(flow: Flow, name: str) -> bool:
@@ -455,7 +388,7 @@ def sharing(core: Any, flows: List[Flow], periods: int = 3, now_ns: int = 0) -> 
         if number == periods - 1:
             law.on_period(state, inputs)  # once more, for changed settings
         for flow in flows:
-            law.on_flow_period(flow.state, state, inputs)
+            law.on_flow_period(flow.state, core.ffi.NULL, state, inputs)
     assert state.rate == 1000
     return [int(flow.state.limit) for flow in flows]
 
