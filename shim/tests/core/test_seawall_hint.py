@@ -41,10 +41,11 @@ class Tunnel:
             flow.state.sent_ns = self.input.now_ns
 
     def step(self) -> List[int]:
-        """Let a period end in which the flows take theirs; return the windows, 0 for none."""
-        self.input.now_ns += 50 * MS
-        self.law.on_peer_period(self.peer, self.core.ffi.NULL, self.input,
-                                self.core.ffi.new("struct shim_message *"))
+        """Let periods pass until the flows take their step; return the windows, 0 for none."""
+        for _ in range(5):
+            self.input.now_ns += 10 * MS
+            self.law.on_peer_period(self.peer, self.core.ffi.NULL, self.input,
+                                    self.core.ffi.new("struct shim_message *"))
         for flow in self.flows:
             self.law.on_flow_period(flow.state, self.peer, self.state, self.input)
         return [int(flow.state.limit) for flow in self.flows]
