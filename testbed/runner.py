@@ -95,8 +95,9 @@ def _loss(parameters: Parameters) -> List[List[float]]:
 def make_job(parameters: Parameters, artifacts: Artifacts, seed: int,
              workload: Optional[Workload] = None) -> Dict[str, Any]:
     """Return the job that the agent inside the machine reads; workload defaults to the three periods."""
+    work = workload or three_periods(parameters)
     return {
-        "modules": [*artifacts.modules, str(artifacts.congestion)],
+        "modules": [*artifacts.modules, *([str(artifacts.congestion)] if work.own_protocols else [])],
         "ovs": artifacts.ovs,
         "generator": str(artifacts.generator),
         "topology": {"name": parameters.topology, "parameters": {
@@ -105,7 +106,7 @@ def make_job(parameters: Parameters, artifacts: Artifacts, seed: int,
                 "mark_percent", *{"racks": ["racks"], "dumbbell": ["uplink_mbps"]}.get(parameters.topology, []))}},
         "guest": {"ecn": parameters.guest_ecn, "gso": parameters.gso,
                   "backpressure": parameters.backpressure},
-        **(workload or three_periods(parameters)).as_dict(),
+        **work.as_dict(),
         "traffic": parameters.generator,
         "early": parameters.handshake == "early",
         "sampling": {"interval_us": parameters.sample_us, "bin_ms": round(collect.BIN_S * 1000),

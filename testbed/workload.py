@@ -47,6 +47,7 @@ class Workload:
         """Begin with nothing."""
         self.flows: List[Dict[str, Any]] = []
         self.programs: List[Program] = []
+        self.own_protocols = False  # True: congestion controls of testbed/congestion are used
 
     def _add(self, vm: str, to: str, start_s: float, stop_s: float, **rest: Any) -> None:
         self.flows.append({"vm": vm, "to": to, "port": FIRST_PORT + len(self.flows), "start_s": round(start_s, 6),

@@ -75,6 +75,7 @@ def workload(groups: List[Group], duration_s: float, ordered: bool, agents: Opti
     receivers always echo marks as DCTCP does.
     """
     work = Workload()
+    work.own_protocols = protocols is OWN_PROTOCOLS
     port = FIRST_PORT
     for number, group in enumerate(groups):
         receiver = f"rx{number + 1}"

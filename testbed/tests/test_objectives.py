@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The schedules of SCC's experiments, what is made of arrivals, and the experiments' cases."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from sdngcc.experiments import divisions, interference
 from sdngcc.experiments.objectives import DEADLINE_MS, FLOW_BYTES, TAIL_S, Group, draw, summarise
 from sdngcc.testbed.parameters import ParameterError
+from sdngcc.testbed.runner import make_job
+
+from .test_parameters import ARTIFACTS
 
 MS = 10**6
 
@@ -48,3 +54,10 @@ def test_divisions_and_weights_are_parameters() -> None:
     groups = divisions.groups_of(cases[0].parameters, ("ds", "cs"), 40)
     assert [(group.vms, group.weight, group.mbps) for group in groups] == [
         (("vm1", "vm2"), 5, 400.0), (("vm3", "vm4"), 1, 400.0)]
+
+
+def test_the_laboratorys_congestion_controls_are_loaded_where_they_are_used_only() -> None:
+    artifacts = replace(ARTIFACTS, modules=["/k/openvswitch.ko"], congestion=Path("/k/congestion.ko"))
+    for experiment, more in ((interference, ["/k/congestion.ko"]), (divisions, [])):
+        for case in experiment.cases([]):
+            assert make_job(case.parameters, artifacts, 1, case.workload)["modules"] == ["/k/openvswitch.ko", *more]
