@@ -220,13 +220,13 @@ static noinline struct ovs_shim_pair *start(struct ovs_shim_port *vm, struct ovs
  * Makes a packet to an uplink what the fabric should see; *made_ect: it was Not-ECT.  False without
  * memory for that.
  */
-static inline bool prepare(struct ovs_shim_pair *pair, struct ovs_shim_peer *peer,
-			   struct sk_buff *skb, struct ovs_shim_packet packet, bool *made_ect)
+static inline bool prepare(struct ovs_shim_port *vm, struct ovs_shim_pair *pair,
+			   struct ovs_shim_peer *peer, struct sk_buff *skb,
+			   struct ovs_shim_packet packet, bool *made_ect)
 {
-	if (unlikely(READ_ONCE(pair->vm->mode.wants) & SHIM_LAW_FLOWS))
+	if (unlikely(READ_ONCE(vm->mode.wants) & SHIM_LAW_FLOWS))
 		return ovs_shim_tcp_out(pair, peer, skb, packet, made_ect);
-	*made_ect = packet.ecn == INET_ECN_NOT_ECT && packet.version &&
-		    READ_ONCE(pair->vm->mode.ecn);
+	*made_ect = packet.ecn == INET_ECN_NOT_ECT && packet.version && READ_ONCE(vm->mode.ecn);
 	return !*made_ect || ovs_shim_set_ecn(skb, packet, INET_ECN_ECT_1);
 }
 
@@ -249,7 +249,7 @@ static noinline void transmit(struct ovs_shim_port *vm, struct vport *vport, str
 	}
 	if (unlikely(READ_ONCE(vm->mode.wants) & SHIM_LAW_PEERS))
 		peer = ovs_shim_peer_sending(vm, vport, skb, &packet);
-	if (!prepare(pair, peer, skb, packet, &made_ect)) {
+	if (!prepare(vm, pair, peer, skb, packet, &made_ect)) {
 		drop(vm, skb, OVS_SHIM_DROP_MEMORY, "memory");
 		return;
 	}
