@@ -26,7 +26,7 @@
 #define SHIM_LAW_ECN 8		/* with FLOWS: Not-ECT to stay, but for segments without payload */
 
 /* Words of memory that a law has in a limiter and in a peer. */
-#define SHIM_LAW_MEMORY 12
+#define SHIM_LAW_MEMORY 13
 #define SHIM_PEER_MEMORY 13
 
 /* What a guest that uses ECN is told of congestion by a packet it receives. */

@@ -12,7 +12,9 @@
  *     with y > 0, read from k T and the longest wait in a limiter after R changed:
  *       R = R * (1 - a * (y - C) / C)
  *       R = max(R / 4, C / n) at most  if y > C * 17 / 16, n: peers
- *       R = R * (1 - f / 2) at most    with knob ecn, if the part f of the packets came with CE
+ *       with knob ecn, the part f of these packets came with CE; m = m + (f - m) / 4
+ *         R = R * (1 - a * min(f, m) / 2) at most
+ *         f and m above 1/2 count as y > C * 17 / 16
  *       within [max(R / 4, rate-min), C]
  *       R as it is, and half of it told, while y > C * 17 / 16 without a break since R * n
  *       was more than C, but it no longer is, for drain-timeout at most
@@ -42,6 +44,9 @@
  * - 200 us of 1 Gb/s are 16 packets, and those of many senders meet or miss each other: y over one
  *   period is the line now and half of it then.  So it is read over 64 packets, and only what
  *   follows on an overload is taken for a queue.
+ * - With ecn C is the line, and y never exceeds it: 2 senders at line rate and a drift of R by a
+ *   thousandth read alike, and both are marked.  One reading full of marks is the drift, three in
+ *   a row are the overload.  The paper names marks and has no formula: m is DCTCP's, a the paper's.
  * - R grows to C at most: a lone burst then begins at C and not at the line.
  * - 10 kB are 80 ms at 1 Mb/s; a peer so slow would not hear that it may go faster.
  * - A report is 150 bytes, not 64.  A token bucket holds reports to the paper's 64 Mb/s of 10 Gb/s;

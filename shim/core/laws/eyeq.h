@@ -34,7 +34,7 @@ enum eyeq_memory {
 	GRANT,		/* R, bytes/s; 0: nothing received yet */
 	LIMIT,		/* C, bytes/s */
 	NEXT_NS,	/* when what was last told is in effect, and R may be corrected */
-	SEEN,		/* packets received since the last correction */
+	SEEN,		/* packets received since NEXT_NS or the last correction */
 	MARKED,		/* of these, with CE */
 	PAID_NS,	/* feedback is paid for up to that time; later is credit */
 	OVER_NS,	/* when obedient peers could last exceed C, and did; 0: no longer */
@@ -43,6 +43,7 @@ enum eyeq_memory {
 	PEERS,		/* n: most peers seen in a period, fading with each correction */
 	READING,	/* sum of y in the periods of this reading, bytes/s */
 	PERIODS,	/* how many these are */
+	MARKED_MEAN,	/* m: mean of the part of packets with CE over a few readings, ppm */
 };
 
 /* Returns a - b, 0 if b is more: a time since another whose clock may go back, or an excess. */

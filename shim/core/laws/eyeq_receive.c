@@ -36,6 +36,12 @@
 /* An excess of more than this part of C, as a shift, is all that a meter behind a line can read. */
 #define SATURATED_SHIFT 4
 
+/* m takes in this part of each f, as a shift: three readings full of marks are an overload. */
+#define MARKED_SHIFT 2
+
+/* Where both f and m exceed this, ppm, a queue stands above the switch's threshold. */
+#define STANDING_PPM (PPM / 2)
+
 /* Nobody's demand falls below this part of the uplink, as a divisor. */
 #define DEMAND_MIN 100
 
@@ -79,6 +85,25 @@ static bool saturated(u64 received, u64 limit)
 	return eyeq_over(received, limit) > limit >> SATURATED_SHIFT;
 }
 
+/* Returns f, the part of the packets of this reading that came with CE, ppm; 0 without ecn. */
+static u64 marked_ppm(const struct shim_law_state *state, const struct shim_law_input *input)
+{
+	u64 seen = state->memory[SEEN], marked = state->memory[MARKED];
+
+	if (!input->knobs[ECN] || !seen)
+		return 0;
+	return marked < seen ? shim_mul_div(marked, PPM, seen) : PPM;
+}
+
+/* Tells whether there is too much, and how much only the number of peers can say. */
+static bool overloaded(const struct shim_law_state *state, const struct shim_law_input *input,
+		       u64 received, u64 limit)
+{
+	return saturated(received, limit) ||
+	       (marked_ppm(state, input) > STANDING_PPM &&
+		state->memory[MARKED_MEAN] > STANDING_PPM);
+}
+
 /*
  * Tells whether what is received must be a queue: peers that obey cannot send that much, but could
  * before, and the meter has read the line ever since.
@@ -88,7 +113,7 @@ static bool draining(struct shim_law_state *state, const struct shim_law_input *
 {
 	u64 most = shim_mul_div(state->memory[GRANT], state->memory[PEERS], 1);
 
-	if (!saturated(received, limit)) {
+	if (!overloaded(state, input, received, limit)) {
 		state->memory[OVER_NS] = 0;
 		return false;
 	}
@@ -116,16 +141,17 @@ static u64 cut_ppm(const struct shim_law_state *state, const struct shim_law_inp
 	u64 cut = shim_mul_div(input->knobs[GAIN], excess, limit);
 	u64 other;
 
-	if (saturated(received, limit)) {
+	if (overloaded(state, input, received, limit)) {
 		other = plunge(rate, state->memory[PEERS], limit);
 		if (cut < other)
 			cut = other;
 	}
-	if (input->knobs[ECN] && state->memory[SEEN]) {
-		other = shim_mul_div(PPM / 2, state->memory[MARKED], state->memory[SEEN]);
-		if (cut < other)
-			cut = other;
-	}
+	other = marked_ppm(state, input);
+	if (other > state->memory[MARKED_MEAN])
+		other = state->memory[MARKED_MEAN];
+	other = shim_mul_div(input->knobs[GAIN], other, 2 * PPM);
+	if (cut < other)
+		cut = other;
 	return cut < PPM - PPM / CUT_MAX ? cut : PPM - PPM / CUT_MAX;
 }
 
@@ -172,8 +198,11 @@ static void correct(struct shim_law_state *state, const struct shim_law_input *i
 	u64 rate = state->memory[GRANT];
 	u64 told = eyeq_advertised(state, input);
 	bool was_draining = state->memory[DRAINING];
+	u64 mean = state->memory[MARKED_MEAN];
 	u64 cut, raise;
 
+	state->memory[MARKED_MEAN] = mean - (mean >> MARKED_SHIFT) +
+				     (marked_ppm(state, input) >> MARKED_SHIFT);
 	state->memory[PEERS] -= state->memory[PEERS] >> PEERS_SHIFT;
 	if (state->memory[PEERS] < input->peers)
 		state->memory[PEERS] = input->peers;
@@ -188,8 +217,6 @@ static void correct(struct shim_law_state *state, const struct shim_law_input *i
 		rate = shim_add_sat(rate, shim_mul_div(rate, raise, PPM));
 	}
 	state->memory[GRANT] = grant(input, rate, limit);
-	state->memory[SEEN] = 0;
-	state->memory[MARKED] = 0;
 	state->memory[PERIODS] = 0;
 	wait(state, input, told);
 }
@@ -235,9 +262,15 @@ void eyeq_receive(struct shim_law_state *state, const struct shim_law_input *inp
 	demand_rx(state, input, limit);
 	received = read(state, input, limit);
 	/* The end of a queue is not waited for. */
-	if (state->memory[DRAINING] && !received && !saturated(input->rx_rate, limit))
+	if (state->memory[DRAINING] && !received &&
+	    !overloaded(state, input, input->rx_rate, limit))
 		received = input->rx_rate;
 	if (received)
 		correct(state, input, received, limit);
+	/* Marks, too, are read when what was told last is in effect. */
+	if (received || input->now_ns < state->memory[NEXT_NS]) {
+		state->memory[SEEN] = 0;
+		state->memory[MARKED] = 0;
+	}
 	state->congested = state->memory[GRANT] < limit;
 }

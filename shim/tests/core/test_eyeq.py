@@ -137,18 +137,107 @@ def test_a_burst_after_a_pause_begins_at_the_grant(core: Any) -> None:
         loop.run(75)
 
 
-@pytest.mark.parametrize("n", [2, 16])
-def test_marks_take_the_place_of_headroom(core: Any, n: int) -> None:
-    loop = Loop(core, n, ecn=True)
-    loop.run(300)
+HORIZON = 250 * US
+TOLD = 6  # index into a peer's memory: R of the last report to it
+
+
+def marked_line(core: Any, n: int, delay_steps: int = 5, **fields: Any) -> Loop:
+    """A closed loop whose switch marks, with the horizon that the law is to be used with."""
+    loop = Loop(core, n, delay_steps, ecn=True, **fields)
+    loop.receiver.input.horizon_ns = HORIZON
+    return loop
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 8, 16, 32])
+@pytest.mark.parametrize("delay_steps", [2, 5])
+def test_marks_take_the_place_of_headroom(core: Any, n: int, delay_steps: int) -> None:
+    """From 8 ms after all began at line rate the line is full without a break, the queue short, and all are equal."""
+    loop = marked_line(core, n, delay_steps)
+    loop.run(40)
+    for _ in range(260):
+        loop.run(1)
+        assert sum(loop.history[-1]) > 0.88 * LINE
+        assert max(loop.history[-1]) < 1.05 * min(loop.history[-1])
+        assert sum(loop.queue) < 60_000
+    later = [sum(rates) for rates in loop.history[40:]]
+    assert sum(later) / len(later) > 0.99 * LINE
+
+
+def test_a_marked_line_is_not_left_to_those_who_ask_for_little(core: Any) -> None:
+    """A drift is no overload: one greedy sender among three small ones is not cut to a quarter for it."""
+    loop = marked_line(core, 4, demands=[1.0, 0.01, 0.01, 0.01])
+    loop.run(400)
     later = [sum(rates) for rates in loop.history[100:]]
-    assert sum(later) / len(later) > 0.9 * LINE
-    assert sum(loop.queue) < 150_000
-    plain = Side(core, knobs={"ecn": 0})
-    plain.receive(plain.peer(), 10**6, marks=700)
-    plain.tick()
-    plain.tick(round(PART * LINE))
-    assert plain.state.memory[0] == round(PART * LINE)
+    assert min(later) > 0.9 * LINE and sum(later) / len(later) > 0.99 * LINE
+
+
+def marked_side(core: Any, **knobs: int) -> Tuple[Side, Any]:
+    """A VM that receives the line, of which switches mark packets."""
+    vm = Side(core, knobs={"ecn": 1, "drain-timeout": 20 * MS, **knobs})
+    vm.input.peers = 8
+    peer = vm.peer()
+    vm.tick(LINE)
+    return vm, peer
+
+
+def read_marks(vm: Side, peer: Any, part: float) -> float:
+    """Let a reading pass in which so many of the packets are marked; return what is left of R."""
+    before = vm.state.memory[0]
+    vm.tick(0, every_ns=10 * T)
+    vm.receive(peer, 165 * 1514, marks=round(165 * part))
+    vm.tick(0)
+    vm.tick(LINE)
+    return float(vm.state.memory[0] / before)
+
+
+def test_cuts_by_marks(core: Any) -> None:
+    """A lone reading full of marks takes a sixteenth; of two the second more; few marks only as much as they are."""
+    vm, peer = marked_side(core)
+    assert [round(read_marks(vm, peer, part), 3) for part in (1.0, 1.0, 0.0, 0.1)] == [0.938, 0.891, 1.0, 0.976]
+    vm, peer = marked_side(core, **{"gain-ppm": 10**6})
+    assert round(read_marks(vm, peer, 1.0), 3) == 0.875
+
+
+def test_marks_that_last_are_an_overload_and_then_a_queue(core: Any) -> None:
+    """From the third reading on R falls to C / n and no lower; half of it is told until the marks end, and then R."""
+    vm, peer = marked_side(core)
+    left = [read_marks(vm, peer, 1.0) for _ in range(4)]
+    assert left[2] == pytest.approx(0.25, rel=1e-4) and vm.state.memory[0] == pytest.approx(LINE / 8, rel=1e-5)
+    for part in (1.0, 1.0, 1.0, 0.0):
+        assert read_marks(vm, peer, part) == 1
+        assert peer.memory[TOLD] == pytest.approx(LINE / (16 if part else 8), rel=1e-5)
+
+
+def test_a_marked_queue_that_does_not_drain_is_cut(core: Any) -> None:
+    """As where the congested link is another one: after drain-timeout marks cut R again, down to rate-min."""
+    vm, peer = marked_side(core)
+    for _ in range(300):
+        read_marks(vm, peer, 1.0)
+    assert vm.state.memory[0] == MBIT
+
+
+def test_marks_of_what_was_sent_before_a_correction_cut_nothing(core: Any) -> None:
+    """What waited in limiters and queues meanwhile was sent at the old rates."""
+    vm, peer = marked_side(core)
+    read_marks(vm, peer, 1.0)
+    before = vm.state.memory[0]
+    for marks in (165, 0):
+        vm.receive(peer, 165 * 1514, marks=marks)
+        vm.tick(LINE)
+    vm.tick(LINE, every_ns=10 * T)
+    assert vm.state.memory[0] == before
+
+
+@given(rates=st.lists(st.tuples(st.integers(0, 2 * LINE), st.integers(0, 200)), max_size=60))
+def test_without_the_knob_marks_do_nothing(core: Any, rates: List[Tuple[int, int]]) -> None:
+    """Grants and reports are the same with and without them."""
+    marked, plain = Side(core), Side(core)
+    peers = [side.peer() for side in (marked, plain)]
+    for rate, marks in rates:
+        marked.receive(peers[0], 20_000, marks=marks)
+        plain.receive(peers[1], 20_000)
+        told = [[int(report.rate) for _, report in side.tick(rate)] for side in (marked, plain)]
+        assert told[0] == told[1] and marked.state.memory[0] == plain.state.memory[0]
 
 
 @pytest.mark.parametrize("n", [1, 32, 64])
