@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""VXLAN and Geneve ports as uplinks: the shim inside, the fabric's ECN marks outside (RFC 6040).
+"""VXLAN, Geneve and GRE ports as uplinks: the shim inside, the fabric's ECN marks outside (RFC 6040).
 
     br0 port s3 -- e3, namespace u     the VMs' network without a tunnel; unused here
     br0 port tunnel, 192.0.2.1 == u0 -- u1, namespace f: the underlay, where outer packets are seen and forged
@@ -11,7 +11,7 @@ import ipaddress
 import socket
 import struct
 import time
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from lab import (
     CE,
@@ -40,13 +40,32 @@ from lab import (
 from sdngcc.controller.message import Message, decode_v1, encode_v1
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"
-# What each kind puts between the outer UDP header and the inner frame, its UDP port and its device.
-KINDS: Dict[str, Tuple[bytes, int, str]] = {
-    "vxlan": (bytes.fromhex("0800000000000500"), 4789, "vxlan_sys_4789"),
-    "geneve": (bytes.fromhex("0000655800000500"), 6081, "genev_sys_6081"),
+
+
+class Kind(NamedTuple):
+    """A tunnel: its header with key 5, its UDP port (None: right on IP) and the device that the kernel makes."""
+
+    header: bytes
+    port: Optional[int]
+    device: str
+
+    @property
+    def protocol(self) -> int:
+        """Return the outer packet's IP protocol."""
+        return socket.IPPROTO_GRE if self.port is None else socket.IPPROTO_UDP
+
+    @property
+    def outer_bytes(self) -> int:
+        """Return the bytes of outer IPv4, UDP and tunnel headers."""
+        return 20 + (0 if self.port is None else 8) + len(self.header)
+
+
+KINDS: Dict[str, Kind] = {
+    "vxlan": Kind(bytes.fromhex("0800000000000500"), 4789, "vxlan_sys_4789"),
+    "geneve": Kind(bytes.fromhex("0000655800000500"), 6081, "genev_sys_6081"),
+    # RFC 2890: the key is there; a bridged Ethernet frame follows.
+    "gre": Kind(bytes.fromhex("2000655800000005"), None, "gre_sys"),
 }
-# Outer IPv4, UDP and tunnel headers.
-OUTER_BYTES = 20 + 8 + 8
 CAPACITY = 125_000_000
 UPLINK = 9
 KEY = bytes(range(16))
@@ -75,31 +94,32 @@ def set_up(kind: str) -> None:
         run(f"ovs-ofctl add-flow br0 in_port={before},actions=output:{after}")
     settle()
     lab.roles()
-    lab.shim.port_set(KINDS[kind][2], role="uplink", capacity=CAPACITY)
+    lab.shim.port_set(KINDS[kind].device, role="uplink", capacity=CAPACITY)
     for one in (wire, lab.v1):
         one.flush()
 
 
 def outer(kind: str, inner: bytes, ecn: int) -> bytes:
     """Return a frame of the underlay, from there to here, that carries inner."""
-    header, port, _ = KINDS[kind]
-    frame = ipv4(THERE, HERE, struct.pack("!HHHH", 50000, port, 8 + len(header) + len(inner), 0) + header + inner,
-                 ecn=ecn)
-    return OUTER_MACS + frame[len(MACS):]
+    tunnel = KINDS[kind]
+    payload = tunnel.header + inner
+    if tunnel.port is not None:
+        payload = struct.pack("!HHHH", 50000, tunnel.port, 8 + len(payload), 0) + payload
+    return OUTER_MACS + ipv4(THERE, HERE, payload, protocol=tunnel.protocol, ecn=ecn)[len(MACS):]
 
 
-def split(frame: Optional[bytes]) -> Tuple[int, bytes]:
+def split(kind: str, frame: Optional[bytes]) -> Tuple[int, bytes]:
     """Return an outer frame's ECN field and the frame it carries."""
     assert frame is not None, "nothing came out of the tunnel"
-    return ecn_of(frame), frame[14 + OUTER_BYTES:]
+    return ecn_of(frame), frame[14 + KINDS[kind].outer_bytes:]
 
 
-def next_outer(wait_s: float = 0.05) -> Optional[bytes]:
-    """Return the next UDP packet seen in the underlay."""
+def next_outer(kind: str, wait_s: float = 0.05) -> Optional[bytes]:
+    """Return the next packet of such a tunnel seen in the underlay."""
     deadline = time.monotonic() + wait_s
     while time.monotonic() < deadline:
         frame = wire.receive(wait_s)
-        if frame is None or frame[23] == socket.IPPROTO_UDP:
+        if frame is None or frame[23] == KINDS[kind].protocol:
             return frame
     return None
 
@@ -110,10 +130,10 @@ def out(kind: str) -> None:
     for make, there, here in ((ipv4, U, V1), (ipv6, U_6, V1_6)):
         for sent, wanted in ((NOT_ECT, ECT_1), (ECT_0, ECT_0)):
             lab.v1.send(make(here, there, udp(100), ecn=sent))
-            mark, inner = split(next_outer())
+            mark, inner = split(kind, next_outer(kind))
             equal((mark, ecn_of(inner)), (wanted, wanted), f"outer and inner ECN of {make.__name__}, sent as {sent}")
     lab.v1.send(ipv4(V1, U, bytes(100), protocol=PROTOCOL))
-    equal(next_outer(), None, "a control message from a VM")
+    equal(next_outer(kind), None, "a control message from a VM")
     stats = lab.stats("s1")
     equal((stats["tx_packets"], stats["tx_ect"], stats["drop_forged"]), (4, 2, 1), "sent, made ECT, forged")
 
@@ -152,7 +172,7 @@ def gaps(kind: str) -> List[float]:
     for _ in range(8):
         lab.v1.send(frame)
     times: List[float] = []
-    while next_outer():
+    while next_outer(kind):
         times.append(time.monotonic())
     run("tc qdisc del dev u0 root")
     equal(lab.stats("s1")["tx_bytes"] - before, 8000, "bytes counted: inner frames, without the tunnel's headers")
@@ -174,19 +194,21 @@ def paced(kind: str) -> None:
 
 def next_report(kind: str) -> Message:
     """Return the next report seen in the underlay, whose tunnel leads to the other end and has the key."""
-    header, port, _ = KINDS[kind]
+    tunnel = KINDS[kind]
     deadline = time.monotonic() + 0.2
     while time.monotonic() < deadline:
-        frame = next_outer()
+        frame = next_outer(kind)
         if frame is None:
             continue
-        inner = frame[14 + OUTER_BYTES:]
+        begin = 14 + tunnel.outer_bytes
+        inner = frame[begin:]
         place = {b"\x08\x00": (23, 34), b"\x86\xdd": (20, 54)}[inner[12:14]]
         if inner[place[0]] != PROTOCOL:
             continue
         equal((frame[26:30], frame[30:34]), (socket.inet_aton(HERE), socket.inet_aton(THERE)), "outer addresses")
-        equal(struct.unpack("!H", frame[36:38])[0], port, "outer port")
-        equal(frame[14 + OUTER_BYTES - len(header):14 + OUTER_BYTES], header, "tunnel header")
+        if tunnel.port is not None:
+            equal(struct.unpack("!H", frame[36:38])[0], tunnel.port, "outer port")
+        equal(frame[begin - len(tunnel.header):begin], tunnel.header, "tunnel header")
         equal((ecn_of(frame), ecn_of(inner)), (ECT_1, ECT_1), "outer and inner ECN of a report")
         equal(inner[:6], MACS[:6] if inner[30:34] != socket.inet_aton(SILENT) else MACS[6:], "destination MAC")
         return decode_v1(inner[place[1]:], KEY)
@@ -274,6 +296,24 @@ def geneve_reports() -> None:
 
 
 @check
+def gre_out() -> None:
+    """Into GRE: the shim acts first, the outer header inherits the ECT it made"""
+    out("gre")
+
+
+@check
+def gre_back() -> None:
+    """Out of GRE: CE on the outer header reaches the shim, which counts it and gives the guest back what it meant"""
+    back("gre")
+
+
+@check
+def gre_reports() -> None:
+    """Reports go into GRE, and come out of it"""
+    reports("gre")
+
+
+@check
 def reports_of_a_tunnel_that_went() -> None:
     """When the tunnel's port goes, so do its reports; what led there is let go with the peers"""
     set_up("vxlan")
@@ -283,7 +323,7 @@ def reports_of_a_tunnel_that_went() -> None:
     run("ovs-vsctl del-port br0 tunnel")
     wire.flush()
     time.sleep(0.1)
-    equal(next_outer(), None, "packets into a tunnel that is not there")
+    equal(next_outer("vxlan"), None, "packets into a tunnel that is not there")
     lab.shim.settings_set(law="static", key=bytes(16))
     equal(lab.shim.peers(), [], "peers")
 
@@ -298,9 +338,9 @@ def underlay_behind_a_bridge() -> None:
     settle()
     try:
         lab.v1.send(ipv4(V1, U, udp(100)))
-        mark, inner = split(next_outer())
+        mark, inner = split("vxlan", next_outer("vxlan"))
         equal((mark, ecn_of(inner)), (ECT_1, ECT_1), "outer and inner ECN")
-        evenly(gaps("vxlan over a bridge"))
+        evenly(gaps("vxlan"))
     finally:
         run("ovs-vsctl del-br phys")
         run(f"ip addr add {HERE}/24 dev u0; ip link set u0 up; ip neigh replace {THERE} lladdr {macs[1]} dev u0")
@@ -310,6 +350,12 @@ def underlay_behind_a_bridge() -> None:
 def geneve_paced() -> None:
     """A departure time set before Geneve is obeyed by fq behind it"""
     paced("geneve")
+
+
+@check
+def gre_paced() -> None:
+    """A departure time set before GRE is obeyed by fq behind it"""
+    paced("gre")
 
 
 main()
