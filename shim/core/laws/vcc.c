@@ -16,7 +16,9 @@
  *                       keep = 1/2                            target 0, as Reno (RFC 5681, 3168)
  *                       keep = 1 - alpha/2                    target 1, as DCTCP (RFC 8257)
  *                       and not again until what was in flight then is acknowledged
- *   while it shrinks:   V(t) = max(threshold, V0 - acknowledged/2), one packet out for two acked
+ *   while it shrinks:   V(t) = V0 - a + threshold * a / V0, in whole packets up, as PRR (RFC 6937)
+ *                       does until no more than threshold is in flight; one packet out at once
+ *                       a: acknowledged since, the ACK with ECE counted
  *   alpha = alpha + g * (part of bytes acknowledged with ECE - alpha), each round trip
  *
  *   window = min(the peer's, max(min(V, limit), flight) / 2^scale, up)   in every ACK to the guest
@@ -176,6 +178,12 @@ static u32 least(u32 a, u32 b)
 	return a < b ? a : b;
 }
 
+/* Returns the greater of two numbers. */
+static u32 most(u32 a, u32 b)
+{
+	return a > b ? a : b;
+}
+
 /* Returns segments of a flow in bytes, at most the largest window. */
 static u32 segments(const struct shim_flow *flow, u64 count)
 {
@@ -191,17 +199,23 @@ static bool held(const struct shim_flow *flow, const u64 *values)
 	       (flow->ecn == SHIM_FLOW_OWN && values[OWN_ECN]);
 }
 
-/* Returns V: where it is on its way down while a cut is under way. */
+/*
+ * Returns V: where it is on its way down while a cut is under way.  One packet goes out at once, as
+ * Linux has it: the peer echoes, and ACKs with ECE may be lost, until CWR comes.
+ */
 static u32 virtual_window(const struct shim_flow *flow)
 {
-	u32 gone;
+	u32 gone = flow->una - flow->cut_una, size = shim_flow_segment(flow);
+	u32 flight = shim_flow_flight(flow), window = flow->cwnd, out;
 
 	if (!flow->cutting)
-		return flow->cwnd;
-	gone = (flow->una - flow->cut_una) / 2;
-	if (gone >= flow->cut_from || flow->cut_from - gone < flow->cwnd)
-		return flow->cwnd;
-	return flow->cut_from - gone;
+		return window;
+	if (flight > window && gone < flow->cut_from) {
+		out = shim_mul_div(gone, window, flow->cut_from) + size - 1;
+		out -= out % size;
+		window = most(window, least(flow->cut_from - gone + out, flow->cut_from));
+	}
+	return flow->answer ? most(window, flight + size) : window;
 }
 
 /* Returns what the guest may have in flight, bytes. */
@@ -228,10 +242,10 @@ static u32 cost(const struct shim_flow *flow, const u64 *values, u32 window)
 }
 
 /*
- * Cuts the window, once in the life of what is in flight, to whole packets as TCPs count: a broken
- * one takes part in no flight, yet slows growth.
+ * Cuts the window at an ACK that newly acknowledges bytes, once in the life of what is in flight,
+ * to whole packets as TCPs count: a broken one takes part in no flight, yet slows growth.
  */
-static void cut(struct shim_flow *flow, const u64 *values)
+static void cut(struct shim_flow *flow, const u64 *values, u32 acked)
 {
 	u32 floor = segments(flow, values[MIN_WINDOW]);
 	u32 window = least(flow->cwnd, flow->peak);
@@ -241,13 +255,13 @@ static void cut(struct shim_flow *flow, const u64 *values)
 	flow->cut_from = window;
 	window -= cost(flow, values, window);
 	window -= window % shim_flow_segment(flow);
-	flow->ssthresh = window > floor ? window : floor;
+	flow->ssthresh = most(window, floor);
 	flow->cwnd = least(flow->cwnd, flow->ssthresh);
 	flow->credit = 0;
-	flow->cut_una = flow->una;
+	flow->cut_una = flow->una - acked;
 	flow->recover = flow->nxt;
 	flow->cutting = true;
-	flow->answer = true;
+	flow->answer = flow->ecn == SHIM_FLOW_VIRTUAL;
 }
 
 /* Grows the window by what an ACK newly acknowledged. */
@@ -301,7 +315,7 @@ static void hear(struct shim_flow *flow, const u64 *values, u32 acked, bool mark
 	if (flow->cutting && shim_seq_before(flow->recover, flow->una))
 		flow->cutting = false;
 	if (marked)
-		cut(flow, values);
+		cut(flow, values, acked);
 	if (acked && !flow->cutting)
 		grow(flow, acked);
 }

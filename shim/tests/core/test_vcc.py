@@ -178,6 +178,58 @@ def test_the_cut_is_smooth(core: Any) -> None:
         assert sent == pytest.approx((number + 1) / 2, abs=1)
 
 
+def shrink(flow: Flow, acks: List[int], marked: int) -> List[int]:
+    """ACK so many packets each time, the first so many ACKs with ECE; return the packets sent after each."""
+    sent = []
+    for number, count in enumerate(acks):
+        done = flow.una + count * MSS
+        heard = flow.into(ACK | (ECE if number < marked else 0), ack=done)
+        begin = (int(flow.state.nxt) - flow.isn - 1) % WRAP
+        packets = max((done + heard.window * 128 - begin) // MSS, 0)
+        flow.fill(begin, packets)
+        sent.append(packets)
+    return sent
+
+
+def with_window(core: Any, packets: int, **knobs: int) -> Flow:
+    """Return a flow that has a window of so many packets in flight."""
+    flow = Flow(core, {"initial-window": packets, **knobs})
+    flow.connect(ECE | CWR if "own-ecn" in knobs else 0)
+    flow.fill(0, packets)
+    flow.state.cwnd = packets * MSS
+    return flow
+
+
+def reduced(window: int, acks: List[int]) -> List[int]:
+    """Return the packets that Linux sends after each ACK of so many (tcp_cwnd_reduction(); RFC 6937, no losses)."""
+    target, flight, out, sent = max(window // 2, 2), window, 0, []
+    for number, count in enumerate(acks):
+        flight -= count
+        proportional = -(-target * sum(acks[:number + 1]) // window) - out
+        packets = max(proportional if flight > target else target - flight, 0 if out else 1)
+        flight, out = flight + packets, out + packets
+        sent.append(packets)
+    return sent
+
+
+@given(window=st.integers(2, 60), acks=st.lists(st.integers(1, 4), min_size=1, max_size=30))
+def test_a_cut_is_as_linux_makes_it(core: Any, window: int, acks: List[int]) -> None:
+    """Whatever the window and its ACKs: as many packets leave, after each, as a Linux guest's with ECN would send."""
+    acks = [count for number, count in enumerate(acks) if sum(acks[:number + 1]) <= window]
+    assert shrink(with_window(core, window), acks, len(acks)) == reduced(window, acks)
+
+
+def test_cwr_leaves_at_once(core: Any) -> None:
+    """More in flight than the window: the ACK with ECE lets one packet out that carries CWR, the next one none."""
+    flow = with_window(core, 8)
+    flow.state.cwnd = 4 * MSS
+    assert shrink(flow, [1, 1], 2) == [1, 0]
+    assert not flow.state.answer
+    own = with_window(core, 8, **{"own-ecn": 1})
+    own.state.cwnd = 4 * MSS
+    assert shrink(own, [1, 1, 1, 1], 4) == [0, 0, 0, 0]
+
+
 def test_losses_are_the_guests(core: Any) -> None:
     """Duplicates, retransmissions and silence leave the virtual window: the guest's own takes care of them."""
     flow = Flow(core)
