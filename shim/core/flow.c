@@ -17,8 +17,10 @@
  *
  *   rtt = time of the ACK that covers it - (time it came + wait in the limiters)
  *
- * so it holds what is behind the limiters: the fabric, and the peer's patience with its ACK.  The
- * least one counts for RTT_NS, then the next.
+ *   RTT += (rtt - RTT) / 8           (RFC 6298, section 2), the first one as it is
+ *
+ * so it holds what is behind the limiters: the fabric with its queues, and the peer's patience with
+ * its ACK.
  *
  * What the VM has used of a window is never taken back (RFC 9293, section 3.8.6): a smaller one
  * waits until that is acknowledged.  A window is rounded up to the scale's grain, at most 16 KiB:
@@ -32,9 +34,6 @@
 
 /* Payload assumed of a connection that told no MSS (RFC 9293, section 3.7.1). */
 #define MSS_DEFAULT 536
-
-/* Time after which a longer round trip replaces the least one. */
-#define RTT_NS 1000000000ULL
 
 bool shim_seq_before(u32 a, u32 b)
 {
@@ -131,10 +130,9 @@ static void time_in(struct shim_flow *flow, u64 now_ns)
 	if (!flow->timed_ns || !shim_seq_before(flow->timed, flow->una))
 		return;
 	flow->timed_ns = 0;
-	if (flow->rtt_ns && rtt_ns > flow->rtt_ns && now_ns - flow->rtt_seen_ns < RTT_NS)
-		return;
+	if (flow->rtt_ns)
+		rtt_ns = flow->rtt_ns - flow->rtt_ns / 8 + rtt_ns / 8;
 	flow->rtt_ns = rtt_ns;
-	flow->rtt_seen_ns = now_ns;
 }
 
 /* Follows the sequence numbers of a segment of the VM. */

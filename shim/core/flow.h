@@ -68,8 +68,7 @@ enum shim_flow_ecn {
 struct shim_flow {
 	u64 sent_ns;		/* last time that the VM sent payload; 0: never */
 	u64 timed_ns;		/* when the byte being timed left the limiters; 0: none is */
-	u64 rtt_ns;		/* least time lately from there to its ACK; 0: unknown */
-	u64 rtt_seen_ns;	/* when that was measured */
+	u64 rtt_ns;		/* mean time lately from there to its ACK; 0: unknown */
 	u32 timed;		/* sequence number of the byte being timed */
 	u32 una;		/* first byte of the VM's that the peer has not acknowledged */
 	u32 nxt;		/* first byte the VM has not sent */

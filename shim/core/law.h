@@ -107,7 +107,6 @@ struct shim_law {
 	const struct shim_knob *flows_knob;	/* 0 means that no flows are wanted; NULL: none */
 	bool obeys_rates;	/* messages of SHIM_MESSAGE_RATE mean something to it */
 	u64 period_ns;		/* default T */
-	u64 flow_period_ns;	/* least time between calls of on_flow_period; 0: T */
 	/* Starts a limiter: called when a VM becomes active on an uplink. */
 	void (*init)(struct shim_law_state *state, const struct shim_law_input *input);
 	/* Called for each accepted message of a controller. */
@@ -144,8 +143,8 @@ struct shim_law {
 	void (*on_segment_out)(struct shim_flow *flow, struct shim_segment *segment);
 	void (*on_segment_in)(struct shim_flow *flow, struct shim_segment *segment);
 	/*
-	 * Called every T, or where that is less than flow_period_ns about so often, after
-	 * on_peer_period, for each flow through that limiter.  `peer` is where it leads; NULL if
+	 * Called every T, or less often where there are many, after on_peer_period, for each flow
+	 * through that limiter.  `peer` is where it leads; NULL if
 	 * the law wants no peers, or there is no room for this one.
 	 */
 	void (*on_flow_period)(struct shim_flow *flow, struct shim_peer_state *peer,

@@ -572,7 +572,6 @@ const struct shim_law shim_law_seawall = {
 	.wants = SHIM_LAW_PEERS | SHIM_LAW_FLOWS,
 	.flows_knob = &knobs[HINT],
 	.period_ns = 10000000,
-	.flow_period_ns = 50000000,
 	.init = seawall_init,
 	.on_message = seawall_message,
 	.on_period = seawall_period,

@@ -8,16 +8,25 @@
  * Guests here are as they are, so it is said where every TCP listens, in the window of the ACKs
  * that a guest gets:
  *
- *   q = min(hint, horizon / 2), hint alone where nothing is paced
+ *   q = min(hint, h), h = horizon / 2; hint alone where nothing is paced
+ *   Q = max(r_d * q, 6 s)
  *   N = sum(n) over the live flows of a tunnel, n = min(1, 2 F / w)
- *   w = r_d / (N - n + 1) * (q + rtt), at least 4 s
+ *   w = (Q + r_d * rtt * max(1, rtt / h)) / (N - n + 1)
+ *   each step:  w is at most 1/16 more than it was, at least 4 s
+ *   each ACK:   what is granted grows by the bytes acknowledged, or shrinks by half of them, to w
  *
- *   F: most that the flow had in flight lately, s: its packet, rtt: its round trip behind the
+ *   F: most that the flow had in flight lately, s: its packet, rtt: its mean round trip behind the
  *   limiters (core/flow.c), r_d: the tunnel's rate; n = 1 while w is not known yet
  *
- * Flows that use their windows share r_d and keep a queue of r_d * q.  Each flow is told what it
- * could have if it alone began to use more.  So one that has no use for its window, at least half
- * of theirs, leaves it to them, but for two to four times what it needs.
+ * Flows that use their windows share r_d and keep a queue of Q.  Each flow is told what it could
+ * have if it alone began to use more.  So one that has no use for its window, at least half of
+ * theirs, leaves it to them, but for two to four times what it needs.
+ *
+ * r_d changes every T.  A window that followed it up would find the queue full when it falls again,
+ * with as much on the way as the rise let go; so w rises slowly and falls at once, and no ACK lets
+ * a burst go.  Where a round trip is long beside what a queue may hold, no window can keep the
+ * queue from both running empty and dropping; there w grows beyond what binds (rtt > h), and TCP's
+ * own congestion control does what it would without the hint.
  *
  * What a window cannot do is to make a TCP send more than its own congestion window allows: the
  * paper's stacks leave congestion control to the shim, these keep theirs.  Flows that all begin
@@ -25,8 +34,7 @@
  * their sum is more than the queue holds: fewer would leave no duplicate ACKs to find a loss by
  * (RFC 5681, section 3.2).
  *
- * N is counted in parts of 1 / ONE.  With r_d <= 2^37, time <= 2^34 and N < 2^32 all is far from
- * overflow, and shim_mul_div() saturates.
+ * N is counted in parts of 1 / ONE, and is below 2^32.  shim_mul_div() and shim_add_sat() saturate.
  */
 #include "../arith.h"
 #include "seawall.h"
@@ -36,6 +44,15 @@
 
 /* Least window, packets. */
 #define LEAST_PACKETS 4
+
+/* Least queue, packets: at low rates limiters hold 11 whatever the horizon. */
+#define QUEUE_PACKETS 6
+
+/* A window grows by this part of itself in a step at most. */
+#define RISE 16
+
+/* A flow that was not bound before may send so many packets more than it had in flight. */
+#define FIRST_PACKETS 10
 
 /* Returns n of a flow by the window it was told last. */
 static u32 part(const struct shim_flow *flow, const struct shim_law_input *input)
@@ -58,30 +75,64 @@ void seawall_count_flows(struct shim_peer_state *peer)
 		peer->memory[FLOWS] = counted;
 }
 
+/* Returns the largest window of a flow beside `others`, N without its own part, bytes. */
+static u64 allowed(const struct shim_flow *flow, const struct shim_peer_state *peer,
+		   const struct shim_law_input *input, u64 others)
+{
+	u64 least = shim_flow_segment(flow), half_ns = input->horizon_ns / 2;
+	u64 queue_ns = input->knobs[HINT], rtt_ns = flow->rtt_ns;
+	u64 most = (u64)flow->limit + flow->limit / RISE;
+	u64 queue, window;
+
+	if (half_ns && queue_ns > half_ns)
+		queue_ns = half_ns;
+	if (half_ns && rtt_ns > half_ns)
+		rtt_ns = shim_mul_div(rtt_ns, rtt_ns, half_ns);
+	queue = shim_mul_div(peer->rate, queue_ns, SHIM_NSEC_PER_SEC);
+	if (queue < QUEUE_PACKETS * least)
+		queue = QUEUE_PACKETS * least;
+	window = shim_add_sat(queue, shim_mul_div(peer->rate, rtt_ns, SHIM_NSEC_PER_SEC));
+	window = shim_mul_div(window, ONE, others + ONE);
+	if (most && window > most)
+		window = most;
+	return window > LEAST_PACKETS * least ? window : LEAST_PACKETS * least;
+}
+
 void seawall_flow_period(struct shim_flow *flow, struct shim_peer_state *peer,
 			 struct shim_law_state *state, const struct shim_law_input *input)
 {
-	u64 queue_ns = input->knobs[HINT], least, window, others;
 	u32 own = part(flow, input);
+	u64 others, window;
 
 	(void)state;
-	flow->limit = 0;
+	if (!peer || !input->knobs[HINT] || !peer->rate || !flow->rtt_ns) {
+		flow->limit = 0;
+		flow->cwnd = 0;
+	}
 	if (!peer)
 		return;
 	others = seawall_low(peer->memory[FLOWS]);
 	others = others > own ? others - own : 0;
 	peer->memory[FLOWS] = seawall_pack(seawall_high(peer->memory[FLOWS]) + own,
 					   seawall_low(peer->memory[FLOWS]));
-	if (!queue_ns || !peer->rate || !flow->rtt_ns)
+	if (!input->knobs[HINT] || !peer->rate || !flow->rtt_ns)
 		return;
-	if (input->horizon_ns && queue_ns > input->horizon_ns / 2)
-		queue_ns = input->horizon_ns / 2;
-	window = shim_mul_div(peer->rate, shim_add_sat(queue_ns, flow->rtt_ns), SHIM_NSEC_PER_SEC);
-	window = shim_mul_div(window, ONE, others + ONE);
-	least = LEAST_PACKETS * (u64)shim_flow_segment(flow);
-	if (window < least)
-		window = least;
+	window = allowed(flow, peer, input, others);
 	flow->limit = window < SHIM_WINDOW_MAX ? (u32)window : SHIM_WINDOW_MAX;
+}
+
+/* Lets the window that is granted follow the one that is allowed. */
+static void follow(struct shim_flow *flow, u32 acked)
+{
+	u32 first = shim_flow_flight(flow) + FIRST_PACKETS * shim_flow_segment(flow);
+
+	if (!flow->cwnd)
+		flow->cwnd = first < flow->limit ? first : flow->limit;
+	if (flow->cwnd < flow->limit)
+		flow->cwnd += acked < flow->limit - flow->cwnd ? acked : flow->limit - flow->cwnd;
+	else
+		flow->cwnd -= acked / 2 < flow->cwnd - flow->limit ? acked / 2 :
+			      flow->cwnd - flow->limit;
 }
 
 void seawall_segment_out(struct shim_flow *flow, struct shim_segment *segment)
@@ -92,9 +143,11 @@ void seawall_segment_out(struct shim_flow *flow, struct shim_segment *segment)
 void seawall_segment_in(struct shim_flow *flow, struct shim_segment *segment)
 {
 	bool first;
+	u32 acked = shim_flow_in(flow, segment, &first);
 
-	shim_flow_in(flow, segment, &first);
-	if (flow->limit && segment->flags & SHIM_TCP_ACK &&
-	    !(segment->flags & (SHIM_TCP_SYN | SHIM_TCP_RST)))
-		shim_flow_clamp(flow, segment, flow->limit);
+	if (!flow->limit || !(segment->flags & SHIM_TCP_ACK) ||
+	    segment->flags & (SHIM_TCP_SYN | SHIM_TCP_RST))
+		return;
+	follow(flow, acked);
+	shim_flow_clamp(flow, segment, flow->cwnd);
 }

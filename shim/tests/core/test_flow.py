@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from .connection import ACK, MSS, SECOND, SYN, Flow
+from .connection import ACK, MSS, SYN, Flow
 
 MS = 10**6
 
@@ -31,15 +31,13 @@ def trip(flow: Flow, start: int, wait_ns: int, behind_ns: int) -> int:
 def test_the_wait_in_the_limiters_is_no_part_of_a_round_trip(flow: Flow) -> None:
     assert flow.state.rtt_ns == 0
     assert trip(flow, 0, 2 * MS, MS) == MS
-    assert trip(flow, MSS, 0, MS // 2) == MS // 2
-    assert trip(flow, 2 * MSS, 5 * MS, 3 * MS) == MS // 2
+    assert trip(flow, MSS, 3 * MS, MS) == MS
 
 
-def test_a_longer_round_trip_counts_after_a_second(flow: Flow) -> None:
-    assert trip(flow, 0, 0, MS) == MS
-    flow.now_ns += SECOND - 4 * MS
-    assert trip(flow, MSS, 0, 2 * MS) == MS
-    assert trip(flow, 2 * MSS, 0, 3 * MS) == 3 * MS
+def test_a_round_trip_counts_an_eighth(flow: Flow) -> None:
+    assert trip(flow, 0, 0, 8 * MS) == 8 * MS
+    assert trip(flow, MSS, 0, 16 * MS) == 9 * MS
+    assert trip(flow, 2 * MSS, 0, MS) == 8 * MS
 
 
 def test_one_byte_at_a_time_is_timed(flow: Flow) -> None:
@@ -64,7 +62,7 @@ def test_what_is_sent_again_is_not_timed(flow: Flow, again: int) -> None:
     flow.now_ns += MS
     flow.into(ack=2 * MSS)
     assert flow.state.rtt_ns == 10 * MS
-    assert trip(flow, 2 * MSS, 0, 3 * MS) == 3 * MS
+    assert trip(flow, 2 * MSS, 0, 2 * MS) == 9 * MS
 
 
 def test_a_late_repetition_does_not_disturb(flow: Flow) -> None:
@@ -77,7 +75,7 @@ def test_a_late_repetition_does_not_disturb(flow: Flow) -> None:
     flow.now_ns += MS // 2
     flow.out(seq=2 * MSS, payload=MSS)
     flow.into(ack=2 * MSS)
-    assert flow.state.rtt_ns == MS // 2
+    assert flow.state.rtt_ns == MS - MS // 8 + MS // 16
 
 
 def test_a_connection_that_was_there_before_is_timed_from_its_second_packet(core: Any) -> None:
@@ -98,16 +96,16 @@ def test_a_new_connection_forgets_the_round_trips_of_the_old(flow: Flow) -> None
 
 @given(trips=st.lists(st.tuples(st.integers(0, 10 * MS), st.integers(0, 100 * MS), st.integers(0, 3)), min_size=1,
                       max_size=30), isn=st.integers(0, 2**32 - 1))
-def test_the_least_round_trip_of_any(core: Any, trips: Any, isn: int) -> None:
-    """Within a second the least; never more than was measured, never less than was possible, and not 0."""
+def test_a_mean_of_any_round_trips(core: Any, trips: Any, isn: int) -> None:
+    """Never more than the longest, never less than the shortest but for rounding, and not 0; ACKs that come late or
+    twice change nothing."""
     flow = Flow(core, law="seawall", isn=isn)
     flow.connect()
-    seq, begin = 0, flow.now_ns
+    seq = 0
     for wait_ns, behind_ns, acks in trips:
         for number in range(acks):
             flow.into(ACK, ack=seq - number)
         have = trip(flow, seq, wait_ns, behind_ns)
         seq += MSS
-        assert max(1, min(one[1] for one in trips)) <= have <= max(1, *(one[1] for one in trips))
-        if flow.now_ns - begin < SECOND:
-            assert have == max(1, min(one[1] for one in trips[:seq // MSS]))
+        behind = [one[1] for one in trips[:seq // MSS]]
+        assert max(1, min(behind) - 8) <= have <= max(1, *behind) + 7

@@ -42,7 +42,7 @@ class Tunnel:
 
     def step(self) -> List[int]:
         """Let periods pass until the flows take their step; return the windows, 0 for none."""
-        for _ in range(5):
+        for _ in range(3):
             self.input.now_ns += 10 * MS
             self.law.on_peer_period(self.peer, self.core.ffi.NULL, self.input,
                                     self.core.ffi.new("struct shim_message *"))
@@ -50,7 +50,7 @@ class Tunnel:
             self.law.on_flow_period(flow.state, self.peer, self.state, self.input)
         return [int(flow.state.limit) for flow in self.flows]
 
-    def settle(self, wants: Sequence[int], steps: int = 60) -> List[int]:
+    def settle(self, wants: Sequence[int], steps: int = 400) -> List[int]:
         """Let flows use their windows as far as each wants to; return the windows in the end."""
         windows = [WINDOW_MAX] * len(self.flows)
         for _ in range(steps):
@@ -66,8 +66,26 @@ def test_one_flow_gets_rate_times_round_trip_and_queue(core: Any) -> None:
 
 def test_half_of_the_horizon_bounds_the_queue(core: Any) -> None:
     """A queue as long as the horizon would be one that drops."""
-    assert Tunnel(core, [MS], horizon_ns=MS).settle([WINDOW_MAX]) == [RATE * 3 // 2000]
+    assert Tunnel(core, [MS // 4], horizon_ns=MS).settle([WINDOW_MAX]) == [RATE * 3 // 4000]
     assert Tunnel(core, [MS], horizon_ns=10 * MS).settle([WINDOW_MAX]) == [RATE * 2 // 1000]
+
+
+def test_a_round_trip_beyond_half_of_the_horizon_loosens_the_bound(core: Any) -> None:
+    assert Tunnel(core, [MS], horizon_ns=2 * MS).settle([WINDOW_MAX]) == [RATE * 2 // 1000]
+    assert Tunnel(core, [2 * MS], horizon_ns=2 * MS).settle([WINDOW_MAX]) == [RATE * 5 // 1000]
+    assert Tunnel(core, [5 * MS], horizon_ns=2 * MS).settle([WINDOW_MAX]) == [RATE * 26 // 1000]
+
+
+def test_windows_rise_slowly_and_fall_at_once(core: Any) -> None:
+    tunnel = Tunnel(core, [MS])
+    (before,) = tunnel.settle([WINDOW_MAX])
+    tunnel.peer.rate = 2 * RATE
+    tunnel.fly([before])
+    assert tunnel.step() == [before + before // 16]
+    assert tunnel.settle([WINDOW_MAX]) == [2 * before]
+    tunnel.peer.rate = RATE // 4
+    tunnel.fly([before])
+    assert tunnel.step() == [before // 4]
 
 
 def test_busy_flows_share(core: Any) -> None:
@@ -89,15 +107,20 @@ def test_quiet_flows_leave_their_part(core: Any) -> None:
 def test_a_silent_flow_is_not_counted_but_told(core: Any) -> None:
     tunnel = Tunnel(core, [MS] * 2)
     tunnel.settle([WINDOW_MAX] * 2)
-    for _ in range(10):
+    for _ in range(100):
         tunnel.flows[0].state.sent_ns = tunnel.input.now_ns
         windows = tunnel.step()
     assert windows == [RATE * 2 // 1000, RATE * 2 // 1000 // 2]
 
 
+def test_a_queue_of_six_packets_at_least(core: Any) -> None:
+    """At a low rate a time is less than the packets that a limiter holds anyway."""
+    assert Tunnel(core, [MS], rate=10**6).settle([WINDOW_MAX]) == [1000 + 6 * MSS]
+
+
 def test_four_packets_at_least(core: Any) -> None:
     """Fewer would leave no duplicate ACKs to find a loss by."""
-    assert Tunnel(core, [MS] * 500).settle([WINDOW_MAX] * 500, 5) == [4 * MSS] * 500
+    assert Tunnel(core, [MS] * 200).settle([WINDOW_MAX] * 200, 5) == [4 * MSS] * 200
 
 
 @pytest.mark.parametrize("what", ["hint", "rate", "rtt", "peer"])
@@ -127,6 +150,21 @@ def test_the_window_is_written_into_acks_alone(core: Any) -> None:
     assert flow.into(0x04, ack=6 * MSS).window == flow.into(0x14, ack=6 * MSS).window == 65535
     flow.state.limit = 0
     assert flow.into(ack=7 * MSS).window == 65535
+
+
+def test_an_ack_lets_no_burst_go(core: Any) -> None:
+    """What is granted grows by what was acknowledged, and shrinks by half of that."""
+    flow = Flow(core, law="seawall")
+    flow.connect()
+    flow.fill(0, 20)
+    flow.state.limit = 100 * MSS
+    assert flow.into(ack=MSS).window == -(-(19 + 10 + 1) * MSS // 128)
+    assert flow.into(ack=3 * MSS).window == -(-32 * MSS // 128)
+    flow.state.limit = 10 * MSS
+    assert flow.into(ack=11 * MSS).window == -(-28 * MSS // 128)
+    flow.fill(20 * MSS, 12)
+    assert flow.into(ack=31 * MSS).window == -(-18 * MSS // 128)
+    assert flow.into(ack=32 * MSS).window == -(-35 * MSS // 256)
 
 
 def test_without_the_knob_no_flow_is_followed(core: Any) -> None:
@@ -164,7 +202,8 @@ def test_the_queue_holds_what_windows_allow_and_the_rate_is_used(core: Any, ways
     windows = tunnel.settle(wants)
     flights = [min(window, want) for window, want in zip(windows, wants)]
     if all(window > 4 * MSS for window in windows):
-        assert queue_ns(flights, rtts, rate) <= hint * 1.02 + 2 * SECOND * len(ways) / rate
+        allowed = max(hint, 6 * MSS * SECOND / rate)
+        assert queue_ns(flights, rtts, rate) <= allowed * 1.02 + 2 * SECOND * len(ways) / rate
     used = min(1.0, sum(flight / rtt for flight, rtt in zip(flights, rtts)) * SECOND / rate)
     if any(want == WINDOW_MAX and rate * (rtt + hint) < WINDOW_MAX * SECOND for rtt, want in ways):
         assert used >= 0.49
