@@ -165,7 +165,7 @@ def test_one_cut_a_round_trip(core: Any) -> None:
 
 
 def test_the_cut_is_smooth(core: Any) -> None:
-    """One packet leaves for two acknowledged, as Linux's rate halving has it."""
+    """Half is cut: one packet leaves for two acknowledged."""
     flow = Flow(core)
     flow.connect()
     drive(flow, 2)
