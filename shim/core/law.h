@@ -26,7 +26,7 @@
 #define SHIM_LAW_ECN 8		/* with FLOWS: Not-ECT to stay, but for segments without payload */
 
 /* Words of memory that a law has in a limiter and in a peer. */
-#define SHIM_LAW_MEMORY 13
+#define SHIM_LAW_MEMORY 14
 #define SHIM_PEER_MEMORY 13
 
 /* What a guest that uses ECN is told of congestion by a packet it receives. */
@@ -144,8 +144,8 @@ struct shim_law {
 	void (*on_segment_in)(struct shim_flow *flow, struct shim_segment *segment);
 	/*
 	 * Called every T, or less often where there are many, after on_peer_period, for each flow
-	 * through that limiter.  `peer` is where it leads; NULL if
-	 * the law wants no peers, or there is no room for this one.
+	 * through that limiter.  `peer` is where it leads; NULL if the law wants no peers, or
+	 * there is no room for this one.
 	 */
 	void (*on_flow_period)(struct shim_flow *flow, struct shim_peer_state *peer,
 			       struct shim_law_state *state, const struct shim_law_input *input);

@@ -43,6 +43,7 @@ enum eyeq_memory {
 	PEERS,		/* n: most peers seen in a period, fading with each correction */
 	READING,	/* sum of y in the periods of this reading, bytes/s */
 	PERIODS,	/* how many these are */
+	JUMPED,		/* a jump of C was waited for since the last correction: 1 */
 	MARKED_MEAN,	/* m: mean of the part of packets with CE over a few readings, ppm */
 };
 

@@ -218,6 +218,7 @@ static void correct(struct shim_law_state *state, const struct shim_law_input *i
 	}
 	state->memory[GRANT] = grant(input, rate, limit);
 	state->memory[PERIODS] = 0;
+	state->memory[JUMPED] = 0;
 	wait(state, input, told);
 }
 
@@ -256,9 +257,14 @@ void eyeq_receive(struct shim_law_state *state, const struct shim_law_input *inp
 		return;
 	rate = before ? shim_mul_div(rate, limit, before) : limit;
 	state->memory[GRANT] = grant(input, rate, limit);
-	/* What comes now was sent under the old limit. */
-	if (before && eyeq_over(limit, before) + eyeq_over(before, limit) > before >> JUMP_SHIFT)
+	if (before)
+		state->memory[READING] = shim_mul_div(state->memory[READING], limit, before);
+	/* What comes now was sent under the old limit; that is no excuse for never reading it. */
+	if (before && !state->memory[JUMPED] &&
+	    eyeq_over(limit, before) + eyeq_over(before, limit) > before >> JUMP_SHIFT) {
+		state->memory[JUMPED] = 1;
 		wait(state, input, told);
+	}
 	demand_rx(state, input, limit);
 	received = read(state, input, limit);
 	/* The end of a queue is not waited for. */

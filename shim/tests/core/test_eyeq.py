@@ -74,6 +74,32 @@ def test_a_reading_has_enough_packets(core: Any, capacity: int, periods: int) ->
     assert vm.state.memory[0] == round(PART * capacity) // 4
 
 
+def test_a_share_that_varies_puts_off_no_reading(core: Any) -> None:
+    """A VM that is behind has few packets in a period, and C follows them: its R comes up all the same."""
+    vm, chance = Side(core, share=LINE // 10, capacity=LINE // 10), random.Random(5)
+    vm.input.peers = 4
+    for _ in range(5):
+        vm.tick(LINE // 10)
+    assert vm.state.memory[0] == round(PART * LINE / 10) // 4
+    vm.input.horizon_ns = 2 * MS
+    for _ in range(400):
+        vm.input.rx_share = round(LINE / 20 * chance.uniform(0.7, 1.3))
+        vm.tick(LINE // 200)
+    assert vm.state.memory[0] > 0.99 * vm.state.memory[1]
+
+
+def test_a_reading_goes_with_the_share(core: Any) -> None:
+    """What was received under another C counts as the part that it was of it."""
+    vm = Side(core, share=LINE // 10, capacity=LINE // 10)
+    vm.input.peers = 1
+    for share, received in ((LINE // 10, 0.9), (LINE // 10, 0.9), (LINE // 20, 0.45), (LINE // 20, 0.45)):
+        vm.input.rx_share = share
+        vm.tick(round(received * LINE / 10))
+    for _ in range(40):
+        vm.tick(round(0.45 * LINE / 10))
+        assert vm.state.memory[0] == pytest.approx(PART * LINE / 20, rel=0.01)
+
+
 def test_what_waits_in_limiters_is_waited_for(core: Any) -> None:
     """With a horizon of 2 ms a correction shows after that."""
     vm = Side(core)
