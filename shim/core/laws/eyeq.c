@@ -41,8 +41,8 @@
  *   It does so, too, while the switch empties its queue: what peers that obey cannot have sent is a
  *   queue.  Half of R empties it soon, and R is there when it is gone.  n is a guess, which is why
  *   that does not last: the paper's correction, which asks for no n, has the last word.
- * - A jump of C is waited for like a correction, once until the next: C follows what few packets say
- *   in each T, and a VM that is behind would else wait for ever, with the R that it had.
+ * - A jump of C is waited for like a correction, once until the next: C follows what few packets
+ *   say in each T, and a VM that is behind would else wait for ever, with the R that it had.
  * - 200 us of 1 Gb/s are 16 packets, and those of many senders meet or miss each other: y over one
  *   period is the line now and half of it then.  So it is read over 64 packets, and only what
  *   follows on an overload is taken for a queue.

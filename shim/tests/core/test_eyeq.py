@@ -89,15 +89,14 @@ def test_a_share_that_varies_puts_off_no_reading(core: Any) -> None:
 
 
 def test_a_reading_goes_with_the_share(core: Any) -> None:
-    """What was received under another C counts as the part that it was of it."""
-    vm = Side(core, share=LINE // 10, capacity=LINE // 10)
+    """What was received under another C counts as the part that it was of it: R stays C."""
+    vm = Side(core, share=LINE // 20, capacity=LINE // 10)
     vm.input.peers = 1
-    for share, received in ((LINE // 10, 0.9), (LINE // 10, 0.9), (LINE // 20, 0.45), (LINE // 20, 0.45)):
+    for share, periods in ((LINE // 20, 1), (LINE // 10, 6), (LINE // 20, 40)):
         vm.input.rx_share = share
-        vm.tick(round(received * LINE / 10))
-    for _ in range(40):
-        vm.tick(round(0.45 * LINE / 10))
-        assert vm.state.memory[0] == pytest.approx(PART * LINE / 20, rel=0.01)
+        for _ in range(periods):
+            vm.tick(round(PART * share))
+            assert vm.state.memory[0] == pytest.approx(PART * share, rel=0.001)
 
 
 def test_what_waits_in_limiters_is_waited_for(core: Any) -> None:
