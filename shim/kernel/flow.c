@@ -91,7 +91,7 @@ static struct ovs_shim_flow *create(const struct ovs_shim_flow_key *key)
 		goto no_memory;
 	}
 	list_add_tail(&flow->list, &vm->flows);
-	vm->n_flows++;
+	WRITE_ONCE(vm->n_flows, vm->n_flows + 1);
 	return flow;
 no_memory:
 	atomic64_inc(&vm->counters[OVS_SHIM_FLOWS_NO_MEMORY]);
@@ -104,6 +104,11 @@ struct ovs_shim_flow *ovs_shim_flow_make(const struct ovs_shim_flow_key *key)
 	struct ovs_shim_port *vm = key->vm;
 	struct ovs_shim_flow *flow = NULL;
 
+	/* Whoever floods with SYNs must not make everybody wait for the lock. */
+	if (READ_ONCE(vm->n_flows) >= FLOWS_MAX) {
+		atomic64_inc(&vm->counters[OVS_SHIM_FLOWS_FULL]);
+		return NULL;
+	}
 	spin_lock_bh(&vm->shim->lock);
 	/* The VM may have gone, or got another law, since the packet looked. */
 	if (!list_empty(&vm->list) && vm->clock && vm->mode.wants & SHIM_LAW_FLOWS)
@@ -119,7 +124,7 @@ static void forget(struct ovs_shim_flow *flow)
 
 	rhashtable_remove_fast(&vm->shim->flows, &flow->node, table_params);
 	list_del(&flow->list);
-	vm->n_flows--;
+	WRITE_ONCE(vm->n_flows, vm->n_flows - 1);
 	kfree_rcu(flow, rcu);
 }
 

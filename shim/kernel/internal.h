@@ -275,7 +275,7 @@ struct ovs_shim_port {
 	struct list_head tick_list;	/* VM: in clock->vms */
 	struct list_head peers;		/* VM: struct ovs_shim_peer, under shim->lock */
 	struct list_head flows;		/* VM: struct ovs_shim_flow, under shim->lock */
-	u32 n_flows;			/* VM: in flows; shim->lock */
+	u32 n_flows;			/* VM: in flows; written under shim->lock */
 	u64 flows_ns;			/* VM: when its flows take their next step; shim->lock */
 	u32 n_peers;			/* VM: in peers; written under shim->lock */
 	u32 busy_peers;			/* VM: those with packets in the last period */
