@@ -82,8 +82,9 @@ def measure(raw: Path, run: Run) -> Dict[str, Any]:
 def judge_shares(name: str, run: Run, stage: Stage) -> Verdict:
     """Judge the largest deviation of a VM from its fair share, as a part of that."""
     length = stage.bins.stop - stage.bins.start
-    errors = [abs(sum(series[stage.bins]) / length / fair_share_mbps(run, index) - 1)
-              for index, series in enumerate(run["series"]["goodput_mbps"].values())]
+    goodput = run["series"]["goodput_mbps"]
+    errors = [abs(sum(goodput[vm][stage.bins]) / length / fair_share_mbps(run, index) - 1)
+              for index, vm in enumerate(Parameters(**run["parameters"]).vm_names)]
     bound = next((bound for percent, bound in BOUNDS if stage.percent <= percent), None)
     error = round(max(errors), 3)
     return Verdict(name, "as measured", error, True) if bound is None else at_most(name, error, bound)

@@ -51,7 +51,8 @@ def measure(raw: Path, run: Run) -> Dict[str, Any]:
 def share_error(run: Run) -> float:
     """Return the largest deviation of a VM from its fair share, as a part of that, from the third second on."""
     got = phase(run, "all")["settled_goodput_mbps"]
-    return round(max(abs(mbps / fair_share_mbps(run, index) - 1) for index, mbps in enumerate(got.values())), 3)
+    names = Parameters(**run["parameters"]).vm_names
+    return round(max(abs(got[name] / fair_share_mbps(run, index) - 1) for index, name in enumerate(names)), 3)
 
 
 def settling_s(run: Run) -> Optional[float]:

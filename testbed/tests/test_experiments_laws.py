@@ -157,3 +157,13 @@ def test_failsafe_reads_peers_by_name_of_the_vm(tmp_path):
                                                             {"vm": 9, "rate": 5}]))
     found = EXPERIMENTS["failsafe"].measure(tmp_path, silent())
     assert found == {"peers_mbps": {"vm1": 50.0, "vm2": None, "vm3": None, "vm4": None}}
+
+
+def test_shares_are_judged_by_name():
+    """A result read from its file has its VMs in the order of text: vm10 before vm2, and each its own protocol."""
+    run = made("laws", law="scc", senders=16, competitor=("tcp", "dctcp", "udp"), phases=(10, 10, 10))
+    rates = run["phases"][1]["settled_goodput_mbps"]
+    for index, vm in enumerate(list(rates)):
+        rates[vm] = laws.fair_share_mbps(run, index)
+    run["phases"][1]["settled_goodput_mbps"] = {vm: rates[vm] for vm in sorted(rates)}
+    assert laws.share_error(run) == 0
