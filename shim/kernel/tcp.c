@@ -159,19 +159,7 @@ static bool write_segment(struct sk_buff *skb, struct ovs_shim_packet packet,
 	return new->ecn == old->ecn || ovs_shim_set_ecn(skb, packet, new->ecn);
 }
 
-/* Lets the law handle a segment of the VM, which leaves by vport. */
-static void law_out(struct ovs_shim_flow *flow, const struct vport *vport,
-		    struct shim_segment *segment)
-{
-	spin_lock_bh(&flow->lock);
-	flow->seen_ns = segment->now_ns;
-	flow->out = vport;
-	segment->knobs = flow->clock->settings->knobs;
-	flow->clock->law->on_segment_out(&flow->state, segment);
-	spin_unlock_bh(&flow->lock);
-}
-
-/* Returns how long a packet would stay in a limiter and in that of a peer, if any, ns. */
+/* Returns how long a packet would stay in a limiter, and in a peer's if any, ns.  flow->lock. */
 static u64 wait_in(const struct ovs_shim_pair *pair, struct ovs_shim_peer *peer, u64 now_ns)
 {
 	u64 wait_ns, own_ns = 0;
@@ -186,6 +174,21 @@ static u64 wait_in(const struct ovs_shim_pair *pair, struct ovs_shim_peer *peer,
 		own_ns = shim_bucket_wait(&peer->rate, peer->tat, now_ns);
 	spin_unlock_bh(&peer->lock);
 	return max(wait_ns, own_ns);
+}
+
+/* Lets the law handle a segment of the VM, which leaves through pair, to a peer if any. */
+static void law_out(struct ovs_shim_flow *flow, const struct ovs_shim_pair *pair,
+		    struct ovs_shim_peer *peer, struct shim_segment *segment)
+{
+	spin_lock_bh(&flow->lock);
+	flow->seen_ns = segment->now_ns;
+	flow->out = pair->out;
+	/* Needed once a round trip: of the packet that will be timed. */
+	if (segment->payload && !flow->state.timed_ns)
+		segment->wait_ns = wait_in(pair, peer, segment->now_ns);
+	segment->knobs = flow->clock->settings->knobs;
+	flow->clock->law->on_segment_out(&flow->state, segment);
+	spin_unlock_bh(&flow->lock);
 }
 
 /*
@@ -213,11 +216,8 @@ bool ovs_shim_tcp_out(struct ovs_shim_pair *pair, struct ovs_shim_peer *peer, st
 	if (!flow && !(segment.flags & SHIM_TCP_RST) &&
 	    (segment.payload || segment.flags & SHIM_TCP_SYN))
 		flow = ovs_shim_flow_make(&key);
-	if (flow) {
-		if (segment.payload)
-			segment.wait_ns = wait_in(pair, peer, segment.now_ns);
-		law_out(flow, pair->out, &segment);
-	}
+	if (flow)
+		law_out(flow, pair, peer, &segment);
 ecn:
 	if (segment.ecn == INET_ECN_NOT_ECT && !stays && READ_ONCE(vm->mode.ecn))
 		segment.ecn = INET_ECN_ECT_1;

@@ -101,11 +101,12 @@ static u64 allowed(const struct shim_flow *flow, const struct shim_peer_state *p
 void seawall_flow_period(struct shim_flow *flow, struct shim_peer_state *peer,
 			 struct shim_law_state *state, const struct shim_law_input *input)
 {
+	bool known = peer && input->knobs[HINT] && peer->rate && flow->rtt_ns;
 	u32 own = part(flow, input);
 	u64 others, window;
 
 	(void)state;
-	if (!peer || !input->knobs[HINT] || !peer->rate || !flow->rtt_ns) {
+	if (!known) {
 		flow->limit = 0;
 		flow->cwnd = 0;
 	}
@@ -115,7 +116,7 @@ void seawall_flow_period(struct shim_flow *flow, struct shim_peer_state *peer,
 	others = others > own ? others - own : 0;
 	peer->memory[FLOWS] = seawall_pack(seawall_high(peer->memory[FLOWS]) + own,
 					   seawall_low(peer->memory[FLOWS]));
-	if (!input->knobs[HINT] || !peer->rate || !flow->rtt_ns)
+	if (!known)
 		return;
 	window = allowed(flow, peer, input, others);
 	flow->limit = window < SHIM_WINDOW_MAX ? (u32)window : SHIM_WINDOW_MAX;
