@@ -20,9 +20,9 @@ u64 shim_climb_floor(const struct shim_law_input *input, u64 rmin_ppm)
 	return rate > input->min ? rate : input->min;
 }
 
-void shim_climb_start(struct shim_law_state *state, const struct shim_law_input *input)
+void shim_climb_start(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
-	static const struct shim_law_state fresh;
+	static const struct shim_limiter_state fresh;
 
 	*state = fresh;
 	state->rate = input->share;
@@ -30,7 +30,7 @@ void shim_climb_start(struct shim_law_state *state, const struct shim_law_input 
 	state->memory[SHIM_CLIMB_SHARE] = input->share;
 }
 
-void shim_climb_cut(struct shim_law_state *state, const struct shim_law_input *input, u64 floor,
+void shim_climb_cut(struct shim_limiter_state *state, const struct shim_law_input *input, u64 floor,
 		    u64 less)
 {
 	if (state->rate < floor || state->rate - floor < less)
@@ -59,7 +59,7 @@ static u64 step(const struct shim_climb *climb, u64 silence_ns)
 	return rate < climb->most ? rate : climb->most;
 }
 
-void shim_climb_step(struct shim_law_state *state, const struct shim_law_input *input,
+void shim_climb_step(struct shim_limiter_state *state, const struct shim_law_input *input,
 		     const struct shim_climb *climb)
 {
 	u64 elapsed = shim_since(input->now_ns, state->memory[SHIM_CLIMB_STEP_NS]);

@@ -25,7 +25,7 @@
 /* Denominator of knobs that are parts. */
 #define SHIM_PPM 1000000ULL
 
-/* Words of struct shim_law_state's memory that are used here; a law's own follow. */
+/* Words of struct shim_limiter_state's memory that are used here; a law's own follow. */
 enum shim_climb_memory {
 	SHIM_CLIMB_STEP_NS,	/* time of the last step */
 	SHIM_CLIMB_SHARE,	/* E(i) at the last step, bytes/s */
@@ -49,14 +49,14 @@ u64 shim_since(u64 now_ns, u64 then_ns);
 u64 shim_climb_floor(const struct shim_law_input *input, u64 rmin_ppm);
 
 /* Starts a limiter at its share. */
-void shim_climb_start(struct shim_law_state *state, const struct shim_law_input *input);
+void shim_climb_start(struct shim_limiter_state *state, const struct shim_law_input *input);
 
 /* Cuts the rate by less bytes/s, but not below floor, and remembers when marks came. */
-void shim_climb_cut(struct shim_law_state *state, const struct shim_law_input *input, u64 floor,
+void shim_climb_cut(struct shim_limiter_state *state, const struct shim_law_input *input, u64 floor,
 		    u64 less);
 
 /* Raises the rate by a step and keeps it between floor and share. */
-void shim_climb_step(struct shim_law_state *state, const struct shim_law_input *input,
+void shim_climb_step(struct shim_limiter_state *state, const struct shim_law_input *input,
 		     const struct shim_climb *climb);
 
 #endif

@@ -3,7 +3,7 @@
  * What a control law is: a table of functions that turns feedback into the rate of one limiter.
  *
  * A law owns no memory, no lock and no clock.  The caller serialises calls on one
- * struct shim_law_state and applies state->rate to the bucket afterwards; the same goes for a
+ * struct shim_limiter_state and applies state->rate to the bucket afterwards; the same goes for a
  * struct shim_peer_state and the bucket of packets to that peer, for laws that want peers.  A
  * packet to a peer passes both buckets.
  *
@@ -66,7 +66,7 @@ struct shim_law_input {
 };
 
 /* State of one limiter under any law. */
-struct shim_law_state {
+struct shim_limiter_state {
 	u64 rate;		/* R(i,j), bytes/s: the result */
 	u64 demand;		/* what the VM could send, bytes/s: a result; 0: whatever it may */
 	u64 rx_demand;		/* the same of what it could receive */
@@ -83,7 +83,7 @@ struct shim_peer_state {
 };
 
 /* A packet as a law sees it; a GSO or GRO packet counts as the packets it stands for. */
-struct shim_packet {
+struct shim_law_packet {
 	u64 now_ns;		/* monotonic */
 	const u64 *knobs;	/* values, in the order of law->knobs */
 	u64 wait_ns;		/* sent: time it stays in the buckets */
@@ -108,12 +108,12 @@ struct shim_law {
 	bool obeys_rates;	/* messages of SHIM_MESSAGE_RATE mean something to it */
 	u64 period_ns;		/* default T */
 	/* Starts a limiter: called when a VM becomes active on an uplink. */
-	void (*init)(struct shim_law_state *state, const struct shim_law_input *input);
+	void (*init)(struct shim_limiter_state *state, const struct shim_law_input *input);
 	/* Called for each accepted message of a controller. */
-	void (*on_message)(struct shim_law_state *state, const struct shim_law_input *input,
+	void (*on_message)(struct shim_limiter_state *state, const struct shim_law_input *input,
 			   const struct shim_message *message);
 	/* Called every T, and at once when share, min or capacity changed. */
-	void (*on_period)(struct shim_law_state *state, const struct shim_law_input *input);
+	void (*on_period)(struct shim_limiter_state *state, const struct shim_law_input *input);
 
 	/*
 	 * Of laws that want peers.  A peer is made by the first packet either way.  `state` is
@@ -121,18 +121,18 @@ struct shim_law {
 	 */
 	void (*peer_init)(struct shim_peer_state *peer, const struct shim_law_input *input);
 	/* Called for each packet that passed the buckets, before it leaves; may write id, echo. */
-	void (*on_tx)(struct shim_peer_state *peer, struct shim_packet *packet);
+	void (*on_tx)(struct shim_peer_state *peer, struct shim_law_packet *packet);
 	/*
 	 * Called for each packet received, before the VM gets it; may write id, echo.  True: send
 	 * the peer's shim *report, of which the law fills what SHIM_MESSAGE_REPORT carries.
 	 */
-	bool (*on_rx)(struct shim_peer_state *peer, struct shim_packet *packet,
+	bool (*on_rx)(struct shim_peer_state *peer, struct shim_law_packet *packet,
 		      struct shim_message *report);
 	/* Called for each accepted report of the peer's shim. */
-	void (*on_report)(struct shim_peer_state *peer, struct shim_law_state *state,
+	void (*on_report)(struct shim_peer_state *peer, struct shim_limiter_state *state,
 			  const struct shim_law_input *input, const struct shim_message *report);
 	/* Called every T after on_period of the VM, for each peer; true: as on_rx. */
-	bool (*on_peer_period)(struct shim_peer_state *peer, struct shim_law_state *state,
+	bool (*on_peer_period)(struct shim_peer_state *peer, struct shim_limiter_state *state,
 			       const struct shim_law_input *input, struct shim_message *report);
 
 	/*
@@ -148,7 +148,7 @@ struct shim_law {
 	 * there is no room for this one.
 	 */
 	void (*on_flow_period)(struct shim_flow *flow, struct shim_peer_state *peer,
-			       struct shim_law_state *state, const struct shim_law_input *input);
+			       struct shim_limiter_state *state, const struct shim_law_input *input);
 };
 
 extern const struct shim_law shim_law_static;

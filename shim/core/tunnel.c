@@ -5,7 +5,7 @@
 #include "arith.h"
 #include "tunnel.h"
 
-void shim_tunnel_enter(struct shim_packet *packet, u64 rate, u64 mark_bytes)
+void shim_tunnel_enter(struct shim_law_packet *packet, u64 rate, u64 mark_bytes)
 {
 	if (!packet->echo_free)
 		return;
@@ -14,7 +14,7 @@ void shim_tunnel_enter(struct shim_packet *packet, u64 rate, u64 mark_bytes)
 		 packet->wait_ns > packet->room_ns / 2);
 }
 
-void shim_tunnel_leave(struct shim_packet *packet, bool reported, u64 mark_bytes)
+void shim_tunnel_leave(struct shim_law_packet *packet, bool reported, u64 mark_bytes)
 {
 	if (!packet->echo_free || !mark_bytes)
 		return;

@@ -28,12 +28,12 @@
 #define SHIM_TUNNEL_MARK_BYTES 30280
 
 /* Lets a packet that goes into a tunnel of `rate` bytes/s carry its mark; mark_bytes 0: none. */
-void shim_tunnel_enter(struct shim_packet *packet, u64 rate, u64 mark_bytes);
+void shim_tunnel_enter(struct shim_law_packet *packet, u64 rate, u64 mark_bytes);
 
 /*
  * Says what the guest is told by a packet out of a tunnel; reported: the peer's shim sends reports.
  * mark_bytes 0: what the fabric says.
  */
-void shim_tunnel_leave(struct shim_packet *packet, bool reported, u64 mark_bytes);
+void shim_tunnel_leave(struct shim_law_packet *packet, bool reported, u64 mark_bytes);
 
 #endif

@@ -152,7 +152,7 @@ struct ovs_shim_pair {
 	struct ovs_shim_bucket bucket;	/* rate changes under shim->lock */
 
 	/* The rest: the timer's, under shim->lock. */
-	struct shim_law_state state ____cacheline_aligned;	/* of the law */
+	struct shim_limiter_state state ____cacheline_aligned;	/* of the law */
 	union {
 		struct list_head active_list;	/* in uplink->active while active */
 		struct rcu_head rcu;	/* deferred free */
@@ -420,7 +420,7 @@ struct ovs_shim_peer *ovs_shim_peer_sending(struct ovs_shim_port *vm, const stru
 					    const struct ovs_shim_packet *headers);
 bool ovs_shim_peer_sent(struct ovs_shim_peer *peer, const struct vport *vport,
 			const struct sk_buff *skb, const struct ovs_shim_packet *headers,
-			struct shim_packet *packet);
+			struct shim_law_packet *packet);
 bool ovs_shim_peer_received(struct ovs_shim_port *vm, struct vport *vport, struct sk_buff *skb,
 			    const struct ovs_shim_packet *headers, enum shim_told *told);
 

@@ -88,7 +88,7 @@ static void judge_peer(struct vport *vport, struct sk_buff *skb, struct ovs_shim
 		       bool made_ect)
 {
 	u64 horizon_ns = READ_ONCE(pair->vm->mode.horizon_ns);
-	struct shim_packet packet = { .bytes = skb->len, .packets = 1, .room_ns = horizon_ns };
+	struct shim_law_packet packet = { .bytes = skb->len, .packets = 1, .room_ns = horizon_ns };
 	struct shim_verdict own = { .kind = SHIM_SEND }, verdict;
 	bool changed = false;
 

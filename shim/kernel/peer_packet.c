@@ -188,7 +188,7 @@ static void learn_received(struct ovs_shim_peer *peer, const struct sk_buff *skb
 
 /* Fills what a law may see of a packet's IPv4 header. */
 static void read_ipv4(const struct sk_buff *skb, const struct ovs_shim_packet *headers,
-		      struct shim_packet *packet)
+		      struct shim_law_packet *packet)
 {
 	const struct iphdr *ip;
 
@@ -231,11 +231,11 @@ struct ovs_shim_peer *ovs_shim_peer_sending(struct ovs_shim_port *vm, const stru
  */
 bool ovs_shim_peer_sent(struct ovs_shim_peer *peer, const struct vport *vport,
 			const struct sk_buff *skb, const struct ovs_shim_packet *headers,
-			struct shim_packet *packet)
+			struct shim_law_packet *packet)
 {
 	const struct ovs_shim_clock *clock = peer->clock;
 	struct in6_addr remote;
-	struct shim_packet old;
+	struct shim_law_packet old;
 
 	peer->tx_bytes += packet->bytes;
 	WRITE_ONCE(peer->tx_packets, peer->tx_packets + packet->packets);
@@ -255,7 +255,7 @@ bool ovs_shim_peer_sent(struct ovs_shim_peer *peer, const struct vport *vport,
 
 /* Notes a received packet and tells the law, true as on_rx says.  peer->lock. */
 static bool note_received(struct ovs_shim_peer *peer, const struct vport *vport,
-			  const struct sk_buff *skb, struct shim_packet *packet,
+			  const struct sk_buff *skb, struct shim_law_packet *packet,
 			  struct shim_message *report)
 {
 	const struct ovs_shim_clock *clock = peer->clock;
@@ -283,12 +283,12 @@ static bool note_received(struct ovs_shim_peer *peer, const struct vport *vport,
 bool ovs_shim_peer_received(struct ovs_shim_port *vm, struct vport *vport, struct sk_buff *skb,
 			    const struct ovs_shim_packet *headers, enum shim_told *told)
 {
-	struct shim_packet packet = { .bytes = skb->len, .packets = 1 };
+	struct shim_law_packet packet = { .bytes = skb->len, .packets = 1 };
 	struct in6_addr local, remote;
 	struct shim_message report = {};
 	struct ovs_shim_peer *peer;
 	struct sk_buff *message = NULL;
-	struct shim_packet old;
+	struct shim_law_packet old;
 
 	if (!headers->version || !has_ethernet(headers))
 		return true;

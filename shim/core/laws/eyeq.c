@@ -199,7 +199,7 @@ static u64 credit_max(const struct shim_law_input *input)
 }
 
 /* Returns what feedback has saved up, ns. */
-static u64 credit(const struct shim_law_state *state, const struct shim_law_input *input)
+static u64 credit(const struct shim_limiter_state *state, const struct shim_law_input *input)
 {
 	u64 saved = eyeq_over(input->now_ns, state->memory[PAID_NS]);
 	u64 most = credit_max(input);
@@ -208,7 +208,7 @@ static u64 credit(const struct shim_law_state *state, const struct shim_law_inpu
 }
 
 /* Sets the rate of the VM as a sender, then sees to the receiver. */
-static void eyeq_period(struct shim_law_state *state, const struct shim_law_input *input)
+static void eyeq_period(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
 	u64 could = shim_add_sat(input->sent_rate, input->sent_rate);
 
@@ -218,9 +218,9 @@ static void eyeq_period(struct shim_law_state *state, const struct shim_law_inpu
 }
 
 /* Starts a limiter at its share, with all the feedback that can be saved up. */
-static void eyeq_init(struct shim_law_state *state, const struct shim_law_input *input)
+static void eyeq_init(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
-	static const struct shim_law_state fresh;
+	static const struct shim_limiter_state fresh;
 
 	*state = fresh;
 	state->rate = input->share;
@@ -239,7 +239,7 @@ static void eyeq_peer_init(struct shim_peer_state *peer, const struct shim_law_i
 }
 
 /* Remembers that the peer's shim owes an answer. */
-static void eyeq_tx(struct shim_peer_state *peer, struct shim_packet *packet)
+static void eyeq_tx(struct shim_peer_state *peer, struct shim_law_packet *packet)
 {
 	peer->memory[SENT_NS] = packet->now_ns;
 	if (peer->rate && !peer->memory[OWED_NS])
@@ -247,7 +247,7 @@ static void eyeq_tx(struct shim_peer_state *peer, struct shim_packet *packet)
 }
 
 /* Counts what came; reports wait for the end of the period, when R is new. */
-static bool eyeq_rx(struct shim_peer_state *peer, struct shim_packet *packet,
+static bool eyeq_rx(struct shim_peer_state *peer, struct shim_law_packet *packet,
 		    struct shim_message *report)
 {
 	u64 *memory = peer->memory;
@@ -266,7 +266,7 @@ static bool eyeq_rx(struct shim_peer_state *peer, struct shim_packet *packet,
 }
 
 /* Obeys the rate that a receiver grants. */
-static void eyeq_report(struct shim_peer_state *peer, struct shim_law_state *state,
+static void eyeq_report(struct shim_peer_state *peer, struct shim_limiter_state *state,
 			const struct shim_law_input *input, const struct shim_message *report)
 {
 	u64 least = input->knobs[RATE_MIN];
@@ -301,7 +301,7 @@ static void watch(struct shim_peer_state *peer, const struct shim_law_input *inp
 }
 
 /* Tells whether it is time to tell the peer R. */
-static bool due(const struct shim_peer_state *peer, const struct shim_law_state *state,
+static bool due(const struct shim_peer_state *peer, const struct shim_limiter_state *state,
 		const struct shim_law_input *input)
 {
 	u64 rate = eyeq_advertised(state, input), told = peer->memory[TOLD];
@@ -323,7 +323,7 @@ static bool due(const struct shim_peer_state *peer, const struct shim_law_state 
 }
 
 /* Fills a report to the peer and begins to count anew. */
-static void tell(struct shim_peer_state *peer, struct shim_law_state *state,
+static void tell(struct shim_peer_state *peer, struct shim_limiter_state *state,
 		 const struct shim_law_input *input, struct shim_message *report)
 {
 	u64 *memory = peer->memory;
@@ -343,7 +343,7 @@ static void tell(struct shim_peer_state *peer, struct shim_law_state *state,
 }
 
 /* Watches over the peer's limiter, adds its packets to the VM's, and tells it R if that is due. */
-static bool eyeq_peer_period(struct shim_peer_state *peer, struct shim_law_state *state,
+static bool eyeq_peer_period(struct shim_peer_state *peer, struct shim_limiter_state *state,
 			     const struct shim_law_input *input, struct shim_message *report)
 {
 	watch(peer, input);

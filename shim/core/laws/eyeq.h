@@ -29,7 +29,7 @@ enum eyeq_knob {
 	IDLE_TIMEOUT,
 };
 
-/* Indices into struct shim_law_state's memory: the VM as a receiver. */
+/* Indices into struct shim_limiter_state's memory: the VM as a receiver. */
 enum eyeq_memory {
 	GRANT,		/* R, bytes/s; 0: nothing received yet */
 	LIMIT,		/* C, bytes/s */
@@ -57,9 +57,9 @@ static inline u64 eyeq_over(u64 a, u64 b)
 u64 eyeq_fade(const struct shim_law_input *input, u64 before, u64 now, u32 shift);
 
 /* Returns what peers are told, bytes/s. */
-u64 eyeq_advertised(const struct shim_law_state *state, const struct shim_law_input *input);
+u64 eyeq_advertised(const struct shim_limiter_state *state, const struct shim_law_input *input);
 
 /* Follows the receiver's part and corrects R when it is time. */
-void eyeq_receive(struct shim_law_state *state, const struct shim_law_input *input);
+void eyeq_receive(struct shim_limiter_state *state, const struct shim_law_input *input);
 
 #endif

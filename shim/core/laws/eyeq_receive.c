@@ -64,7 +64,7 @@ u64 eyeq_fade(const struct shim_law_input *input, u64 before, u64 now, u32 shift
 }
 
 /* Follows what the VM could receive. */
-static void demand_rx(struct shim_law_state *state, const struct shim_law_input *input, u64 limit)
+static void demand_rx(struct shim_limiter_state *state, const struct shim_law_input *input, u64 limit)
 {
 	u64 mean = state->memory[MEAN];
 	u64 could;
@@ -86,7 +86,7 @@ static bool saturated(u64 received, u64 limit)
 }
 
 /* Returns f, the part of the packets of this reading that came with CE, ppm; 0 without ecn. */
-static u64 marked_ppm(const struct shim_law_state *state, const struct shim_law_input *input)
+static u64 marked_ppm(const struct shim_limiter_state *state, const struct shim_law_input *input)
 {
 	u64 seen = state->memory[SEEN], marked = state->memory[MARKED];
 
@@ -96,7 +96,7 @@ static u64 marked_ppm(const struct shim_law_state *state, const struct shim_law_
 }
 
 /* Tells whether there is too much, and how much only the number of peers can say. */
-static bool overloaded(const struct shim_law_state *state, const struct shim_law_input *input,
+static bool overloaded(const struct shim_limiter_state *state, const struct shim_law_input *input,
 		       u64 received, u64 limit)
 {
 	return saturated(received, limit) ||
@@ -108,7 +108,7 @@ static bool overloaded(const struct shim_law_state *state, const struct shim_law
  * Tells whether what is received must be a queue: peers that obey cannot send that much, but could
  * before, and the meter has read the line ever since.
  */
-static bool draining(struct shim_law_state *state, const struct shim_law_input *input,
+static bool draining(struct shim_limiter_state *state, const struct shim_law_input *input,
 		     u64 received, u64 limit)
 {
 	u64 most = shim_mul_div(state->memory[GRANT], state->memory[PEERS], 1);
@@ -133,7 +133,7 @@ static u64 plunge(u64 rate, u64 n, u64 limit)
 }
 
 /* Returns the part of R to take back, ppm, when y exceeds limit or marks came. */
-static u64 cut_ppm(const struct shim_law_state *state, const struct shim_law_input *input,
+static u64 cut_ppm(const struct shim_limiter_state *state, const struct shim_law_input *input,
 		   u64 received, u64 limit)
 {
 	u64 rate = state->memory[GRANT];
@@ -163,7 +163,7 @@ static u64 grant(const struct shim_law_input *input, u64 rate, u64 limit)
 	return rate < limit ? rate : limit;
 }
 
-u64 eyeq_advertised(const struct shim_law_state *state, const struct shim_law_input *input)
+u64 eyeq_advertised(const struct shim_limiter_state *state, const struct shim_law_input *input)
 {
 	u64 rate = state->memory[GRANT];
 
@@ -171,7 +171,7 @@ u64 eyeq_advertised(const struct shim_law_state *state, const struct shim_law_in
 }
 
 /* Lets what is told now, after `told`, take effect before R is corrected again. */
-static void wait(struct shim_law_state *state, const struct shim_law_input *input, u64 told)
+static void wait(struct shim_limiter_state *state, const struct shim_law_input *input, u64 told)
 {
 	u64 periods_ns = shim_mul_div(input->knobs[REACT], input->period_ns, 1);
 	u64 rate = eyeq_advertised(state, input);
@@ -192,7 +192,7 @@ static void wait(struct shim_law_state *state, const struct shim_law_input *inpu
 }
 
 /* Corrects R by what was received, bytes/s. */
-static void correct(struct shim_law_state *state, const struct shim_law_input *input,
+static void correct(struct shim_limiter_state *state, const struct shim_law_input *input,
 		    u64 received, u64 limit)
 {
 	u64 rate = state->memory[GRANT];
@@ -226,7 +226,7 @@ static void correct(struct shim_law_state *state, const struct shim_law_input *i
  * Takes in what was received in a period that counts; returns the mean of enough of them, bytes/s,
  * 0: there are not enough yet.  A VM that rests is not read.
  */
-static u64 read(struct shim_law_state *state, const struct shim_law_input *input, u64 limit)
+static u64 read(struct shim_limiter_state *state, const struct shim_law_input *input, u64 limit)
 {
 	u64 *memory = state->memory;
 	u64 most = shim_mul_div(limit, input->period_ns, SHIM_NSEC_PER_SEC);
@@ -245,7 +245,7 @@ static u64 read(struct shim_law_state *state, const struct shim_law_input *input
 	return shim_div(memory[READING], memory[PERIODS]);
 }
 
-void eyeq_receive(struct shim_law_state *state, const struct shim_law_input *input)
+void eyeq_receive(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
 	u64 limit = shim_mul_div(input->rx_share, usable_ppm(input), PPM);
 	u64 rate = state->memory[GRANT], before = state->memory[LIMIT];

@@ -73,7 +73,7 @@ enum {
 	RMIN,
 };
 
-/* Indices into struct shim_law_state's memory. */
+/* Indices into struct shim_limiter_state's memory. */
 enum {
 	MARKS = SHIM_CLIMB_WORDS,	/* told of by peers since the last period */
 };
@@ -183,7 +183,7 @@ static const struct shim_knob knobs[] = {
 };
 
 /* Does nothing: what a controller counts at a port, peers tell packet by packet. */
-static void hygenicc_message(struct shim_law_state *state, const struct shim_law_input *input,
+static void hygenicc_message(struct shim_limiter_state *state, const struct shim_law_input *input,
 			     const struct shim_message *message)
 {
 	(void)state;
@@ -199,7 +199,7 @@ static u64 step(const struct shim_law_input *input, u64 ppm)
 }
 
 /* Returns the cut in bytes/s for marks told of in one period; slow is the step of a period. */
-static u64 cut(const struct shim_law_state *state, const struct shim_law_input *input, u64 marks,
+static u64 cut(const struct shim_limiter_state *state, const struct shim_law_input *input, u64 marks,
 	       u64 slow)
 {
 	u64 bytes = shim_mul_div(marks, SHIM_MARK_BYTES, 1);
@@ -212,7 +212,7 @@ static u64 cut(const struct shim_law_state *state, const struct shim_law_input *
 }
 
 /* Cuts the rate by the marks of the last period, and raises it by a step. */
-static void hygenicc_period(struct shim_law_state *state, const struct shim_law_input *input)
+static void hygenicc_period(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
 	u64 marks = state->memory[MARKS];
 	const struct shim_climb climb = {
@@ -239,7 +239,7 @@ static void hygenicc_peer_init(struct shim_peer_state *peer, const struct shim_l
 }
 
 /* Echoes one mark a packet, and takes out what the VM put into the bit. */
-static void hygenicc_tx(struct shim_peer_state *peer, struct shim_packet *packet)
+static void hygenicc_tx(struct shim_peer_state *peer, struct shim_law_packet *packet)
 {
 	u64 *owed = &peer->memory[OWED];
 
@@ -252,7 +252,7 @@ static void hygenicc_tx(struct shim_peer_state *peer, struct shim_packet *packet
 }
 
 /* Counts marks to be told to the peer, and those the peer tells of. */
-static bool hygenicc_rx(struct shim_peer_state *peer, struct shim_packet *packet,
+static bool hygenicc_rx(struct shim_peer_state *peer, struct shim_law_packet *packet,
 			struct shim_message *report)
 {
 	u64 *echoable = &peer->memory[ECHOABLE];
@@ -276,7 +276,7 @@ static bool hygenicc_rx(struct shim_peer_state *peer, struct shim_packet *packet
 }
 
 /* Takes the marks of a report. */
-static void hygenicc_report(struct shim_peer_state *peer, struct shim_law_state *state,
+static void hygenicc_report(struct shim_peer_state *peer, struct shim_limiter_state *state,
 			    const struct shim_law_input *input, const struct shim_message *report)
 {
 	(void)peer;
@@ -292,7 +292,7 @@ static u32 field(u64 value)
 }
 
 /* Hands echoed marks to the VM's limiter; true: *report has marks that have waited long enough. */
-static bool hygenicc_peer_period(struct shim_peer_state *peer, struct shim_law_state *state,
+static bool hygenicc_peer_period(struct shim_peer_state *peer, struct shim_limiter_state *state,
 				 const struct shim_law_input *input, struct shim_message *report)
 {
 	u64 *memory = peer->memory;

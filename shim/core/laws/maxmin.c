@@ -40,7 +40,7 @@ enum {
 	START,
 };
 
-/* Indices into struct shim_law_state's memory, behind those of law sdngcc. */
+/* Indices into struct shim_limiter_state's memory, behind those of law sdngcc. */
 enum {
 	TOLD = SDNGCC_WORDS,	/* G, bytes/s */
 	TOLD_NS,		/* t, the time it came */
@@ -71,13 +71,13 @@ static const struct shim_knob knobs[] = {
 };
 
 /* Tells whether the rate told last is in force. */
-static bool holds(const struct shim_law_state *state, const struct shim_law_input *input)
+static bool holds(const struct shim_limiter_state *state, const struct shim_law_input *input)
 {
 	return shim_since(input->now_ns, state->memory[TOLD_NS]) < input->knobs[RATE_TIMEOUT];
 }
 
 /* Puts the rate told last in force, within guarantee and maximum. */
-static void obey(struct shim_law_state *state, const struct shim_law_input *input)
+static void obey(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
 	u64 most = input->max && input->max < input->capacity ? input->max : input->capacity;
 	u64 rate = state->memory[TOLD];
@@ -93,7 +93,7 @@ static void obey(struct shim_law_state *state, const struct shim_law_input *inpu
 }
 
 /* Notes a rate as told now and puts it in force. */
-static void tell(struct shim_law_state *state, const struct shim_law_input *input, u64 rate)
+static void tell(struct shim_limiter_state *state, const struct shim_law_input *input, u64 rate)
 {
 	state->memory[TOLD] = rate;
 	state->memory[TOLD_NS] = input->now_ns;
@@ -101,7 +101,7 @@ static void tell(struct shim_law_state *state, const struct shim_law_input *inpu
 }
 
 /* Starts a limiter below its share. */
-static void maxmin_init(struct shim_law_state *state, const struct shim_law_input *input)
+static void maxmin_init(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
 	shim_climb_start(state, input);
 	tell(state, input, shim_mul_div(input->share, input->knobs[START], SHIM_PPM));
@@ -111,7 +111,7 @@ static void maxmin_init(struct shim_law_state *state, const struct shim_law_inpu
  * Tells whether a rate message overtook the one told last; notes it as the last if not.  Replays
  * and older epochs never get here.
  */
-static bool overtaken(struct shim_law_state *state, const struct shim_message *message)
+static bool overtaken(struct shim_limiter_state *state, const struct shim_message *message)
 {
 	u64 by = (u64)message->sender << 32 | message->epoch;
 
@@ -123,7 +123,7 @@ static bool overtaken(struct shim_law_state *state, const struct shim_message *m
 }
 
 /* Obeys a rate; leaves marks to law sdngcc when no rate is in force. */
-static void maxmin_message(struct shim_law_state *state, const struct shim_law_input *input,
+static void maxmin_message(struct shim_limiter_state *state, const struct shim_law_input *input,
 			   const struct shim_message *message)
 {
 	if (message->type == SHIM_MESSAGE_RATE) {
@@ -138,7 +138,7 @@ static void maxmin_message(struct shim_law_state *state, const struct shim_law_i
 }
 
 /* Keeps to the rate told, or goes on as law sdngcc. */
-static void maxmin_period(struct shim_law_state *state, const struct shim_law_input *input)
+static void maxmin_period(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
 	if (holds(state, input))
 		obey(state, input);

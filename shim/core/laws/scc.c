@@ -103,7 +103,7 @@ enum {
 	DUE,
 };
 
-/* Indices into struct shim_law_state's memory. */
+/* Indices into struct shim_limiter_state's memory. */
 enum {
 	BUSY_SUM,	/* weights of busy peers so far in this pass over the peers */
 	BUSY_WEIGHT,	/* the same of the whole last pass */
@@ -251,7 +251,7 @@ static u64 weight(const struct shim_law_input *input)
 }
 
 /* Returns the rate in bytes/s below which nothing is cut unless the share is less. */
-static u64 lowest(const struct shim_law_state *state, const struct shim_law_input *input)
+static u64 lowest(const struct shim_limiter_state *state, const struct shim_law_input *input)
 {
 	u64 least = shim_mul_div(input->share, input->knobs[RMIN], PPM);
 	u64 part = input->min;
@@ -264,7 +264,7 @@ static u64 lowest(const struct shim_law_state *state, const struct shim_law_inpu
 }
 
 /* Keeps a rate between its floor and the share. */
-static u64 bound(const struct shim_law_state *state, const struct shim_law_input *input, u64 rate)
+static u64 bound(const struct shim_limiter_state *state, const struct shim_law_input *input, u64 rate)
 {
 	u64 floor = lowest(state, input);
 
@@ -336,16 +336,16 @@ static u64 haste(const struct shim_peer_state *peer, const struct shim_law_input
 }
 
 /* Starts a VM at its share. */
-static void scc_init(struct shim_law_state *state, const struct shim_law_input *input)
+static void scc_init(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
-	static const struct shim_law_state fresh;
+	static const struct shim_limiter_state fresh;
 
 	*state = fresh;
 	state->rate = input->share;
 }
 
 /* Messages of controllers mean nothing to this law. */
-static void scc_message(struct shim_law_state *state, const struct shim_law_input *input,
+static void scc_message(struct shim_limiter_state *state, const struct shim_law_input *input,
 			const struct shim_message *message)
 {
 	(void)state;
@@ -354,7 +354,7 @@ static void scc_message(struct shim_law_state *state, const struct shim_law_inpu
 }
 
 /* Lets the VM have its share, and ends the pass over its peers. */
-static void scc_period(struct shim_law_state *state, const struct shim_law_input *input)
+static void scc_period(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
 	state->rate = input->share;
 	state->memory[BUSY_WEIGHT] = state->memory[BUSY_SUM];
@@ -378,14 +378,14 @@ static void scc_peer_init(struct shim_peer_state *peer, const struct shim_law_in
 }
 
 /* Counts what is sent. */
-static void scc_tx(struct shim_peer_state *peer, struct shim_packet *packet)
+static void scc_tx(struct shim_peer_state *peer, struct shim_law_packet *packet)
 {
 	peer->memory[SENT] = shim_add_sat(peer->memory[SENT], packet->bytes);
 	shim_tunnel_enter(packet, peer->rate, packet->knobs[MARK]);
 }
 
 /* Counts what is received, and takes the fabric's marks from the guest. */
-static bool scc_rx(struct shim_peer_state *peer, struct shim_packet *packet,
+static bool scc_rx(struct shim_peer_state *peer, struct shim_law_packet *packet,
 		   struct shim_message *report)
 {
 	u64 heard_ns = peer->memory[HEARD_NS];
@@ -399,7 +399,7 @@ static bool scc_rx(struct shim_peer_state *peer, struct shim_packet *packet,
 }
 
 /* Follows the congestion that a report tells of. */
-static void scc_report(struct shim_peer_state *peer, struct shim_law_state *state,
+static void scc_report(struct shim_peer_state *peer, struct shim_limiter_state *state,
 		       const struct shim_law_input *input, const struct shim_message *report)
 {
 	u64 gain = input->knobs[GAIN];
@@ -432,7 +432,7 @@ static void scc_report(struct shim_peer_state *peer, struct shim_law_state *stat
 }
 
 /* Adds a peer that uses its rate to the VM's busy ones. */
-static void account(struct shim_peer_state *peer, struct shim_law_state *state,
+static void account(struct shim_peer_state *peer, struct shim_limiter_state *state,
 		    const struct shim_law_input *input, u64 elapsed)
 {
 	u64 allowed = shim_mul_div(peer->rate, elapsed, SHIM_NSEC_PER_SEC);
@@ -444,7 +444,7 @@ static void account(struct shim_peer_state *peer, struct shim_law_state *state,
 }
 
 /* Raises the rate by a step; true when there is something to report. */
-static bool scc_peer_period(struct shim_peer_state *peer, struct shim_law_state *state,
+static bool scc_peer_period(struct shim_peer_state *peer, struct shim_limiter_state *state,
 			    const struct shim_law_input *input, struct shim_message *report)
 {
 	u64 elapsed = since(input->now_ns, peer->memory[STEP_NS]);

@@ -63,7 +63,7 @@ static const struct shim_knob knobs[] = {
 };
 
 /* Returns the interval, in ns and at least 1, over which a message's marks were counted. */
-static u64 interval(const struct shim_law_state *state, const struct shim_law_input *input,
+static u64 interval(const struct shim_limiter_state *state, const struct shim_law_input *input,
 		    const struct shim_message *message)
 {
 	u64 timeout_ns = input->knobs[SDNGCC_CONGESTION_TIMEOUT];
@@ -80,7 +80,7 @@ static u64 interval(const struct shim_law_state *state, const struct shim_law_in
 }
 
 /* Returns the factor h of a cut, and keeps count of full messages in a row. */
-static u64 haste(struct shim_law_state *state, const struct shim_law_input *input, u32 marks,
+static u64 haste(struct shim_limiter_state *state, const struct shim_law_input *input, u32 marks,
 		 u64 interval_ns)
 {
 	u64 marked = shim_mul_div(marks * SHIM_MARK_BYTES, SHIM_NSEC_PER_SEC, interval_ns);
@@ -106,7 +106,7 @@ static u64 haste(struct shim_law_state *state, const struct shim_law_input *inpu
 }
 
 /* Returns the cut in bytes/s for marks counted over interval_ns. */
-static u64 cut(struct shim_law_state *state, const struct shim_law_input *input, u32 marks,
+static u64 cut(struct shim_limiter_state *state, const struct shim_law_input *input, u32 marks,
 	       u64 interval_ns)
 {
 	u64 full = input->knobs[SDNGCC_CUT_FULL];
@@ -124,7 +124,7 @@ static u64 cut(struct shim_law_state *state, const struct shim_law_input *input,
 }
 
 /* Returns a step in bytes/s for one period: this VM's part of ppm of the capacity. */
-static u64 step(const struct shim_law_state *state, const struct shim_law_input *input, u64 ppm)
+static u64 step(const struct shim_limiter_state *state, const struct shim_law_input *input, u64 ppm)
 {
 	u64 rate = shim_mul_div(input->capacity, ppm, SHIM_PPM);
 	u64 total = state->weight_total ? state->weight_total : input->knobs[SDNGCC_STEP_SHARERS];
@@ -134,7 +134,7 @@ static u64 step(const struct shim_law_state *state, const struct shim_law_input 
 	return rate;
 }
 
-void shim_sdngcc_message(struct shim_law_state *state, const struct shim_law_input *input,
+void shim_sdngcc_message(struct shim_limiter_state *state, const struct shim_law_input *input,
 			 const struct shim_message *message)
 {
 	u64 less;
@@ -146,7 +146,7 @@ void shim_sdngcc_message(struct shim_law_state *state, const struct shim_law_inp
 	state->weight_total = message->weight_total;
 }
 
-void shim_sdngcc_period(struct shim_law_state *state, const struct shim_law_input *input)
+void shim_sdngcc_period(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
 	const struct shim_climb climb = {
 		.timeout_ns = input->knobs[SDNGCC_CONGESTION_TIMEOUT],

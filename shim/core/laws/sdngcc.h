@@ -28,7 +28,7 @@ enum sdngcc_knob {
 	SDNGCC_KNOBS
 };
 
-/* Indices into struct shim_law_state's memory. */
+/* Indices into struct shim_limiter_state's memory. */
 enum sdngcc_memory {
 	SDNGCC_FULL_RUN = SHIM_CLIMB_WORDS,	/* full messages in a row, the last one included */
 
@@ -36,10 +36,10 @@ enum sdngcc_memory {
 };
 
 /* Cuts the rate by the marks of a message. */
-void shim_sdngcc_message(struct shim_law_state *state, const struct shim_law_input *input,
+void shim_sdngcc_message(struct shim_limiter_state *state, const struct shim_law_input *input,
 			 const struct shim_message *message);
 
 /* Raises the rate by a step. */
-void shim_sdngcc_period(struct shim_law_state *state, const struct shim_law_input *input);
+void shim_sdngcc_period(struct shim_limiter_state *state, const struct shim_law_input *input);
 
 #endif

@@ -92,7 +92,7 @@
 #define BYTES_MAX 0x80000000U
 #define LOST_MAX 0x1000000U
 
-/* Indices into struct shim_law_state's memory, behind the loop. */
+/* Indices into struct shim_limiter_state's memory, behind the loop. */
 enum {
 	USED = LOOP_WORDS,	/* u, bytes/s */
 	TOLD,			/* bytes that feedback of this T is about */
@@ -264,9 +264,9 @@ static bool loop_a_tunnel(const u64 *values)
 }
 
 /* Starts a VM. */
-static void seawall_init(struct shim_law_state *state, const struct shim_law_input *input)
+static void seawall_init(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
-	static const struct shim_law_state fresh;
+	static const struct shim_limiter_state fresh;
 
 	*state = fresh;
 	state->memory[RATE] = seawall_start(input);
@@ -274,7 +274,7 @@ static void seawall_init(struct shim_law_state *state, const struct shim_law_inp
 }
 
 /* Controllers have nothing to say here. */
-static void seawall_message(struct shim_law_state *state, const struct shim_law_input *input,
+static void seawall_message(struct shim_limiter_state *state, const struct shim_law_input *input,
 			    const struct shim_message *message)
 {
 	(void)state;
@@ -289,7 +289,7 @@ static u64 periods(u64 passed_ns, const struct shim_law_input *input)
 }
 
 /* Gives the VM's loop what its tunnels heard since the last T. */
-static void seawall_period(struct shim_law_state *state, const struct shim_law_input *input)
+static void seawall_period(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
 	u64 *memory = state->memory;
 	u64 decay = shim_mul_div(memory[USED], input->period_ns, input->knobs[RECENT]);
@@ -347,7 +347,7 @@ static u64 waited_ns(const u64 *memory, const struct shim_law_input *input)
 }
 
 /* Counts a packet sent and writes its number, and the tunnel's mark. */
-static void seawall_tx(struct shim_peer_state *peer, struct shim_packet *packet)
+static void seawall_tx(struct shim_peer_state *peer, struct shim_law_packet *packet)
 {
 	u64 *memory = peer->memory;
 	u64 since_us = seawall_low(memory[SENT]);
@@ -363,7 +363,7 @@ static void seawall_tx(struct shim_peer_state *peer, struct shim_packet *packet)
 }
 
 /* Counts the packets missing before one received, or a late one as no longer missing. */
-static void count_gap(u64 *memory, const struct shim_packet *packet)
+static void count_gap(u64 *memory, const struct shim_law_packet *packet)
 {
 	u32 now_us = (u32)shim_div(packet->now_ns, 1000);
 	u32 pause_us = now_us - (u32)seawall_low(memory[RX_LOST]);
@@ -386,7 +386,7 @@ static void count_gap(u64 *memory, const struct shim_packet *packet)
  * Counts a packet received, and takes the fabric's marks from the guest; reports leave in
  * seawall_peer_period().
  */
-static bool seawall_rx(struct shim_peer_state *peer, struct shim_packet *packet,
+static bool seawall_rx(struct shim_peer_state *peer, struct shim_law_packet *packet,
 		       struct shim_message *report)
 {
 	u64 *memory = peer->memory;
@@ -405,7 +405,7 @@ static bool seawall_rx(struct shim_peer_state *peer, struct shim_packet *packet,
 }
 
 /* Notes that `told` bytes of a VM have been heard of, `hurt` of them lost or marked. */
-static void tell(struct shim_law_state *state, const struct shim_law_input *input, u64 told,
+static void tell(struct shim_limiter_state *state, const struct shim_law_input *input, u64 told,
 		 u64 hurt)
 {
 	if (input->knobs[CLASS] != 3 && hurt)
@@ -445,7 +445,7 @@ static void note_report(u64 *memory, const struct shim_message *report, u64 span
  * Takes a peer's report: what its counts grew by since the last that came.  The first one tells
  * nothing but where they stand; smaller ones than before began anew.
  */
-static void seawall_report(struct shim_peer_state *peer, struct shim_law_state *state,
+static void seawall_report(struct shim_peer_state *peer, struct shim_limiter_state *state,
 			   const struct shim_law_input *input, const struct shim_message *report)
 {
 	u64 *memory = peer->memory;
@@ -478,7 +478,7 @@ static void seawall_report(struct shim_peer_state *peer, struct shim_law_state *
 }
 
 /* Treats a tunnel that sent `sent` bytes since the last T and has not been answered since. */
-static void wait(struct shim_peer_state *peer, struct shim_law_state *state,
+static void wait(struct shim_peer_state *peer, struct shim_limiter_state *state,
 		 const struct shim_law_input *input, u64 sent)
 {
 	u64 *memory = peer->memory;
@@ -497,7 +497,7 @@ static void wait(struct shim_peer_state *peer, struct shim_law_state *state,
 }
 
 /* Returns r_d of a tunnel that sent `sent` bytes since the last T, bytes/s. */
-static u64 divide(const struct shim_law_state *state, const struct shim_law_input *input, u64 sent)
+static u64 divide(const struct shim_limiter_state *state, const struct shim_law_input *input, u64 sent)
 {
 	u64 used = input->sent_rate < state->rate ? input->sent_rate : state->rate;
 	u64 by_use = shim_mul_div(state->rate, input->knobs[BETA], PPM);
@@ -514,7 +514,7 @@ static u64 divide(const struct shim_law_state *state, const struct shim_law_inpu
 }
 
 /* Returns the rate of a tunnel with its own loop, and gives the loop what reports said. */
-static u64 follow(struct shim_peer_state *peer, const struct shim_law_state *state,
+static u64 follow(struct shim_peer_state *peer, const struct shim_limiter_state *state,
 		  const struct shim_law_input *input)
 {
 	u64 *memory = peer->memory;
@@ -533,7 +533,7 @@ static u64 follow(struct shim_peer_state *peer, const struct shim_law_state *sta
 }
 
 /* Sets a tunnel's rate, and reports what came through it. */
-static bool seawall_peer_period(struct shim_peer_state *peer, struct shim_law_state *state,
+static bool seawall_peer_period(struct shim_peer_state *peer, struct shim_limiter_state *state,
 				const struct shim_law_input *input, struct shim_message *report)
 {
 	u64 *memory = peer->memory;

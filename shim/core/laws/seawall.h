@@ -95,7 +95,7 @@ void seawall_count_flows(struct shim_peer_state *peer);
 
 /* Sets the largest window that a flow of a tunnel is to read. */
 void seawall_flow_period(struct shim_flow *flow, struct shim_peer_state *peer,
-			 struct shim_law_state *state, const struct shim_law_input *input);
+			 struct shim_limiter_state *state, const struct shim_law_input *input);
 
 /* Follow a segment of the VM, and one for it, in which the window is written. */
 void seawall_segment_out(struct shim_flow *flow, struct shim_segment *segment);

@@ -99,7 +99,7 @@ static u64 allowed(const struct shim_flow *flow, const struct shim_peer_state *p
 }
 
 void seawall_flow_period(struct shim_flow *flow, struct shim_peer_state *peer,
-			 struct shim_law_state *state, const struct shim_law_input *input)
+			 struct shim_limiter_state *state, const struct shim_law_input *input)
 {
 	bool known = peer && input->knobs[HINT] && peer->rate && flow->rtt_ns;
 	u32 own = part(flow, input);

@@ -25,7 +25,7 @@ static const struct shim_knob knobs[] = {
 };
 
 /* Sets the rate from the share. */
-static void static_period(struct shim_law_state *state, const struct shim_law_input *input)
+static void static_period(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
 	u64 rate = input->knobs[RATE];
 
@@ -35,16 +35,16 @@ static void static_period(struct shim_law_state *state, const struct shim_law_in
 }
 
 /* Starts a limiter at its rate. */
-static void static_init(struct shim_law_state *state, const struct shim_law_input *input)
+static void static_init(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
-	static const struct shim_law_state fresh;
+	static const struct shim_limiter_state fresh;
 
 	*state = fresh;
 	static_period(state, input);
 }
 
 /* Counts a message's time, for those who look; the rate stays. */
-static void static_message(struct shim_law_state *state, const struct shim_law_input *input,
+static void static_message(struct shim_limiter_state *state, const struct shim_law_input *input,
 			   const struct shim_message *message)
 {
 	if (!message->marks)

@@ -73,7 +73,7 @@ enum {
 	PORT_WEIGHT,
 };
 
-/* Indices into struct shim_law_state's memory. */
+/* Indices into struct shim_limiter_state's memory. */
 enum {
 	WEIGHT_SUM,	/* of the live flows seen since the last period */
 	WEIGHT_TOTAL,	/* of the live flows seen before it */
@@ -458,7 +458,7 @@ static u32 flow_weight(const struct shim_flow *flow, const u64 *values)
 
 /* Gives a flow its part of the sum of windows: of the live ones, or as one more. */
 static void vcc_flow_period(struct shim_flow *flow, struct shim_peer_state *peer,
-			    struct shim_law_state *state, const struct shim_law_input *input)
+			    struct shim_limiter_state *state, const struct shim_law_input *input)
 {
 	u64 total = input->knobs[WINDOW_TOTAL], weights = state->memory[WEIGHT_TOTAL], limit;
 	u32 weight = flow_weight(flow, input->knobs), size = shim_flow_segment(flow);
@@ -479,16 +479,16 @@ static void vcc_flow_period(struct shim_flow *flow, struct shim_peer_state *peer
 }
 
 /* Starts a limiter at its share. */
-static void vcc_init(struct shim_law_state *state, const struct shim_law_input *input)
+static void vcc_init(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
-	static const struct shim_law_state fresh;
+	static const struct shim_limiter_state fresh;
 
 	*state = fresh;
 	state->rate = input->share;
 }
 
 /* Marks of a controller say nothing of a single flow. */
-static void vcc_message(struct shim_law_state *state, const struct shim_law_input *input,
+static void vcc_message(struct shim_limiter_state *state, const struct shim_law_input *input,
 			const struct shim_message *message)
 {
 	(void)message;
@@ -496,7 +496,7 @@ static void vcc_message(struct shim_law_state *state, const struct shim_law_inpu
 }
 
 /* Follows the share, and lets the flows' weights count. */
-static void vcc_period(struct shim_law_state *state, const struct shim_law_input *input)
+static void vcc_period(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
 	state->rate = input->share;
 	if (state->memory[WEIGHT_SUM])

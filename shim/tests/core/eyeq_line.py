@@ -28,7 +28,7 @@ class Side:
         self.input = self.ffi.new("struct shim_law_input *", {
             "now_ns": now_ns, "period_ns": T, "capacity": capacity, "share": share, "min": low,
             "rx_share": capacity, "weight": weight, "knobs": self.values, "peers": 4})
-        self.state = self.ffi.new("struct shim_law_state *")
+        self.state = self.ffi.new("struct shim_limiter_state *")
         self.law.init(self.state, self.input)
         self.peers: List[Any] = []
 
@@ -40,7 +40,7 @@ class Side:
         return peer
 
     def _packet(self, length: int, packets: int, marks: int, now_ns: Optional[int]) -> Any:
-        return self.ffi.new("struct shim_packet *", {
+        return self.ffi.new("struct shim_law_packet *", {
             "now_ns": self.input.now_ns if now_ns is None else now_ns, "knobs": self.values, "bytes": length,
             "packets": packets, "marks": marks})
 

@@ -163,7 +163,7 @@ static void test_laws(void)
 					.interval_ns = 5000000, .weight_total = 4 };
 	struct shim_law_input input = { .now_ns = 1, .period_ns = 5000000, .capacity = 125000000,
 					.share = 62500000, .weight = 1 };
-	struct shim_law_state state;
+	struct shim_limiter_state state;
 	u64 knobs[SHIM_KNOBS_MAX];
 	u32 i;
 

@@ -37,7 +37,7 @@ class VM:
         self.input = self.ffi.new("struct shim_law_input *", {
             "now_ns": now_ns, "period_ns": T, "capacity": capacity, "share": share, "min": low, "weight": weight,
             "knobs": self.values})
-        self.state = self.ffi.new("struct shim_law_state *")
+        self.state = self.ffi.new("struct shim_limiter_state *")
         self.law.init(self.state, self.input)
         self.peers: Dict[int, Any] = {}
 
@@ -52,7 +52,7 @@ class VM:
         return self.peers[number]
 
     def packet(self, **fields: Any) -> Any:
-        return self.ffi.new("struct shim_packet *", {
+        return self.ffi.new("struct shim_law_packet *", {
             "now_ns": self.input.now_ns, "knobs": self.values, "bytes": FULL, "packets": 1, "echo_free": True,
             **fields})
 

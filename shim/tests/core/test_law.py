@@ -35,7 +35,7 @@ class Limiter:
         self.input = ffi.new("struct shim_law_input *", {
             "now_ns": now_ns, "period_ns": T, "capacity": capacity, "share": share, "min": low,
             "sent_rate": 0, "weight": weight, "knobs": self.values})
-        self.state = ffi.new("struct shim_law_state *")
+        self.state = ffi.new("struct shim_limiter_state *")
         self.law.init(self.state, self.input)
 
     @property

@@ -34,7 +34,7 @@ class Told:
         self.input = ffi.new("struct shim_law_input *", {
             "now_ns": now_ns, "period_ns": T, "capacity": capacity, "share": share, "min": low, "max": maximum,
             "weight": weight, "knobs": self.values})
-        self.state = ffi.new("struct shim_law_state *")
+        self.state = ffi.new("struct shim_limiter_state *")
         self.law.init(self.state, self.input)
         self.sequence = 0
 

@@ -36,7 +36,7 @@ class Tunnel:
         self.input = ffi.new("struct shim_law_input *", {
             "now_ns": now_ns, "period_ns": T, "capacity": capacity, "share": share, "min": low, "peers": peers,
             "peer_weight": weight_ppm // UNIT_PPM, "weight": weight, "knobs": self.values})
-        self.state = ffi.new("struct shim_law_state *")
+        self.state = ffi.new("struct shim_limiter_state *")
         self.peer = ffi.new("struct shim_peer_state *")
         self.law.init(self.state, self.input)
         self.law.peer_init(self.peer, self.input)
@@ -46,12 +46,12 @@ class Tunnel:
         return int(self.peer.rate)
 
     def send(self, count: int) -> None:
-        packet = self.ffi.new("struct shim_packet *", {"now_ns": self.input.now_ns, "knobs": self.values,
+        packet = self.ffi.new("struct shim_law_packet *", {"now_ns": self.input.now_ns, "knobs": self.values,
                                                        "bytes": count, "packets": 1})
         self.law.on_tx(self.peer, packet)
 
     def receive(self, packets: int, marks: int) -> None:
-        packet = self.ffi.new("struct shim_packet *", {"now_ns": self.input.now_ns, "knobs": self.values,
+        packet = self.ffi.new("struct shim_law_packet *", {"now_ns": self.input.now_ns, "knobs": self.values,
                                                        "bytes": 1514, "packets": packets, "marks": marks})
         assert not self.law.on_rx(self.peer, packet, self.ffi.new("struct shim_message *"))
 

@@ -33,7 +33,7 @@ class VM:
         self.input = self.ffi.new("struct shim_law_input *", {
             "now_ns": now_ns, "period_ns": T, "capacity": capacity, "share": share, "min": low, "weight": weight,
             "peers": destinations, "knobs": self.values})
-        self.state = self.ffi.new("struct shim_law_state *")
+        self.state = self.ffi.new("struct shim_limiter_state *")
         self.law.init(self.state, self.input)
         self.peers = [self.ffi.new("struct shim_peer_state *") for _ in range(destinations)]
         self.receivers = [self.ffi.new("struct shim_peer_state *") for _ in range(destinations)]
@@ -47,7 +47,7 @@ class VM:
         return int(self.state.rate)
 
     def packet(self, **fields: Any) -> Any:
-        return self.ffi.new("struct shim_packet *", {
+        return self.ffi.new("struct shim_law_packet *", {
             "now_ns": self.input.now_ns, "knobs": self.values, "bytes": FULL, "packets": 1, "id_free": True, **fields})
 
     def send(self, number: int = 0, **fields: Any) -> int:
@@ -388,8 +388,8 @@ def test_a_fresh_state_keeps_nothing(core: Any) -> None:
     """A limiter or a peer that begins anew is as new, whatever was in its memory."""
     for knobs in ({}, {"links": 1}):
         used, new = VM(core, knobs=knobs), VM(core, knobs=knobs)
-        core.ffi.memmove(used.state, b"\xff" * core.ffi.sizeof("struct shim_law_state"),
-                         core.ffi.sizeof("struct shim_law_state"))
+        core.ffi.memmove(used.state, b"\xff" * core.ffi.sizeof("struct shim_limiter_state"),
+                         core.ffi.sizeof("struct shim_limiter_state"))
         core.ffi.memmove(used.peers[0], b"\xff" * core.ffi.sizeof("struct shim_peer_state"),
                          core.ffi.sizeof("struct shim_peer_state"))
         used.law.init(used.state, used.input)

@@ -29,7 +29,7 @@ class Tunnel:
             flow.state.rtt_ns = rtt_ns
         self.values = Flow(core, knobs, law="seawall").values
         self.peer = core.ffi.new("struct shim_peer_state *", {"rate": rate})
-        self.state = core.ffi.new("struct shim_law_state *")
+        self.state = core.ffi.new("struct shim_limiter_state *")
         self.input = core.ffi.new("struct shim_law_input *", {
             "now_ns": SECOND, "period_ns": 10 * MS, "capacity": rate, "share": rate, "weight": 1, "peers": 1,
             "horizon_ns": horizon_ns, "knobs": self.values})

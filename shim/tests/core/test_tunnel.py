@@ -30,7 +30,7 @@ class End:
         self.input = ffi.new("struct shim_law_input *", {
             "now_ns": SECOND, "period_ns": MS, "capacity": C, "share": share, "peers": 1, "weight": 1,
             "knobs": self.values})
-        self.state = ffi.new("struct shim_law_state *")
+        self.state = ffi.new("struct shim_limiter_state *")
         self.peer = ffi.new("struct shim_peer_state *")
         self.law.init(self.state, self.input)
         self.law.peer_init(self.peer, self.input)
@@ -38,7 +38,7 @@ class End:
 
     def packet(self, **fields: Any) -> Any:
         common = {"now_ns": self.input.now_ns, "knobs": self.values, "bytes": 1514, "packets": 1, "echo_free": True}
-        return self.ffi.new("struct shim_packet *", {**common, **fields})
+        return self.ffi.new("struct shim_law_packet *", {**common, **fields})
 
     def send(self, wait_ns: int, room_ns: int = SECOND, **fields: Any) -> bool:
         """Return whether a packet that waits so long carries the tunnel's mark."""

@@ -432,7 +432,7 @@ def test_a_wild_ack_is_left_alone(core: Any) -> None:
 def sharing(core: Any, flows: List[Flow], periods: int = 3, now_ns: int = 0) -> List[int]:
     """Run periods of flows of one VM; return their limits."""
     law = flows[0].law
-    state = core.ffi.new("struct shim_law_state *")
+    state = core.ffi.new("struct shim_limiter_state *")
     inputs = core.ffi.new("struct shim_law_input *", {"share": 1000, "knobs": flows[0].values, "now_ns": now_ns})
     law.init(state, inputs)
     for number in range(periods):
