@@ -11,11 +11,18 @@
  * two more 32-bit terms.  The division is schoolbook, one bit a step; it runs only when the
  * product does not fit 64 bits.  The kernel has no __udivti3 and 32-bit machines have no
  * 64-bit division, hence neither __int128 nor a bare '/'.
+ *
+ * The kernel's mul_u64_u64_div_u64() does not serve.  On x86-64 it is a mul and a div, which trap
+ * when the quotient does not fit or c is 0; elsewhere, in Linux 6.1, it drops low bits of b and c
+ * until the product fits 64 bits, so it is not exact, and divides by 0 where c is 0.
  */
 #include "arith.h"
 
+/* Doublings after which even a rate of 1 byte/s is beyond SHIM_RATE_MAX. */
+#define DOUBLINGS_MAX 40
+
 /* Writes the 128-bit product of a and b to *hi and *lo. */
-static void multiply(u64 a, u64 b, u64 *hi, u64 *lo)
+static void arith_multiply(u64 a, u64 b, u64 *hi, u64 *lo)
 {
 	u64 ah = a >> 32, al = (u32)a;
 	u64 bh = b >> 32, bl = (u32)b;
@@ -28,7 +35,7 @@ static void multiply(u64 a, u64 b, u64 *hi, u64 *lo)
 }
 
 /* Returns (hi * 2^64 + lo) / c; hi must be below c, so that the quotient fits. */
-static u64 divide(u64 hi, u64 lo, u64 c)
+static u64 arith_divide(u64 hi, u64 lo, u64 c)
 {
 	int i;
 
@@ -49,10 +56,10 @@ u64 shim_mul_div(u64 a, u64 b, u64 c)
 {
 	u64 hi, lo;
 
-	multiply(a, b, &hi, &lo);
+	arith_multiply(a, b, &hi, &lo);
 	if (hi >= c)
 		return ~0ULL;
-	return hi ? divide(hi, lo, c) : shim_div(lo, c);
+	return hi ? arith_divide(hi, lo, c) : shim_div(lo, c);
 }
 
 u64 shim_add_sat(u64 a, u64 b)
@@ -60,4 +67,14 @@ u64 shim_add_sat(u64 a, u64 b)
 	u64 sum = a + b;
 
 	return sum < a ? ~0ULL : sum;
+}
+
+u32 shim_add_sat32(u32 a, u64 b)
+{
+	return b < ~0U - a ? a + (u32)b : ~0U;
+}
+
+u64 shim_double_sat(u64 value, u64 times)
+{
+	return shim_mul_div(value, 1ULL << (times < DOUBLINGS_MAX ? times : DOUBLINGS_MAX), 1);
 }

@@ -37,6 +37,9 @@ static inline u64 shim_div(u64 a, u64 b)
 
 #define SHIM_NSEC_PER_SEC 1000000000ULL
 
+/* Denominator of numbers that are parts in a million. */
+#define SHIM_PPM 1000000ULL
+
 /* Slowest and fastest rate a limiter accepts: 1 kb/s and 800 Gb/s. */
 #define SHIM_RATE_MIN 125ULL		/* bytes/s */
 #define SHIM_RATE_MAX 100000000000ULL	/* bytes/s */
