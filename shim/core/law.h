@@ -2,10 +2,15 @@
 /*
  * What a control law is: a table of functions that turns feedback into the rate of one limiter.
  *
- * A law owns no memory, no lock and no clock.  The caller serialises calls on one
+ * A law allocates nothing, and has no lock and no clock.  The caller serialises calls on one
  * struct shim_limiter_state and applies state->rate to the bucket afterwards; the same goes for a
  * struct shim_peer_state and the bucket of packets to that peer, for laws that want peers.  A
  * packet to a peer passes both buckets.
+ *
+ * What only the law knows of a limiter, a peer or a flow is a struct of the law's own, of
+ * limiter_size, peer_size or flow_size bytes, right behind the common one.  The caller provides the
+ * room for both, sets all of it to 0 and then calls init, peer_init or shim_flow_init(), at the
+ * start and whenever the law is to begin anew.
  *
  * A law that takes no heed of peers costs packets nothing: on_tx and on_rx are called only for
  * laws with SHIM_LAW_PEERS.
@@ -25,7 +30,7 @@
 #define SHIM_LAW_RECEIVER 4	/* rx_rate and rx_share; a limiter for VMs that only receive, too */
 #define SHIM_LAW_ECN 8		/* with FLOWS: Not-ECT to stay, but for segments without payload */
 
-/* Words of memory that a law has in a limiter and in a peer. */
+/* Words of memory of laws that have no typed state yet. */
 #define SHIM_LAW_MEMORY 14
 #define SHIM_PEER_MEMORY 13
 
@@ -65,7 +70,7 @@ struct shim_law_input {
 	const u64 *knobs;	/* values, in the order of law->knobs */
 };
 
-/* State of one limiter under any law. */
+/* State of one limiter under any law; the law's own is behind it. */
 struct shim_limiter_state {
 	u64 rate;		/* R(i,j), bytes/s: the result */
 	u64 demand;		/* what the VM could send, bytes/s: a result; 0: whatever it may */
@@ -73,14 +78,53 @@ struct shim_limiter_state {
 	u64 message_ns;		/* time of the last message that carried marks; 0: never */
 	u32 weight_total;	/* of the last message; 0: unknown */
 	bool congested;		/* a message came less than T_c ago */
-	u64 memory[SHIM_LAW_MEMORY];	/* whatever else the law keeps */
+	u64 memory[SHIM_LAW_MEMORY];	/* of laws that have no typed state yet */
 };
 
-/* State of what one VM exchanges with one address, under a law that wants peers. */
+/*
+ * State of what one VM exchanges with one address, under a law that wants peers; the law's own is
+ * behind it.
+ */
 struct shim_peer_state {
 	u64 rate;		/* bytes/s to this peer; 0: only the VM's own rate bounds it */
-	u64 memory[SHIM_PEER_MEMORY];	/* whatever else the law keeps */
+	u64 memory[SHIM_PEER_MEMORY];	/* of laws that have no typed state yet */
 };
+
+/* Returns what the law itself keeps of a limiter. */
+static inline void *shim_limiter_own(struct shim_limiter_state *state)
+{
+	return state + 1;
+}
+
+/* Returns what the law itself keeps of a limiter, to be read. */
+static inline const void *shim_limiter_own_const(const struct shim_limiter_state *state)
+{
+	return state + 1;
+}
+
+/* Returns what the law itself keeps of a peer. */
+static inline void *shim_peer_own(struct shim_peer_state *peer)
+{
+	return peer + 1;
+}
+
+/* Returns what the law itself keeps of a peer, to be read. */
+static inline const void *shim_peer_own_const(const struct shim_peer_state *peer)
+{
+	return peer + 1;
+}
+
+/* Returns what the law itself keeps of a flow. */
+static inline void *shim_flow_own(struct shim_flow *flow)
+{
+	return flow + 1;
+}
+
+/* Returns what the law itself keeps of a flow, to be read. */
+static inline const void *shim_flow_own_const(const struct shim_flow *flow)
+{
+	return flow + 1;
+}
 
 /* A packet as a law sees it; a GSO or GRO packet counts as the packets it stands for. */
 struct shim_law_packet {
@@ -107,31 +151,34 @@ struct shim_law {
 	const struct shim_knob *flows_knob;	/* 0 means that no flows are wanted; NULL: none */
 	bool obeys_rates;	/* messages of SHIM_MESSAGE_RATE mean something to it */
 	u64 period_ns;		/* default T */
-	/* Starts a limiter: called when a VM becomes active on an uplink. */
+	u32 limiter_size;	/* bytes of its own behind a struct shim_limiter_state; 0: none */
+	u32 peer_size;		/* the same behind a struct shim_peer_state */
+	u32 flow_size;		/* the same behind a struct shim_flow */
+	/* Starts a limiter, all 0 so far: called when a VM becomes active on an uplink. */
 	void (*init)(struct shim_limiter_state *state, const struct shim_law_input *input);
-	/* Called for each accepted message of a controller. */
+	/* Called for each accepted message of a controller; NULL: they mean nothing to it. */
 	void (*on_message)(struct shim_limiter_state *state, const struct shim_law_input *input,
 			   const struct shim_message *message);
 	/* Called every T, and at once when share, min or capacity changed. */
 	void (*on_period)(struct shim_limiter_state *state, const struct shim_law_input *input);
 
 	/*
-	 * Of laws that want peers.  A peer is made by the first packet either way.  `state` is
-	 * the limiter of the VM on the uplink that leads to the peer; NULL if the VM never sent.
+	 * Of laws that want peers.  A peer is made by the first packet either way, and is all 0
+	 * before peer_init.  `state` is the limiter of the VM on the uplink that leads to the
+	 * peer; NULL if the VM never sent.
 	 */
 	void (*peer_init)(struct shim_peer_state *peer, const struct shim_law_input *input);
 	/* Called for each packet that passed the buckets, before it leaves; may write id, echo. */
 	void (*on_tx)(struct shim_peer_state *peer, struct shim_law_packet *packet);
-	/*
-	 * Called for each packet received, before the VM gets it; may write id, echo.  True: send
-	 * the peer's shim *report, of which the law fills what SHIM_MESSAGE_REPORT carries.
-	 */
-	bool (*on_rx)(struct shim_peer_state *peer, struct shim_law_packet *packet,
-		      struct shim_message *report);
+	/* Called for each packet received, before the VM gets it; may write id, echo. */
+	void (*on_rx)(struct shim_peer_state *peer, struct shim_law_packet *packet);
 	/* Called for each accepted report of the peer's shim. */
 	void (*on_report)(struct shim_peer_state *peer, struct shim_limiter_state *state,
 			  const struct shim_law_input *input, const struct shim_message *report);
-	/* Called every T after on_period of the VM, for each peer; true: as on_rx. */
+	/*
+	 * Called every T after on_period of the VM, for each peer.  True: send the peer's shim
+	 * *report, of which the law fills what SHIM_MESSAGE_REPORT carries.
+	 */
 	bool (*on_peer_period)(struct shim_peer_state *peer, struct shim_limiter_state *state,
 			       const struct shim_law_input *input, struct shim_message *report);
 
@@ -148,7 +195,8 @@ struct shim_law {
 	 * there is no room for this one.
 	 */
 	void (*on_flow_period)(struct shim_flow *flow, struct shim_peer_state *peer,
-			       struct shim_limiter_state *state, const struct shim_law_input *input);
+			       struct shim_limiter_state *state,
+			       const struct shim_law_input *input);
 };
 
 extern const struct shim_law shim_law_static;
@@ -160,8 +208,10 @@ extern const struct shim_law shim_law_seawall;
 extern const struct shim_law shim_law_hygenicc;
 extern const struct shim_law shim_law_eyeq;
 
-/* Returns the law of that name, NULL if there is none. */
+#ifndef __KERNEL__
+/* Returns the law of that name, NULL if there is none; the kernel names laws by their place. */
 const struct shim_law *shim_law_find(const char *name);
+#endif
 
 /* Returns the i-th law, NULL past the last. */
 const struct shim_law *shim_law_at(u32 i);

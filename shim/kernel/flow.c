@@ -50,8 +50,9 @@ int ovs_shim_flows_start(struct ovs_shim_net *shim)
 {
 	/* The key is hashed as it stands in memory. */
 	BUILD_BUG_ON(sizeof(struct ovs_shim_flow_key) != sizeof(void *) + 40);
-	BUILD_BUG_ON(!IS_ENABLED(CONFIG_DEBUG_SPINLOCK) &&
-		     sizeof(struct ovs_shim_flow) > FLOW_BYTES_MAX);
+	WARN_ON_ONCE(!IS_ENABLED(CONFIG_DEBUG_SPINLOCK) &&
+		     sizeof(struct ovs_shim_flow) +
+		     ovs_shim_law_room(offsetof(struct shim_law, flow_size)) > FLOW_BYTES_MAX);
 	return rhashtable_init(&shim->flows, &table_params);
 }
 
@@ -78,7 +79,7 @@ static struct ovs_shim_flow *create(const struct ovs_shim_flow_key *key)
 		atomic64_inc(&vm->counters[OVS_SHIM_FLOWS_FULL]);
 		return NULL;
 	}
-	flow = kzalloc(sizeof(*flow), GFP_ATOMIC | __GFP_NOWARN);
+	flow = kzalloc(sizeof(*flow) + vm->clock->law->flow_size, GFP_ATOMIC | __GFP_NOWARN);
 	if (!flow)
 		goto no_memory;
 	flow->key = *key;

@@ -152,18 +152,18 @@ struct ovs_shim_pair {
 	struct ovs_shim_bucket bucket;	/* rate changes under shim->lock */
 
 	/* The rest: the timer's, under shim->lock. */
-	struct shim_limiter_state state ____cacheline_aligned;	/* of the law */
+	struct ovs_shim_port *vm ____cacheline_aligned;	/* VM it limits */
 	union {
 		struct list_head active_list;	/* in uplink->active while active */
 		struct rcu_head rcu;	/* deferred free */
 	};
-	struct ovs_shim_port *vm;	/* VM it limits */
 	struct ovs_shim_port *uplink;	/* uplink it limits the VM on */
 	u64 share;			/* E(i) of this VM, bytes/s */
 	u64 sent_rate;			/* over the last period, bytes/s */
 	u64 last_bytes;			/* tx.bytes at the last tick */
 	u32 last_events;		/* packets sent and dropped at the last tick, modulo 2^32 */
 	u32 idle_us;			/* time since the last tick that saw a packet */
+	struct shim_limiter_state state;	/* of the law, whose own is behind it */
 };
 
 /* Whose packets with whom. */
@@ -198,7 +198,6 @@ struct ovs_shim_peer {
 	u64 rx_bytes;			/* received, link-layer header included */
 	u64 rx_packets;			/* received */
 	u64 rx_marks;			/* received with CE */
-	struct shim_peer_state state;	/* of the law */
 	const struct vport *out;	/* uplink of the last packet sent; compared only */
 	const struct vport *in;		/* uplink of the last packet received; compared only */
 	struct in6_addr local;		/* the VM's address */
@@ -213,6 +212,7 @@ struct ovs_shim_peer {
 		struct list_head list;	/* in vm->peers; shim->lock */
 		struct rcu_head rcu;	/* deferred free */
 	};
+	struct shim_peer_state state;	/* of the law, whose own is behind it */
 };
 
 /* Which TCP connection of which VM. */
@@ -233,11 +233,11 @@ struct ovs_shim_flow {
 	const struct ovs_shim_clock *clock;	/* of its law; never changes */
 	u64 seen_ns;			/* time of the last segment */
 	const struct vport *out;	/* uplink of the last one sent; compared, never followed */
-	struct shim_flow state;		/* of the law */
 	union {
 		struct list_head list;	/* in vm->flows; shim->lock */
 		struct rcu_head rcu;	/* deferred free */
 	};
+	struct shim_flow state;		/* of the law, whose own is behind it */
 };
 
 /* The periods of one law in a namespace, and the VMs under it. */
@@ -501,6 +501,7 @@ int ovs_shim_settings_change(struct ovs_shim_settings *settings, struct nlattr *
 void ovs_shim_settings_apply(struct ovs_shim_net *shim, const struct ovs_shim_settings *settings);
 int ovs_shim_law_read(const struct nlattr *attr, int *law, struct netlink_ext_ack *extack);
 const char *ovs_shim_law_name(int law);
+u32 ovs_shim_law_room(size_t offset);
 
 /* Ports: port.c. */
 int ovs_shim_port_set(struct ovs_shim_net *shim, struct vport *vport,

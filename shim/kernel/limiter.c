@@ -19,7 +19,7 @@
 #include "internal.h"
 #include "trace.h"
 
-/* The budget of a VM's limiter, bytes; lockdep's own state is not counted. */
+/* The budget of a VM's limiter but for the law's own, bytes; lockdep's state is not counted. */
 #ifndef CONFIG_LOCKDEP
 static_assert(sizeof(struct ovs_shim_pair) <= 512);
 #endif
@@ -102,7 +102,9 @@ static u32 events(const struct ovs_shim_pair *pair)
 /* Allocates the limiter of vm on uplink, not yet active; NULL without memory.  shim->lock. */
 static struct ovs_shim_pair *create(struct ovs_shim_port *vm, struct ovs_shim_port *uplink)
 {
-	struct ovs_shim_pair *pair = kzalloc(sizeof(*pair), GFP_ATOMIC | __GFP_NOWARN);
+	size_t size = sizeof(struct ovs_shim_pair) +
+		      ovs_shim_law_room(offsetof(struct shim_law, limiter_size));
+	struct ovs_shim_pair *pair = kzalloc(size, GFP_ATOMIC | __GFP_NOWARN);
 
 	if (!pair)
 		return NULL;
@@ -208,8 +210,10 @@ void ovs_shim_limiter_free(struct ovs_shim_pair __rcu **link)
 void ovs_shim_limiter_restart(struct ovs_shim_pair *pair, u64 now_ns)
 {
 	struct shim_law_input input = ovs_shim_law_input(pair->vm, pair, pair->uplink, now_ns);
+	const struct shim_law *law = pair->vm->clock->law;
 
-	pair->vm->clock->law->init(&pair->state, &input);
+	memset(&pair->state, 0, sizeof(pair->state) + law->limiter_size);
+	law->init(&pair->state, &input);
 	ovs_shim_limiter_apply(pair, now_ns);
 }
 

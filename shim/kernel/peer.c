@@ -25,7 +25,7 @@
 #include "../../vport.h"
 #include "internal.h"
 
-/* Most bytes of a peer; debugging locks are larger. */
+/* Most bytes of a peer with the law's own; debugging locks are larger. */
 #define PEER_BYTES_MAX 368
 
 /* Where peers come from. */
@@ -42,10 +42,13 @@ static const struct rhashtable_params table_params = {
 /* Makes the cache; 0 or -ENOMEM. */
 int ovs_shim_peer_init(void)
 {
-	BUILD_BUG_ON(!IS_ENABLED(CONFIG_DEBUG_SPINLOCK) &&
-		     sizeof(struct ovs_shim_peer) > PEER_BYTES_MAX);
+	u32 size = sizeof(struct ovs_shim_peer) +
+		   ovs_shim_law_room(offsetof(struct shim_law, peer_size));
+
 	BUILD_BUG_ON(sizeof(struct ovs_shim_peer_key) != sizeof(void *) + 16);
-	cache = KMEM_CACHE(ovs_shim_peer, 0);
+	WARN_ON(!IS_ENABLED(CONFIG_DEBUG_SPINLOCK) && size > PEER_BYTES_MAX);
+	cache = kmem_cache_create("ovs_shim_peer", size, __alignof__(struct ovs_shim_peer), 0,
+				  NULL);
 	return cache ? 0 : -ENOMEM;
 }
 
@@ -136,6 +139,7 @@ static void start(struct ovs_shim_peer *peer, const struct ovs_shim_port *uplink
 	spin_lock(&peer->lock);
 	peer->idle_us = 0;
 	WRITE_ONCE(peer->clock, vm->clock);
+	memset(&peer->state, 0, sizeof(peer->state) + vm->clock->law->peer_size);
 	if (vm->clock->law->peer_init)
 		vm->clock->law->peer_init(&peer->state, &input);
 	ovs_shim_peer_apply(peer, now_ns);

@@ -253,13 +253,11 @@ bool ovs_shim_peer_sent(struct ovs_shim_peer *peer, const struct vport *vport,
 	return packet->id != old.id || packet->echo != old.echo;
 }
 
-/* Notes a received packet and tells the law, true as on_rx says.  peer->lock. */
-static bool note_received(struct ovs_shim_peer *peer, const struct vport *vport,
-			  const struct sk_buff *skb, struct shim_law_packet *packet,
-			  struct shim_message *report)
+/* Notes a received packet and tells the law.  peer->lock. */
+static void note_received(struct ovs_shim_peer *peer, const struct vport *vport,
+			  const struct sk_buff *skb, struct shim_law_packet *packet)
 {
 	const struct ovs_shim_clock *clock = peer->clock;
-	bool send;
 
 	peer->rx_bytes += packet->bytes;
 	peer->rx_marks += packet->marks;
@@ -268,11 +266,10 @@ static bool note_received(struct ovs_shim_peer *peer, const struct vport *vport,
 	if (!peer->way_sent)
 		learn_received(peer, skb);
 	if (!clock || !clock->law->on_rx)
-		return false;
+		return;
 	packet->knobs = clock->settings->knobs;
-	send = clock->law->on_rx(&peer->state, packet, report);
+	clock->law->on_rx(&peer->state, packet);
 	ovs_shim_peer_apply(peer, packet->now_ns);
-	return send;
 }
 
 /*
@@ -285,10 +282,8 @@ bool ovs_shim_peer_received(struct ovs_shim_port *vm, struct vport *vport, struc
 {
 	struct shim_law_packet packet = { .bytes = skb->len, .packets = 1 };
 	struct in6_addr local, remote;
-	struct shim_message report = {};
-	struct ovs_shim_peer *peer;
-	struct sk_buff *message = NULL;
 	struct shim_law_packet old;
+	struct ovs_shim_peer *peer;
 
 	if (!headers->version || !has_ethernet(headers))
 		return true;
@@ -306,11 +301,8 @@ bool ovs_shim_peer_received(struct ovs_shim_port *vm, struct vport *vport, struc
 	old = packet;
 	spin_lock_bh(&peer->lock);
 	peer->local = local;
-	if (note_received(peer, vport, skb, &packet, &report))
-		message = ovs_shim_report_build(peer, &report, vport);
+	note_received(peer, vport, skb, &packet);
 	spin_unlock_bh(&peer->lock);
-	if (message)
-		ovs_shim_report_send(message);
 	*told = packet.told;
 	if (packet.id != old.id || packet.echo != old.echo)
 		return ovs_shim_set_id(skb, headers, packet.id, packet.echo);

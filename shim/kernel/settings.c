@@ -53,6 +53,21 @@ const char *ovs_shim_law_name(int law)
 }
 
 /*
+ * Returns the largest of what laws keep of their own, bytes; offset is that of limiter_size,
+ * peer_size or flow_size in struct shim_law.
+ */
+u32 ovs_shim_law_room(size_t offset)
+{
+	const struct shim_law *law;
+	u32 most = 0;
+	u32 i;
+
+	for (i = 0; (law = shim_law_at(i)); i++)
+		most = max(most, *(const u32 *)((const char *)law + offset));
+	return most;
+}
+
+/*
  * Writes to *law the index of the law that attr names, OVS_SHIM_LAW_NONE for "none"; -ENOENT and
  * the reason in *extack if there is none.
  */

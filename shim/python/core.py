@@ -43,16 +43,32 @@ def sources() -> List[Path]:
     return found
 
 
+def _read(path: Path) -> str:
+    """Return a C file without its comments."""
+    return re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def _own_structs() -> str:
+    """Return the structs that laws keep of their own, headers' first, for others are made of these."""
+    folder = SOURCE_DIR / "laws"
+    files = [SOURCE_DIR / "climb.h", *sorted(folder.glob("*.h")), *sorted(folder.glob("*.c"))]
+    return "\n".join("\n".join(re.findall(r"^struct \w+ \{$.*?^\};$", _read(path), re.M | re.S)) for path in files)
+
+
 def declarations() -> str:
-    """Return what cffi needs of the core's headers: no comments, no directives, constants as numbers."""
+    """Return what cffi needs of the core's headers, and the laws' own structs.
+
+    There are no comments, no directives and no functions' bodies in it, and constants are numbers.
+    """
     text = ""
     constants: Dict[str, str] = {}
     for name in ("types.h", *_HEADERS):
-        header = (SOURCE_DIR / name).read_text(encoding="utf-8")
-        header = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
+        header = _read(SOURCE_DIR / name)
         constants.update(re.findall(r"^#define (SHIM_\w+) (0x[0-9a-fA-F]+|\d+)U?L*\s*$", header, re.M))
         if name != "types.h":
+            header = re.sub(r"^static inline [^{;]*\{.*?^\}$", "", header, flags=re.M | re.S)
             text += re.sub(r"^#.*$", "", header, flags=re.M)
+    text += _own_structs()
     text = re.sub(r"\bSHIM_[A-Z0-9_]+\b", lambda match: constants.get(match[0], match[0]), text)
     # cffi takes a const object of an opened library for a compile-time constant.
     text = text.replace("extern const ", "extern ")
@@ -96,6 +112,58 @@ def load(cflags: Optional[str] = None) -> Tuple[Any, Any]:
     ffi = cffi.FFI()
     ffi.cdef(declarations())
     return ffi, ffi.dlopen(str(build(cflags)))
+
+
+def limiter(law: Any) -> Any:
+    """Return a new ``struct shim_limiter_state *``, all 0, with room for the law's own behind it."""
+    return _new("struct shim_limiter_state", law.limiter_size)
+
+
+def peer(law: Any) -> Any:
+    """Return a new ``struct shim_peer_state *``, all 0, with room for the law's own behind it."""
+    return _new("struct shim_peer_state", law.peer_size)
+
+
+def flow(law: Any) -> Any:
+    """Return a new ``struct shim_flow *``, all 0, with room for the law's own behind it."""
+    return _new("struct shim_flow", law.flow_size)
+
+
+def clear(law: Any, state: Any) -> None:
+    """Set a limiter, peer or flow under the law to 0, its own part too, as before it begins anew."""
+    ffi, _ = load()
+    own_size = getattr(law, f"{_kind(state)}_size")
+    ffi.memmove(state, bytes(ffi.sizeof(state[0]) + own_size), ffi.sizeof(state[0]) + own_size)
+
+
+def own(law: Any, state: Any) -> Any:
+    """Return what the law itself keeps of a limiter, peer or flow: ``struct LAW_limiter *`` and so on.
+
+    Raises cffi.CDefError if the law keeps nothing there.
+    """
+    ffi, _ = load()
+    name = ffi.string(law.name).decode()
+    return _keep(ffi.cast(f"struct {name}_{_kind(state)} *", state + 1), state)
+
+
+def _kind(state: Any) -> str:
+    """Return what a pointer to a state leads to: limiter, peer or flow."""
+    ffi, _ = load()
+    kinds = {"struct shim_limiter_state *": "limiter", "struct shim_peer_state *": "peer", "struct shim_flow *": "flow"}
+    return kinds[ffi.typeof(state).cname]
+
+
+def _new(type_name: str, own_size: int) -> Any:
+    """Return a pointer to a new object, all 0, with so many bytes behind it; both live as long as the pointer."""
+    ffi, _ = load()
+    room = ffi.new("u64[]", -(-(ffi.sizeof(type_name) + own_size) // 8))
+    return _keep(ffi.cast(f"{type_name} *", room), room)
+
+
+def _keep(pointer: Any, owner: Any) -> Any:
+    """Return the pointer, which keeps alive what it leads to."""
+    ffi, _ = load()
+    return ffi.gc(pointer, lambda _, owner=owner: None)
 
 
 #: Fields of a v1 message that are addresses, as 16 bytes.

@@ -247,12 +247,10 @@ static void eyeq_tx(struct shim_peer_state *peer, struct shim_law_packet *packet
 }
 
 /* Counts what came; reports wait for the end of the period, when R is new. */
-static bool eyeq_rx(struct shim_peer_state *peer, struct shim_law_packet *packet,
-		    struct shim_message *report)
+static void eyeq_rx(struct shim_peer_state *peer, struct shim_law_packet *packet)
 {
 	u64 *memory = peer->memory;
 
-	(void)report;
 	/* Its limiter may be gone meanwhile: what it was told no longer counts. */
 	if (eyeq_over(packet->now_ns, memory[GOT_NS]) > shim_div(packet->knobs[IDLE_TIMEOUT], 2))
 		memory[TOLD] = 0;
@@ -262,7 +260,6 @@ static bool eyeq_rx(struct shim_peer_state *peer, struct shim_law_packet *packet
 	memory[GOT_MARKS] = shim_add_sat(memory[GOT_MARKS], packet->marks);
 	memory[NEW_PACKETS] = shim_add_sat(memory[NEW_PACKETS], packet->packets);
 	memory[NEW_MARKS] = shim_add_sat(memory[NEW_MARKS], packet->marks);
-	return false;
 }
 
 /* Obeys the rate that a receiver grants. */

@@ -182,15 +182,6 @@ static const struct shim_knob knobs[] = {
 	},
 };
 
-/* Does nothing: what a controller counts at a port, peers tell packet by packet. */
-static void hygenicc_message(struct shim_limiter_state *state, const struct shim_law_input *input,
-			     const struct shim_message *message)
-{
-	(void)state;
-	(void)input;
-	(void)message;
-}
-
 /* Returns a step in bytes/s for one period: this VM's part of ppm of the capacity. */
 static u64 step(const struct shim_law_input *input, u64 ppm)
 {
@@ -252,27 +243,24 @@ static void hygenicc_tx(struct shim_peer_state *peer, struct shim_law_packet *pa
 }
 
 /* Counts marks to be told to the peer, and those the peer tells of. */
-static bool hygenicc_rx(struct shim_peer_state *peer, struct shim_law_packet *packet,
-			struct shim_message *report)
+static void hygenicc_rx(struct shim_peer_state *peer, struct shim_law_packet *packet)
 {
 	u64 *echoable = &peer->memory[ECHOABLE];
 	u64 echoed;
 
-	(void)report;
 	if (packet->marks && !peer->memory[OWED])
 		peer->memory[OWED_NS] = packet->now_ns;
 	peer->memory[OWED] = shim_add_sat(peer->memory[OWED], packet->marks);
 	peer->memory[RX_PACKETS] = shim_add_sat(peer->memory[RX_PACKETS], packet->packets);
 	peer->memory[RX_BYTES] = shim_add_sat(peer->memory[RX_BYTES], packet->bytes);
 	if (!packet->echo_free || !packet->echo)
-		return false;
+		return;
 	packet->echo = false;
 	if (!packet->knobs[ECHO])
-		return false;
+		return;
 	echoed = packet->packets < *echoable ? packet->packets : *echoable;
 	*echoable -= echoed;
 	peer->memory[ECHOED] = shim_add_sat(peer->memory[ECHOED], echoed);
-	return false;
 }
 
 /* Takes the marks of a report. */
@@ -322,7 +310,6 @@ const struct shim_law shim_law_hygenicc = {
 	.wants = SHIM_LAW_PEERS,
 	.period_ns = 500000,
 	.init = shim_climb_start,
-	.on_message = hygenicc_message,
 	.on_period = hygenicc_period,
 	.peer_init = hygenicc_peer_init,
 	.on_tx = hygenicc_tx,

@@ -344,15 +344,6 @@ static void scc_init(struct shim_limiter_state *state, const struct shim_law_inp
 	state->rate = input->share;
 }
 
-/* Messages of controllers mean nothing to this law. */
-static void scc_message(struct shim_limiter_state *state, const struct shim_law_input *input,
-			const struct shim_message *message)
-{
-	(void)state;
-	(void)input;
-	(void)message;
-}
-
 /* Lets the VM have its share, and ends the pass over its peers. */
 static void scc_period(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
@@ -385,17 +376,14 @@ static void scc_tx(struct shim_peer_state *peer, struct shim_law_packet *packet)
 }
 
 /* Counts what is received, and takes the fabric's marks from the guest. */
-static bool scc_rx(struct shim_peer_state *peer, struct shim_law_packet *packet,
-		   struct shim_message *report)
+static void scc_rx(struct shim_peer_state *peer, struct shim_law_packet *packet)
 {
 	u64 heard_ns = peer->memory[HEARD_NS];
 
-	(void)report;
 	shim_tunnel_leave(packet, heard_ns && since(packet->now_ns, heard_ns) < REPORTING_NS,
 			  packet->knobs[MARK]);
 	peer->memory[RX_PACKETS] = shim_add_sat(peer->memory[RX_PACKETS], packet->packets);
 	peer->memory[RX_MARKS] = shim_add_sat(peer->memory[RX_MARKS], packet->marks);
-	return false;
 }
 
 /* Follows the congestion that a report tells of. */
@@ -479,7 +467,6 @@ const struct shim_law shim_law_scc = {
 	.wants = SHIM_LAW_PEERS,
 	.period_ns = 1000000,
 	.init = scc_init,
-	.on_message = scc_message,
 	.on_period = scc_period,
 	.peer_init = scc_peer_init,
 	.on_tx = scc_tx,

@@ -273,15 +273,6 @@ static void seawall_init(struct shim_limiter_state *state, const struct shim_law
 	state->rate = loop_a_tunnel(input->knobs) ? input->share : seawall_start(input);
 }
 
-/* Controllers have nothing to say here. */
-static void seawall_message(struct shim_limiter_state *state, const struct shim_law_input *input,
-			    const struct shim_message *message)
-{
-	(void)state;
-	(void)input;
-	(void)message;
-}
-
 /* Returns a time in T, rounded. */
 static u64 periods(u64 passed_ns, const struct shim_law_input *input)
 {
@@ -386,13 +377,11 @@ static void count_gap(u64 *memory, const struct shim_law_packet *packet)
  * Counts a packet received, and takes the fabric's marks from the guest; reports leave in
  * seawall_peer_period().
  */
-static bool seawall_rx(struct shim_peer_state *peer, struct shim_law_packet *packet,
-		       struct shim_message *report)
+static void seawall_rx(struct shim_peer_state *peer, struct shim_law_packet *packet)
 {
 	u64 *memory = peer->memory;
 	u64 packets = memory[RX_PACKETS];
 
-	(void)report;
 	shim_tunnel_leave(packet, memory[NEXT] & NEXT_ANSWERED, packet->knobs[MARK]);
 	memory[RX_BYTES] = seawall_pack(seawall_high(memory[RX_BYTES]) + packet->bytes,
 					seawall_low(memory[RX_BYTES]));
@@ -401,7 +390,6 @@ static bool seawall_rx(struct shim_peer_state *peer, struct shim_law_packet *pac
 	memory[NEXT] |= NEXT_FRESH;
 	if (packet->id_free)
 		count_gap(memory, packet);
-	return false;
 }
 
 /* Notes that `told` bytes of a VM have been heard of, `hurt` of them lost or marked. */
@@ -573,7 +561,6 @@ const struct shim_law shim_law_seawall = {
 	.flows_knob = &knobs[HINT],
 	.period_ns = 10000000,
 	.init = seawall_init,
-	.on_message = seawall_message,
 	.on_period = seawall_period,
 	.peer_init = seawall_peer_init,
 	.on_tx = seawall_tx,

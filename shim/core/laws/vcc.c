@@ -487,14 +487,6 @@ static void vcc_init(struct shim_limiter_state *state, const struct shim_law_inp
 	state->rate = input->share;
 }
 
-/* Marks of a controller say nothing of a single flow. */
-static void vcc_message(struct shim_limiter_state *state, const struct shim_law_input *input,
-			const struct shim_message *message)
-{
-	(void)message;
-	state->rate = input->share;
-}
-
 /* Follows the share, and lets the flows' weights count. */
 static void vcc_period(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
@@ -511,7 +503,6 @@ const struct shim_law shim_law_vcc = {
 	.wants = SHIM_LAW_FLOWS | SHIM_LAW_ECN,
 	.period_ns = 50000000,
 	.init = vcc_init,
-	.on_message = vcc_message,
 	.on_period = vcc_period,
 	.on_segment_out = vcc_out,
 	.on_segment_in = vcc_in,
