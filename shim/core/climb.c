@@ -5,14 +5,6 @@
 #include "arith.h"
 #include "climb.h"
 
-/* Doublings after which a step is larger than any capacity. */
-#define DOUBLINGS_MAX 40
-
-u64 shim_since(u64 now_ns, u64 then_ns)
-{
-	return now_ns > then_ns ? now_ns - then_ns : 0;
-}
-
 u64 shim_climb_floor(const struct shim_law_input *input, u64 rmin_ppm)
 {
 	u64 rate = shim_mul_div(input->share, rmin_ppm, SHIM_PPM);
@@ -20,14 +12,17 @@ u64 shim_climb_floor(const struct shim_law_input *input, u64 rmin_ppm)
 	return rate > input->min ? rate : input->min;
 }
 
-void shim_climb_start(struct shim_limiter_state *state, const struct shim_law_input *input)
+void shim_climb_note(struct shim_climb_state *last, const struct shim_law_input *input)
 {
-	static const struct shim_limiter_state fresh;
+	last->step_ns = input->now_ns;
+	last->share = input->share;
+}
 
-	*state = fresh;
+void shim_climb_start(struct shim_limiter_state *state, struct shim_climb_state *last,
+		      const struct shim_law_input *input)
+{
 	state->rate = input->share;
-	state->memory[SHIM_CLIMB_STEP_NS] = input->now_ns;
-	state->memory[SHIM_CLIMB_SHARE] = input->share;
+	shim_climb_note(last, input);
 }
 
 void shim_climb_cut(struct shim_limiter_state *state, const struct shim_law_input *input, u64 floor,
@@ -39,45 +34,40 @@ void shim_climb_cut(struct shim_limiter_state *state, const struct shim_law_inpu
 		state->rate -= less;
 	if (state->rate > input->share)
 		state->rate = input->share;
-	state->message_ns = input->now_ns ? input->now_ns : 1;
+	state->message_ns = shim_stamp(input->now_ns);
 	state->congested = true;
 }
 
 /* Returns the step up in bytes/s for one period, silence_ns after the last marks. */
-static u64 step(const struct shim_climb *climb, u64 silence_ns)
+static u64 climb_step_rate(const struct shim_climb *climb, u64 silence_ns)
 {
-	u64 doublings, rate;
+	u64 rate;
 
 	if (silence_ns < climb->timeout_ns)
 		return climb->slow;
 	if (!climb->most)
 		return climb->fast;
-	doublings = shim_div(silence_ns, climb->timeout_ns) - 1;
-	if (doublings > DOUBLINGS_MAX)
-		doublings = DOUBLINGS_MAX;
-	rate = shim_mul_div(climb->fast, 1ULL << doublings, 1);
+	rate = shim_double_sat(climb->fast, shim_div(silence_ns, climb->timeout_ns) - 1);
 	return rate < climb->most ? rate : climb->most;
 }
 
-void shim_climb_step(struct shim_limiter_state *state, const struct shim_law_input *input,
-		     const struct shim_climb *climb)
+void shim_climb_step(struct shim_limiter_state *state, struct shim_climb_state *last,
+		     const struct shim_law_input *input, const struct shim_climb *climb)
 {
-	u64 elapsed = shim_since(input->now_ns, state->memory[SHIM_CLIMB_STEP_NS]);
-	u64 silence = shim_since(input->now_ns, state->message_ns);
+	u64 elapsed = shim_sub_sat(input->now_ns, last->step_ns);
+	u64 silence = shim_sub_sat(input->now_ns, state->message_ns);
+	u64 rate = state->rate;
 
 	state->congested = state->message_ns && silence < climb->timeout_ns;
 	if (elapsed > 2 * input->period_ns)
 		elapsed = 2 * input->period_ns;
-	if (!state->congested && state->rate >= state->memory[SHIM_CLIMB_SHARE])
-		state->rate = input->share;
+	if (!state->congested && rate >= last->share)
+		rate = input->share;
 	else if (elapsed)
-		state->rate = shim_add_sat(state->rate,
-					   shim_mul_div(step(climb, silence), elapsed,
-							input->period_ns));
-	if (state->rate < climb->floor)
-		state->rate = climb->floor;
-	if (state->rate > input->share)
-		state->rate = input->share;
-	state->memory[SHIM_CLIMB_STEP_NS] = input->now_ns;
-	state->memory[SHIM_CLIMB_SHARE] = input->share;
+		rate = shim_add_sat(rate, shim_mul_div(climb_step_rate(climb, silence), elapsed,
+						       input->period_ns));
+	if (rate < climb->floor)
+		rate = climb->floor;
+	state->rate = rate < input->share ? rate : input->share;
+	shim_climb_note(last, input);
 }

@@ -22,15 +22,10 @@
 /* Bytes of a full Ethernet packet, FCS not counted: what a mark stands for. */
 #define SHIM_MARK_BYTES 1514ULL
 
-/* Denominator of knobs that are parts. */
-#define SHIM_PPM 1000000ULL
-
-/* Words of struct shim_limiter_state's memory that are used here; a law's own follow. */
-enum shim_climb_memory {
-	SHIM_CLIMB_STEP_NS,	/* time of the last step */
-	SHIM_CLIMB_SHARE,	/* E(i) at the last step, bytes/s */
-
-	SHIM_CLIMB_WORDS
+/* What is remembered of a limiter from step to step; a member of the law's own state. */
+struct shim_climb_state {
+	u64 step_ns;		/* time of the last step */
+	u64 share;		/* E(i) at the last step, bytes/s */
 };
 
 /* How a limiter climbs; steps in bytes/s for each period. */
@@ -42,21 +37,22 @@ struct shim_climb {
 	u64 most;		/* bound of the doubled fast step; 0: it does not double */
 };
 
-/* Returns the time from then to now in ns, 0 if the clock went back. */
-u64 shim_since(u64 now_ns, u64 then_ns);
-
 /* Returns the rate, bytes/s, below which marks do not cut: rmin_ppm of E, or the guarantee. */
 u64 shim_climb_floor(const struct shim_law_input *input, u64 rmin_ppm);
 
+/* Notes that the limiter's rate has just been set for the share that there is now. */
+void shim_climb_note(struct shim_climb_state *last, const struct shim_law_input *input);
+
 /* Starts a limiter at its share. */
-void shim_climb_start(struct shim_limiter_state *state, const struct shim_law_input *input);
+void shim_climb_start(struct shim_limiter_state *state, struct shim_climb_state *last,
+		      const struct shim_law_input *input);
 
 /* Cuts the rate by less bytes/s, but not below floor, and remembers when marks came. */
 void shim_climb_cut(struct shim_limiter_state *state, const struct shim_law_input *input, u64 floor,
 		    u64 less);
 
 /* Raises the rate by a step and keeps it between floor and share. */
-void shim_climb_step(struct shim_limiter_state *state, const struct shim_law_input *input,
-		     const struct shim_climb *climb);
+void shim_climb_step(struct shim_limiter_state *state, struct shim_climb_state *last,
+		     const struct shim_law_input *input, const struct shim_climb *climb);
 
 #endif

@@ -73,23 +73,24 @@ enum {
 	RMIN,
 };
 
-/* Indices into struct shim_limiter_state's memory. */
-enum {
-	MARKS = SHIM_CLIMB_WORDS,	/* told of by peers since the last period */
+/* What the law keeps of a limiter. */
+struct hygenicc_limiter {
+	struct shim_climb_state climb;	/* since the last step */
+	u64 marks;		/* told of by peers since the last period */
 };
 
-/* Indices into struct shim_peer_state's memory. */
-enum {
-	OWED,		/* CE marks received that the peer has not been told of */
-	OWED_NS,	/* when the first of them came */
-	RX_PACKETS,	/* received since the last report */
-	RX_BYTES,	/* the same, bytes */
-	REPORT_NS,	/* time of the last report */
-	ECHOABLE,	/* packets lately sent that no echo has answered */
-	ECHOED,		/* marks the peer echoed since the last period */
+/* What the law keeps of a peer; counts stop at U32_MAX, more than a report can tell. */
+struct hygenicc_peer {
+	u64 owed_ns;		/* when the first of the marks owed came */
+	u64 report_ns;		/* time of the last report */
+	u64 rx_bytes;		/* received since the last report */
+	u32 rx_packets;		/* the same in packets */
+	u32 owed;		/* CE marks received that the peer has not been told of */
+	u32 echoable;		/* packets lately sent that no echo has answered */
+	u32 echoed;		/* marks the peer echoed since the last period */
 };
 
-static const struct shim_knob knobs[] = {
+static const struct shim_knob hygenicc_knobs[] = {
 	[ECHO] = {
 		.name = "echo",
 		.unit = "switch",
@@ -183,15 +184,15 @@ static const struct shim_knob knobs[] = {
 };
 
 /* Returns a step in bytes/s for one period: this VM's part of ppm of the capacity. */
-static u64 step(const struct shim_law_input *input, u64 ppm)
+static u64 hygenicc_step_rate(const struct shim_law_input *input, u64 ppm)
 {
 	return shim_mul_div(shim_mul_div(input->capacity, ppm, SHIM_PPM), input->weight,
 			    input->knobs[STEP_SHARERS]);
 }
 
 /* Returns the cut in bytes/s for marks told of in one period; slow is the step of a period. */
-static u64 cut(const struct shim_limiter_state *state, const struct shim_law_input *input, u64 marks,
-	       u64 slow)
+static u64 hygenicc_cut_rate(const struct shim_limiter_state *state,
+			     const struct shim_law_input *input, u64 marks, u64 slow)
 {
 	u64 bytes = shim_mul_div(marks, SHIM_MARK_BYTES, 1);
 	u64 allowed = shim_mul_div(state->rate, input->period_ns, SHIM_NSEC_PER_SEC);
@@ -205,111 +206,123 @@ static u64 cut(const struct shim_limiter_state *state, const struct shim_law_inp
 /* Cuts the rate by the marks of the last period, and raises it by a step. */
 static void hygenicc_period(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
-	u64 marks = state->memory[MARKS];
+	struct hygenicc_limiter *own = shim_limiter_own(state);
 	const struct shim_climb climb = {
 		.timeout_ns = input->knobs[CONGESTION_TIMEOUT],
 		.floor = shim_climb_floor(input, input->knobs[RMIN]),
-		.slow = step(input, input->knobs[STEP_SLOW]),
-		.fast = step(input, input->knobs[STEP_FAST]),
+		.slow = hygenicc_step_rate(input, input->knobs[STEP_SLOW]),
+		.fast = hygenicc_step_rate(input, input->knobs[STEP_FAST]),
 		.most = shim_mul_div(input->capacity, input->knobs[STEP_MAX], SHIM_PPM),
 	};
+	u64 marks = own->marks;
 
-	state->memory[MARKS] = 0;
+	own->marks = 0;
 	if (marks)
-		shim_climb_cut(state, input, climb.floor, cut(state, input, marks, climb.slow));
-	shim_climb_step(state, input, &climb);
+		shim_climb_cut(state, input, climb.floor,
+			       hygenicc_cut_rate(state, input, marks, climb.slow));
+	shim_climb_step(state, &own->climb, input, &climb);
+}
+
+/* Starts a limiter at its share. */
+static void hygenicc_init(struct shim_limiter_state *state, const struct shim_law_input *input)
+{
+	struct hygenicc_limiter *own = shim_limiter_own(state);
+
+	shim_climb_start(state, &own->climb, input);
 }
 
 /* Starts a peer: nothing is owed to it, nothing was sent to it. */
 static void hygenicc_peer_init(struct shim_peer_state *peer, const struct shim_law_input *input)
 {
-	static const struct shim_peer_state fresh;
+	struct hygenicc_peer *own = shim_peer_own(peer);
 
-	*peer = fresh;
-	peer->memory[REPORT_NS] = input->now_ns;
+	own->report_ns = input->now_ns;
 }
 
 /* Echoes one mark a packet, and takes out what the VM put into the bit. */
 static void hygenicc_tx(struct shim_peer_state *peer, struct shim_law_packet *packet)
 {
-	u64 *owed = &peer->memory[OWED];
+	struct hygenicc_peer *own = shim_peer_own(peer);
 
-	peer->memory[ECHOABLE] = shim_add_sat(peer->memory[ECHOABLE], packet->packets);
+	own->echoable = shim_add_sat32(own->echoable, packet->packets);
 	if (!packet->echo_free)
 		return;
-	packet->echo = packet->knobs[ECHO] && packet->packets && *owed >= packet->packets;
+	packet->echo = packet->knobs[ECHO] && packet->packets && own->owed >= packet->packets;
 	if (packet->echo)
-		*owed -= packet->packets;
+		own->owed -= packet->packets;
 }
 
 /* Counts marks to be told to the peer, and those the peer tells of. */
 static void hygenicc_rx(struct shim_peer_state *peer, struct shim_law_packet *packet)
 {
-	u64 *echoable = &peer->memory[ECHOABLE];
-	u64 echoed;
+	struct hygenicc_peer *own = shim_peer_own(peer);
+	u32 echoed;
 
-	if (packet->marks && !peer->memory[OWED])
-		peer->memory[OWED_NS] = packet->now_ns;
-	peer->memory[OWED] = shim_add_sat(peer->memory[OWED], packet->marks);
-	peer->memory[RX_PACKETS] = shim_add_sat(peer->memory[RX_PACKETS], packet->packets);
-	peer->memory[RX_BYTES] = shim_add_sat(peer->memory[RX_BYTES], packet->bytes);
+	if (packet->marks && !own->owed)
+		own->owed_ns = packet->now_ns;
+	own->owed = shim_add_sat32(own->owed, packet->marks);
+	own->rx_packets = shim_add_sat32(own->rx_packets, packet->packets);
+	own->rx_bytes = shim_add_sat(own->rx_bytes, packet->bytes);
 	if (!packet->echo_free || !packet->echo)
 		return;
 	packet->echo = false;
 	if (!packet->knobs[ECHO])
 		return;
-	echoed = packet->packets < *echoable ? packet->packets : *echoable;
-	*echoable -= echoed;
-	peer->memory[ECHOED] = shim_add_sat(peer->memory[ECHOED], echoed);
+	echoed = packet->packets < own->echoable ? packet->packets : own->echoable;
+	own->echoable -= echoed;
+	own->echoed = shim_add_sat32(own->echoed, echoed);
 }
 
 /* Takes the marks of a report. */
 static void hygenicc_report(struct shim_peer_state *peer, struct shim_limiter_state *state,
 			    const struct shim_law_input *input, const struct shim_message *report)
 {
+	struct hygenicc_limiter *limiter;
+
 	(void)peer;
 	(void)input;
-	if (state)
-		state->memory[MARKS] = shim_add_sat(state->memory[MARKS], report->marks);
-}
-
-/* Returns value as a message's 32-bit field has it. */
-static u32 field(u64 value)
-{
-	return value > ~0U ? ~0U : (u32)value;
+	if (!state)
+		return;
+	limiter = shim_limiter_own(state);
+	limiter->marks = shim_add_sat(limiter->marks, report->marks);
 }
 
 /* Hands echoed marks to the VM's limiter; true: *report has marks that have waited long enough. */
 static bool hygenicc_peer_period(struct shim_peer_state *peer, struct shim_limiter_state *state,
 				 const struct shim_law_input *input, struct shim_message *report)
 {
-	u64 *memory = peer->memory;
+	struct hygenicc_peer *own = shim_peer_own(peer);
 
-	if (state)
-		state->memory[MARKS] = shim_add_sat(state->memory[MARKS], memory[ECHOED]);
-	memory[ECHOED] = 0;
-	memory[ECHOABLE] -= shim_div(memory[ECHOABLE], ECHO_PERIODS);
-	if (!memory[OWED] ||
-	    shim_since(input->now_ns, memory[OWED_NS]) < input->knobs[FEEDBACK_TIMEOUT])
+	if (state) {
+		struct hygenicc_limiter *limiter = shim_limiter_own(state);
+
+		limiter->marks = shim_add_sat(limiter->marks, own->echoed);
+	}
+	own->echoed = 0;
+	own->echoable -= own->echoable / ECHO_PERIODS;
+	if (!own->owed ||
+	    shim_sub_sat(input->now_ns, own->owed_ns) < input->knobs[FEEDBACK_TIMEOUT])
 		return false;
-	report->bytes = memory[RX_BYTES];
-	report->packets = field(memory[RX_PACKETS]);
-	report->marks = field(memory[OWED]);
-	report->interval_ns = shim_since(input->now_ns, memory[REPORT_NS]);
-	memory[OWED] = 0;
-	memory[RX_PACKETS] = 0;
-	memory[RX_BYTES] = 0;
-	memory[REPORT_NS] = input->now_ns;
+	report->bytes = own->rx_bytes;
+	report->packets = own->rx_packets;
+	report->marks = own->owed;
+	report->interval_ns = shim_sub_sat(input->now_ns, own->report_ns);
+	own->owed = 0;
+	own->rx_packets = 0;
+	own->rx_bytes = 0;
+	own->report_ns = input->now_ns;
 	return true;
 }
 
 const struct shim_law shim_law_hygenicc = {
 	.name = "hygenicc",
-	.knobs = knobs,
-	.n_knobs = SHIM_COUNT(knobs),
+	.knobs = hygenicc_knobs,
+	.n_knobs = SHIM_COUNT(hygenicc_knobs),
 	.wants = SHIM_LAW_PEERS,
 	.period_ns = 500000,
-	.init = shim_climb_start,
+	.limiter_size = sizeof(struct hygenicc_limiter),
+	.peer_size = sizeof(struct hygenicc_peer),
+	.init = hygenicc_init,
 	.on_period = hygenicc_period,
 	.peer_init = hygenicc_peer_init,
 	.on_tx = hygenicc_tx,

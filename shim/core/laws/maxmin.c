@@ -40,15 +40,17 @@ enum {
 	START,
 };
 
-/* Indices into struct shim_limiter_state's memory, behind those of law sdngcc. */
-enum {
-	TOLD = SDNGCC_WORDS,	/* G, bytes/s */
-	TOLD_NS,		/* t, the time it came */
-	TOLD_BY,		/* sender, and its epoch in the lower half; 0: nobody yet */
-	TOLD_SEQUENCE,		/* of its message */
+/* What the law keeps of a limiter. */
+struct maxmin_limiter {
+	struct sdngcc_limiter sdngcc;	/* of the law it falls back to */
+	u64 told;		/* G, bytes/s */
+	u64 told_ns;		/* t, the time it came */
+	u32 told_sender;	/* who told it; 0, with the epoch 0: nobody yet */
+	u32 told_epoch;		/* the sender's epoch */
+	u32 told_sequence;	/* of its message */
 };
 
-static const struct shim_knob knobs[] = {
+static const struct shim_knob maxmin_knobs[] = {
 #include "sdngcc_knobs.h"
 	[RATE_TIMEOUT] = {
 		.name = "rate-timeout",
@@ -71,16 +73,17 @@ static const struct shim_knob knobs[] = {
 };
 
 /* Tells whether the rate told last is in force. */
-static bool holds(const struct shim_limiter_state *state, const struct shim_law_input *input)
+static bool maxmin_holds(const struct maxmin_limiter *own, const struct shim_law_input *input)
 {
-	return shim_since(input->now_ns, state->memory[TOLD_NS]) < input->knobs[RATE_TIMEOUT];
+	return shim_sub_sat(input->now_ns, own->told_ns) < input->knobs[RATE_TIMEOUT];
 }
 
 /* Puts the rate told last in force, within guarantee and maximum. */
-static void obey(struct shim_limiter_state *state, const struct shim_law_input *input)
+static void maxmin_obey(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
+	struct maxmin_limiter *own = shim_limiter_own(state);
 	u64 most = input->max && input->max < input->capacity ? input->max : input->capacity;
-	u64 rate = state->memory[TOLD];
+	u64 rate = own->told;
 
 	if (rate > most)
 		rate = most;
@@ -88,37 +91,38 @@ static void obey(struct shim_limiter_state *state, const struct shim_law_input *
 		rate = input->min;
 	state->rate = rate;
 	state->congested = rate < input->share;
-	state->memory[SHIM_CLIMB_STEP_NS] = input->now_ns;
-	state->memory[SHIM_CLIMB_SHARE] = input->share;
+	shim_climb_note(&own->sdngcc.climb, input);
 }
 
 /* Notes a rate as told now and puts it in force. */
-static void tell(struct shim_limiter_state *state, const struct shim_law_input *input, u64 rate)
+static void maxmin_tell(struct shim_limiter_state *state, const struct shim_law_input *input,
+			u64 rate)
 {
-	state->memory[TOLD] = rate;
-	state->memory[TOLD_NS] = input->now_ns;
-	obey(state, input);
+	struct maxmin_limiter *own = shim_limiter_own(state);
+
+	own->told = rate;
+	own->told_ns = input->now_ns;
+	maxmin_obey(state, input);
 }
 
 /* Starts a limiter below its share. */
 static void maxmin_init(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
-	shim_climb_start(state, input);
-	tell(state, input, shim_mul_div(input->share, input->knobs[START], SHIM_PPM));
+	maxmin_tell(state, input, shim_mul_div(input->share, input->knobs[START], SHIM_PPM));
 }
 
 /*
  * Tells whether a rate message overtook the one told last; notes it as the last if not.  Replays
  * and older epochs never get here.
  */
-static bool overtaken(struct shim_limiter_state *state, const struct shim_message *message)
+static bool maxmin_overtaken(struct maxmin_limiter *own, const struct shim_message *message)
 {
-	u64 by = (u64)message->sender << 32 | message->epoch;
-
-	if (state->memory[TOLD_BY] == by && state->memory[TOLD_SEQUENCE] > message->sequence)
+	if (own->told_sender == message->sender && own->told_epoch == message->epoch &&
+	    own->told_sequence > message->sequence)
 		return true;
-	state->memory[TOLD_BY] = by;
-	state->memory[TOLD_SEQUENCE] = message->sequence;
+	own->told_sender = message->sender;
+	own->told_epoch = message->epoch;
+	own->told_sequence = message->sequence;
 	return false;
 }
 
@@ -126,32 +130,37 @@ static bool overtaken(struct shim_limiter_state *state, const struct shim_messag
 static void maxmin_message(struct shim_limiter_state *state, const struct shim_law_input *input,
 			   const struct shim_message *message)
 {
+	struct maxmin_limiter *own = shim_limiter_own(state);
+
 	if (message->type == SHIM_MESSAGE_RATE) {
-		if (overtaken(state, message))
+		if (maxmin_overtaken(own, message))
 			return;
-		tell(state, input, message->rate);
-		state->message_ns = input->now_ns ? input->now_ns : 1;
+		maxmin_tell(state, input, message->rate);
+		state->message_ns = shim_stamp(input->now_ns);
 		state->weight_total = message->weight_total;
-	} else if (!holds(state, input)) {
-		shim_sdngcc_message(state, input, message);
+	} else if (!maxmin_holds(own, input)) {
+		shim_sdngcc_message(state, &own->sdngcc, input, message);
 	}
 }
 
 /* Keeps to the rate told, or goes on as law sdngcc. */
 static void maxmin_period(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
-	if (holds(state, input))
-		obey(state, input);
+	struct maxmin_limiter *own = shim_limiter_own(state);
+
+	if (maxmin_holds(own, input))
+		maxmin_obey(state, input);
 	else
-		shim_sdngcc_period(state, input);
+		shim_sdngcc_period(state, &own->sdngcc, input);
 }
 
 const struct shim_law shim_law_maxmin = {
 	.name = "maxmin",
-	.knobs = knobs,
-	.n_knobs = SHIM_COUNT(knobs),
+	.knobs = maxmin_knobs,
+	.n_knobs = SHIM_COUNT(maxmin_knobs),
 	.obeys_rates = true,
 	.period_ns = 5000000,
+	.limiter_size = sizeof(struct maxmin_limiter),
 	.init = maxmin_init,
 	.on_message = maxmin_message,
 	.on_period = maxmin_period,

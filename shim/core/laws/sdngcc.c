@@ -55,23 +55,21 @@
 #define FULL_NUMERATOR 3
 #define FULL_DENOMINATOR 4
 
-/* Doublings after which a cut is larger than any knob allows. */
-#define DOUBLINGS_MAX 40
-
-static const struct shim_knob knobs[] = {
+static const struct shim_knob sdngcc_knobs[] = {
 #include "sdngcc_knobs.h"
 };
 
 /* Returns the interval, in ns and at least 1, over which a message's marks were counted. */
-static u64 interval(const struct shim_limiter_state *state, const struct shim_law_input *input,
-		    const struct shim_message *message)
+static u64 sdngcc_interval_ns(const struct shim_limiter_state *state,
+			      const struct shim_law_input *input,
+			      const struct shim_message *message)
 {
 	u64 timeout_ns = input->knobs[SDNGCC_CONGESTION_TIMEOUT];
 	u64 elapsed;
 
 	if (message->interval_ns)
 		return message->interval_ns;
-	elapsed = shim_since(input->now_ns, state->message_ns);
+	elapsed = shim_sub_sat(input->now_ns, state->message_ns);
 	if (!state->message_ns || elapsed > timeout_ns)
 		elapsed = timeout_ns;
 	if (elapsed < input->period_ns)
@@ -79,35 +77,36 @@ static u64 interval(const struct shim_limiter_state *state, const struct shim_la
 	return elapsed ? elapsed : 1;
 }
 
-/* Returns the factor h of a cut, and keeps count of full messages in a row. */
-static u64 haste(struct shim_limiter_state *state, const struct shim_law_input *input, u32 marks,
-		 u64 interval_ns)
+/*
+ * Returns the factor h of a cut, and keeps count of full messages in a row.  More of them than the
+ * largest patience and the doublings up to the largest haste make no difference.
+ */
+static u64 sdngcc_haste(const struct shim_limiter_state *state, struct sdngcc_limiter *own,
+			const struct shim_law_input *input, u32 marks, u64 interval_ns)
 {
 	u64 marked = shim_mul_div(marks * SHIM_MARK_BYTES, SHIM_NSEC_PER_SEC, interval_ns);
 	u64 enough = shim_mul_div(input->sent_rate, FULL_NUMERATOR, FULL_DENOMINATOR);
 	u64 patience = input->knobs[SDNGCC_CUT_PATIENCE];
 	u64 most = input->knobs[SDNGCC_CUT_HASTE];
-	u64 pause = shim_since(input->now_ns, state->message_ns);
-	u64 doublings;
+	u64 pause = shim_sub_sat(input->now_ns, state->message_ns);
+	u64 haste;
 
 	if (!input->sent_rate || marked < enough) {
-		state->memory[SDNGCC_FULL_RUN] = 0;
+		own->full_run = 0;
 		return 1;
 	}
 	if (shim_div(pause, 2) > interval_ns)
-		state->memory[SDNGCC_FULL_RUN] = 0;
-	state->memory[SDNGCC_FULL_RUN] = shim_add_sat(state->memory[SDNGCC_FULL_RUN], 1);
-	if (state->memory[SDNGCC_FULL_RUN] <= patience)
+		own->full_run = 0;
+	own->full_run = shim_add_sat32(own->full_run, 1);
+	if (own->full_run <= patience)
 		return 1;
-	doublings = state->memory[SDNGCC_FULL_RUN] - patience;
-	if (doublings > DOUBLINGS_MAX || 1ULL << doublings > most)
-		return most;
-	return 1ULL << doublings;
+	haste = shim_double_sat(1, own->full_run - patience);
+	return haste < most ? haste : most;
 }
 
 /* Returns the cut in bytes/s for marks counted over interval_ns. */
-static u64 cut(struct shim_limiter_state *state, const struct shim_law_input *input, u32 marks,
-	       u64 interval_ns)
+static u64 sdngcc_cut_rate(const struct shim_limiter_state *state, struct sdngcc_limiter *own,
+			   const struct shim_law_input *input, u32 marks, u64 interval_ns)
 {
 	u64 full = input->knobs[SDNGCC_CUT_FULL];
 	u64 mark;
@@ -117,14 +116,15 @@ static u64 cut(struct shim_limiter_state *state, const struct shim_law_input *in
 
 		mark = shim_mul_div(marks * SHIM_MARK_BYTES, full * (SHIM_NSEC_PER_SEC / SHIM_PPM),
 				    least);
-		return shim_mul_div(mark, haste(state, input, marks, interval_ns), 1);
+		return shim_mul_div(mark, sdngcc_haste(state, own, input, marks, interval_ns), 1);
 	}
 	mark = shim_mul_div(input->capacity, input->knobs[SDNGCC_CUT_MARK], SHIM_PPM);
 	return shim_mul_div(shim_mul_div(mark, marks, 1), input->period_ns, interval_ns);
 }
 
 /* Returns a step in bytes/s for one period: this VM's part of ppm of the capacity. */
-static u64 step(const struct shim_limiter_state *state, const struct shim_law_input *input, u64 ppm)
+static u64 sdngcc_step_rate(const struct shim_limiter_state *state,
+			    const struct shim_law_input *input, u64 ppm)
 {
 	u64 rate = shim_mul_div(input->capacity, ppm, SHIM_PPM);
 	u64 total = state->weight_total ? state->weight_total : input->knobs[SDNGCC_STEP_SHARERS];
@@ -134,37 +134,61 @@ static u64 step(const struct shim_limiter_state *state, const struct shim_law_in
 	return rate;
 }
 
-void shim_sdngcc_message(struct shim_limiter_state *state, const struct shim_law_input *input,
-			 const struct shim_message *message)
+void shim_sdngcc_message(struct shim_limiter_state *state, struct sdngcc_limiter *own,
+			 const struct shim_law_input *input, const struct shim_message *message)
 {
-	u64 less;
+	u64 interval_ns, less;
 
 	if (message->type != SHIM_MESSAGE_MARKS || !message->marks)
 		return;
-	less = cut(state, input, message->marks, interval(state, input, message));
+	interval_ns = sdngcc_interval_ns(state, input, message);
+	less = sdngcc_cut_rate(state, own, input, message->marks, interval_ns);
 	shim_climb_cut(state, input, shim_climb_floor(input, input->knobs[SDNGCC_RMIN]), less);
 	state->weight_total = message->weight_total;
 }
 
-void shim_sdngcc_period(struct shim_limiter_state *state, const struct shim_law_input *input)
+void shim_sdngcc_period(struct shim_limiter_state *state, struct sdngcc_limiter *own,
+			const struct shim_law_input *input)
 {
 	const struct shim_climb climb = {
 		.timeout_ns = input->knobs[SDNGCC_CONGESTION_TIMEOUT],
 		.floor = shim_climb_floor(input, input->knobs[SDNGCC_RMIN]),
-		.slow = step(state, input, input->knobs[SDNGCC_STEP_SLOW]),
-		.fast = step(state, input, input->knobs[SDNGCC_STEP_FAST]),
+		.slow = sdngcc_step_rate(state, input, input->knobs[SDNGCC_STEP_SLOW]),
+		.fast = sdngcc_step_rate(state, input, input->knobs[SDNGCC_STEP_FAST]),
 		.most = shim_mul_div(input->capacity, input->knobs[SDNGCC_STEP_MAX], SHIM_PPM),
 	};
 
-	shim_climb_step(state, input, &climb);
+	shim_climb_step(state, &own->climb, input, &climb);
+}
+
+/* Starts a limiter at its share. */
+static void sdngcc_init(struct shim_limiter_state *state, const struct shim_law_input *input)
+{
+	struct sdngcc_limiter *own = shim_limiter_own(state);
+
+	shim_climb_start(state, &own->climb, input);
+}
+
+/* Cuts the rate by the marks of a message. */
+static void sdngcc_message(struct shim_limiter_state *state, const struct shim_law_input *input,
+			   const struct shim_message *message)
+{
+	shim_sdngcc_message(state, shim_limiter_own(state), input, message);
+}
+
+/* Raises the rate by a step. */
+static void sdngcc_period(struct shim_limiter_state *state, const struct shim_law_input *input)
+{
+	shim_sdngcc_period(state, shim_limiter_own(state), input);
 }
 
 const struct shim_law shim_law_sdngcc = {
 	.name = "sdngcc",
-	.knobs = knobs,
-	.n_knobs = SHIM_COUNT(knobs),
+	.knobs = sdngcc_knobs,
+	.n_knobs = SHIM_COUNT(sdngcc_knobs),
 	.period_ns = 5000000,
-	.init = shim_climb_start,
-	.on_message = shim_sdngcc_message,
-	.on_period = shim_sdngcc_period,
+	.limiter_size = sizeof(struct sdngcc_limiter),
+	.init = sdngcc_init,
+	.on_message = sdngcc_message,
+	.on_period = sdngcc_period,
 };

@@ -2,8 +2,8 @@
 /*
  * Law sdngcc for laws that fall back to it; sdngcc.c has the algebra.
  *
- * Such a law begins its table of knobs by including sdngcc_knobs.h, and keeps what it remembers
- * behind SDNGCC_WORDS.
+ * Such a law begins its table of knobs by including sdngcc_knobs.h, and has a struct sdngcc_limiter
+ * in its own state.
  */
 #ifndef SHIM_CORE_LAWS_SDNGCC_H
 #define SHIM_CORE_LAWS_SDNGCC_H
@@ -28,18 +28,18 @@ enum sdngcc_knob {
 	SDNGCC_KNOBS
 };
 
-/* Indices into struct shim_limiter_state's memory. */
-enum sdngcc_memory {
-	SDNGCC_FULL_RUN = SHIM_CLIMB_WORDS,	/* full messages in a row, the last one included */
-
-	SDNGCC_WORDS
+/* What law sdngcc keeps of a limiter. */
+struct sdngcc_limiter {
+	struct shim_climb_state climb;	/* since the last step */
+	u32 full_run;		/* full messages in a row, the last one included; U32_MAX: or more */
 };
 
 /* Cuts the rate by the marks of a message. */
-void shim_sdngcc_message(struct shim_limiter_state *state, const struct shim_law_input *input,
-			 const struct shim_message *message);
+void shim_sdngcc_message(struct shim_limiter_state *state, struct sdngcc_limiter *own,
+			 const struct shim_law_input *input, const struct shim_message *message);
 
 /* Raises the rate by a step. */
-void shim_sdngcc_period(struct shim_limiter_state *state, const struct shim_law_input *input);
+void shim_sdngcc_period(struct shim_limiter_state *state, struct sdngcc_limiter *own,
+			const struct shim_law_input *input);
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * The knobs of law sdngcc, to be included within the table of a law that has them.
+ * The knobs of law sdngcc, to be included within the table of a law that has them, for knobs of one
+ * law are one array: their values are numbered through, and C lets no constant array begin with
+ * the elements of another.
  */
 	[SDNGCC_CUT_FULL] = {
 		.name = "cut-full-ppm",

@@ -12,7 +12,7 @@
 /* Indices into the knobs. */
 enum { RATE };
 
-static const struct shim_knob knobs[] = {
+static const struct shim_knob static_knobs[] = {
 	[RATE] = {
 		.name = "rate",
 		.unit = "bytes/s",
@@ -37,9 +37,6 @@ static void static_period(struct shim_limiter_state *state, const struct shim_la
 /* Starts a limiter at its rate. */
 static void static_init(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
-	static const struct shim_limiter_state fresh;
-
-	*state = fresh;
 	static_period(state, input);
 }
 
@@ -55,8 +52,8 @@ static void static_message(struct shim_limiter_state *state, const struct shim_l
 
 const struct shim_law shim_law_static = {
 	.name = "static",
-	.knobs = knobs,
-	.n_knobs = SHIM_COUNT(knobs),
+	.knobs = static_knobs,
+	.n_knobs = SHIM_COUNT(static_knobs),
 	.period_ns = 5000000,
 	.init = static_init,
 	.on_message = static_message,

@@ -34,7 +34,7 @@ class Told:
         self.input = ffi.new("struct shim_law_input *", {
             "now_ns": now_ns, "period_ns": T, "capacity": capacity, "share": share, "min": low, "max": maximum,
             "weight": weight, "knobs": self.values})
-        self.state = ffi.new("struct shim_limiter_state *")
+        self.state = binding.limiter(self.law)
         self.law.init(self.state, self.input)
         self.sequence = 0
 
@@ -120,10 +120,11 @@ def test_after_the_timeout_it_is_law_sdngcc(core: Any) -> None:
     old, new = Told(core, "sdngcc"), Told(core)
     old.state.rate = new.tell(C // 10)
     old.state.message_ns, old.state.weight_total = new.state.message_ns, new.state.weight_total
-    for vm in (old, new):
+    own = binding.own(old.law, old.state), binding.own(new.law, new.state).sdngcc
+    for vm, kept in zip((old, new), own):
         vm.input.sent_rate = C // 10
         vm.input.now_ns += TIMEOUT - T
-        vm.state.memory[0] = vm.input.now_ns
+        kept.climb.step_ns = vm.input.now_ns
     for number in range(200):
         assert new.period() == old.period()
         if number % 7 == 3:
