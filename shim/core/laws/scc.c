@@ -57,14 +57,8 @@
 #include "../law.h"
 #include "../tunnel.h"
 
-/* Denominator of the knobs that are parts, and of alpha. */
-#define PPM 1000000ULL
-
 /* What the tracker's weight of a peer counts in. */
 #define WEIGHT_UNIT_PPM 100ULL
-
-/* Doublings after which a step is larger than any capacity. */
-#define DOUBLINGS_MAX 40
 
 /*
  * Length of a tunnel's queue above which it marks, bytes: 66 full packets.  Flows begin with
@@ -103,29 +97,29 @@ enum {
 	DUE,
 };
 
-/* Indices into struct shim_limiter_state's memory. */
-enum {
-	BUSY_SUM,	/* weights of busy peers so far in this pass over the peers */
-	BUSY_WEIGHT,	/* the same of the whole last pass */
-	MARKS_NS,	/* time of the last report with marks of any peer; 0: never */
+/* What the law keeps of a limiter. */
+struct scc_limiter {
+	u64 busy_sum;		/* weights of busy peers so far in this pass over the peers, ppm */
+	u64 busy_weight;	/* the same of the whole last pass, ppm */
+	u64 marks_ns;		/* time of the last report with marks of any peer; 0: never */
 };
 
-/* Indices into struct shim_peer_state's memory. */
-enum {
-	ALPHA,		/* ppm */
-	STEP_NS,	/* time of the last step */
-	LAST_SHARE,	/* E at the last step, bytes/s */
-	MARK_NS,	/* time of the last report with marks; 0: never */
-	HEARD_NS,	/* time of the last report; 0: never */
-	SENT,		/* bytes sent since the last step */
-	RX_PACKETS,	/* received since the last report sent */
-	RX_MARKS,	/* of these, with CE */
-	RX_NS,		/* time of the last report sent */
-	LASTING,	/* S, ppm */
-	LEVEL,		/* L, ppm */
+/* What the law keeps of a peer.  Means of parts are no more than the largest part, 10^6 ppm. */
+struct scc_peer {
+	u64 step_ns;		/* time of the last step */
+	u64 share;		/* E at the last step, bytes/s */
+	u64 mark_ns;		/* time of the last report with marks; 0: never */
+	u64 heard_ns;		/* time of the last report; 0: never */
+	u64 sent;		/* bytes sent since the last step */
+	u64 rx_ns;		/* time of the last report sent */
+	u32 rx_packets;		/* received since then; U32_MAX: or more */
+	u32 rx_marks;		/* of these, with CE; U32_MAX: or more */
+	u32 alpha;		/* ppm */
+	u32 lasting;		/* S, ppm */
+	u32 level;		/* L, ppm */
 };
 
-static const struct shim_knob knobs[] = {
+static const struct shim_knob scc_knobs[] = {
 	[STEP] = {
 		.name = "step-ppm",
 		.unit = "ppm of capacity",
@@ -227,20 +221,8 @@ static const struct shim_knob knobs[] = {
 	},
 };
 
-/* Returns the time from then to now in ns, 0 if the clock went back. */
-static u64 since(u64 now_ns, u64 then_ns)
-{
-	return now_ns > then_ns ? now_ns - then_ns : 0;
-}
-
-/* Returns a time that is not 0, which would say "never". */
-static u64 stamp(u64 now_ns)
-{
-	return now_ns ? now_ns : 1;
-}
-
 /* Returns W of the peer in ppm, at least 1. */
-static u64 weight(const struct shim_law_input *input)
+static u64 scc_weight(const struct shim_law_input *input)
 {
 	u64 w = input->peer_weight * WEIGHT_UNIT_PPM;
 
@@ -250,23 +232,30 @@ static u64 weight(const struct shim_law_input *input)
 	return w ? w : 1;
 }
 
-/* Returns the rate in bytes/s below which nothing is cut unless the share is less. */
-static u64 lowest(const struct shim_limiter_state *state, const struct shim_law_input *input)
+/*
+ * Returns the rate in bytes/s below which nothing is cut unless the share is less; state is NULL
+ * if the VM never sent.
+ */
+static u64 scc_floor(const struct shim_limiter_state *state, const struct shim_law_input *input)
 {
-	u64 least = shim_mul_div(input->share, input->knobs[RMIN], PPM);
+	u64 least = shim_mul_div(input->share, input->knobs[RMIN], SHIM_PPM);
 	u64 part = input->min;
-	u64 all = state ? state->memory[BUSY_WEIGHT] : 0;
-	u64 own = weight(input);
+	u64 weight = scc_weight(input);
 
-	if (all > own)
-		part = shim_mul_div(part, own, all);
+	if (state) {
+		const struct scc_limiter *own = shim_limiter_own_const(state);
+
+		if (own->busy_weight > weight)
+			part = shim_mul_div(part, weight, own->busy_weight);
+	}
 	return part > least ? part : least;
 }
 
-/* Keeps a rate between its floor and the share. */
-static u64 bound(const struct shim_limiter_state *state, const struct shim_law_input *input, u64 rate)
+/* Keeps a rate between its floor and the share; state is as in scc_floor(). */
+static u64 scc_bound(const struct shim_limiter_state *state, const struct shim_law_input *input,
+		     u64 rate)
 {
-	u64 floor = lowest(state, input);
+	u64 floor = scc_floor(state, input);
 
 	if (rate < floor)
 		rate = floor;
@@ -274,62 +263,62 @@ static u64 bound(const struct shim_limiter_state *state, const struct shim_law_i
 }
 
 /* Returns the rate in bytes/s below which a report with marks does not cut. */
-static u64 due(const struct shim_peer_state *peer, const struct shim_law_input *input)
+static u64 scc_due_rate(const struct shim_peer_state *peer, const struct shim_law_input *input)
 {
-	u64 rate = shim_mul_div(input->capacity, weight(input), PPM);
+	const struct scc_peer *own = shim_peer_own_const(peer);
+	u64 rate = shim_mul_div(input->capacity, scc_weight(input), SHIM_PPM);
 
-	rate = shim_mul_div(rate, peer->memory[LEVEL], PPM);
-	rate = shim_mul_div(rate, input->knobs[DUE], PPM);
+	rate = shim_mul_div(rate, own->level, SHIM_PPM);
+	rate = shim_mul_div(rate, input->knobs[DUE], SHIM_PPM);
 	if (input->knobs[LITERAL])
 		return 0;
 	return rate < peer->rate ? rate : peer->rate;
 }
 
 /* Follows how narrow the link ahead is by the marked part of a report, ppm. */
-static void follow_level(struct shim_peer_state *peer, u64 part)
+static void scc_follow_level(struct scc_peer *own, u64 part)
 {
-	u64 lasting = peer->memory[LASTING];
-	u64 level = peer->memory[LEVEL];
+	u64 lasting = own->lasting;
+	u64 level = own->level;
 
-	/* Both terms are at most 64 * PPM. */
+	/* Both terms are at most 64 * SHIM_PPM. */
 	lasting = shim_div(lasting * (LASTING_REPORTS - 1) + part, LASTING_REPORTS);
 	if (lasting > NARROW_PPM)
-		level -= shim_mul_div(level, LEVEL_DOWN_PPM, PPM);
+		level -= shim_mul_div(level, LEVEL_DOWN_PPM, SHIM_PPM);
 	else
-		level += shim_div(PPM - lasting, LEVEL_UP_DENOMINATOR);
-	peer->memory[LASTING] = lasting;
-	peer->memory[LEVEL] = level < PPM ? level : PPM;
+		level += shim_div(SHIM_PPM - lasting, LEVEL_UP_DENOMINATOR);
+	own->lasting = lasting;
+	own->level = level < SHIM_PPM ? level : SHIM_PPM;
 }
 
 /* Returns the step up in bytes/s for one period of a tunnel at that rate. */
-static u64 step(const struct shim_peer_state *peer, const struct shim_law_input *input)
+static u64 scc_step_rate(const struct shim_peer_state *peer, const struct shim_law_input *input)
 {
-	u64 silence = since(input->now_ns, peer->memory[MARK_NS]);
-	u64 most = shim_mul_div(input->capacity, input->knobs[STEP_MAX], PPM);
-	u64 w = weight(input);
-	u64 doublings = shim_div(silence, input->knobs[QUIET]);
+	const struct scc_peer *own = shim_peer_own_const(peer);
+	u64 silence = shim_sub_sat(input->now_ns, own->mark_ns);
+	u64 most = shim_mul_div(input->capacity, input->knobs[STEP_MAX], SHIM_PPM);
+	u64 w = scc_weight(input);
 	u64 rate, fast;
 
 	if (input->knobs[LITERAL])
-		return peer->memory[MARK_NS] && silence <= input->period_ns ?
-			0 : shim_mul_div(peer->rate, w, PPM);
-	rate = shim_mul_div(shim_mul_div(input->capacity, input->knobs[STEP], PPM), w, PPM);
-	if (doublings > DOUBLINGS_MAX)
-		doublings = DOUBLINGS_MAX;
-	fast = shim_mul_div(rate, 1ULL << doublings, 1);
+		return own->mark_ns && silence <= input->period_ns ?
+			0 : shim_mul_div(peer->rate, w, SHIM_PPM);
+	rate = shim_mul_div(input->capacity, input->knobs[STEP], SHIM_PPM);
+	rate = shim_mul_div(rate, w, SHIM_PPM);
+	fast = shim_double_sat(rate, shim_div(silence, input->knobs[QUIET]));
 	if (fast > most)
 		fast = most;
 	return fast > rate ? fast : rate;
 }
 
 /* Returns the factor h of a cut: 1 and the reports that were lost since the last one heard. */
-static u64 haste(const struct shim_peer_state *peer, const struct shim_law_input *input,
-		 u64 interval_ns)
+static u64 scc_haste(const struct scc_peer *own, const struct shim_law_input *input,
+		     u64 interval_ns)
 {
-	u64 elapsed = since(input->now_ns, peer->memory[HEARD_NS]);
+	u64 elapsed = shim_sub_sat(input->now_ns, own->heard_ns);
 	u64 lost;
 
-	if (!peer->memory[HEARD_NS] || elapsed <= interval_ns)
+	if (!own->heard_ns || elapsed <= interval_ns)
 		return 1;
 	lost = shim_mul_div(elapsed - interval_ns, 1, input->period_ns);
 	return 1 + (lost < input->knobs[HASTE] ? lost : input->knobs[HASTE]);
@@ -338,134 +327,151 @@ static u64 haste(const struct shim_peer_state *peer, const struct shim_law_input
 /* Starts a VM at its share. */
 static void scc_init(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
-	static const struct shim_limiter_state fresh;
-
-	*state = fresh;
 	state->rate = input->share;
 }
 
 /* Lets the VM have its share, and ends the pass over its peers. */
 static void scc_period(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
+	struct scc_limiter *own = shim_limiter_own(state);
+
 	state->rate = input->share;
-	state->memory[BUSY_WEIGHT] = state->memory[BUSY_SUM];
-	state->memory[BUSY_SUM] = 0;
-	state->congested = state->memory[MARKS_NS] &&
-		since(input->now_ns, state->memory[MARKS_NS]) < input->knobs[QUIET];
+	own->busy_weight = own->busy_sum;
+	own->busy_sum = 0;
+	state->congested = own->marks_ns &&
+		shim_sub_sat(input->now_ns, own->marks_ns) < input->knobs[QUIET];
 }
 
 /* Starts a tunnel at the VM's share, with DCTCP's first alpha. */
 static void scc_peer_init(struct shim_peer_state *peer, const struct shim_law_input *input)
 {
-	static const struct shim_peer_state fresh;
+	struct scc_peer *own = shim_peer_own(peer);
 
-	*peer = fresh;
 	peer->rate = input->share;
-	peer->memory[ALPHA] = PPM;
-	peer->memory[STEP_NS] = input->now_ns;
-	peer->memory[LAST_SHARE] = input->share;
-	peer->memory[RX_NS] = input->now_ns;
-	peer->memory[LEVEL] = PPM;
+	own->alpha = SHIM_PPM;
+	own->step_ns = input->now_ns;
+	own->share = input->share;
+	own->rx_ns = input->now_ns;
+	own->level = SHIM_PPM;
 }
 
 /* Counts what is sent. */
 static void scc_tx(struct shim_peer_state *peer, struct shim_law_packet *packet)
 {
-	peer->memory[SENT] = shim_add_sat(peer->memory[SENT], packet->bytes);
+	struct scc_peer *own = shim_peer_own(peer);
+
+	own->sent = shim_add_sat(own->sent, packet->bytes);
 	shim_tunnel_enter(packet, peer->rate, packet->knobs[MARK]);
 }
 
 /* Counts what is received, and takes the fabric's marks from the guest. */
 static void scc_rx(struct shim_peer_state *peer, struct shim_law_packet *packet)
 {
-	u64 heard_ns = peer->memory[HEARD_NS];
+	struct scc_peer *own = shim_peer_own(peer);
+	u64 silence = shim_sub_sat(packet->now_ns, own->heard_ns);
 
-	shim_tunnel_leave(packet, heard_ns && since(packet->now_ns, heard_ns) < REPORTING_NS,
-			  packet->knobs[MARK]);
-	peer->memory[RX_PACKETS] = shim_add_sat(peer->memory[RX_PACKETS], packet->packets);
-	peer->memory[RX_MARKS] = shim_add_sat(peer->memory[RX_MARKS], packet->marks);
+	shim_tunnel_leave(packet, own->heard_ns && silence < REPORTING_NS, packet->knobs[MARK]);
+	own->rx_packets = shim_add_sat32(own->rx_packets, packet->packets);
+	own->rx_marks = shim_add_sat32(own->rx_marks, packet->marks);
+}
+
+/* Cuts the rate for a report with marks, by alpha as it is with this report. */
+static void scc_cut(struct shim_peer_state *peer, struct shim_limiter_state *state,
+		    const struct shim_law_input *input, u64 interval_ns)
+{
+	struct scc_peer *own = shim_peer_own(peer);
+	u64 cut, kept, rate;
+
+	cut = input->knobs[LITERAL] ? scc_weight(input) : input->knobs[CUT];
+	cut = shim_mul_div(own->alpha, cut, SHIM_PPM);
+	cut = shim_mul_div(cut, scc_haste(own, input, interval_ns), 1);
+	if (cut > SHIM_PPM)
+		cut = SHIM_PPM;
+	kept = scc_due_rate(peer, input);
+	rate = shim_mul_div(peer->rate, SHIM_PPM - cut, SHIM_PPM);
+	peer->rate = scc_bound(state, input, rate > kept ? rate : kept);
+	own->mark_ns = shim_stamp(input->now_ns);
+	if (state) {
+		struct scc_limiter *limiter = shim_limiter_own(state);
+
+		limiter->marks_ns = own->mark_ns;
+	}
 }
 
 /* Follows the congestion that a report tells of. */
 static void scc_report(struct shim_peer_state *peer, struct shim_limiter_state *state,
 		       const struct shim_law_input *input, const struct shim_message *report)
 {
+	struct scc_peer *own = shim_peer_own(peer);
 	u64 gain = input->knobs[GAIN];
-	u64 alpha = peer->memory[ALPHA];
-	u64 part, cut, kept, rate;
+	u64 part;
 
 	if (!report->packets)
 		return;
-	part = shim_mul_div(report->marks, PPM, report->packets);
-	if (part > PPM)
-		part = PPM;
-	/* Both terms are at most PPM * PPM. */
-	alpha = shim_div(alpha * (PPM - gain) + part * gain, PPM);
-	peer->memory[ALPHA] = alpha;
-	follow_level(peer, part);
-	if (report->marks) {
-		cut = input->knobs[LITERAL] ? weight(input) : input->knobs[CUT];
-		cut = shim_mul_div(alpha, cut, PPM);
-		cut = shim_mul_div(cut, haste(peer, input, report->interval_ns), 1);
-		if (cut > PPM)
-			cut = PPM;
-		kept = due(peer, input);
-		rate = shim_mul_div(peer->rate, PPM - cut, PPM);
-		peer->rate = bound(state, input, rate > kept ? rate : kept);
-		peer->memory[MARK_NS] = stamp(input->now_ns);
-		if (state)
-			state->memory[MARKS_NS] = stamp(input->now_ns);
-	}
-	peer->memory[HEARD_NS] = stamp(input->now_ns);
+	part = shim_mul_div(report->marks, SHIM_PPM, report->packets);
+	if (part > SHIM_PPM)
+		part = SHIM_PPM;
+	/* Both terms together are at most SHIM_PPM * SHIM_PPM. */
+	own->alpha = shim_div(own->alpha * (SHIM_PPM - gain) + part * gain, SHIM_PPM);
+	scc_follow_level(own, part);
+	if (report->marks)
+		scc_cut(peer, state, input, report->interval_ns);
+	own->heard_ns = shim_stamp(input->now_ns);
 }
 
 /* Adds a peer that uses its rate to the VM's busy ones. */
-static void account(struct shim_peer_state *peer, struct shim_limiter_state *state,
-		    const struct shim_law_input *input, u64 elapsed)
+static void scc_count_busy(struct shim_peer_state *peer, struct shim_limiter_state *state,
+			   const struct shim_law_input *input, u64 elapsed)
 {
 	u64 allowed = shim_mul_div(peer->rate, elapsed, SHIM_NSEC_PER_SEC);
+	struct scc_peer *own = shim_peer_own(peer);
 
-	if (state && peer->memory[SENT] &&
-	    peer->memory[SENT] >= shim_div(allowed, BUSY_DENOMINATOR))
-		state->memory[BUSY_SUM] = shim_add_sat(state->memory[BUSY_SUM], weight(input));
-	peer->memory[SENT] = 0;
+	if (state && own->sent && own->sent >= shim_div(allowed, BUSY_DENOMINATOR)) {
+		struct scc_limiter *limiter = shim_limiter_own(state);
+
+		limiter->busy_sum = shim_add_sat(limiter->busy_sum, scc_weight(input));
+	}
+	own->sent = 0;
 }
 
 /* Raises the rate by a step; true when there is something to report. */
 static bool scc_peer_period(struct shim_peer_state *peer, struct shim_limiter_state *state,
 			    const struct shim_law_input *input, struct shim_message *report)
 {
-	u64 elapsed = since(input->now_ns, peer->memory[STEP_NS]);
+	struct scc_peer *own = shim_peer_own(peer);
+	u64 elapsed = shim_sub_sat(input->now_ns, own->step_ns);
 
-	account(peer, state, input, elapsed);
+	scc_count_busy(peer, state, input, elapsed);
 	if (elapsed > 2 * input->period_ns)
 		elapsed = 2 * input->period_ns;
-	if (!peer->memory[MARK_NS] && peer->rate >= peer->memory[LAST_SHARE])
+	if (!own->mark_ns && peer->rate >= own->share)
 		peer->rate = input->share;
 	else if (elapsed)
-		peer->rate = shim_add_sat(peer->rate, shim_mul_div(step(peer, input), elapsed,
-								   input->period_ns));
-	peer->rate = bound(state, input, peer->rate);
-	peer->memory[STEP_NS] = input->now_ns;
-	peer->memory[LAST_SHARE] = input->share;
+		peer->rate = shim_add_sat(peer->rate, shim_mul_div(scc_step_rate(peer, input),
+								   elapsed, input->period_ns));
+	peer->rate = scc_bound(state, input, peer->rate);
+	own->step_ns = input->now_ns;
+	own->share = input->share;
 
-	if (!peer->memory[RX_PACKETS])
+	if (!own->rx_packets)
 		return false;
-	report->packets = peer->memory[RX_PACKETS] < ~0U ? peer->memory[RX_PACKETS] : ~0U;
-	report->marks = peer->memory[RX_MARKS] < ~0U ? peer->memory[RX_MARKS] : ~0U;
-	report->interval_ns = since(input->now_ns, peer->memory[RX_NS]);
-	peer->memory[RX_PACKETS] = 0;
-	peer->memory[RX_MARKS] = 0;
-	peer->memory[RX_NS] = input->now_ns;
+	report->packets = own->rx_packets;
+	report->marks = own->rx_marks;
+	report->interval_ns = shim_sub_sat(input->now_ns, own->rx_ns);
+	own->rx_packets = 0;
+	own->rx_marks = 0;
+	own->rx_ns = input->now_ns;
 	return true;
 }
 
 const struct shim_law shim_law_scc = {
 	.name = "scc",
-	.knobs = knobs,
-	.n_knobs = SHIM_COUNT(knobs),
+	.knobs = scc_knobs,
+	.n_knobs = SHIM_COUNT(scc_knobs),
 	.wants = SHIM_LAW_PEERS,
 	.period_ns = 1000000,
+	.limiter_size = sizeof(struct scc_limiter),
+	.peer_size = sizeof(struct scc_peer),
 	.init = scc_init,
 	.on_period = scc_period,
 	.peer_init = scc_peer_init,

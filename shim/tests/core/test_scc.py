@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sdngcc.shim import core as binding
+
 from .drawn import knob_values
 
 MS = 10**6
@@ -36,8 +38,8 @@ class Tunnel:
         self.input = ffi.new("struct shim_law_input *", {
             "now_ns": now_ns, "period_ns": T, "capacity": capacity, "share": share, "min": low, "peers": peers,
             "peer_weight": weight_ppm // UNIT_PPM, "weight": weight, "knobs": self.values})
-        self.state = ffi.new("struct shim_limiter_state *")
-        self.peer = ffi.new("struct shim_peer_state *")
+        self.state = binding.limiter(self.law)
+        self.peer = binding.peer(self.law)
         self.law.init(self.state, self.input)
         self.law.peer_init(self.peer, self.input)
 
@@ -47,13 +49,13 @@ class Tunnel:
 
     def send(self, count: int) -> None:
         packet = self.ffi.new("struct shim_law_packet *", {"now_ns": self.input.now_ns, "knobs": self.values,
-                                                       "bytes": count, "packets": 1})
+                                                           "bytes": count, "packets": 1})
         self.law.on_tx(self.peer, packet)
 
     def receive(self, packets: int, marks: int) -> None:
         packet = self.ffi.new("struct shim_law_packet *", {"now_ns": self.input.now_ns, "knobs": self.values,
-                                                       "bytes": 1514, "packets": packets, "marks": marks})
-        assert not self.law.on_rx(self.peer, packet, self.ffi.new("struct shim_message *"))
+                                                           "bytes": 1514, "packets": packets, "marks": marks})
+        self.law.on_rx(self.peer, packet)
 
     def period(self, every_ns: int = T, vm: bool = True) -> Optional[Any]:
         """Let a period pass; return the report made, if any."""
@@ -113,7 +115,7 @@ def test_reports_lost_before_one_count_like_it(core: Any) -> None:
     for late, cuts in ((1, 1), (2, 2), (3, 3), (5, 3), (50, 3)):
         tunnel = Tunnel(core)
         tunnel.report(100, 0)
-        tunnel.peer.memory[0] = 100_000
+        binding.own(tunnel.law, tunnel.peer).alpha = 100_000
         tunnel.input.now_ns += late * T
         assert C - tunnel.report(100, 10) == pytest.approx(0.025 * C * cuts, rel=0.01)
 
@@ -121,7 +123,7 @@ def test_reports_lost_before_one_count_like_it(core: Any) -> None:
 def test_a_pause_of_the_traffic_is_no_loss(core: Any) -> None:
     tunnel = Tunnel(core)
     tunnel.report(100, 0)
-    tunnel.peer.memory[0] = 100_000
+    binding.own(tunnel.law, tunnel.peer).alpha = 100_000
     tunnel.input.now_ns += 50 * T
     assert C - tunnel.report(100, 10, interval_ns=50 * T) == pytest.approx(0.025 * C, rel=0.01)
 
