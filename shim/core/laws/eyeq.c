@@ -70,21 +70,21 @@
 /* Demand of a sender falls by this part each T, as a shift: by half in 1 ms. */
 #define FADE_TX 3
 
-/* Indices into struct shim_peer_state's memory. */
-enum {
-	GOT_BYTES,	/* from the peer since the last report to it */
-	GOT_PACKETS,	/* the same in packets */
-	GOT_MARKS,	/* of these, with CE */
-	NEW_PACKETS,	/* from the peer in this period */
-	NEW_MARKS,	/* of these, with CE */
-	GOT_NS,		/* time of the last packet from the peer */
-	TOLD,		/* R of the last report to it, bytes/s; 0: none */
-	TOLD_NS,	/* time of that report */
-	OWED_NS,	/* time of the first packet to the peer since its last report; 0: none */
-	SENT_NS,	/* time of the last packet to the peer */
+/* What the law keeps of a peer; counts of packets stop at U32_MAX, the most that a report tells. */
+struct eyeq_peer {
+	u64 got_ns;		/* time of the last packet from the peer */
+	u64 got_bytes;		/* from the peer since the last report to it */
+	u64 told;		/* R of the last report to it, bytes/s; 0: none */
+	u64 told_ns;		/* time of that report */
+	u64 owed_ns;		/* time of the first packet to it since its last report; 0: none */
+	u64 sent_ns;		/* time of the last packet to the peer */
+	u32 got_packets;	/* from the peer since the last report to it */
+	u32 got_marks;		/* of these, with CE */
+	u32 new_packets;	/* from the peer in this period */
+	u32 new_marks;		/* of these, with CE */
 };
 
-static const struct shim_knob knobs[] = {
+static const struct shim_knob eyeq_knobs[] = {
 	[GAIN] = {
 		.name = "gain-ppm",
 		.unit = "ppm",
@@ -183,26 +183,26 @@ static const struct shim_knob knobs[] = {
 };
 
 /* Returns how long a report takes to earn, ns. */
-static u64 report_ns(const struct shim_law_input *input)
+static u64 eyeq_report_ns(const struct shim_law_input *input)
 {
-	u64 rate = shim_mul_div(input->rx_share, input->knobs[FEEDBACK], PPM);
+	u64 rate = shim_mul_div(input->rx_share, input->knobs[FEEDBACK], SHIM_PPM);
 
 	return shim_mul_div(REPORT_BYTES, SHIM_NSEC_PER_SEC, rate);
 }
 
 /* Returns the most that feedback may save up, as time to earn it, ns. */
-static u64 credit_max(const struct shim_law_input *input)
+static u64 eyeq_credit_max_ns(const struct shim_law_input *input)
 {
-	u64 least = shim_mul_div(report_ns(input), CREDIT_REPORTS_MIN, 1);
+	u64 least = shim_mul_div(eyeq_report_ns(input), CREDIT_REPORTS_MIN, 1);
 
 	return least > CREDIT_NS ? least : CREDIT_NS;
 }
 
 /* Returns what feedback has saved up, ns. */
-static u64 credit(const struct shim_limiter_state *state, const struct shim_law_input *input)
+static u64 eyeq_credit_ns(const struct eyeq_limiter *own, const struct shim_law_input *input)
 {
-	u64 saved = eyeq_over(input->now_ns, state->memory[PAID_NS]);
-	u64 most = credit_max(input);
+	u64 saved = shim_sub_sat(input->now_ns, own->paid_ns);
+	u64 most = eyeq_credit_max_ns(input);
 
 	return saved < most ? saved : most;
 }
@@ -220,77 +220,80 @@ static void eyeq_period(struct shim_limiter_state *state, const struct shim_law_
 /* Starts a limiter at its share, with all the feedback that can be saved up. */
 static void eyeq_init(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
-	static const struct shim_limiter_state fresh;
+	struct eyeq_limiter *own = shim_limiter_own(state);
 
-	*state = fresh;
 	state->rate = input->share;
 	state->demand = input->capacity;
 	state->rx_demand = input->capacity;
-	state->memory[PAID_NS] = eyeq_over(input->now_ns, credit_max(input));
+	own->paid_ns = shim_sub_sat(input->now_ns, eyeq_credit_max_ns(input));
 }
 
 /* Starts a peer without a limiter. */
 static void eyeq_peer_init(struct shim_peer_state *peer, const struct shim_law_input *input)
 {
-	static const struct shim_peer_state fresh;
+	struct eyeq_peer *own = shim_peer_own(peer);
 
-	*peer = fresh;
-	peer->memory[SENT_NS] = input->now_ns;
+	own->sent_ns = input->now_ns;
 }
 
 /* Remembers that the peer's shim owes an answer. */
 static void eyeq_tx(struct shim_peer_state *peer, struct shim_law_packet *packet)
 {
-	peer->memory[SENT_NS] = packet->now_ns;
-	if (peer->rate && !peer->memory[OWED_NS])
-		peer->memory[OWED_NS] = packet->now_ns ? packet->now_ns : 1;
+	struct eyeq_peer *own = shim_peer_own(peer);
+
+	own->sent_ns = packet->now_ns;
+	if (peer->rate && !own->owed_ns)
+		own->owed_ns = shim_stamp(packet->now_ns);
 }
 
 /* Counts what came; reports wait for the end of the period, when R is new. */
 static void eyeq_rx(struct shim_peer_state *peer, struct shim_law_packet *packet)
 {
-	u64 *memory = peer->memory;
+	struct eyeq_peer *own = shim_peer_own(peer);
+	u64 pause = shim_sub_sat(packet->now_ns, own->got_ns);
 
 	/* Its limiter may be gone meanwhile: what it was told no longer counts. */
-	if (eyeq_over(packet->now_ns, memory[GOT_NS]) > shim_div(packet->knobs[IDLE_TIMEOUT], 2))
-		memory[TOLD] = 0;
-	memory[GOT_NS] = packet->now_ns;
-	memory[GOT_BYTES] = shim_add_sat(memory[GOT_BYTES], packet->bytes);
-	memory[GOT_PACKETS] = shim_add_sat(memory[GOT_PACKETS], packet->packets);
-	memory[GOT_MARKS] = shim_add_sat(memory[GOT_MARKS], packet->marks);
-	memory[NEW_PACKETS] = shim_add_sat(memory[NEW_PACKETS], packet->packets);
-	memory[NEW_MARKS] = shim_add_sat(memory[NEW_MARKS], packet->marks);
+	if (pause > shim_div(packet->knobs[IDLE_TIMEOUT], 2))
+		own->told = 0;
+	own->got_ns = packet->now_ns;
+	own->got_bytes = shim_add_sat(own->got_bytes, packet->bytes);
+	own->got_packets = shim_add_sat32(own->got_packets, packet->packets);
+	own->got_marks = shim_add_sat32(own->got_marks, packet->marks);
+	own->new_packets = shim_add_sat32(own->new_packets, packet->packets);
+	own->new_marks = shim_add_sat32(own->new_marks, packet->marks);
 }
 
 /* Obeys the rate that a receiver grants. */
 static void eyeq_report(struct shim_peer_state *peer, struct shim_limiter_state *state,
 			const struct shim_law_input *input, const struct shim_message *report)
 {
+	struct eyeq_peer *own = shim_peer_own(peer);
 	u64 least = input->knobs[RATE_MIN];
 
 	(void)state;
 	if (report->type != SHIM_MESSAGE_REPORT || !report->rate)
 		return;
 	peer->rate = report->rate > least ? report->rate : least;
-	peer->memory[OWED_NS] = 0;
+	own->owed_ns = 0;
 }
 
 /* Halves the rate to a peer that does not answer; forgets it when nobody sends to it. */
-static void watch(struct shim_peer_state *peer, const struct shim_law_input *input)
+static void eyeq_watch(struct shim_peer_state *peer, const struct shim_law_input *input)
 {
 	u64 floor = input->peers ? shim_div(input->min, input->peers) : input->min;
+	struct eyeq_peer *own = shim_peer_own(peer);
 
 	if (!peer->rate)
 		return;
-	if (eyeq_over(input->now_ns, peer->memory[SENT_NS]) >= input->knobs[IDLE_TIMEOUT]) {
+	if (shim_sub_sat(input->now_ns, own->sent_ns) >= input->knobs[IDLE_TIMEOUT]) {
 		peer->rate = 0;
-		peer->memory[OWED_NS] = 0;
+		own->owed_ns = 0;
 		return;
 	}
-	if (!peer->memory[OWED_NS] ||
-	    eyeq_over(input->now_ns, peer->memory[OWED_NS]) < input->knobs[FEEDBACK_TIMEOUT])
+	if (!own->owed_ns ||
+	    shim_sub_sat(input->now_ns, own->owed_ns) < input->knobs[FEEDBACK_TIMEOUT])
 		return;
-	peer->memory[OWED_NS] = 0;
+	own->owed_ns = 0;
 	if (floor < input->knobs[RATE_MIN])
 		floor = input->knobs[RATE_MIN];
 	if (peer->rate > floor)
@@ -298,70 +301,75 @@ static void watch(struct shim_peer_state *peer, const struct shim_law_input *inp
 }
 
 /* Tells whether it is time to tell the peer R. */
-static bool due(const struct shim_peer_state *peer, const struct shim_limiter_state *state,
-		const struct shim_law_input *input)
+static bool eyeq_report_due(const struct eyeq_peer *own, const struct eyeq_limiter *limiter,
+			    const struct shim_law_input *input)
 {
-	u64 rate = eyeq_advertised(state, input), told = peer->memory[TOLD];
-	u64 saved = credit(state, input);
+	u64 rate = eyeq_advertised(limiter, input), told = own->told;
+	u64 saved = eyeq_credit_ns(limiter, input);
 	u64 apart = rate > told ? rate - told : told - rate;
 	u64 sample;
 
-	if (!peer->memory[GOT_BYTES] || !rate || saved < report_ns(input))
+	if (!own->got_bytes || !rate || saved < eyeq_report_ns(input))
 		return false;
-	if (!told && rate >= state->memory[LIMIT])
+	if (!told && rate >= limiter->limit)
 		return false;
-	if (told && eyeq_over(input->now_ns, peer->memory[TOLD_NS]) >= input->knobs[HEARTBEAT])
+	if (told && shim_sub_sat(input->now_ns, own->told_ns) >= input->knobs[HEARTBEAT])
 		return true;
 	sample = shim_mul_div(told, input->period_ns, SHIM_NSEC_PER_SEC);
 	if (sample > input->knobs[SAMPLE])
 		sample = input->knobs[SAMPLE];
-	sample = shim_mul_div(sample, credit_max(input), saved);
-	return peer->memory[GOT_BYTES] >= sample && apart > told >> SAME_SHIFT;
+	sample = shim_mul_div(sample, eyeq_credit_max_ns(input), saved);
+	return own->got_bytes >= sample && apart > told >> SAME_SHIFT;
 }
 
 /* Fills a report to the peer and begins to count anew. */
-static void tell(struct shim_peer_state *peer, struct shim_limiter_state *state,
-		 const struct shim_law_input *input, struct shim_message *report)
+static void eyeq_tell(struct eyeq_peer *own, struct eyeq_limiter *limiter,
+		      const struct shim_law_input *input, struct shim_message *report)
 {
-	u64 *memory = peer->memory;
+	u64 paid_ns = shim_sub_sat(input->now_ns, eyeq_credit_ns(limiter, input));
 
-	report->rate = eyeq_advertised(state, input);
-	report->bytes = memory[GOT_BYTES];
-	report->packets = memory[GOT_PACKETS] < ~0U ? (u32)memory[GOT_PACKETS] : ~0U;
-	report->marks = memory[GOT_MARKS] < ~0U ? (u32)memory[GOT_MARKS] : ~0U;
-	report->interval_ns = memory[TOLD] ? eyeq_over(input->now_ns, memory[TOLD_NS]) : 0;
-	memory[TOLD] = report->rate;
-	memory[TOLD_NS] = input->now_ns;
-	memory[GOT_BYTES] = 0;
-	memory[GOT_PACKETS] = 0;
-	memory[GOT_MARKS] = 0;
-	state->memory[PAID_NS] = shim_add_sat(eyeq_over(input->now_ns, credit(state, input)),
-					      report_ns(input));
+	report->rate = eyeq_advertised(limiter, input);
+	report->bytes = own->got_bytes;
+	report->packets = own->got_packets;
+	report->marks = own->got_marks;
+	report->interval_ns = own->told ? shim_sub_sat(input->now_ns, own->told_ns) : 0;
+	own->told = report->rate;
+	own->told_ns = input->now_ns;
+	own->got_bytes = 0;
+	own->got_packets = 0;
+	own->got_marks = 0;
+	limiter->paid_ns = shim_add_sat(paid_ns, eyeq_report_ns(input));
 }
 
 /* Watches over the peer's limiter, adds its packets to the VM's, and tells it R if that is due. */
 static bool eyeq_peer_period(struct shim_peer_state *peer, struct shim_limiter_state *state,
 			     const struct shim_law_input *input, struct shim_message *report)
 {
-	watch(peer, input);
+	struct eyeq_peer *own = shim_peer_own(peer);
+	struct eyeq_limiter *limiter;
+
+	eyeq_watch(peer, input);
 	if (!state)
 		return false;
-	state->memory[SEEN] = shim_add_sat(state->memory[SEEN], peer->memory[NEW_PACKETS]);
-	state->memory[MARKED] = shim_add_sat(state->memory[MARKED], peer->memory[NEW_MARKS]);
-	peer->memory[NEW_PACKETS] = 0;
-	peer->memory[NEW_MARKS] = 0;
-	if (!due(peer, state, input))
+	limiter = shim_limiter_own(state);
+	limiter->seen = shim_add_sat32(limiter->seen, own->new_packets);
+	limiter->marked = shim_add_sat32(limiter->marked, own->new_marks);
+	own->new_packets = 0;
+	own->new_marks = 0;
+	if (!eyeq_report_due(own, limiter, input))
 		return false;
-	tell(peer, state, input, report);
+	eyeq_tell(own, limiter, input, report);
 	return true;
 }
 
 const struct shim_law shim_law_eyeq = {
 	.name = "eyeq",
-	.knobs = knobs,
-	.n_knobs = SHIM_COUNT(knobs),
+	.knobs = eyeq_knobs,
+	.n_knobs = SHIM_COUNT(eyeq_knobs),
 	.wants = SHIM_LAW_PEERS | SHIM_LAW_RECEIVER,
 	.period_ns = 200000,
+	.limiter_size = sizeof(struct eyeq_limiter),
+	.peer_size = sizeof(struct eyeq_peer),
 	.init = eyeq_init,
 	.on_period = eyeq_period,
 	.peer_init = eyeq_peer_init,

@@ -8,9 +8,6 @@
 
 #include "../law.h"
 
-/* Denominator of the knobs that are parts. */
-#define PPM 1000000ULL
-
 /* Rates that differ by less than this part, as a shift, are not worth a report. */
 #define SAME_SHIFT 6
 
@@ -29,35 +26,32 @@ enum eyeq_knob {
 	IDLE_TIMEOUT,
 };
 
-/* Indices into struct shim_limiter_state's memory: the VM as a receiver. */
-enum eyeq_memory {
-	GRANT,		/* R, bytes/s; 0: nothing received yet */
-	LIMIT,		/* C, bytes/s */
-	NEXT_NS,	/* when what was last told is in effect, and R may be corrected */
-	SEEN,		/* packets received since NEXT_NS or the last correction */
-	MARKED,		/* of these, with CE */
-	PAID_NS,	/* feedback is paid for up to that time; later is credit */
-	OVER_NS,	/* when obedient peers could last exceed C, and did; 0: no longer */
-	DRAINING,	/* 1: a queue is being emptied */
-	MEAN,		/* of y, bytes/s */
-	PEERS,		/* n: most peers seen in a period, fading with each correction */
-	READING,	/* sum of y in the periods of this reading, bytes/s */
-	PERIODS,	/* how many these are */
-	JUMPED,		/* a jump of C was waited for since the last correction: 1 */
-	MARKED_MEAN,	/* m: mean of the part of packets with CE over a few readings, ppm */
+/*
+ * What the law keeps of a limiter: the VM as a receiver.  `periods` is at most twice the periods of
+ * a reading and 1, and these are no more than READING_BYTES.
+ */
+struct eyeq_limiter {
+	u64 grant;		/* R, bytes/s; 0: nothing received yet */
+	u64 limit;		/* C, bytes/s */
+	u64 next_ns;		/* when what was told is in effect, and R may be corrected */
+	u64 paid_ns;		/* feedback is paid for up to that time; later is credit */
+	u64 over_ns;		/* when obedient peers could last exceed C, and did; 0: no longer */
+	u64 mean;		/* of y, bytes/s */
+	u64 reading;		/* sum of y in the periods of this reading, bytes/s */
+	u32 periods;		/* how many these are */
+	u32 seen;		/* packets received since next_ns or the last correction */
+	u32 marked;		/* of these, with CE */
+	u32 marked_mean;	/* m: mean over a few readings of the part marked, at most 10^6 ppm */
+	u32 peers;		/* n: most peers seen in a period, fading with each correction */
+	bool draining;		/* a queue is being emptied */
+	bool jumped;		/* a jump of C was waited for since the last correction */
 };
-
-/* Returns a - b, 0 if b is more: a time since another whose clock may go back, or an excess. */
-static inline u64 eyeq_over(u64 a, u64 b)
-{
-	return a > b ? a - b : 0;
-}
 
 /* Returns what is left of a demand after a period in which `now` was seen, bytes/s. */
 u64 eyeq_fade(const struct shim_law_input *input, u64 before, u64 now, u32 shift);
 
 /* Returns what peers are told, bytes/s. */
-u64 eyeq_advertised(const struct shim_limiter_state *state, const struct shim_law_input *input);
+u64 eyeq_advertised(const struct eyeq_limiter *own, const struct shim_law_input *input);
 
 /* Follows the receiver's part and corrects R when it is time. */
 void eyeq_receive(struct shim_limiter_state *state, const struct shim_law_input *input);

@@ -40,15 +40,15 @@
 #define MARKED_SHIFT 2
 
 /* Where both f and m exceed this, ppm, a queue stands above the switch's threshold. */
-#define STANDING_PPM (PPM / 2)
+#define STANDING_PPM (SHIM_PPM / 2)
 
 /* Nobody's demand falls below this part of the uplink, as a divisor. */
 #define DEMAND_MIN 100
 
 /* Returns what receivers may take of an uplink, ppm. */
-static u64 usable_ppm(const struct shim_law_input *input)
+static u64 eyeq_usable_ppm(const struct shim_law_input *input)
 {
-	return input->knobs[ECN] ? PPM : input->knobs[CAPACITY];
+	return input->knobs[ECN] ? SHIM_PPM : input->knobs[CAPACITY];
 }
 
 u64 eyeq_fade(const struct shim_law_input *input, u64 before, u64 now, u32 shift)
@@ -64,117 +64,119 @@ u64 eyeq_fade(const struct shim_law_input *input, u64 before, u64 now, u32 shift
 }
 
 /* Follows what the VM could receive. */
-static void demand_rx(struct shim_limiter_state *state, const struct shim_law_input *input, u64 limit)
+static void eyeq_follow_demand(struct shim_limiter_state *state,
+			       const struct shim_law_input *input, u64 limit)
 {
-	u64 mean = state->memory[MEAN];
+	struct eyeq_limiter *own = shim_limiter_own(state);
+	u64 mean = own->mean;
 	u64 could;
 
 	mean = mean - (mean >> MEAN_SHIFT) + (input->rx_rate >> MEAN_SHIFT);
-	state->memory[MEAN] = mean;
+	own->mean = mean;
 	if (mean >= limit - (limit >> HUNGRY_SHIFT))
 		could = shim_add_sat(mean, mean);
 	else
 		could = shim_add_sat(mean, mean >> ROOM_SHIFT);
-	could = shim_mul_div(could, PPM, usable_ppm(input));
+	could = shim_mul_div(could, SHIM_PPM, eyeq_usable_ppm(input));
 	state->rx_demand = eyeq_fade(input, state->rx_demand, could, FADE_RX);
 }
 
 /* Tells whether the meter reads no more than that it is too much. */
-static bool saturated(u64 received, u64 limit)
+static bool eyeq_saturated(u64 received, u64 limit)
 {
-	return eyeq_over(received, limit) > limit >> SATURATED_SHIFT;
+	return shim_sub_sat(received, limit) > limit >> SATURATED_SHIFT;
 }
 
 /* Returns f, the part of the packets of this reading that came with CE, ppm; 0 without ecn. */
-static u64 marked_ppm(const struct shim_limiter_state *state, const struct shim_law_input *input)
+static u64 eyeq_marked_ppm(const struct eyeq_limiter *own, const struct shim_law_input *input)
 {
-	u64 seen = state->memory[SEEN], marked = state->memory[MARKED];
+	u64 seen = own->seen, marked = own->marked;
 
 	if (!input->knobs[ECN] || !seen)
 		return 0;
-	return marked < seen ? shim_mul_div(marked, PPM, seen) : PPM;
+	return marked < seen ? shim_mul_div(marked, SHIM_PPM, seen) : SHIM_PPM;
 }
 
 /* Tells whether there is too much, and how much only the number of peers can say. */
-static bool overloaded(const struct shim_limiter_state *state, const struct shim_law_input *input,
-		       u64 received, u64 limit)
+static bool eyeq_overloaded(const struct eyeq_limiter *own, const struct shim_law_input *input,
+			    u64 received, u64 limit)
 {
-	return saturated(received, limit) ||
-	       (marked_ppm(state, input) > STANDING_PPM &&
-		state->memory[MARKED_MEAN] > STANDING_PPM);
+	return eyeq_saturated(received, limit) ||
+	       (eyeq_marked_ppm(own, input) > STANDING_PPM &&
+		own->marked_mean > STANDING_PPM);
 }
 
 /*
  * Tells whether what is received must be a queue: peers that obey cannot send that much, but could
  * before, and the meter has read the line ever since.
  */
-static bool draining(struct shim_limiter_state *state, const struct shim_law_input *input,
-		     u64 received, u64 limit)
+static bool eyeq_drains(struct eyeq_limiter *own, const struct shim_law_input *input,
+			u64 received, u64 limit)
 {
-	u64 most = shim_mul_div(state->memory[GRANT], state->memory[PEERS], 1);
+	u64 most = shim_mul_div(own->grant, own->peers, 1);
 
-	if (!overloaded(state, input, received, limit)) {
-		state->memory[OVER_NS] = 0;
+	if (!eyeq_overloaded(own, input, received, limit)) {
+		own->over_ns = 0;
 		return false;
 	}
 	/* More by a rounding is not more. */
-	if (eyeq_over(most, limit) > limit >> SAME_SHIFT) {
-		state->memory[OVER_NS] = input->now_ns;
+	if (shim_sub_sat(most, limit) > limit >> SAME_SHIFT) {
+		own->over_ns = input->now_ns;
 		return false;
 	}
-	return state->memory[OVER_NS] &&
-	       eyeq_over(input->now_ns, state->memory[OVER_NS]) < input->knobs[DRAIN_TIMEOUT];
+	return own->over_ns &&
+	       shim_sub_sat(input->now_ns, own->over_ns) < input->knobs[DRAIN_TIMEOUT];
 }
 
 /* Returns the part of R, ppm, that takes it down to what n peers may have, limit together. */
-static u64 plunge(u64 rate, u64 n, u64 limit)
+static u64 eyeq_plunge_ppm(u64 rate, u64 n, u64 limit)
 {
-	return shim_mul_div(eyeq_over(rate, shim_div(limit, n ? n : 1)), PPM, rate);
+	return shim_mul_div(shim_sub_sat(rate, shim_div(limit, n ? n : 1)), SHIM_PPM, rate);
 }
 
 /* Returns the part of R to take back, ppm, when y exceeds limit or marks came. */
-static u64 cut_ppm(const struct shim_limiter_state *state, const struct shim_law_input *input,
-		   u64 received, u64 limit)
+static u64 eyeq_cut_ppm(const struct eyeq_limiter *own, const struct shim_law_input *input,
+			u64 received, u64 limit)
 {
-	u64 rate = state->memory[GRANT];
-	u64 excess = eyeq_over(received, limit);
+	u64 rate = own->grant;
+	u64 excess = shim_sub_sat(received, limit);
 	u64 cut = shim_mul_div(input->knobs[GAIN], excess, limit);
 	u64 other;
 
-	if (overloaded(state, input, received, limit)) {
-		other = plunge(rate, state->memory[PEERS], limit);
+	if (eyeq_overloaded(own, input, received, limit)) {
+		other = eyeq_plunge_ppm(rate, own->peers, limit);
 		if (cut < other)
 			cut = other;
 	}
-	other = marked_ppm(state, input);
-	if (other > state->memory[MARKED_MEAN])
-		other = state->memory[MARKED_MEAN];
-	other = shim_mul_div(input->knobs[GAIN], other, 2 * PPM);
+	other = eyeq_marked_ppm(own, input);
+	if (other > own->marked_mean)
+		other = own->marked_mean;
+	other = shim_mul_div(input->knobs[GAIN], other, 2 * SHIM_PPM);
 	if (cut < other)
 		cut = other;
-	return cut < PPM - PPM / CUT_MAX ? cut : PPM - PPM / CUT_MAX;
+	return cut < SHIM_PPM - SHIM_PPM / CUT_MAX ? cut : SHIM_PPM - SHIM_PPM / CUT_MAX;
 }
 
 /* Returns the rate within [rate-min, limit]; limit if that is less than rate-min. */
-static u64 grant(const struct shim_law_input *input, u64 rate, u64 limit)
+static u64 eyeq_bound(const struct shim_law_input *input, u64 rate, u64 limit)
 {
 	if (rate < input->knobs[RATE_MIN])
 		rate = input->knobs[RATE_MIN];
 	return rate < limit ? rate : limit;
 }
 
-u64 eyeq_advertised(const struct shim_limiter_state *state, const struct shim_law_input *input)
+u64 eyeq_advertised(const struct eyeq_limiter *own, const struct shim_law_input *input)
 {
-	u64 rate = state->memory[GRANT];
+	u64 rate = own->grant;
 
-	return state->memory[DRAINING] ? grant(input, rate / 2, rate) : rate;
+	return own->draining ? eyeq_bound(input, rate / 2, rate) : rate;
 }
 
 /* Lets what is told now, after `told`, take effect before R is corrected again. */
-static void wait(struct shim_limiter_state *state, const struct shim_law_input *input, u64 told)
+static void eyeq_wait(struct eyeq_limiter *own, const struct shim_law_input *input, u64 told)
 {
 	u64 periods_ns = shim_mul_div(input->knobs[REACT], input->period_ns, 1);
-	u64 rate = eyeq_advertised(state, input);
+	u64 rate = eyeq_advertised(own, input);
 	u64 waiting_ns;
 
 	if (rate == told)
@@ -185,98 +187,95 @@ static void wait(struct shim_limiter_state *state, const struct shim_law_input *
 	if (waiting_ns < input->horizon_ns)
 		waiting_ns = input->horizon_ns;
 	/* Half a period: the timer need not be exact. */
-	state->memory[NEXT_NS] =
-		shim_add_sat(shim_add_sat(input->now_ns,
-					  periods_ns - shim_div(input->period_ns, 2)),
-			     waiting_ns);
+	periods_ns -= shim_div(input->period_ns, 2);
+	own->next_ns = shim_add_sat(shim_add_sat(input->now_ns, periods_ns), waiting_ns);
 }
 
 /* Corrects R by what was received, bytes/s. */
-static void correct(struct shim_limiter_state *state, const struct shim_law_input *input,
-		    u64 received, u64 limit)
+static void eyeq_correct(struct eyeq_limiter *own, const struct shim_law_input *input,
+			 u64 received, u64 limit)
 {
-	u64 rate = state->memory[GRANT];
-	u64 told = eyeq_advertised(state, input);
-	bool was_draining = state->memory[DRAINING];
-	u64 mean = state->memory[MARKED_MEAN];
+	u64 rate = own->grant;
+	u64 told = eyeq_advertised(own, input);
+	bool was_draining = own->draining;
+	u64 mean = own->marked_mean;
 	u64 cut, raise;
 
-	state->memory[MARKED_MEAN] = mean - (mean >> MARKED_SHIFT) +
-				     (marked_ppm(state, input) >> MARKED_SHIFT);
-	state->memory[PEERS] -= state->memory[PEERS] >> PEERS_SHIFT;
-	if (state->memory[PEERS] < input->peers)
-		state->memory[PEERS] = input->peers;
-	cut = cut_ppm(state, input, received, limit);
-	state->memory[DRAINING] = draining(state, input, received, limit);
-	if (state->memory[DRAINING] || (was_draining && received <= limit)) {
+	own->marked_mean = mean - (mean >> MARKED_SHIFT) +
+			   (eyeq_marked_ppm(own, input) >> MARKED_SHIFT);
+	own->peers -= own->peers >> PEERS_SHIFT;
+	if (own->peers < input->peers)
+		own->peers = input->peers;
+	cut = eyeq_cut_ppm(own, input, received, limit);
+	own->draining = eyeq_drains(own, input, received, limit);
+	if (own->draining || (was_draining && received <= limit)) {
 		/* R is right already, and y the answer to half of it. */
 	} else if (cut) {
-		rate -= shim_mul_div(rate, cut, PPM);
+		rate -= shim_mul_div(rate, cut, SHIM_PPM);
 	} else {
-		raise = shim_mul_div(input->knobs[GAIN], eyeq_over(limit, received), limit);
-		rate = shim_add_sat(rate, shim_mul_div(rate, raise, PPM));
+		raise = shim_mul_div(input->knobs[GAIN], shim_sub_sat(limit, received), limit);
+		rate = shim_add_sat(rate, shim_mul_div(rate, raise, SHIM_PPM));
 	}
-	state->memory[GRANT] = grant(input, rate, limit);
-	state->memory[PERIODS] = 0;
-	state->memory[JUMPED] = 0;
-	wait(state, input, told);
+	own->grant = eyeq_bound(input, rate, limit);
+	own->periods = 0;
+	own->jumped = false;
+	eyeq_wait(own, input, told);
 }
 
 /*
  * Takes in what was received in a period that counts; returns the mean of enough of them, bytes/s,
  * 0: there are not enough yet.  A VM that rests is not read.
  */
-static u64 read(struct shim_limiter_state *state, const struct shim_law_input *input, u64 limit)
+static u64 eyeq_read(struct eyeq_limiter *own, const struct shim_law_input *input, u64 limit)
 {
-	u64 *memory = state->memory;
 	u64 most = shim_mul_div(limit, input->period_ns, SHIM_NSEC_PER_SEC);
 	u64 enough = 1 + shim_div(READING_BYTES - 1, most ? most : 1);
 
-	if (input->now_ns < memory[NEXT_NS] || memory[PERIODS] / 2 >= enough)
-		memory[PERIODS] = 0;
-	if (input->now_ns < memory[NEXT_NS] || (!memory[PERIODS] && !input->rx_rate))
+	if (input->now_ns < own->next_ns || own->periods / 2 >= enough)
+		own->periods = 0;
+	if (input->now_ns < own->next_ns || (!own->periods && !input->rx_rate))
 		return 0;
-	if (!memory[PERIODS])
-		memory[READING] = 0;
-	memory[READING] = shim_add_sat(memory[READING], input->rx_rate);
-	memory[PERIODS]++;
-	if (!input->rx_rate || memory[PERIODS] < enough)
+	if (!own->periods)
+		own->reading = 0;
+	own->reading = shim_add_sat(own->reading, input->rx_rate);
+	own->periods++;
+	if (!input->rx_rate || own->periods < enough)
 		return 0;
-	return shim_div(memory[READING], memory[PERIODS]);
+	return shim_div(own->reading, own->periods);
 }
 
 void eyeq_receive(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
-	u64 limit = shim_mul_div(input->rx_share, usable_ppm(input), PPM);
-	u64 rate = state->memory[GRANT], before = state->memory[LIMIT];
-	u64 told = before ? eyeq_advertised(state, input) : 0;
+	struct eyeq_limiter *own = shim_limiter_own(state);
+	u64 limit = shim_mul_div(input->rx_share, eyeq_usable_ppm(input), SHIM_PPM);
+	u64 rate = own->grant, before = own->limit;
+	u64 told = before ? eyeq_advertised(own, input) : 0;
 	u64 received;
 
-	state->memory[LIMIT] = limit;
+	own->limit = limit;
 	if (!limit)
 		return;
 	rate = before ? shim_mul_div(rate, limit, before) : limit;
-	state->memory[GRANT] = grant(input, rate, limit);
+	own->grant = eyeq_bound(input, rate, limit);
 	if (before)
-		state->memory[READING] = shim_mul_div(state->memory[READING], limit, before);
+		own->reading = shim_mul_div(own->reading, limit, before);
 	/* What comes now was sent under the old limit; that is no excuse for never reading it. */
-	if (before && !state->memory[JUMPED] &&
-	    eyeq_over(limit, before) + eyeq_over(before, limit) > before >> JUMP_SHIFT) {
-		state->memory[JUMPED] = 1;
-		wait(state, input, told);
+	if (before && !own->jumped &&
+	    shim_sub_sat(limit, before) + shim_sub_sat(before, limit) > before >> JUMP_SHIFT) {
+		own->jumped = true;
+		eyeq_wait(own, input, told);
 	}
-	demand_rx(state, input, limit);
-	received = read(state, input, limit);
+	eyeq_follow_demand(state, input, limit);
+	received = eyeq_read(own, input, limit);
 	/* The end of a queue is not waited for. */
-	if (state->memory[DRAINING] && !received &&
-	    !overloaded(state, input, input->rx_rate, limit))
+	if (own->draining && !received && !eyeq_overloaded(own, input, input->rx_rate, limit))
 		received = input->rx_rate;
 	if (received)
-		correct(state, input, received, limit);
+		eyeq_correct(own, input, received, limit);
 	/* Marks, too, are read when what was told last is in effect. */
-	if (received || input->now_ns < state->memory[NEXT_NS]) {
-		state->memory[SEEN] = 0;
-		state->memory[MARKED] = 0;
+	if (received || input->now_ns < own->next_ns) {
+		own->seen = 0;
+		own->marked = 0;
 	}
-	state->congested = state->memory[GRANT] < limit;
+	state->congested = own->grant < limit;
 }

@@ -28,13 +28,14 @@ class Side:
         self.input = self.ffi.new("struct shim_law_input *", {
             "now_ns": now_ns, "period_ns": T, "capacity": capacity, "share": share, "min": low,
             "rx_share": capacity, "weight": weight, "knobs": self.values, "peers": 4})
-        self.state = self.ffi.new("struct shim_limiter_state *")
+        self.state = binding.limiter(self.law)
+        self.own = binding.own(self.law, self.state)
         self.law.init(self.state, self.input)
         self.peers: List[Any] = []
 
     def peer(self) -> Any:
         """Make a peer, as its first packet does."""
-        peer = self.ffi.new("struct shim_peer_state *")
+        peer = binding.peer(self.law)
         self.law.peer_init(peer, self.input)
         self.peers.append(peer)
         return peer
@@ -49,9 +50,8 @@ class Side:
 
     def receive(self, peer: Any, length: int, marks: int = 0, packets: Optional[int] = None,
                 now_ns: Optional[int] = None) -> None:
-        report = self.ffi.new("struct shim_message *")
         count = max(1, length // 1514) if packets is None else packets
-        assert not self.law.on_rx(peer, self._packet(length, count, marks, now_ns), report)
+        self.law.on_rx(peer, self._packet(length, count, marks, now_ns))
 
     def hear(self, peer: Any, rate: int, kind: int = REPORT) -> None:
         self.law.on_report(peer, self.state, self.input, binding.message({"type": kind, "version": 1, "rate": rate}))

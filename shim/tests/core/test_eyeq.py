@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sdngcc.shim import core as binding
+
 from .drawn import knob_values
 from .eyeq_line import LINE, SECOND, Loop, Side, T, settled
 
@@ -47,10 +49,10 @@ def test_a_wrong_guess_of_peers_does_not_last(core: Any) -> None:
     vm.input.peers = 2
     for _ in range(30):
         vm.tick(LINE)
-    early = vm.state.memory[0]
+    early = vm.own.grant
     for _ in range(300):
         vm.tick(LINE)
-    assert early > 0.4 * LINE and vm.state.memory[0] < 0.1 * LINE
+    assert early > 0.4 * LINE and vm.own.grant < 0.1 * LINE
 
 
 def test_a_reading_that_varies_is_no_queue(core: Any) -> None:
@@ -69,9 +71,9 @@ def test_a_reading_has_enough_packets(core: Any, capacity: int, periods: int) ->
     """64 of them: on 1 Gb/s a period of 0.2 ms has 15, and reads now the line and now half of it."""
     vm = Side(core, share=capacity, capacity=capacity)
     for number in range(periods):
-        assert vm.state.memory[0] == (round(PART * capacity) if number else 0)
+        assert vm.own.grant == (round(PART * capacity) if number else 0)
         vm.tick(capacity)
-    assert vm.state.memory[0] == round(PART * capacity) // 4
+    assert vm.own.grant == round(PART * capacity) // 4
 
 
 def test_a_share_that_varies_puts_off_no_reading(core: Any) -> None:
@@ -80,12 +82,12 @@ def test_a_share_that_varies_puts_off_no_reading(core: Any) -> None:
     vm.input.peers = 4
     for _ in range(5):
         vm.tick(LINE // 10)
-    assert vm.state.memory[0] == round(PART * LINE / 10) // 4
+    assert vm.own.grant == round(PART * LINE / 10) // 4
     vm.input.horizon_ns = 2 * MS
     for _ in range(400):
         vm.input.rx_share = round(LINE / 20 * chance.uniform(0.7, 1.3))
         vm.tick(LINE // 200)
-    assert vm.state.memory[0] > 0.99 * vm.state.memory[1]
+    assert vm.own.grant > 0.99 * vm.own.limit
 
 
 def test_a_reading_goes_with_the_share(core: Any) -> None:
@@ -96,7 +98,7 @@ def test_a_reading_goes_with_the_share(core: Any) -> None:
         vm.input.rx_share = share
         for _ in range(periods):
             vm.tick(round(PART * share))
-            assert vm.state.memory[0] == pytest.approx(PART * share, rel=0.001)
+            assert vm.own.grant == pytest.approx(PART * share, rel=0.001)
 
 
 def test_what_waits_in_limiters_is_waited_for(core: Any) -> None:
@@ -104,12 +106,12 @@ def test_what_waits_in_limiters_is_waited_for(core: Any) -> None:
     vm = Side(core)
     vm.input.horizon_ns, vm.input.peers = 2 * MS, 16
     vm.tick(LINE)
-    before = vm.state.memory[0]
+    before = vm.own.grant
     for _ in range(12):
         vm.tick(LINE)
-    assert vm.state.memory[0] == before
+    assert vm.own.grant == before
     vm.tick(LINE)
-    assert vm.state.memory[0] < before
+    assert vm.own.grant < before
 
 
 @pytest.mark.parametrize("loss", [0.01, 0.1, 0.5])
@@ -163,7 +165,6 @@ def test_a_burst_after_a_pause_begins_at_the_grant(core: Any) -> None:
 
 
 HORIZON = 250 * US
-TOLD = 6  # index into a peer's memory: R of the last report to it
 
 
 def marked_line(core: Any, n: int, delay_steps: int = 5, **fields: Any) -> Loop:
@@ -207,12 +208,12 @@ def marked_side(core: Any, **knobs: int) -> Tuple[Side, Any]:
 
 def read_marks(vm: Side, peer: Any, part: float) -> float:
     """Let a reading pass in which so many of the packets are marked; return what is left of R."""
-    before = vm.state.memory[0]
+    before = vm.own.grant
     vm.tick(0, every_ns=10 * T)
     vm.receive(peer, 165 * 1514, marks=round(165 * part))
     vm.tick(0)
     vm.tick(LINE)
-    return float(vm.state.memory[0] / before)
+    return float(vm.own.grant / before)
 
 
 def test_cuts_by_marks(core: Any) -> None:
@@ -227,10 +228,10 @@ def test_marks_that_last_are_an_overload_and_then_a_queue(core: Any) -> None:
     """From the third reading on R falls to C / n and no lower; half of it is told until the marks end, and then R."""
     vm, peer = marked_side(core)
     left = [read_marks(vm, peer, 1.0) for _ in range(4)]
-    assert left[2] == pytest.approx(0.25, rel=1e-4) and vm.state.memory[0] == pytest.approx(LINE / 8, rel=1e-5)
+    assert left[2] == pytest.approx(0.25, rel=1e-4) and vm.own.grant == pytest.approx(LINE / 8, rel=1e-5)
     for part in (1.0, 1.0, 1.0, 0.0):
         assert read_marks(vm, peer, part) == 1
-        assert peer.memory[TOLD] == pytest.approx(LINE / (16 if part else 8), rel=1e-5)
+        assert binding.own(vm.law, peer).told == pytest.approx(LINE / (16 if part else 8), rel=1e-5)
 
 
 def test_a_marked_queue_that_does_not_drain_is_cut(core: Any) -> None:
@@ -238,19 +239,19 @@ def test_a_marked_queue_that_does_not_drain_is_cut(core: Any) -> None:
     vm, peer = marked_side(core)
     for _ in range(300):
         read_marks(vm, peer, 1.0)
-    assert vm.state.memory[0] == MBIT
+    assert vm.own.grant == MBIT
 
 
 def test_marks_of_what_was_sent_before_a_correction_cut_nothing(core: Any) -> None:
     """What waited in limiters and queues meanwhile was sent at the old rates."""
     vm, peer = marked_side(core)
     read_marks(vm, peer, 1.0)
-    before = vm.state.memory[0]
+    before = vm.own.grant
     for marks in (165, 0):
         vm.receive(peer, 165 * 1514, marks=marks)
         vm.tick(LINE)
     vm.tick(LINE, every_ns=10 * T)
-    assert vm.state.memory[0] == before
+    assert vm.own.grant == before
 
 
 @given(rates=st.lists(st.tuples(st.integers(0, 2 * LINE), st.integers(0, 200)), max_size=60))
@@ -262,7 +263,7 @@ def test_without_the_knob_marks_do_nothing(core: Any, rates: List[Tuple[int, int
         marked.receive(peers[0], 20_000, marks=marks)
         plain.receive(peers[1], 20_000)
         told = [[int(report.rate) for _, report in side.tick(rate)] for side in (marked, plain)]
-        assert told[0] == told[1] and marked.state.memory[0] == plain.state.memory[0]
+        assert told[0] == told[1] and marked.own.grant == plain.own.grant
 
 
 @pytest.mark.parametrize("n", [1, 32, 64])
@@ -417,23 +418,23 @@ def test_extra_calls_correct_nothing_twice(core: Any) -> None:
     """A share that changes calls on_period at once; the correction waits for its time."""
     vm = Side(core)
     vm.tick(LINE)
-    once = vm.state.memory[0]
+    once = vm.own.grant
     for _ in range(100):
         vm.law.on_period(vm.state, vm.input)
-    assert vm.state.memory[0] == once
-    assert [vm.tick(LINE) for _ in range(2)] == [[], []] and vm.state.memory[0] == once
+    assert vm.own.grant == once
+    assert [vm.tick(LINE) for _ in range(2)] == [[], []] and vm.own.grant == once
     vm.input.peers = 8
     vm.tick(LINE)
-    assert vm.state.memory[0] == pytest.approx(once / 2, rel=1e-6)
+    assert vm.own.grant == pytest.approx(once / 2, rel=1e-6)
 
 
 def test_a_receiver_without_packets_keeps_its_grant(core: Any) -> None:
     vm = Side(core)
     vm.tick(LINE)
-    before = vm.state.memory[0]
+    before = vm.own.grant
     for _ in range(100):
         vm.tick(0)
-    assert vm.state.memory[0] == before == round(PART * LINE) // 4
+    assert vm.own.grant == before == round(PART * LINE) // 4
 
 
 @pytest.mark.parametrize("excess,left", [(1, 1.0), (LINE // 100, 0.9944), (LINE // 10, 0.25), (10 * LINE, 0.25)])
@@ -444,9 +445,9 @@ def test_size_of_a_cut(core: Any, excess: int, left: float) -> None:
     before = round(PART * LINE)
     for _ in range(2):
         vm.tick(round(PART * LINE) + excess, every_ns=10 * T)
-        assert vm.state.memory[0] == pytest.approx(left * before, rel=1e-3)
+        assert vm.own.grant == pytest.approx(left * before, rel=1e-3)
         vm.tick(LINE, every_ns=10 * T)
-        before = vm.state.memory[0]
+        before = vm.own.grant
 
 
 def test_a_rest_saves_feedback_for_10_ms_only(core: Any) -> None:
@@ -521,16 +522,16 @@ def test_grants_follow_the_limit(core: Any) -> None:
     """In proportion, at once; between rate-min and the limit."""
     vm = Side(core)
     vm.tick(LINE)
-    before = vm.state.memory[0]
+    before = vm.own.grant
     vm.input.rx_share = LINE // 10
     vm.tick(0)
-    assert vm.state.memory[0] == pytest.approx(before / 10, rel=1e-6)
+    assert vm.own.grant == pytest.approx(before / 10, rel=1e-6)
     vm.input.rx_share = LINE
     vm.tick(0)
-    assert vm.state.memory[0] == pytest.approx(before, rel=1e-6)
+    assert vm.own.grant == pytest.approx(before, rel=1e-6)
     vm.input.rx_share = 1000
     vm.tick(0)
-    assert vm.state.memory[0] == 900
+    assert vm.own.grant == 900
 
 
 any_u64 = st.one_of(st.integers(0, U64_MAX), st.integers(0, 10**11), st.sampled_from([0, 1, U64_MAX]))
@@ -556,7 +557,7 @@ def test_rates_stay_within_bounds(core: Any, history: Any, knobs: Dict[str, int]
             told = vm.tick(rx_rate, every_ns=0)
             limit = values[1] if knobs["ecn"] else min(U64_MAX, values[1] * knobs["capacity-ppm"] // 10**6)
             if limit:
-                assert min(knobs["rate-min"], limit) <= vm.state.memory[0] <= limit
+                assert min(knobs["rate-min"], limit) <= vm.own.grant <= limit
             for _, report in told:
                 assert 0 < report.rate <= limit
             floor = max(knobs["rate-min"], vm.input.min // max(peers, 1))
