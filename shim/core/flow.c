@@ -79,7 +79,7 @@ u32 shim_flow_segment(const struct shim_flow *flow)
 }
 
 /* Takes the lesser MSS of two SYNs; those that told none tell the default. */
-static void take_mss(struct shim_flow *flow, u16 mss)
+static void flow_take_mss(struct shim_flow *flow, u16 mss)
 {
 	if (!mss)
 		mss = MSS_DEFAULT;
@@ -88,22 +88,22 @@ static void take_mss(struct shim_flow *flow, u16 mss)
 }
 
 /* Forgets all but the ports. */
-static void restart(struct shim_flow *flow)
+static void flow_restart(struct shim_flow *flow)
 {
 	shim_flow_init(flow, flow->port_vm, flow->port_peer);
 }
 
 /* Remembers what a SYN of the VM says. */
-static void learn_out(struct shim_flow *flow, const struct shim_segment *segment)
+static void flow_learn_syn(struct shim_flow *flow, const struct shim_segment *segment)
 {
 	flow->syn_out = true;
 	flow->isn = segment->seq;
 	flow->scale_vm = segment->scale;
-	take_mss(flow, segment->mss);
+	flow_take_mss(flow, segment->mss);
 }
 
 /* Raises scale_least until the last window explains the flight. */
-static void learn_scale(struct shim_flow *flow)
+static void flow_learn_scale(struct shim_flow *flow)
 {
 	while (flow->scale_least < SHIM_SCALE_MAX && flow->window &&
 	       (u32)flow->window << flow->scale_least < shim_flow_flight(flow))
@@ -111,7 +111,7 @@ static void learn_scale(struct shim_flow *flow)
 }
 
 /* Begins to time a packet of the VM, or gives up if it repeats what is being timed. */
-static void time_out(struct shim_flow *flow, const struct shim_segment *segment)
+static void flow_time_out(struct shim_flow *flow, const struct shim_segment *segment)
 {
 	if (shim_seq_before(segment->seq, flow->nxt)) {
 		if (!shim_seq_before(flow->timed, segment->seq))
@@ -123,9 +123,9 @@ static void time_out(struct shim_flow *flow, const struct shim_segment *segment)
 }
 
 /* Ends timing if what was timed has been acknowledged. */
-static void time_in(struct shim_flow *flow, u64 now_ns)
+static void flow_time_in(struct shim_flow *flow, u64 now_ns)
 {
-	u64 rtt_ns = now_ns > flow->timed_ns ? now_ns - flow->timed_ns : 1;
+	u64 rtt_ns = shim_stamp(shim_sub_sat(now_ns, flow->timed_ns));
 
 	if (!flow->timed_ns || !shim_seq_before(flow->timed, flow->una))
 		return;
@@ -136,7 +136,7 @@ static void time_in(struct shim_flow *flow, u64 now_ns)
 }
 
 /* Follows the sequence numbers of a segment of the VM. */
-static void advance(struct shim_flow *flow, const struct shim_segment *segment)
+static void flow_advance(struct shim_flow *flow, const struct shim_segment *segment)
 {
 	u32 end = segment->seq + segment->payload;
 
@@ -157,42 +157,42 @@ static void advance(struct shim_flow *flow, const struct shim_segment *segment)
 	}
 }
 
-bool shim_flow_out(struct shim_flow *flow, const struct shim_segment *segment)
+enum shim_flow_begin shim_flow_out(struct shim_flow *flow, const struct shim_segment *segment)
 {
+	enum shim_flow_begin begin = SHIM_FLOW_GOES_ON;
 	bool syn = segment->flags & SHIM_TCP_SYN;
-	bool first = false;
 
 	if (syn && !(segment->flags & SHIM_TCP_ACK)) {
 		if (!flow->syn_out || flow->open || flow->isn != segment->seq) {
+			begin = flow->numbered ? SHIM_FLOW_REPLACED : SHIM_FLOW_BEGINS;
 			if (flow->numbered)
-				restart(flow);
-			first = true;
+				flow_restart(flow);
 		}
 		if (flow->tries < 255)
 			flow->tries++;
 	}
 	if (syn)
-		learn_out(flow, segment);
+		flow_learn_syn(flow, segment);
 	if (segment->flags & (SHIM_TCP_FIN | SHIM_TCP_RST))
 		flow->closed = true;
 	if (segment->flags & SHIM_TCP_RST)
-		return first;
+		return begin;
 	if (segment->payload) {
 		u16 most = flow->mss ? flow->mss : 65535;
 
-		flow->sent_ns = segment->now_ns ? segment->now_ns : 1;
+		flow->sent_ns = shim_stamp(segment->now_ns);
 		if (segment->size > flow->size)
 			flow->size = segment->size < most ? segment->size : most;
-		time_out(flow, segment);
+		flow_time_out(flow, segment);
 	}
-	advance(flow, segment);
+	flow_advance(flow, segment);
 	if (!flow->syn_out || !flow->syn_in)
-		learn_scale(flow);
-	return first;
+		flow_learn_scale(flow);
+	return begin;
 }
 
 /* Follows an ACK; returns bytes newly acknowledged. */
-static u32 acknowledge(struct shim_flow *flow, const struct shim_segment *segment)
+static u32 flow_acknowledge(struct shim_flow *flow, const struct shim_segment *segment)
 {
 	u32 acked = segment->ack - flow->una;
 
@@ -213,19 +213,23 @@ static u32 acknowledge(struct shim_flow *flow, const struct shim_segment *segmen
 	return acked;
 }
 
-u32 shim_flow_in(struct shim_flow *flow, const struct shim_segment *segment, bool *first)
+u32 shim_flow_in(struct shim_flow *flow, const struct shim_segment *segment,
+		 enum shim_flow_begin *begin)
 {
 	bool syn = segment->flags & SHIM_TCP_SYN;
 	u32 acked = 0;
 
-	*first = false;
+	*begin = SHIM_FLOW_GOES_ON;
 	if (syn && !(segment->flags & SHIM_TCP_ACK)) {
 		/* A SYN into an open connection is stale or forged; the VM will say so. */
 		if (flow->open && !flow->closed)
 			return 0;
-		if (flow->open)
-			restart(flow);
-		*first = !flow->syn_in;
+		if (flow->open) {
+			flow_restart(flow);
+			*begin = SHIM_FLOW_REPLACED;
+		} else if (!flow->syn_in) {
+			*begin = SHIM_FLOW_BEGINS;
+		}
 		flow->server |= !flow->syn_out;
 	}
 	if (syn) {
@@ -233,14 +237,14 @@ u32 shim_flow_in(struct shim_flow *flow, const struct shim_segment *segment, boo
 			return 0;
 		flow->syn_in = true;
 		flow->scale_peer = segment->scale;
-		take_mss(flow, segment->mss);
+		flow_take_mss(flow, segment->mss);
 	}
 	if (segment->flags & (SHIM_TCP_FIN | SHIM_TCP_RST))
 		flow->closed = true;
 	if (segment->flags & SHIM_TCP_RST || !(segment->flags & SHIM_TCP_ACK))
 		return 0;
-	acked = acknowledge(flow, segment);
-	time_in(flow, segment->now_ns);
+	acked = flow_acknowledge(flow, segment);
+	flow_time_in(flow, segment->now_ns);
 	if (!syn) {
 		flow->open = true;
 		flow->window = segment->window;

@@ -64,7 +64,17 @@ enum shim_flow_ecn {
 	SHIM_FLOW_VIRTUAL,	/* the law */
 };
 
-/* A connection.  The first part is kept by shim_flow_out() and shim_flow_in(). */
+/* What a segment means for the connection that was followed so far. */
+enum shim_flow_begin {
+	SHIM_FLOW_GOES_ON,	/* nothing new */
+	SHIM_FLOW_BEGINS,	/* it is the first SYN of the connection */
+	SHIM_FLOW_REPLACED,	/* the same, and what was kept was of a connection before it */
+};
+
+/*
+ * A connection, as shim_flow_out() and shim_flow_in() follow it; ecn is the law's matter.  What
+ * else the law keeps is behind it, and void with SHIM_FLOW_REPLACED.
+ */
 struct shim_flow {
 	u64 sent_ns;		/* last time that the VM sent payload; 0: never */
 	u64 timed_ns;		/* when the byte being timed left the limiters; 0: none is */
@@ -90,42 +100,24 @@ struct shim_flow {
 	bool open;		/* the handshake is over */
 	bool closed;		/* a FIN or RST was seen */
 	bool server;		/* the peer's SYN came first */
-
-	/* What a law keeps. */
 	enum shim_flow_ecn ecn;	/* who answers for ECN */
-	u32 cwnd;		/* virtual window, bytes; 0: not started */
-	u32 ssthresh;		/* bytes; below it the window doubles each round trip */
-	u32 credit;		/* bytes acknowledged towards the next increase */
-	u32 cut_from;		/* window before the cut under way, bytes */
-	u32 cut_una;		/* una when it began */
-	u32 recover;		/* nxt when it began: when more is acknowledged, the cut is over */
-	u32 limit;		/* the flow's part of a sum of windows, bytes; 0: none */
-	u32 alpha;		/* DCTCP's estimate of the part marked, of 1024 */
-	u32 alpha_end;		/* nxt when its round began */
-	u32 round_acked;	/* bytes acknowledged in that round */
-	u32 round_marked;	/* bytes of these whose ACK had ECE */
-	u32 echo_ack;		/* last byte the VM acknowledged */
-	int echo_owed;		/* bytes that arrived marked less bytes echoed, up to 2^30 */
-	bool cutting;		/* a cut is under way */
-	bool echo;		/* ACKs of the VM carry ECE until a CWR arrives */
-	bool echo_known;	/* echo_ack is valid */
-	bool answer;		/* the VM's next new data carries CWR */
 };
 
 /* Tells whether sequence number a comes before b. */
 bool shim_seq_before(u32 a, u32 b);
 
-/* Begins a flow of which nothing was seen. */
+/* Begins a flow of which nothing was seen; what the law keeps behind it is not touched. */
 void shim_flow_init(struct shim_flow *flow, u16 port_vm, u16 port_peer);
 
-/* Follows a segment of the VM.  True: it is the first SYN of a connection. */
-bool shim_flow_out(struct shim_flow *flow, const struct shim_segment *segment);
+/* Follows a segment of the VM and returns what it means for the connection. */
+enum shim_flow_begin shim_flow_out(struct shim_flow *flow, const struct shim_segment *segment);
 
 /*
- * Follows a segment of the peer and returns how many bytes it newly acknowledges.  *first: it is
- * the first SYN of a connection.
+ * Follows a segment of the peer and returns how many bytes it newly acknowledges; *begin says what
+ * it means for the connection.
  */
-u32 shim_flow_in(struct shim_flow *flow, const struct shim_segment *segment, bool *first);
+u32 shim_flow_in(struct shim_flow *flow, const struct shim_segment *segment,
+		 enum shim_flow_begin *begin);
 
 /* Tells whether the VM has data to send, by what it sent lately. */
 bool shim_flow_live(const struct shim_flow *flow, u64 now_ns);

@@ -74,17 +74,6 @@
 #define PAUSE_US 1000000U
 #define GAP_MAX 0x4000U
 
-/* Parts of a peer's NEXT: 16 bits count of the next packet sent, 16 bits of the next expected. */
-#define NEXT_RX_SHIFT 16
-#define NEXT_COUNTING 0x100000000ULL	/* the count expected is known */
-#define NEXT_ANSWERED 0x200000000ULL	/* a report came, not longer ago than `forget` */
-#define NEXT_FRESH 0x400000000ULL	/* packets came since the last report */
-#define NEXT_SPAN_SHIFT 35		/* 4 bits: periods that the reports of this T stand for */
-#define NEXT_SPAN (0xfULL << NEXT_SPAN_SHIFT)
-#define NEXT_LOST_SHIFT 39		/* 25 bits: lost, as the last report had it */
-#define NEXT_LOST (~0ULL << NEXT_LOST_SHIFT)
-#define NEXT_RX (0xffffULL << NEXT_RX_SHIFT)
-
 /* A report stands for no more periods. */
 #define SPAN_MAX 8
 
@@ -92,16 +81,7 @@
 #define BYTES_MAX 0x80000000U
 #define LOST_MAX 0x1000000U
 
-/* Indices into struct shim_limiter_state's memory, behind the loop. */
-enum {
-	USED = LOOP_WORDS,	/* u, bytes/s */
-	TOLD,			/* bytes that feedback of this T is about */
-	HURT,			/* of these: lost or marked */
-	SPAN,			/* most periods that a report of this T stands for */
-	STEP_NS,		/* time of the loop's last step */
-};
-
-static const struct shim_knob knobs[] = {
+static const struct shim_knob seawall_knobs[] = {
 	[CLASS] = {
 		.name = "class",
 		.unit = "number",
@@ -258,7 +238,7 @@ static const struct shim_knob knobs[] = {
 };
 
 /* Tells whether each tunnel has a loop of its own. */
-static bool loop_a_tunnel(const u64 *values)
+static bool seawall_loop_a_tunnel(const u64 *values)
 {
 	return values[CLASS] == 1 || values[LINKS];
 }
@@ -266,111 +246,108 @@ static bool loop_a_tunnel(const u64 *values)
 /* Starts a VM. */
 static void seawall_init(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
-	static const struct shim_limiter_state fresh;
+	struct seawall_limiter *own = shim_limiter_own(state);
 
-	*state = fresh;
-	state->memory[RATE] = seawall_start(input);
-	state->rate = loop_a_tunnel(input->knobs) ? input->share : seawall_start(input);
+	own->loop.rate = seawall_start(input);
+	state->rate = seawall_loop_a_tunnel(input->knobs) ? input->share : own->loop.rate;
 }
 
 /* Returns a time in T, rounded. */
-static u64 periods(u64 passed_ns, const struct shim_law_input *input)
+static u64 seawall_periods(u64 passed_ns, const struct shim_law_input *input)
 {
 	return shim_div(shim_add_sat(passed_ns, input->period_ns / 2), input->period_ns);
+}
+
+/* Follows u, the largest rate that the VM used recently. */
+static void seawall_follow_use(struct seawall_limiter *own, const struct shim_law_input *input)
+{
+	u64 decay = shim_mul_div(own->used, input->period_ns, input->knobs[RECENT]);
+
+	own->used = shim_sub_sat(own->used, decay);
+	if (input->sent_rate > own->used)
+		own->used = input->sent_rate;
 }
 
 /* Gives the VM's loop what its tunnels heard since the last T. */
 static void seawall_period(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
-	u64 *memory = state->memory;
-	u64 decay = shim_mul_div(memory[USED], input->period_ns, input->knobs[RECENT]);
-	u64 told = memory[TOLD], hurt = memory[HURT];
-	u64 span = memory[SPAN];
-	u64 most;
+	struct seawall_limiter *own = shim_limiter_own(state);
+	u64 told = own->told, hurt = own->hurt;
+	u64 span = own->span, pause, most;
 
-	memory[TOLD] = 0;
-	memory[HURT] = 0;
-	memory[SPAN] = 0;
-	memory[USED] = decay < memory[USED] ? memory[USED] - decay : 0;
-	if (input->sent_rate > memory[USED])
-		memory[USED] = input->sent_rate;
+	own->told = 0;
+	own->hurt = 0;
+	own->span = 0;
+	seawall_follow_use(own, input);
 	if (told)
 		state->congested = hurt;
 	if (hurt)
 		state->message_ns = input->now_ns;
-	if (loop_a_tunnel(input->knobs)) {
+	if (seawall_loop_a_tunnel(input->knobs)) {
 		state->rate = input->share;
 		return;
 	}
 	if (told) {
-		u64 pause = input->now_ns > memory[STEP_NS] ? input->now_ns - memory[STEP_NS] : 0;
-
-		pause = periods(pause, input);
-		seawall_adapt(memory, input, hurt, told, span < pause ? span : pause);
-		memory[STEP_NS] = input->now_ns;
+		pause = seawall_periods(shim_sub_sat(input->now_ns, own->step_ns), input);
+		seawall_adapt(&own->loop, input, hurt, told, span < pause ? span : pause);
+		own->step_ns = input->now_ns;
 	}
-	most = seawall_ceiling(input, memory[USED]);
-	state->rate = seawall_settle(memory, input, most, told && !hurt);
+	most = seawall_ceiling(input, own->used);
+	state->rate = seawall_settle(&own->loop, input, most, told && !hurt);
 }
 
 /* Starts a tunnel; without a loop of its own only the VM's rate bounds it until its first T. */
 static void seawall_peer_init(struct shim_peer_state *peer, const struct shim_law_input *input)
 {
-	static const struct shim_peer_state fresh;
-
-	*peer = fresh;
-	if (loop_a_tunnel(input->knobs))
+	if (seawall_loop_a_tunnel(input->knobs))
 		peer->rate = seawall_start(input);
 }
 
 /* Returns a time in us modulo 2^32, never 0. */
-static u32 time_us(u64 now_ns)
+static u32 seawall_time_us(u64 now_ns)
 {
 	return (u32)shim_div(now_ns, 1000) | 1;
 }
 
 /* Returns how long ago a packet left that no report followed, ns; 0: none did. */
-static u64 waited_ns(const u64 *memory, const struct shim_law_input *input)
+static u64 seawall_waited_ns(const struct seawall_peer *own, const struct shim_law_input *input)
 {
-	u32 since_us = (u32)seawall_low(memory[SENT]);
+	u32 waited_us = seawall_time_us(input->now_ns) - own->unanswered_us;
 
-	return since_us ? (u64)(u32)(time_us(input->now_ns) - since_us) * 1000 : 0;
+	return own->unanswered_us ? (u64)waited_us * 1000 : 0;
 }
 
 /* Counts a packet sent and writes its number, and the tunnel's mark. */
 static void seawall_tx(struct shim_peer_state *peer, struct shim_law_packet *packet)
 {
-	u64 *memory = peer->memory;
-	u64 since_us = seawall_low(memory[SENT]);
+	struct seawall_peer *own = shim_peer_own(peer);
 
-	if (!since_us)
-		since_us = time_us(packet->now_ns);
-	memory[SENT] = seawall_pack(seawall_high(memory[SENT]) + packet->bytes, since_us);
+	if (!own->unanswered_us)
+		own->unanswered_us = seawall_time_us(packet->now_ns);
+	own->sent = shim_add_sat32(own->sent, packet->bytes);
 	shim_tunnel_enter(packet, peer->rate, packet->knobs[MARK]);
 	if (packet->id_free) {
-		packet->id = (u16)memory[NEXT];
-		memory[NEXT] = (memory[NEXT] & ~0xffffULL) | (u16)(packet->id + packet->packets);
+		packet->id = own->tx_id;
+		own->tx_id = (u16)(own->tx_id + packet->packets);
 	}
 }
 
 /* Counts the packets missing before one received, or a late one as no longer missing. */
-static void count_gap(u64 *memory, const struct shim_law_packet *packet)
+static void seawall_count_gap(struct seawall_peer *own, const struct shim_law_packet *packet)
 {
 	u32 now_us = (u32)shim_div(packet->now_ns, 1000);
-	u32 pause_us = now_us - (u32)seawall_low(memory[RX_LOST]);
-	u16 gap = (u16)(packet->id - (memory[NEXT] >> NEXT_RX_SHIFT));
-	bool counting = memory[NEXT] & NEXT_COUNTING && pause_us < PAUSE_US;
-	u64 lost = seawall_high(memory[RX_LOST]);
-	u64 next = (u16)(packet->id + packet->packets);
+	bool counting = own->counting && now_us - own->rx_us < PAUSE_US;
+	u16 gap = (u16)(packet->id - own->rx_id);
 
 	if (counting && gap >= 0x10000 - GAP_MAX) {
-		lost = lost > packet->packets ? lost - packet->packets : 0;
-		next = (u16)(memory[NEXT] >> NEXT_RX_SHIFT);
-	} else if (counting && gap <= GAP_MAX) {
-		lost += gap;
+		own->rx_lost = shim_sub_sat(own->rx_lost, packet->packets);
+	} else {
+		if (counting && gap <= GAP_MAX)
+			own->rx_lost = shim_add_sat32(own->rx_lost, gap);
+		own->rx_id = (u16)(packet->id + packet->packets);
 	}
-	memory[RX_LOST] = seawall_pack(lost, now_us);
-	memory[NEXT] = (memory[NEXT] & ~NEXT_RX) | next << NEXT_RX_SHIFT | NEXT_COUNTING;
+	own->rx_us = now_us;
+	own->counting = true;
 }
 
 /*
@@ -379,37 +356,35 @@ static void count_gap(u64 *memory, const struct shim_law_packet *packet)
  */
 static void seawall_rx(struct shim_peer_state *peer, struct shim_law_packet *packet)
 {
-	u64 *memory = peer->memory;
-	u64 packets = memory[RX_PACKETS];
+	struct seawall_peer *own = shim_peer_own(peer);
 
-	shim_tunnel_leave(packet, memory[NEXT] & NEXT_ANSWERED, packet->knobs[MARK]);
-	memory[RX_BYTES] = seawall_pack(seawall_high(memory[RX_BYTES]) + packet->bytes,
-					seawall_low(memory[RX_BYTES]));
-	memory[RX_PACKETS] = seawall_pack(seawall_high(packets) + packet->packets,
-					  seawall_low(packets) + packet->marks);
-	memory[NEXT] |= NEXT_FRESH;
+	shim_tunnel_leave(packet, own->answered, packet->knobs[MARK]);
+	own->rx_bytes = shim_add_sat32(own->rx_bytes, packet->bytes);
+	own->rx_packets = shim_add_sat32(own->rx_packets, packet->packets);
+	own->rx_marks = shim_add_sat32(own->rx_marks, packet->marks);
+	own->fresh = true;
 	if (packet->id_free)
-		count_gap(memory, packet);
+		seawall_count_gap(own, packet);
 }
 
 /* Notes that `told` bytes of a VM have been heard of, `hurt` of them lost or marked. */
-static void tell(struct shim_limiter_state *state, const struct shim_law_input *input, u64 told,
-		 u64 hurt)
+static void seawall_tell(struct seawall_limiter *limiter, const struct shim_law_input *input,
+			 u64 told, u64 hurt)
 {
 	if (input->knobs[CLASS] != 3 && hurt)
 		hurt = told;
-	state->memory[TOLD] = shim_add_sat(state->memory[TOLD], told);
-	state->memory[HURT] = shim_add_sat(state->memory[HURT], hurt);
+	limiter->told = shim_add_sat(limiter->told, told);
+	limiter->hurt = shim_add_sat(limiter->hurt, hurt);
 }
 
 /*
  * Returns for how many T a report stands: those in which packets left and no report came, unless
  * they counted as loss by then.
  */
-static u64 span_of(const u64 *memory, const struct shim_law_input *input)
+static u32 seawall_span(const struct seawall_peer *own, const struct shim_law_input *input)
 {
+	u64 span = seawall_periods(seawall_waited_ns(own, input), input);
 	u64 silence = input->knobs[SILENCE];
-	u64 span = periods(waited_ns(memory, input), input);
 
 	if (span < 1 || (silence && span >= silence))
 		return 1;
@@ -417,16 +392,17 @@ static u64 span_of(const u64 *memory, const struct shim_law_input *input)
 }
 
 /* Remembers what a report said, how many T it stands for, and that there was one. */
-static void note_report(u64 *memory, const struct shim_message *report, u64 span)
+static void seawall_note_report(struct seawall_peer *own, const struct shim_message *report,
+				u32 span)
 {
-	u64 before = (memory[NEXT] & NEXT_SPAN) >> NEXT_SPAN_SHIFT;
-
-	memory[NEXT] &= ~(NEXT_LOST | NEXT_SPAN);
-	memory[NEXT] |= (u64)report->lost << NEXT_LOST_SHIFT | NEXT_ANSWERED |
-			(span > before ? span : before) << NEXT_SPAN_SHIFT;
-	memory[HEARD] = seawall_pack(report->packets, report->marks);
-	memory[RX_BYTES] = seawall_pack(seawall_high(memory[RX_BYTES]), report->bytes);
-	memory[SENT] = seawall_pack(seawall_high(memory[SENT]), 0);
+	own->heard_bytes = report->bytes < ~0U ? report->bytes : ~0U;
+	own->heard_packets = report->packets;
+	own->heard_marks = report->marks;
+	own->heard_lost = report->lost;
+	if (span > own->span)
+		own->span = span;
+	own->answered = true;
+	own->unanswered_us = 0;
 }
 
 /*
@@ -436,130 +412,150 @@ static void note_report(u64 *memory, const struct shim_message *report, u64 span
 static void seawall_report(struct shim_peer_state *peer, struct shim_limiter_state *state,
 			   const struct shim_law_input *input, const struct shim_message *report)
 {
-	u64 *memory = peer->memory;
-	u64 bytes = report->bytes < MAX32 ? report->bytes : MAX32;
+	struct seawall_peer *own = shim_peer_own(peer);
+	u64 bytes = report->bytes < ~0U ? report->bytes : ~0U;
 	u64 packets = report->packets, marks = report->marks, lost = report->lost;
-	u64 lost_before = memory[NEXT] >> NEXT_LOST_SHIFT;
-	bool known = memory[NEXT] & NEXT_ANSWERED;
-	u64 span, hurt, all;
+	bool known = own->answered;
+	struct seawall_limiter *limiter;
+	u64 hurt, all;
+	u32 span;
 
 	if (report->type != SHIM_MESSAGE_REPORT || !state || !report->packets)
 		return;
-	if (bytes >= seawall_low(memory[RX_BYTES]) && packets >= seawall_high(memory[HEARD]) &&
-	    marks >= seawall_low(memory[HEARD])) {
-		bytes -= seawall_low(memory[RX_BYTES]);
-		packets -= seawall_high(memory[HEARD]);
-		marks -= seawall_low(memory[HEARD]);
-		lost = lost > lost_before ? lost - lost_before : 0;
+	if (bytes >= own->heard_bytes && packets >= own->heard_packets &&
+	    marks >= own->heard_marks) {
+		bytes -= own->heard_bytes;
+		packets -= own->heard_packets;
+		marks -= own->heard_marks;
+		lost = shim_sub_sat(lost, own->heard_lost);
 	}
-	span = span_of(memory, input);
-	note_report(memory, report, span);
+	span = seawall_span(own, input);
+	seawall_note_report(own, report, span);
 	if (!known || !packets)
 		return;
 	all = lost + packets;
 	hurt = lost + marks < all ? lost + marks : all;
-	memory[REPORTED] = seawall_pack(seawall_high(memory[REPORTED]) + all,
-					seawall_low(memory[REPORTED]) + hurt);
-	if (span > state->memory[SPAN])
-		state->memory[SPAN] = span;
-	tell(state, input, shim_mul_div(bytes, all, packets), shim_mul_div(bytes, hurt, packets));
+	own->reported = shim_add_sat32(own->reported, all);
+	own->reported_hurt = shim_add_sat32(own->reported_hurt, hurt);
+	limiter = shim_limiter_own(state);
+	if (span > limiter->span)
+		limiter->span = span;
+	seawall_tell(limiter, input, shim_mul_div(bytes, all, packets),
+		     shim_mul_div(bytes, hurt, packets));
 }
 
 /* Treats a tunnel that sent `sent` bytes since the last T and has not been answered since. */
-static void wait(struct shim_peer_state *peer, struct shim_limiter_state *state,
-		 const struct shim_law_input *input, u64 sent)
+static void seawall_await(struct seawall_peer *own, struct seawall_limiter *limiter,
+			  const struct shim_law_input *input, u64 sent)
 {
-	u64 *memory = peer->memory;
-	u64 waited = waited_ns(memory, input);
+	u64 waited = seawall_waited_ns(own, input);
 	u64 patience = shim_mul_div(input->knobs[SILENCE], input->period_ns, 1);
 	bool silent = patience && waited >= patience;
 
 	if (input->knobs[FORGET] && waited >= input->knobs[FORGET])
-		memory[NEXT] &= ~NEXT_ANSWERED;
-	if (!(memory[NEXT] & NEXT_ANSWERED))
+		own->answered = false;
+	if (!own->answered)
 		silent = false;
 	else if (!silent)
 		return;
-	tell(state, input, sent, silent ? sent : 0);
-	memory[REPORTED] = seawall_pack(1, silent);
+	seawall_tell(limiter, input, sent, silent ? sent : 0);
+	own->reported = 1;
+	own->reported_hurt = silent;
 }
 
 /* Returns r_d of a tunnel that sent `sent` bytes since the last T, bytes/s. */
-static u64 divide(const struct shim_limiter_state *state, const struct shim_law_input *input, u64 sent)
+static u64 seawall_part(const struct shim_limiter_state *state, const struct shim_law_input *input,
+			u64 sent)
 {
 	u64 used = input->sent_rate < state->rate ? input->sent_rate : state->rate;
-	u64 by_use = shim_mul_div(state->rate, input->knobs[BETA], PPM);
+	u64 by_use = shim_mul_div(state->rate, input->knobs[BETA], SHIM_PPM);
 	u64 equally = shim_div(state->rate - by_use, input->peers ? input->peers : 1);
-	u64 own = shim_mul_div(sent, SHIM_NSEC_PER_SEC, input->period_ns);
+	u64 tunnel = shim_mul_div(sent, SHIM_NSEC_PER_SEC, input->period_ns);
 	u64 rate = state->rate - used;
 
-	if (own > input->sent_rate)
-		own = input->sent_rate;
-	if (own)
-		rate = shim_add_sat(rate, shim_mul_div(by_use, own, input->sent_rate));
+	if (tunnel > input->sent_rate)
+		tunnel = input->sent_rate;
+	if (tunnel)
+		rate = shim_add_sat(rate, shim_mul_div(by_use, tunnel, input->sent_rate));
 	rate = shim_add_sat(rate, equally);
 	return rate < state->rate ? rate : state->rate;
 }
 
 /* Returns the rate of a tunnel with its own loop, and gives the loop what reports said. */
-static u64 follow(struct shim_peer_state *peer, const struct shim_limiter_state *state,
-		  const struct shim_law_input *input)
+static u64 seawall_follow(struct seawall_peer *own, const struct seawall_limiter *limiter,
+			  const struct shim_law_input *input)
 {
-	u64 *memory = peer->memory;
-	u64 told = seawall_high(memory[REPORTED]), hurt = seawall_low(memory[REPORTED]);
-	u64 most = seawall_ceiling(input, state->memory[USED]);
-	u64 span = (memory[NEXT] & NEXT_SPAN) >> NEXT_SPAN_SHIFT;
+	u64 told = own->reported, hurt = own->reported_hurt;
+	u64 most = seawall_ceiling(input, limiter->used);
 
-	if (!memory[RATE])
-		memory[RATE] = seawall_start(input);
+	if (!own->loop.rate)
+		own->loop.rate = seawall_start(input);
 	if (input->knobs[CLASS] != 3 && hurt)
 		hurt = told;
 	if (told)
-		seawall_adapt(memory, input, hurt, told, span);
-	memory[NEXT] &= ~NEXT_SPAN;
-	return seawall_settle(memory, input, most, told && !hurt);
+		seawall_adapt(&own->loop, input, hurt, told, own->span);
+	own->span = 0;
+	return seawall_settle(&own->loop, input, most, told && !hurt);
+}
+
+/* Sets a tunnel's rate by what was heard of `sent` bytes since the last T, or was not. */
+static void seawall_set_rate(struct shim_peer_state *peer, struct shim_limiter_state *state,
+			     const struct shim_law_input *input, u64 sent)
+{
+	struct seawall_limiter *limiter = shim_limiter_own(state);
+	struct seawall_peer *own = shim_peer_own(peer);
+
+	if (own->unanswered_us)
+		seawall_await(own, limiter, input, sent);
+	if (seawall_loop_a_tunnel(input->knobs))
+		peer->rate = seawall_follow(own, limiter, input);
+	else
+		peer->rate = seawall_part(state, input, sent);
 }
 
 /* Sets a tunnel's rate, and reports what came through it. */
 static bool seawall_peer_period(struct shim_peer_state *peer, struct shim_limiter_state *state,
 				const struct shim_law_input *input, struct shim_message *report)
 {
-	u64 *memory = peer->memory;
-	u64 sent = seawall_high(memory[SENT]);
+	struct seawall_peer *own = shim_peer_own(peer);
+	u32 sent = own->sent;
 
-	memory[SENT] = sent ? seawall_low(memory[SENT]) : 0;
-	if (state) {
-		if (memory[SENT])
-			wait(peer, state, input, sent);
-		peer->rate = loop_a_tunnel(input->knobs) ? follow(peer, state, input) :
-			     divide(state, input, sent);
-	}
-	memory[REPORTED] = 0;
-	seawall_count_flows(peer);
-	if (!(memory[NEXT] & NEXT_FRESH))
+	own->sent = 0;
+	if (!sent)
+		own->unanswered_us = 0;
+	if (state)
+		seawall_set_rate(peer, state, input, sent);
+	own->reported = 0;
+	own->reported_hurt = 0;
+	seawall_count_flows(own);
+	if (!own->fresh)
 		return false;
-	memory[NEXT] &= ~NEXT_FRESH;
+	own->fresh = false;
 	report->type = SHIM_MESSAGE_REPORT;
-	report->bytes = seawall_high(memory[RX_BYTES]);
-	report->packets = (u32)seawall_high(memory[RX_PACKETS]);
-	report->marks = (u32)seawall_low(memory[RX_PACKETS]);
-	report->lost = (u32)seawall_high(memory[RX_LOST]);
+	report->bytes = own->rx_bytes;
+	report->packets = own->rx_packets;
+	report->marks = own->rx_marks;
+	report->lost = own->rx_lost;
 	report->interval_ns = input->period_ns;
-	if (report->bytes >= BYTES_MAX || report->lost >= LOST_MAX) {
-		memory[RX_BYTES] = seawall_low(memory[RX_BYTES]);
-		memory[RX_PACKETS] = 0;
-		memory[RX_LOST] = seawall_low(memory[RX_LOST]);
+	if (own->rx_bytes >= BYTES_MAX || own->rx_lost >= LOST_MAX) {
+		own->rx_bytes = 0;
+		own->rx_packets = 0;
+		own->rx_marks = 0;
+		own->rx_lost = 0;
 	}
 	return true;
 }
 
 const struct shim_law shim_law_seawall = {
 	.name = "seawall",
-	.knobs = knobs,
-	.n_knobs = SHIM_COUNT(knobs),
+	.knobs = seawall_knobs,
+	.n_knobs = SHIM_COUNT(seawall_knobs),
 	.wants = SHIM_LAW_PEERS | SHIM_LAW_FLOWS,
-	.flows_knob = &knobs[HINT],
+	.flows_knob = &seawall_knobs[HINT],
 	.period_ns = 10000000,
+	.limiter_size = sizeof(struct seawall_limiter),
+	.peer_size = sizeof(struct seawall_peer),
+	.flow_size = sizeof(struct seawall_flow),
 	.init = seawall_init,
 	.on_period = seawall_period,
 	.peer_init = seawall_peer_init,

@@ -7,12 +7,6 @@
 
 #include "../law.h"
 
-/* Denominator of the knobs that are parts. */
-#define PPM 1000000ULL
-
-/* The largest number of 32 bits. */
-#define MAX32 0xffffffffULL
-
 /* Indices into the knobs. */
 enum seawall_knob {
 	CLASS,
@@ -34,45 +28,60 @@ enum seawall_knob {
 	HINT,
 };
 
-/* Indices into the memory of limiters and peers: one loop. */
-enum seawall_loop {
-	RATE,		/* r, bytes/s: over the ceiling only after w grew */
-	GOAL,		/* rate before the last cut, or less, bytes/s */
-	CUT_NS,		/* time of the last cut; 0: never */
-	CONGESTION,	/* c in ppm; upper half: w at the last step */
-	INCREASE,	/* inc, bytes/s a period */
-	LOOP_WORDS,
+/* One loop. */
+struct seawall_loop {
+	u64 rate;		/* r, bytes/s: over the ceiling only after w grew */
+	u64 goal;		/* rate before the last cut, or less, bytes/s */
+	u64 cut_ns;		/* time of the last cut; 0: never */
+	u64 increase;		/* inc, bytes/s a period */
+	u32 congestion;		/* c, ppm: a mean of what is at most 10^6 */
+	u32 weight;		/* w at the last step; 0: there was none */
 };
 
-/* Indices into struct shim_peer_state's memory, behind the loop. */
-enum seawall_peer {
-	SENT = LOOP_WORDS,	/* bytes since the last T; first packet no report followed, us */
-	REPORTED,		/* packets that reports of this T are about, and hurt ones */
-	HEARD,			/* packets, and with CE, as the last report had them */
-	RX_BYTES,		/* received; bytes as the last report from the peer had them */
-	RX_PACKETS,		/* received, and with CE */
-	RX_LOST,		/* missing, and time of the last packet, us */
-	NEXT,			/* see NEXT_* in seawall.c */
-	FLOWS,			/* N: as counted so far, and in force; see seawall_hint.c */
+/* What the law keeps of a limiter. */
+struct seawall_limiter {
+	struct seawall_loop loop;	/* of the VM */
+	u64 used;		/* u, bytes/s */
+	u64 told;		/* bytes that feedback of this T is about */
+	u64 hurt;		/* of these: lost or marked */
+	u64 step_ns;		/* time of the loop's last step */
+	u8 span;		/* most periods a report of this T stands for, at most SPAN_MAX */
 };
 
-/* Returns two numbers in one word, each cut off at 32 bits. */
-static inline u64 seawall_pack(u64 high, u64 low)
-{
-	return (high < MAX32 ? high : MAX32) << 32 | (low < MAX32 ? low : MAX32);
-}
+/*
+ * What the law keeps of a peer.  Counts stop at U32_MAX; those that reports carry begin anew long
+ * before that.
+ */
+struct seawall_peer {
+	struct seawall_loop loop;	/* of the tunnel, where it has one */
+	u32 sent;		/* bytes since the last T */
+	u32 unanswered_us;	/* first packet no report followed, modulo 2^32; 0: there is none */
+	u32 reported;		/* packets that reports of this T are about */
+	u32 reported_hurt;	/* of these: lost or marked */
+	u32 heard_bytes;	/* as the last report had them */
+	u32 heard_packets;	/* as the last report had them */
+	u32 heard_marks;	/* packets with CE, as the last report had them */
+	u32 rx_bytes;		/* received */
+	u32 rx_packets;		/* received */
+	u32 rx_marks;		/* of these, with CE */
+	u32 rx_lost;		/* missing */
+	u32 rx_us;		/* time of the last packet with an ID, modulo 2^32 */
+	u16 tx_id;		/* count of the next packet sent */
+	u16 rx_id;		/* count of the next packet expected */
+	u32 heard_lost:25;	/* as the last report had them: LOST_MAX and one T's losses fit */
+	u32 span:4;		/* periods that reports of this T stand for, at most SPAN_MAX */
+	u32 counting:1;	/* rx_id is known */
+	u32 answered:1;	/* a report came, not longer ago than `forget` */
+	u32 fresh:1;		/* packets came since the last report to the peer */
+	u32 flows_counted;	/* N as counted so far, see seawall_hint.c */
+	u32 flows;		/* N in force */
+};
 
-/* Returns the first number of a word. */
-static inline u64 seawall_high(u64 word)
-{
-	return word >> 32;
-}
-
-/* Returns the second number of a word. */
-static inline u64 seawall_low(u64 word)
-{
-	return word & MAX32;
-}
+/* What the law keeps of a flow, bytes; see seawall_hint.c. */
+struct seawall_flow {
+	u32 granted;		/* window granted by now; 0: none */
+	u32 limit;		/* window allowed; 0: any */
+};
 
 /* Returns the rate a VM or a tunnel begins with, bytes/s. */
 u64 seawall_start(const struct shim_law_input *input);
@@ -81,17 +90,19 @@ u64 seawall_start(const struct shim_law_input *input);
 u64 seawall_ceiling(const struct shim_law_input *input, u64 used);
 
 /* Lets a loop take the step that F = hurt / told asks for, at least once; told > 0. */
-void seawall_adapt(u64 *loop, const struct shim_law_input *input, u64 hurt, u64 told, u64 steps);
+void seawall_adapt(struct seawall_loop *loop, const struct shim_law_input *input, u64 hurt,
+		   u64 told, u64 steps);
 
 /*
  * Returns the rate of a loop that is allowed `most`, and follows a change of w: rates that were in
  * the ratio of the weights stay so.  r may then pass the ceiling until a step without congestion
  * (cleared) has shown that there is room for the others.
  */
-u64 seawall_settle(u64 *loop, const struct shim_law_input *input, u64 most, bool cleared);
+u64 seawall_settle(struct seawall_loop *loop, const struct shim_law_input *input, u64 most,
+		   bool cleared);
 
 /* Lets the flows of a tunnel be counted anew, once they have been. */
-void seawall_count_flows(struct shim_peer_state *peer);
+void seawall_count_flows(struct seawall_peer *own);
 
 /* Sets the largest window that a flow of a tunnel is to read. */
 void seawall_flow_period(struct shim_flow *flow, struct shim_peer_state *peer,

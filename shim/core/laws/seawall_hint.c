@@ -55,43 +55,47 @@
 #define FIRST_PACKETS 10
 
 /* Returns n of a flow by the window it was told last. */
-static u32 part(const struct shim_flow *flow, const struct shim_law_input *input)
+static u32 seawall_flow_part(const struct shim_flow *flow, const struct shim_law_input *input)
 {
+	const struct seawall_flow *own = shim_flow_own_const(flow);
 	u64 used = 2 * (u64)flow->peak * ONE;
 
 	if (!shim_flow_live(flow, input->now_ns))
 		return 0;
-	if (!flow->limit || used >= (u64)flow->limit * ONE)
+	if (!own->limit || used >= (u64)own->limit * ONE)
 		return ONE;
-	used = shim_div(used, flow->limit);
+	used = shim_div(used, own->limit);
 	return used ? (u32)used : 1;
 }
 
-void seawall_count_flows(struct shim_peer_state *peer)
+void seawall_count_flows(struct seawall_peer *own)
 {
-	u64 counted = seawall_high(peer->memory[FLOWS]);
-
-	if (counted)
-		peer->memory[FLOWS] = counted;
+	if (own->flows_counted)
+		own->flows = own->flows_counted;
+	own->flows_counted = 0;
 }
 
-/* Returns the largest window of a flow beside `others`, N without its own part, bytes. */
-static u64 allowed(const struct shim_flow *flow, const struct shim_peer_state *peer,
-		   const struct shim_law_input *input, u64 others)
+/*
+ * Returns the largest window of a flow of a tunnel of `rate` bytes/s beside `others`, N without its
+ * own part, bytes.
+ */
+static u64 seawall_window(const struct shim_flow *flow, u64 rate,
+			  const struct shim_law_input *input, u64 others)
 {
+	const struct seawall_flow *own = shim_flow_own_const(flow);
 	u64 least = shim_flow_segment(flow), half_ns = input->horizon_ns / 2;
 	u64 queue_ns = input->knobs[HINT], rtt_ns = flow->rtt_ns;
-	u64 most = (u64)flow->limit + flow->limit / RISE;
+	u64 most = (u64)own->limit + own->limit / RISE;
 	u64 queue, window;
 
 	if (half_ns && queue_ns > half_ns)
 		queue_ns = half_ns;
 	if (half_ns && rtt_ns > half_ns)
 		rtt_ns = shim_mul_div(rtt_ns, rtt_ns, half_ns);
-	queue = shim_mul_div(peer->rate, queue_ns, SHIM_NSEC_PER_SEC);
+	queue = shim_mul_div(rate, queue_ns, SHIM_NSEC_PER_SEC);
 	if (queue < QUEUE_PACKETS * least)
 		queue = QUEUE_PACKETS * least;
-	window = shim_add_sat(queue, shim_mul_div(peer->rate, rtt_ns, SHIM_NSEC_PER_SEC));
+	window = shim_add_sat(queue, shim_mul_div(rate, rtt_ns, SHIM_NSEC_PER_SEC));
 	window = shim_mul_div(window, ONE, others + ONE);
 	if (most && window > most)
 		window = most;
@@ -102,53 +106,68 @@ void seawall_flow_period(struct shim_flow *flow, struct shim_peer_state *peer,
 			 struct shim_limiter_state *state, const struct shim_law_input *input)
 {
 	bool known = peer && input->knobs[HINT] && peer->rate && flow->rtt_ns;
-	u32 own = part(flow, input);
-	u64 others, window;
+	struct seawall_flow *own = shim_flow_own(flow);
+	u32 part = seawall_flow_part(flow, input);
+	struct seawall_peer *tunnel;
+	u64 window;
 
 	(void)state;
 	if (!known) {
-		flow->limit = 0;
-		flow->cwnd = 0;
+		own->limit = 0;
+		own->granted = 0;
 	}
 	if (!peer)
 		return;
-	others = seawall_low(peer->memory[FLOWS]);
-	others = others > own ? others - own : 0;
-	peer->memory[FLOWS] = seawall_pack(seawall_high(peer->memory[FLOWS]) + own,
-					   seawall_low(peer->memory[FLOWS]));
+	tunnel = shim_peer_own(peer);
+	tunnel->flows_counted = shim_add_sat32(tunnel->flows_counted, part);
 	if (!known)
 		return;
-	window = allowed(flow, peer, input, others);
-	flow->limit = window < SHIM_WINDOW_MAX ? (u32)window : SHIM_WINDOW_MAX;
+	window = seawall_window(flow, peer->rate, input, shim_sub_sat(tunnel->flows, part));
+	own->limit = window < SHIM_WINDOW_MAX ? (u32)window : SHIM_WINDOW_MAX;
 }
 
 /* Lets the window that is granted follow the one that is allowed. */
-static void follow(struct shim_flow *flow, u32 acked)
+static void seawall_follow_limit(struct shim_flow *flow, u32 acked)
 {
 	u32 first = shim_flow_flight(flow) + FIRST_PACKETS * shim_flow_segment(flow);
+	struct seawall_flow *own = shim_flow_own(flow);
+	u32 apart;
 
-	if (!flow->cwnd)
-		flow->cwnd = first < flow->limit ? first : flow->limit;
-	if (flow->cwnd < flow->limit)
-		flow->cwnd += acked < flow->limit - flow->cwnd ? acked : flow->limit - flow->cwnd;
-	else
-		flow->cwnd -= acked / 2 < flow->cwnd - flow->limit ? acked / 2 :
-			      flow->cwnd - flow->limit;
+	if (!own->granted)
+		own->granted = first < own->limit ? first : own->limit;
+	if (own->granted < own->limit) {
+		apart = own->limit - own->granted;
+		own->granted += acked < apart ? acked : apart;
+	} else {
+		apart = own->granted - own->limit;
+		own->granted -= acked / 2 < apart ? acked / 2 : apart;
+	}
+}
+
+/* Forgets what was kept of the connection before, if there was one. */
+static void seawall_begin(struct seawall_flow *own, enum shim_flow_begin begin)
+{
+	static const struct seawall_flow fresh;
+
+	if (begin == SHIM_FLOW_REPLACED)
+		*own = fresh;
 }
 
 void seawall_segment_out(struct shim_flow *flow, struct shim_segment *segment)
 {
-	shim_flow_out(flow, segment);
+	seawall_begin(shim_flow_own(flow), shim_flow_out(flow, segment));
 }
 
 void seawall_segment_in(struct shim_flow *flow, struct shim_segment *segment)
 {
-	bool first;
-	u32 acked = shim_flow_in(flow, segment, &first);
+	struct seawall_flow *own = shim_flow_own(flow);
+	enum shim_flow_begin begin;
+	u32 acked = shim_flow_in(flow, segment, &begin);
 
-	if (!flow->limit || !(segment->flags & SHIM_TCP_ACK) ||
+	seawall_begin(own, begin);
+	if (!own->limit || !(segment->flags & SHIM_TCP_ACK) ||
 	    segment->flags & (SHIM_TCP_SYN | SHIM_TCP_RST))
 		return;
-	follow(flow, acked);
-	shim_flow_clamp(flow, segment, flow->cwnd);
+	seawall_follow_limit(flow, acked);
+	shim_flow_clamp(flow, segment, own->granted);
 }

@@ -15,12 +15,12 @@
 #define NOISE 40503
 
 /* Least value of 1 - (now - t) / Ts on the way back to the goal. */
-#define CONCAVE_MIN (PPM / 10)
+#define CONCAVE_MIN (SHIM_PPM / 10)
 
 /* Returns the rate below which nothing cuts, bytes/s. */
-static u64 lowest(const struct shim_law_input *input)
+static u64 seawall_floor(const struct shim_law_input *input)
 {
-	u64 rate = shim_mul_div(input->share, input->knobs[FLOOR], PPM);
+	u64 rate = shim_mul_div(input->share, input->knobs[FLOOR], SHIM_PPM);
 
 	if (rate < input->min)
 		rate = input->min;
@@ -29,8 +29,8 @@ static u64 lowest(const struct shim_law_input *input)
 
 u64 seawall_start(const struct shim_law_input *input)
 {
-	u64 rate = shim_mul_div(input->share, input->knobs[START], PPM);
-	u64 floor = lowest(input);
+	u64 rate = shim_mul_div(input->share, input->knobs[START], SHIM_PPM);
+	u64 floor = seawall_floor(input);
 
 	rate = shim_mul_div(rate, input->weight, input->knobs[STEP_SHARERS]);
 	if (rate > input->share)
@@ -48,14 +48,15 @@ u64 seawall_ceiling(const struct shim_law_input *input, u64 used)
 }
 
 /* Returns step * C * w/W, bytes/s. */
-static u64 step(const struct shim_law_input *input)
+static u64 seawall_step_rate(const struct shim_law_input *input)
 {
-	return shim_mul_div(shim_mul_div(input->capacity, input->knobs[STEP], PPM), input->weight,
-			    input->knobs[STEP_SHARERS]);
+	u64 rate = shim_mul_div(input->capacity, input->knobs[STEP], SHIM_PPM);
+
+	return shim_mul_div(rate, input->weight, input->knobs[STEP_SHARERS]);
 }
 
 /* Returns a rate times a number from 0.5 to 1.5 that changes from T to T. */
-static u64 dithered(u64 rate, const struct shim_law_input *input)
+static u64 seawall_dithered(u64 rate, const struct shim_law_input *input)
 {
 	u16 noise = (u16)shim_mul_div(input->now_ns, NOISE, input->period_ns);
 
@@ -63,84 +64,90 @@ static u64 dithered(u64 rate, const struct shim_law_input *input)
 }
 
 /* Class 1's loop: one step, F in ppm. */
-static void plain(u64 *loop, const struct shim_law_input *input, u64 congestion)
+static void seawall_step_plain(struct seawall_loop *loop, const struct shim_law_input *input,
+			       u64 congestion)
 {
-	u64 cut = shim_mul_div(loop[RATE], input->knobs[ALPHA] * congestion, PPM * PPM);
+	u64 more = shim_mul_div(seawall_step_rate(input), SHIM_PPM - congestion, SHIM_PPM);
+	u64 part_cut = input->knobs[ALPHA] * congestion;
+	u64 cut = shim_mul_div(loop->rate, part_cut, SHIM_PPM * SHIM_PPM);
 
 	if (congestion)
-		loop[CUT_NS] = input->now_ns ? input->now_ns : 1;
-	loop[RATE] = shim_add_sat(loop[RATE] - cut,
-				  shim_mul_div(step(input), PPM - congestion, PPM));
+		loop->cut_ns = shim_stamp(input->now_ns);
+	loop->rate = shim_add_sat(loop->rate - cut, more);
 }
 
 /* Class 3's convex growth, for the proportion of traffic that met no congestion, ppm. */
-static void grow(u64 *loop, const struct shim_law_input *input, u64 clear)
+static void seawall_grow(struct seawall_loop *loop, const struct shim_law_input *input, u64 clear)
 {
-	u64 more = shim_mul_div(dithered(step(input), input), clear, PPM);
+	u64 more = shim_mul_div(seawall_dithered(seawall_step_rate(input), input), clear, SHIM_PPM);
 
-	loop[RATE] = shim_add_sat(loop[RATE], shim_mul_div(loop[INCREASE], clear, PPM));
-	loop[INCREASE] = shim_add_sat(loop[INCREASE], more);
+	loop->rate = shim_add_sat(loop->rate, shim_mul_div(loop->increase, clear, SHIM_PPM));
+	loop->increase = shim_add_sat(loop->increase, more);
 }
 
 /* Class 3's loop: one step, F in ppm. */
-static void shaped(u64 *loop, const struct shim_law_input *input, u64 congestion)
+static void seawall_step_shaped(struct seawall_loop *loop, const struct shim_law_input *input,
+				u64 congestion)
 {
-	u64 elapsed = input->now_ns > loop[CUT_NS] ? input->now_ns - loop[CUT_NS] : 0;
+	u64 elapsed = shim_sub_sat(input->now_ns, loop->cut_ns);
 	u64 gamma = input->knobs[GAMMA];
-	u64 mean = seawall_low(loop[CONGESTION]) * (PPM - gamma) + congestion * gamma;
+	u64 mean = loop->congestion * (SHIM_PPM - gamma) + congestion * gamma;
 
-	mean = shim_div(mean, PPM);
-	loop[CONGESTION] = seawall_pack(seawall_high(loop[CONGESTION]), mean);
+	mean = shim_div(mean, SHIM_PPM);
+	loop->congestion = mean;
 	if (congestion) {
-		u64 part_cut = shim_div(input->knobs[ALPHA] * congestion, PPM) * mean;
-		u64 cut = shim_mul_div(loop[RATE], part_cut, PPM * PPM);
+		u64 part_cut = shim_div(input->knobs[ALPHA] * congestion, SHIM_PPM) * mean;
+		u64 cut = shim_mul_div(loop->rate, part_cut, SHIM_PPM * SHIM_PPM);
 
-		loop[GOAL] = loop[RATE] > loop[GOAL] ? loop[RATE] : loop[RATE] - cut / 2;
-		loop[CUT_NS] = input->now_ns ? input->now_ns : 1;
-		loop[INCREASE] = shim_mul_div(loop[INCREASE], PPM - congestion, PPM);
-		loop[RATE] -= cut;
-		grow(loop, input, PPM - congestion);
-	} else if (loop[RATE] < loop[GOAL] && elapsed < input->knobs[GOAL_TIME]) {
-		u64 left = PPM - shim_mul_div(elapsed, PPM, input->knobs[GOAL_TIME]);
-		u64 most = shim_mul_div(loop[GOAL] - loop[RATE], input->knobs[DELTA], PPM);
+		loop->goal = loop->rate > loop->goal ? loop->rate : loop->rate - cut / 2;
+		loop->cut_ns = shim_stamp(input->now_ns);
+		loop->increase = shim_mul_div(loop->increase, SHIM_PPM - congestion, SHIM_PPM);
+		loop->rate -= cut;
+		seawall_grow(loop, input, SHIM_PPM - congestion);
+	} else if (loop->rate < loop->goal && elapsed < input->knobs[GOAL_TIME]) {
+		u64 left = SHIM_PPM - shim_mul_div(elapsed, SHIM_PPM, input->knobs[GOAL_TIME]);
+		u64 most = shim_mul_div(loop->goal - loop->rate, input->knobs[DELTA], SHIM_PPM);
 
 		if (left < CONCAVE_MIN)
 			left = CONCAVE_MIN;
-		loop[RATE] += shim_mul_div(most, left * left * left, PPM * PPM * PPM);
+		loop->rate += shim_mul_div(most, left * left * left,
+					   SHIM_PPM * SHIM_PPM * SHIM_PPM);
 	} else {
-		grow(loop, input, PPM);
+		seawall_grow(loop, input, SHIM_PPM);
 	}
 }
 
-void seawall_adapt(u64 *loop, const struct shim_law_input *input, u64 hurt, u64 told, u64 steps)
+void seawall_adapt(struct seawall_loop *loop, const struct shim_law_input *input, u64 hurt,
+		   u64 told, u64 steps)
 {
-	u64 congestion = shim_mul_div(hurt < told ? hurt : told, PPM, told);
+	u64 congestion = shim_mul_div(hurt < told ? hurt : told, SHIM_PPM, told);
 
 	do {
 		if (input->knobs[CLASS] == 3)
-			shaped(loop, input, congestion);
+			seawall_step_shaped(loop, input, congestion);
 		else
-			plain(loop, input, congestion);
+			seawall_step_plain(loop, input, congestion);
 	} while (steps-- > 1);
 }
 
-u64 seawall_settle(u64 *loop, const struct shim_law_input *input, u64 most, bool cleared)
+u64 seawall_settle(struct seawall_loop *loop, const struct shim_law_input *input, u64 most,
+		   bool cleared)
 {
-	u64 since_cut = input->now_ns > loop[CUT_NS] ? input->now_ns - loop[CUT_NS] : 0;
-	u64 floor = lowest(input);
-	u64 before = seawall_high(loop[CONGESTION]);
+	u64 since_cut = shim_sub_sat(input->now_ns, loop->cut_ns);
+	u64 floor = seawall_floor(input);
+	u32 before = loop->weight;
 
-	if (cleared && loop[RATE] >= most && since_cut >= ECHO * input->period_ns) {
-		loop[RATE] = most;
-		loop[INCREASE] = 0;
+	if (cleared && loop->rate >= most && since_cut >= ECHO * input->period_ns) {
+		loop->rate = most;
+		loop->increase = 0;
 	}
-	if (before && before != input->weight && loop[CUT_NS] && since_cut < PAUSE_NS) {
-		loop[RATE] = shim_mul_div(loop[RATE], input->weight, before);
-		loop[GOAL] = shim_mul_div(loop[GOAL], input->weight, before);
-		loop[CUT_NS] = input->now_ns ? input->now_ns : 1;
+	if (before && before != input->weight && loop->cut_ns && since_cut < PAUSE_NS) {
+		loop->rate = shim_mul_div(loop->rate, input->weight, before);
+		loop->goal = shim_mul_div(loop->goal, input->weight, before);
+		loop->cut_ns = shim_stamp(input->now_ns);
 	}
-	loop[CONGESTION] = seawall_pack(input->weight, seawall_low(loop[CONGESTION]));
-	if (loop[RATE] < floor)
-		loop[RATE] = floor;
-	return loop[RATE] < most ? loop[RATE] : most;
+	loop->weight = input->weight;
+	if (loop->rate < floor)
+		loop->rate = floor;
+	return loop->rate < most ? loop->rate : most;
 }

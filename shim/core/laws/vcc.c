@@ -73,13 +73,34 @@ enum {
 	PORT_WEIGHT,
 };
 
-/* Indices into struct shim_limiter_state's memory. */
-enum {
-	WEIGHT_SUM,	/* of the live flows seen since the last period */
-	WEIGHT_TOTAL,	/* of the live flows seen before it */
+/* What the law keeps of a limiter; flows weigh at most 1000, so sums of 4 million of them fit. */
+struct vcc_limiter {
+	u32 weight_sum;		/* of the live flows seen since the last period */
+	u32 weight_total;	/* of the live flows seen before it */
 };
 
-static const struct shim_knob knobs[] = {
+/* What the law keeps of a flow. */
+struct vcc_flow {
+	u32 cwnd;		/* virtual window, bytes; 0: not started */
+	u32 ssthresh;		/* bytes; below it the window doubles each round trip */
+	u32 credit;		/* bytes acknowledged towards the next increase */
+	u32 cut_from;		/* window before the cut under way, bytes */
+	u32 cut_una;		/* una when it began */
+	u32 recover;		/* nxt when it began: once that is acknowledged, the cut is over */
+	u32 limit;		/* the flow's part of a sum of windows, bytes; 0: none */
+	u32 alpha;		/* DCTCP's estimate of the part marked, of ALPHA_ONE */
+	u32 alpha_end;		/* nxt when its round began */
+	u32 round_acked;	/* bytes acknowledged in that round */
+	u32 round_marked;	/* bytes of these whose ACK had ECE */
+	u32 echo_ack;		/* last byte the VM acknowledged */
+	int echo_owed;		/* bytes that arrived marked less bytes echoed, up to 2^30 */
+	bool cutting;		/* a cut is under way */
+	bool echo;		/* ACKs of the VM carry ECE until a CWR arrives */
+	bool echo_known;	/* echo_ack is valid */
+	bool answer;		/* the VM's next new data carries CWR */
+};
+
+static const struct shim_knob vcc_knobs[] = {
 	[TARGET] = {
 		.name = "target",
 		.unit = "algorithm",
@@ -173,19 +194,19 @@ static const struct shim_knob knobs[] = {
 };
 
 /* Returns the lesser of two numbers. */
-static u32 least(u32 a, u32 b)
+static u32 vcc_min(u32 a, u32 b)
 {
 	return a < b ? a : b;
 }
 
 /* Returns the greater of two numbers. */
-static u32 most(u32 a, u32 b)
+static u32 vcc_max(u32 a, u32 b)
 {
 	return a > b ? a : b;
 }
 
 /* Returns segments of a flow in bytes, at most the largest window. */
-static u32 segments(const struct shim_flow *flow, u64 count)
+static u32 vcc_segments(const struct shim_flow *flow, u64 count)
 {
 	u64 bytes = count * shim_flow_segment(flow);
 
@@ -193,7 +214,7 @@ static u32 segments(const struct shim_flow *flow, u64 count)
 }
 
 /* Tells whether the virtual window holds the flow's guest. */
-static bool held(const struct shim_flow *flow, const u64 *values)
+static bool vcc_holds(const struct shim_flow *flow, const u64 *values)
 {
 	return flow->ecn == SHIM_FLOW_VIRTUAL ||
 	       (flow->ecn == SHIM_FLOW_OWN && values[OWN_ECN]);
@@ -203,41 +224,44 @@ static bool held(const struct shim_flow *flow, const u64 *values)
  * Returns V: where it is on its way down while a cut is under way.  One packet goes out at once, as
  * Linux has it: the peer echoes, and ACKs with ECE may be lost, until CWR comes.
  */
-static u32 virtual_window(const struct shim_flow *flow)
+static u32 vcc_window(const struct shim_flow *flow)
 {
-	u32 gone = flow->una - flow->cut_una, size = shim_flow_segment(flow);
-	u32 flight = shim_flow_flight(flow), window = flow->cwnd, out;
+	const struct vcc_flow *own = shim_flow_own_const(flow);
+	u32 gone = flow->una - own->cut_una, size = shim_flow_segment(flow);
+	u32 flight = shim_flow_flight(flow), window = own->cwnd, out;
 
-	if (!flow->cutting)
+	if (!own->cutting)
 		return window;
-	if (flight > window && gone < flow->cut_from) {
-		out = shim_mul_div(gone, window, flow->cut_from) + size - 1;
+	if (flight > window && gone < own->cut_from) {
+		out = shim_mul_div(gone, window, own->cut_from) + size - 1;
 		out -= out % size;
-		window = most(window, least(flow->cut_from - gone + out, flow->cut_from));
+		window = vcc_max(window, vcc_min(own->cut_from - gone + out, own->cut_from));
 	}
-	return flow->answer ? most(window, flight + size) : window;
+	return own->answer ? vcc_max(window, flight + size) : window;
 }
 
 /* Returns what the guest may have in flight, bytes. */
-static u32 allowed(const struct shim_flow *flow, const u64 *values)
+static u32 vcc_allowed(const struct shim_flow *flow, const u64 *values)
 {
+	const struct vcc_flow *own = shim_flow_own_const(flow);
 	u32 window = SHIM_WINDOW_MAX;
 
-	if (held(flow, values))
-		window = virtual_window(flow);
-	if (flow->limit)
-		window = least(window, flow->limit);
+	if (vcc_holds(flow, values))
+		window = vcc_window(flow);
+	if (own->limit)
+		window = vcc_min(window, own->limit);
 	return window;
 }
 
 /* Returns how many bytes of a window marks cost. */
-static u32 cost(const struct shim_flow *flow, const u64 *values, u32 window)
+static u32 vcc_cost(const struct shim_flow *flow, const u64 *values, u32 window)
 {
+	const struct vcc_flow *own = shim_flow_own_const(flow);
 	u32 bytes;
 
 	if (!values[TARGET])
 		return window / 2;
-	bytes = shim_mul_div(window, flow->alpha, 2 * ALPHA_ONE);
+	bytes = shim_mul_div(window, own->alpha, 2 * ALPHA_ONE);
 	return bytes - bytes % shim_flow_segment(flow);
 }
 
@@ -245,83 +269,88 @@ static u32 cost(const struct shim_flow *flow, const u64 *values, u32 window)
  * Cuts the window at an ACK that newly acknowledges bytes, once in the life of what is in flight,
  * to whole packets as TCPs count: a broken one takes part in no flight, yet slows growth.
  */
-static void cut(struct shim_flow *flow, const u64 *values, u32 acked)
+static void vcc_cut(struct shim_flow *flow, const u64 *values, u32 acked)
 {
-	u32 floor = segments(flow, values[MIN_WINDOW]);
-	u32 window = least(flow->cwnd, flow->peak);
+	struct vcc_flow *own = shim_flow_own(flow);
+	u32 floor = vcc_segments(flow, values[MIN_WINDOW]);
+	u32 window = vcc_min(own->cwnd, flow->peak);
 
-	if (flow->cutting)
+	if (own->cutting)
 		return;
-	flow->cut_from = window;
-	window -= cost(flow, values, window);
+	own->cut_from = window;
+	window -= vcc_cost(flow, values, window);
 	window -= window % shim_flow_segment(flow);
-	flow->ssthresh = most(window, floor);
-	flow->cwnd = least(flow->cwnd, flow->ssthresh);
-	flow->credit = 0;
-	flow->cut_una = flow->una - acked;
-	flow->recover = flow->nxt;
-	flow->cutting = true;
-	flow->answer = flow->ecn == SHIM_FLOW_VIRTUAL;
+	own->ssthresh = vcc_max(window, floor);
+	own->cwnd = vcc_min(own->cwnd, own->ssthresh);
+	own->credit = 0;
+	own->cut_una = flow->una - acked;
+	own->recover = flow->nxt;
+	own->cutting = true;
+	own->answer = flow->ecn == SHIM_FLOW_VIRTUAL;
 }
 
 /* Grows the window by what an ACK newly acknowledged. */
-static void grow(struct shim_flow *flow, u32 acked)
+static void vcc_grow(struct shim_flow *flow, u32 acked)
 {
+	struct vcc_flow *own = shim_flow_own(flow);
 	u32 size = shim_flow_segment(flow);
 
-	if (flow->cwnd < flow->ssthresh) {
-		if (flow->cwnd / 2 < flow->peak)
-			flow->cwnd = least(flow->cwnd + acked, flow->ssthresh);
+	if (own->cwnd < own->ssthresh) {
+		if (own->cwnd / 2 < flow->peak)
+			own->cwnd = vcc_min(own->cwnd + acked, own->ssthresh);
 		return;
 	}
-	if (flow->peak <= flow->cwnd && flow->cwnd - flow->peak >= size)
+	if (flow->peak <= own->cwnd && own->cwnd - flow->peak >= size)
 		return;
-	flow->credit += acked;
-	if (flow->credit >= flow->cwnd) {
-		flow->credit -= flow->cwnd;
-		flow->cwnd = least(flow->cwnd + size, SHIM_WINDOW_MAX);
+	own->credit += acked;
+	if (own->credit >= own->cwnd) {
+		own->credit -= own->cwnd;
+		own->cwnd = vcc_min(own->cwnd + size, SHIM_WINDOW_MAX);
 	}
 }
 
 /* Updates alpha when a round trip's bytes have been acknowledged. */
-static void estimate(struct shim_flow *flow, const u64 *values, u32 acked, bool marked)
+static void vcc_estimate(struct shim_flow *flow, const u64 *values, u32 acked, bool marked)
 {
+	struct vcc_flow *own = shim_flow_own(flow);
 	u32 part, less;
 
-	flow->round_acked += least(acked, SHIM_WINDOW_MAX - flow->round_acked);
+	own->round_acked += vcc_min(acked, SHIM_WINDOW_MAX - own->round_acked);
 	if (marked)
-		flow->round_marked += least(acked, SHIM_WINDOW_MAX - flow->round_marked);
-	if (shim_seq_before(flow->una, flow->alpha_end) || !flow->round_acked)
+		own->round_marked += vcc_min(acked, SHIM_WINDOW_MAX - own->round_marked);
+	if (shim_seq_before(flow->una, own->alpha_end) || !own->round_acked)
 		return;
-	part = shim_mul_div(flow->round_marked, ALPHA_ONE, flow->round_acked);
-	less = flow->alpha >> values[ALPHA_SHIFT];
-	flow->alpha -= less ? less : flow->alpha;
-	flow->alpha = least(flow->alpha + (part >> values[ALPHA_SHIFT]), ALPHA_ONE);
-	flow->round_acked = 0;
-	flow->round_marked = 0;
-	flow->alpha_end = flow->nxt;
+	part = shim_mul_div(own->round_marked, ALPHA_ONE, own->round_acked);
+	less = own->alpha >> values[ALPHA_SHIFT];
+	own->alpha -= less ? less : own->alpha;
+	own->alpha = vcc_min(own->alpha + (part >> values[ALPHA_SHIFT]), ALPHA_ONE);
+	own->round_acked = 0;
+	own->round_marked = 0;
+	own->alpha_end = flow->nxt;
 }
 
 /* Lets an ACK that newly acknowledges bytes, marked or not, move the virtual window. */
-static void hear(struct shim_flow *flow, const u64 *values, u32 acked, bool marked)
+static void vcc_hear(struct shim_flow *flow, const u64 *values, u32 acked, bool marked)
 {
-	if (!flow->cwnd) {
-		flow->cwnd = segments(flow, values[INITIAL_WINDOW]);
-		flow->ssthresh = SHIM_WINDOW_MAX;
-		flow->alpha = ALPHA_ONE;
-		flow->alpha_end = flow->nxt;
+	struct vcc_flow *own = shim_flow_own(flow);
+
+	if (!own->cwnd) {
+		own->cwnd = vcc_segments(flow, values[INITIAL_WINDOW]);
+		own->ssthresh = SHIM_WINDOW_MAX;
+		own->alpha = ALPHA_ONE;
+		own->alpha_end = flow->nxt;
 	}
-	estimate(flow, values, acked, marked);
-	if (flow->cutting && shim_seq_before(flow->recover, flow->una))
-		flow->cutting = false;
+	vcc_estimate(flow, values, acked, marked);
+	if (own->cutting && shim_seq_before(own->recover, flow->una))
+		own->cutting = false;
 	if (marked)
-		cut(flow, values, acked);
-	if (acked && !flow->cutting)
-		grow(flow, acked);
+		vcc_cut(flow, values, acked);
+	if (acked && !own->cutting)
+		vcc_grow(flow, acked);
 }
 
 /* Negotiates ECN by a SYN or SYN-ACK of the VM. */
-static void handshake_out(struct shim_flow *flow, struct shim_segment *segment, bool first)
+static void vcc_handshake_out(struct shim_flow *flow, struct shim_segment *segment, bool first)
 {
 	bool wants = segment->flags & ECN_FLAGS;
 	bool may = segment->knobs[NEGOTIATE];
@@ -348,36 +377,47 @@ static void handshake_out(struct shim_flow *flow, struct shim_segment *segment, 
 }
 
 /* Tells whether an ACK of the VM that newly acknowledges bytes must carry ECE. */
-static bool owes_echo(struct shim_flow *flow, const u64 *values, u32 acked)
+static bool vcc_owes_echo(struct vcc_flow *own, const u64 *values, u32 acked)
 {
 	if (!values[TARGET])
-		return flow->echo;
-	if (!acked || flow->echo_owed < (int)(acked / 2 + 1))
+		return own->echo;
+	if (!acked || own->echo_owed < (int)(acked / 2 + 1))
 		return false;
-	flow->echo_owed -= (int)acked;
+	own->echo_owed -= (int)acked;
 	return true;
 }
 
 /* Puts what arrived marked, and the answer to the last cut, into a segment of the VM. */
-static void echo(struct shim_flow *flow, struct shim_segment *segment, bool new_data)
+static void vcc_echo(struct shim_flow *flow, struct shim_segment *segment, bool new_data)
 {
-	u32 acked = segment->ack - flow->echo_ack;
+	struct vcc_flow *own = shim_flow_own(flow);
+	u32 acked = segment->ack - own->echo_ack;
 
 	if (segment->flags & SHIM_TCP_ACK) {
-		if (!flow->echo_known || acked > SHIM_WINDOW_MAX)
+		if (!own->echo_known || acked > SHIM_WINDOW_MAX)
 			acked = 0;
-		flow->echo_known = true;
-		flow->echo_ack = segment->ack;
-		if (owes_echo(flow, segment->knobs, acked))
+		own->echo_known = true;
+		own->echo_ack = segment->ack;
+		if (vcc_owes_echo(own, segment->knobs, acked))
 			segment->flags |= SHIM_TCP_ECE;
 	}
 	if (!segment->payload)
 		return;
 	segment->ecn = SHIM_ECT_ZERO;
-	if (flow->answer && new_data) {
+	if (own->answer && new_data) {
 		segment->flags |= SHIM_TCP_CWR;
-		flow->answer = false;
+		own->answer = false;
 	}
+}
+
+/* Forgets what was kept of the connection before, if there was one. */
+static void vcc_begin(struct shim_flow *flow, enum shim_flow_begin begin)
+{
+	static const struct vcc_flow fresh;
+	struct vcc_flow *own = shim_flow_own(flow);
+
+	if (begin == SHIM_FLOW_REPLACED)
+		*own = fresh;
 }
 
 /* Handles a segment of the VM. */
@@ -385,18 +425,19 @@ static void vcc_out(struct shim_flow *flow, struct shim_segment *segment)
 {
 	bool new_data = !flow->numbered ||
 			shim_seq_before(flow->nxt, segment->seq + segment->payload);
-	bool first = shim_flow_out(flow, segment);
+	enum shim_flow_begin begin = shim_flow_out(flow, segment);
 
+	vcc_begin(flow, begin);
 	if (segment->flags & SHIM_TCP_SYN) {
-		handshake_out(flow, segment, first);
+		vcc_handshake_out(flow, segment, begin != SHIM_FLOW_GOES_ON);
 		return;
 	}
 	if (flow->ecn == SHIM_FLOW_VIRTUAL)
-		echo(flow, segment, new_data);
+		vcc_echo(flow, segment, new_data);
 }
 
 /* Negotiates ECN by a SYN or SYN-ACK of the peer. */
-static void handshake_in(struct shim_flow *flow, struct shim_segment *segment, bool first)
+static void vcc_handshake_in(struct shim_flow *flow, struct shim_segment *segment, bool first)
 {
 	u16 flags = segment->flags & ECN_FLAGS;
 	u16 asks = SHIM_TCP_ECE | SHIM_TCP_CWR;
@@ -413,14 +454,16 @@ static void handshake_in(struct shim_flow *flow, struct shim_segment *segment, b
 }
 
 /* Keeps from the guest what speaks of ECN, and remembers it. */
-static void hide(struct shim_flow *flow, struct shim_segment *segment)
+static void vcc_hide(struct shim_flow *flow, struct shim_segment *segment)
 {
+	struct vcc_flow *own = shim_flow_own(flow);
+
 	if (segment->payload && segment->flags & SHIM_TCP_CWR)
-		flow->echo = false;
+		own->echo = false;
 	if (segment->payload && segment->ecn == SHIM_CE) {
-		flow->echo = true;
-		if (segment->payload < SHIM_WINDOW_MAX - flow->echo_owed)
-			flow->echo_owed += (int)segment->payload;
+		own->echo = true;
+		if (segment->payload < SHIM_WINDOW_MAX - own->echo_owed)
+			own->echo_owed += (int)segment->payload;
 	}
 	segment->ecn = SHIM_NOT_ECT;
 	segment->flags &= ~(SHIM_TCP_ECE | SHIM_TCP_CWR);
@@ -430,24 +473,25 @@ static void hide(struct shim_flow *flow, struct shim_segment *segment)
 static void vcc_in(struct shim_flow *flow, struct shim_segment *segment)
 {
 	bool marked = segment->flags & SHIM_TCP_ECE;
-	bool first;
-	u32 acked = shim_flow_in(flow, segment, &first);
+	enum shim_flow_begin begin;
+	u32 acked = shim_flow_in(flow, segment, &begin);
 
+	vcc_begin(flow, begin);
 	if (segment->flags & SHIM_TCP_SYN) {
-		handshake_in(flow, segment, first);
+		vcc_handshake_in(flow, segment, begin != SHIM_FLOW_GOES_ON);
 		return;
 	}
 	if (segment->flags & SHIM_TCP_ACK && !(segment->flags & SHIM_TCP_RST)) {
-		if (held(flow, segment->knobs))
-			hear(flow, segment->knobs, acked, marked);
-		shim_flow_clamp(flow, segment, allowed(flow, segment->knobs));
+		if (vcc_holds(flow, segment->knobs))
+			vcc_hear(flow, segment->knobs, acked, marked);
+		shim_flow_clamp(flow, segment, vcc_allowed(flow, segment->knobs));
 	}
 	if (flow->ecn == SHIM_FLOW_VIRTUAL)
-		hide(flow, segment);
+		vcc_hide(flow, segment);
 }
 
 /* Returns the weight of a flow in the sum of windows. */
-static u32 flow_weight(const struct shim_flow *flow, const u64 *values)
+static u32 vcc_flow_weight(const struct shim_flow *flow, const u64 *values)
 {
 	u16 port = flow->server ? flow->port_vm : flow->port_peer;
 
@@ -460,14 +504,16 @@ static u32 flow_weight(const struct shim_flow *flow, const u64 *values)
 static void vcc_flow_period(struct shim_flow *flow, struct shim_peer_state *peer,
 			    struct shim_limiter_state *state, const struct shim_law_input *input)
 {
-	u64 total = input->knobs[WINDOW_TOTAL], weights = state->memory[WEIGHT_TOTAL], limit;
-	u32 weight = flow_weight(flow, input->knobs), size = shim_flow_segment(flow);
+	struct vcc_limiter *limiter = shim_limiter_own(state);
+	struct vcc_flow *own = shim_flow_own(flow);
+	u64 total = input->knobs[WINDOW_TOTAL], weights = limiter->weight_total, limit;
+	u32 weight = vcc_flow_weight(flow, input->knobs), size = shim_flow_segment(flow);
 	bool live = shim_flow_live(flow, input->now_ns);
 
 	(void)peer;
-	flow->limit = 0;
+	own->limit = 0;
 	if (live)
-		state->memory[WEIGHT_SUM] += weight;
+		limiter->weight_sum = shim_add_sat32(limiter->weight_sum, weight);
 	if (!total)
 		return;
 	if (!live || weights < weight)
@@ -475,33 +521,34 @@ static void vcc_flow_period(struct shim_flow *flow, struct shim_peer_state *peer
 	limit = shim_mul_div(total, weight, weights);
 	if (limit < size)
 		limit = size;
-	flow->limit = limit < SHIM_WINDOW_MAX ? limit : SHIM_WINDOW_MAX;
+	own->limit = limit < SHIM_WINDOW_MAX ? limit : SHIM_WINDOW_MAX;
 }
 
 /* Starts a limiter at its share. */
 static void vcc_init(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
-	static const struct shim_limiter_state fresh;
-
-	*state = fresh;
 	state->rate = input->share;
 }
 
 /* Follows the share, and lets the flows' weights count. */
 static void vcc_period(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
+	struct vcc_limiter *own = shim_limiter_own(state);
+
 	state->rate = input->share;
-	if (state->memory[WEIGHT_SUM])
-		state->memory[WEIGHT_TOTAL] = state->memory[WEIGHT_SUM];
-	state->memory[WEIGHT_SUM] = 0;
+	if (own->weight_sum)
+		own->weight_total = own->weight_sum;
+	own->weight_sum = 0;
 }
 
 const struct shim_law shim_law_vcc = {
 	.name = "vcc",
-	.knobs = knobs,
-	.n_knobs = SHIM_COUNT(knobs),
+	.knobs = vcc_knobs,
+	.n_knobs = SHIM_COUNT(vcc_knobs),
 	.wants = SHIM_LAW_FLOWS | SHIM_LAW_ECN,
 	.period_ns = 50000000,
+	.limiter_size = sizeof(struct vcc_limiter),
+	.flow_size = sizeof(struct vcc_flow),
 	.init = vcc_init,
 	.on_period = vcc_period,
 	.on_segment_out = vcc_out,

@@ -3,6 +3,8 @@
 
 from typing import Any, Dict, Optional, Tuple
 
+from sdngcc.shim import core as binding
+
 SECOND = 10**9
 MSS = 1448
 SYN, ACK, ECE, CWR = 0x02, 0x10, 0x40, 0x80
@@ -21,7 +23,8 @@ class Flow:
         self.values = core.ffi.new("u64[]", [self.law.knobs[i].value for i in range(self.law.n_knobs)])
         for name, value in (knobs or {}).items():
             self.values[core.lib.shim_knob_find(self.law, name.encode())] = value
-        self.state = core.ffi.new("struct shim_flow *")
+        self.state = binding.flow(self.law)
+        self.own = binding.own(self.law, self.state)
         core.lib.shim_flow_init(self.state, 40000, 5001)
         self.now_ns, self.isn, self.peer_isn = SECOND, isn, peer_isn
 

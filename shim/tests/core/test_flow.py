@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from .connection import ACK, MSS, SYN, Flow
 
+FIN = 0x01
 MS = 10**6
 
 
@@ -92,6 +93,23 @@ def test_a_new_connection_forgets_the_round_trips_of_the_old(flow: Flow) -> None
     trip(flow, 0, 0, MS)
     flow.out(SYN, 10**6, -1, scale=7, mss=1460)
     assert flow.state.rtt_ns == 0 and flow.state.timed_ns == 0
+
+
+@pytest.mark.parametrize("law", ["seawall", "vcc"])
+@pytest.mark.parametrize("by_peer", [False, True])
+def test_a_new_connection_forgets_what_the_law_kept(core: Any, law: str, by_peer: bool) -> None:
+    """By a SYN of the VM, or of the peer after a FIN; a SYN that is repeated forgets nothing."""
+    flow = Flow(core, law=law)
+    flow.connect()
+    flow.out(FIN | ACK)
+    for number in range(2):
+        flow.own.limit = 7
+        if by_peer:
+            flow.into(SYN, 10**6, scale=7, mss=1460)
+        else:
+            flow.out(SYN, 10**6, -1, scale=7, mss=1460)
+        assert flow.own.limit == (7 if number else 0)
+        assert flow.state.port_vm == 40000 and not flow.state.open
 
 
 @given(trips=st.lists(st.tuples(st.integers(0, 10 * MS), st.integers(0, 100 * MS), st.integers(0, 3)), min_size=1,

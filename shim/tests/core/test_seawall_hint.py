@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sdngcc.shim import core as binding
+
 from .connection import ACK, MSS, SECOND, SYN, WRAP, Flow
 from .drawn import knob_values
 
@@ -28,8 +30,9 @@ class Tunnel:
             flow.out(payload=MSS)
             flow.state.rtt_ns = rtt_ns
         self.values = Flow(core, knobs, law="seawall").values
-        self.peer = core.ffi.new("struct shim_peer_state *", {"rate": rate})
-        self.state = core.ffi.new("struct shim_limiter_state *")
+        self.peer = binding.peer(self.law)
+        self.peer.rate = rate
+        self.state = binding.limiter(self.law)
         self.input = core.ffi.new("struct shim_law_input *", {
             "now_ns": SECOND, "period_ns": 10 * MS, "capacity": rate, "share": rate, "weight": 1, "peers": 1,
             "horizon_ns": horizon_ns, "knobs": self.values})
@@ -48,7 +51,7 @@ class Tunnel:
                                     self.core.ffi.new("struct shim_message *"))
         for flow in self.flows:
             self.law.on_flow_period(flow.state, self.peer, self.state, self.input)
-        return [int(flow.state.limit) for flow in self.flows]
+        return [int(flow.own.limit) for flow in self.flows]
 
     def settle(self, wants: Sequence[int], steps: int = 400) -> List[int]:
         """Let flows use their windows as far as each wants to; return the windows in the end."""
@@ -130,10 +133,10 @@ def test_what_is_not_known_bounds_nothing(core: Any, what: str) -> None:
                     knobs={"hint": 0} if what == "hint" else None)
     if what == "peer":
         tunnel.peer = core.ffi.NULL
-        flow = tunnel.flows[0].state
-        flow.limit = 7
-        tunnel.law.on_flow_period(flow, tunnel.peer, tunnel.state, tunnel.input)
-        assert flow.limit == 0
+        flow = tunnel.flows[0]
+        flow.own.limit = 7
+        tunnel.law.on_flow_period(flow.state, tunnel.peer, tunnel.state, tunnel.input)
+        assert flow.own.limit == 0
         return
     assert tunnel.settle([WINDOW_MAX]) == [0]
 
@@ -142,13 +145,13 @@ def test_the_window_is_written_into_acks_alone(core: Any) -> None:
     flow = Flow(core, law="seawall")
     syn, reply = flow.connect()
     assert syn.window == 500 and reply.window == 65535 and (syn.flags, reply.flags) == (SYN, SYN | ACK | 0x40)
-    flow.state.limit = 6 * MSS
+    flow.own.limit = 6 * MSS
     flow.fill(0, 10)
     assert flow.into(ack=0).window == -(-10 * MSS // 128)  # what is in flight is not taken back
     assert flow.into(ack=6 * MSS).window == -(-6 * MSS // 128)
     assert flow.into(ack=6 * MSS, window=3).window == 3
     assert flow.into(0x04, ack=6 * MSS).window == flow.into(0x14, ack=6 * MSS).window == 65535
-    flow.state.limit = 0
+    flow.own.limit = 0
     assert flow.into(ack=7 * MSS).window == 65535
 
 
@@ -157,10 +160,10 @@ def test_an_ack_lets_no_burst_go(core: Any) -> None:
     flow = Flow(core, law="seawall")
     flow.connect()
     flow.fill(0, 20)
-    flow.state.limit = 100 * MSS
+    flow.own.limit = 100 * MSS
     assert flow.into(ack=MSS).window == -(-(19 + 10 + 1) * MSS // 128)
     assert flow.into(ack=3 * MSS).window == -(-32 * MSS // 128)
-    flow.state.limit = 10 * MSS
+    flow.own.limit = 10 * MSS
     assert flow.into(ack=11 * MSS).window == -(-28 * MSS // 128)
     flow.fill(20 * MSS, 12)
     assert flow.into(ack=31 * MSS).window == -(-18 * MSS // 128)
@@ -216,17 +219,18 @@ def test_the_queue_holds_what_windows_allow_and_the_rate_is_used(core: Any, ways
        horizon=st.integers(0, U64))
 def test_nothing_overflows(core: Any, rate: int, rtts: List[int], peak: int, count: int, knobs: Dict[str, int],
                            limit: int, horizon: int) -> None:
-    """Whatever the memory holds, a window is none, or from 4 packets to the largest there is."""
+    """Whatever is kept of the tunnel, a window is none, or from 4 packets to the largest there is."""
     tunnel = Tunnel(core, rtts, horizon_ns=horizon, knobs=knobs)
     for index in range(tunnel.law.n_knobs):
         tunnel.values[index] = knobs[core.ffi.string(tunnel.law.knobs[index].name).decode()]
     tunnel.peer.rate = rate
-    tunnel.peer.memory[12] = count
+    kept = binding.own(tunnel.law, tunnel.peer)
+    kept.flows_counted, kept.flows = divmod(count, U32 + 1)
     tunnel.fly([peak] * len(rtts))
     for flow in tunnel.flows:
-        flow.state.limit = limit
+        flow.own.limit = limit
         tunnel.law.on_flow_period(flow.state, tunnel.peer, tunnel.state, tunnel.input)
-        assert flow.state.limit == 0 or 4 * MSS <= flow.state.limit <= WINDOW_MAX
+        assert flow.own.limit == 0 or 4 * MSS <= flow.own.limit <= WINDOW_MAX
     assert tunnel.peer.rate == rate
 
 
@@ -240,7 +244,7 @@ def test_fuzzed_segments(core: Any, segments: Any, limit: int) -> None:
     flow.connect()
     for out, flags, seq, ack, payload, window, scale, ecn, wait in segments:
         flow.now_ns += wait
-        flow.state.limit = limit
+        flow.own.limit = limit
         segment = flow.segment(flags, seq, ack, payload, window, ecn, scale, 1460)
         segment.wait_ns = wait
         before = bytes(core.ffi.buffer(segment))
@@ -257,6 +261,6 @@ def test_fuzzed_segments(core: Any, segments: Any, limit: int) -> None:
 def test_sequence_numbers_may_wrap(core: Any, isn: int) -> None:
     flow = Flow(core, law="seawall", isn=isn)
     flow.connect()
-    flow.state.limit = 8 * MSS
+    flow.own.limit = 8 * MSS
     flow.fill(0, 4)
     assert flow.into(ack=4 * MSS).window == -(-8 * MSS // 128)

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sdngcc.shim import core as binding
+
 from .connection import ACK, CWR, ECE, MSS, NO_SCALE, NOT_ECT, SECOND, SYN, WRAP, Flow
 
 MS = 10**6
@@ -154,7 +156,7 @@ def test_a_cut_leaves_whole_packets(core: Any) -> None:
     flow.connect()
     for _ in range(6):
         drive(flow, 3, lambda number: number == 0)
-        assert flow.state.ssthresh % MSS == 0
+        assert flow.own.ssthresh % MSS == 0
 
 
 def test_one_cut_a_round_trip(core: Any) -> None:
@@ -196,7 +198,7 @@ def with_window(core: Any, packets: int, **knobs: int) -> Flow:
     flow = Flow(core, {"initial-window": packets, **knobs})
     flow.connect(ECE | CWR if "own-ecn" in knobs else 0)
     flow.fill(0, packets)
-    flow.state.cwnd = packets * MSS
+    flow.own.cwnd = packets * MSS
     return flow
 
 
@@ -222,11 +224,11 @@ def test_a_cut_is_as_linux_makes_it(core: Any, window: int, acks: List[int]) -> 
 def test_cwr_leaves_at_once(core: Any) -> None:
     """More in flight than the window: the ACK with ECE lets one packet out that carries CWR, the next one none."""
     flow = with_window(core, 8)
-    flow.state.cwnd = 4 * MSS
+    flow.own.cwnd = 4 * MSS
     assert shrink(flow, [1, 1], 2) == [1, 0]
-    assert not flow.state.answer
+    assert not flow.own.answer
     own = with_window(core, 8, **{"own-ecn": 1})
-    own.state.cwnd = 4 * MSS
+    own.own.cwnd = 4 * MSS
     assert shrink(own, [1, 1, 1, 1], 4) == [0, 0, 0, 0]
 
 
@@ -235,12 +237,12 @@ def test_losses_are_the_guests(core: Any) -> None:
     flow = Flow(core)
     flow.connect()
     drive(flow, 2)
-    before = flow.state.cwnd
+    before = flow.own.cwnd
     for count in range(6):
         flow.into(ack=flow.una)
         flow.now_ns += SECOND
         assert flow.out(seq=flow.una + count * MSS, payload=MSS).flags == ACK
-    assert flow.state.cwnd == before and not flow.state.cutting
+    assert flow.own.cwnd == before and not flow.own.cutting
 
 
 def test_a_cut_begins_at_what_is_in_flight(core: Any) -> None:
@@ -254,7 +256,7 @@ def test_a_cut_begins_at_what_is_in_flight(core: Any) -> None:
     flow.into(ack=done + 2 * MSS)
     flow.fill(done + 12 * MSS, 2)
     flow.into(ACK | ECE, ack=done + 3 * MSS)
-    assert flow.state.ssthresh == 6 * MSS
+    assert flow.own.ssthresh == 6 * MSS
 
 
 def test_cwr_is_on_new_data(core: Any) -> None:
@@ -273,14 +275,14 @@ def test_the_window_grows_only_while_it_is_used(core: Any) -> None:
     for number in range(200):
         flow.out(seq=number * MSS, payload=MSS)
         flow.into(ack=(number + 1) * MSS)
-    assert flow.state.cwnd <= 10 * 1460
+    assert flow.own.cwnd <= 10 * 1460
     flow.fill(200 * MSS, 10)
     flow.into(ACK | ECE, ack=201 * MSS)
-    before = int(flow.state.cwnd)
+    before = int(flow.own.cwnd)
     for number in range(210, 400):
         flow.out(seq=number * MSS, payload=MSS)
         flow.into(ack=(number + 1) * MSS)
-    assert flow.state.cwnd <= before + MSS
+    assert flow.own.cwnd <= before + MSS
 
 
 def test_what_was_used_is_not_taken_back(core: Any) -> None:
@@ -308,9 +310,9 @@ def test_dctcp_cuts_by_the_part_marked(core: Any) -> None:
     few = Flow(core, {"target": 1})
     few.connect()
     drive(few, 2, lambda number: True)
-    few.state.alpha, few.state.cwnd, few.state.peak, few.state.cutting = 60, 8 * MSS, 8 * MSS, False
+    few.own.alpha, few.own.cwnd, few.state.peak, few.own.cutting = 60, 8 * MSS, 8 * MSS, False
     few.into(ACK | ECE, ack=few.una + MSS)
-    assert few.state.cutting and few.state.ssthresh == 8 * MSS
+    assert few.own.cutting and few.own.ssthresh == 8 * MSS
 
 
 @pytest.mark.parametrize("scale_vm,scale_peer,shift", [(7, 7, 7), (7, 0, 0), (0, 9, 9), (NO_SCALE, 7, 0),
@@ -321,7 +323,7 @@ def test_scales(core: Any, scale_vm: int, scale_peer: int, shift: int) -> None:
     flow.connect(scale_vm=scale_vm, scale_peer=scale_peer)
     flow.fill(0, 10)
     heard = flow.into(ack=MSS)
-    window = int(flow.state.cwnd)
+    window = int(flow.own.cwnd)
     assert heard.window == -(-window >> shift)
 
 
@@ -344,7 +346,7 @@ def test_a_late_flow_is_limited_by_the_least_scale(core: Any) -> None:
     flow = Flow(core)
     flow.into(ack=0, window=1000)
     flow.fill(0, 69)
-    flow.state.limit = 20 * MSS
+    flow.own.limit = 20 * MSS
     for number in range(60):
         heard = flow.into(ack=(number + 1) * MSS, window=1000)
     assert flow.state.scale_least == 7 and heard.window == -(-20 * MSS // 128)
@@ -359,7 +361,7 @@ def test_a_new_connection_of_the_same_ports_begins_anew(core: Any) -> None:
     assert is_(flow, "PLAIN") and flow.una == 0
     flow.isn += 12345678
     flow.connect()
-    assert is_(flow, "VIRTUAL") and flow.state.cwnd == 14600 and not flow.state.size
+    assert is_(flow, "VIRTUAL") and flow.own.cwnd == 14600 and not flow.state.size
 
 
 def test_the_lesser_mss_counts(core: Any) -> None:
@@ -368,7 +370,7 @@ def test_the_lesser_mss_counts(core: Any) -> None:
         flow.out(SYN, -1, -1, scale=7, mss=ours)
         flow.into(SYN | ACK | ECE, -1, 0, scale=7, mss=theirs)
         flow.into()
-        assert flow.state.cwnd == 10 * least
+        assert flow.own.cwnd == 10 * least
 
 
 def test_the_size_of_packets_is_at_most_the_mss(core: Any) -> None:
@@ -432,7 +434,7 @@ def test_a_wild_ack_is_left_alone(core: Any) -> None:
 def sharing(core: Any, flows: List[Flow], periods: int = 3, now_ns: int = 0) -> List[int]:
     """Run periods of flows of one VM; return their limits."""
     law = flows[0].law
-    state = core.ffi.new("struct shim_limiter_state *")
+    state = binding.limiter(law)
     inputs = core.ffi.new("struct shim_law_input *", {"share": 1000, "knobs": flows[0].values, "now_ns": now_ns})
     law.init(state, inputs)
     for number in range(periods):
@@ -442,7 +444,7 @@ def sharing(core: Any, flows: List[Flow], periods: int = 3, now_ns: int = 0) -> 
         for flow in flows:
             law.on_flow_period(flow.state, core.ffi.NULL, state, inputs)
     assert state.rate == 1000
-    return [int(flow.state.limit) for flow in flows]
+    return [int(flow.own.limit) for flow in flows]
 
 
 def test_windows_are_shared_by_port(core: Any) -> None:
@@ -497,7 +499,7 @@ def test_fuzzed_segments(core: Any, segments: Any, knobs: Dict[str, int], limit:
     if opened:
         flow.connect()
         flow.fill(0, 10)
-    flow.state.limit = limit
+    flow.own.limit = limit
     for out, flags, seq, ack, payload, window, size, scale, ecn, wait in segments:
         flow.now_ns += wait
         segment = flow.segment(flags, seq, ack, payload, window, ecn, scale, size, size)
@@ -507,8 +509,8 @@ def test_fuzzed_segments(core: Any, segments: Any, knobs: Dict[str, int], limit:
         if out or flags & (SYN | RST) or not flags & ACK:
             assert segment.window == window
         assert (segment.flags & ~flags) == 0 or out
-        assert flow.state.cwnd <= 0x3FFFC000 and flow.state.alpha <= 1024
-        assert flow.state.cutting or not flow.state.cwnd or flow.state.cwnd >= 1
+        assert flow.own.cwnd <= 0x3FFFC000 and flow.own.alpha <= 1024
+        assert flow.own.cutting or not flow.own.cwnd or flow.own.cwnd >= 1
 
 
 @given(isn=u32, peer_isn=u32, marks=st.lists(st.booleans(), min_size=12, max_size=12))
@@ -531,7 +533,7 @@ def test_reordered_acks(core: Any, order: List[int], window: int) -> None:
         ack = base + (number + 1) * MSS
         heard = flow.into(ack=ack, window=window)
         assert heard.window <= window
-        assert ack + heard.window * 128 <= flow.una + max(int(flow.state.cwnd), 40 * MSS) + 128
+        assert ack + heard.window * 128 <= flow.una + max(int(flow.own.cwnd), 40 * MSS) + 128
     assert flow.una == base + 8 * MSS
 
 
