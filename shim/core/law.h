@@ -30,10 +30,6 @@
 #define SHIM_LAW_RECEIVER 4	/* rx_rate and rx_share; a limiter for VMs that only receive, too */
 #define SHIM_LAW_ECN 8		/* with FLOWS: Not-ECT to stay, but for segments without payload */
 
-/* Words of memory of laws that have no typed state yet. */
-#define SHIM_LAW_MEMORY 14
-#define SHIM_PEER_MEMORY 13
-
 /* What a guest that uses ECN is told of congestion by a packet it receives. */
 enum shim_told {
 	SHIM_TOLD_FABRIC,	/* what the fabric's marks say */
@@ -78,7 +74,6 @@ struct shim_limiter_state {
 	u64 message_ns;		/* time of the last message that carried marks; 0: never */
 	u32 weight_total;	/* of the last message; 0: unknown */
 	bool congested;		/* a message came less than T_c ago */
-	u64 memory[SHIM_LAW_MEMORY];	/* of laws that have no typed state yet */
 };
 
 /*
@@ -87,7 +82,6 @@ struct shim_limiter_state {
  */
 struct shim_peer_state {
 	u64 rate;		/* bytes/s to this peer; 0: only the VM's own rate bounds it */
-	u64 memory[SHIM_PEER_MEMORY];	/* of laws that have no typed state yet */
 };
 
 /* Returns what the law itself keeps of a limiter. */

@@ -35,7 +35,7 @@ class Limiter:
         self.input = ffi.new("struct shim_law_input *", {
             "now_ns": now_ns, "period_ns": T, "capacity": capacity, "share": share, "min": low,
             "sent_rate": 0, "weight": weight, "knobs": self.values})
-        self.state = ffi.new("struct shim_limiter_state *")
+        self.state = binding.limiter(self.law)
         self.law.init(self.state, self.input)
 
     @property
@@ -93,6 +93,21 @@ def test_every_knob_is_documented_and_consistent(core: Any) -> None:
             assert ("0 is refused" in text(core, knob.help)) == (knob.min > 0), name
         assert core.lib.shim_knob_find(law, b"no-such-knob") == -1
         assert core.lib.shim_knob_find(law, b"") == -1
+
+
+def test_own_states_have_the_room_that_hosts_give(core: Any) -> None:
+    """A law's sizes are those of its structs, which are named after it; limiters and peers stay small."""
+    for law in laws(core):
+        for kind, make, most in (("limiter", binding.limiter, 112), ("peer", binding.peer, 104),
+                                 ("flow", binding.flow, 64)):
+            size = getattr(law, f"{kind}_size")
+            assert size <= most
+            if size:
+                assert len(core.ffi.buffer(binding.own(law, make(law)))) == size
+        assert not law.peer_size or law.wants & core.lib.SHIM_LAW_PEERS
+        assert not law.flow_size or law.wants & core.lib.SHIM_LAW_FLOWS
+    for name in ("limiter_state", "peer_state", "flow"):
+        assert core.ffi.sizeof(f"struct shim_{name}") % 8 == 0
 
 
 def test_defaults_are_the_documented_ones(core: Any) -> None:

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sdngcc.shim import core as binding
+
 MS = 10**6
 SECOND = 10**9
 C = 125_000_000
@@ -30,8 +32,8 @@ class End:
         self.input = ffi.new("struct shim_law_input *", {
             "now_ns": SECOND, "period_ns": MS, "capacity": C, "share": share, "peers": 1, "weight": 1,
             "knobs": self.values})
-        self.state = ffi.new("struct shim_limiter_state *")
-        self.peer = ffi.new("struct shim_peer_state *")
+        self.state = binding.limiter(self.law)
+        self.peer = binding.peer(self.law)
         self.law.init(self.state, self.input)
         self.law.peer_init(self.peer, self.input)
         self.peer.rate = share
@@ -48,7 +50,7 @@ class End:
 
     def receive(self, **fields: Any) -> Any:
         packet = self.packet(**fields)
-        self.law.on_rx(self.peer, packet, self.ffi.new("struct shim_message *"))
+        self.law.on_rx(self.peer, packet)
         return packet
 
     def report(self) -> None:
