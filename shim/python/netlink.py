@@ -7,8 +7,8 @@
         for limiter in shim.limiters():
             print(limiter.vm, limiter.rate)
 
-Rates are bytes/s, times ns, as in the kernel. A client sees the network namespace it was made in. Getting
-needs no privilege, setting needs CAP_NET_ADMIN. Every error is a ShimError: ShimMissing when the kernel has no
+Rates are bytes/s, times ns, as in the kernel. A client sees the network namespace it was made in, and needs
+CAP_NET_ADMIN there. Every error is a ShimError: ShimMissing when the kernel has no
 shim, ShimRefused with the kernel's own words when it refuses; what was in force then stays in force.
 """
 
@@ -18,11 +18,13 @@ import errno
 import ipaddress
 import os
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-from pyroute2.netlink import NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, genlmsg, nla
+from pyroute2.netlink import NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST
 from pyroute2.netlink.exceptions import NetlinkDumpInterrupted, NetlinkError
 from pyroute2.netlink.generic import GenericNetlinkSocket
+
+from sdngcc.shim.attributes import LimiterMessage, PeerMessage, PortMessage, SettingsMessage
 
 FAMILY = "ovs_shim"
 VERSION = 1
@@ -30,12 +32,14 @@ VERSION = 1
 # Commands, enum ovs_shim_cmd.
 SETTINGS_GET, SETTINGS_SET, PORT_GET, PORT_SET, PORT_DEL, LIMITER_GET, PEER_GET, PEER_SET, PEER_DEL = range(1, 10)
 
-# Values of the role and limiter attributes, in the kernel's order.
+# Values of the role, limiter and qdisc attributes, in the kernel's order.
 ROLES = ("none", "vm", "uplink")
 LIMITERS = ("police", "pace")
+QDISCS = ("unknown", "fit", "unfit")
 
-# Before an IPv4 address in 16 bytes.
+# Before an IPv4 address in 16 bytes, and its bits.
 MAPPED = bytes(10) + b"\xff\xff"
+MAPPED_BITS = 96
 
 # Bytes of a SipHash key.
 KEY_BYTES = 16
@@ -99,6 +103,10 @@ class Settings:
     peer_idle: int  # silence after which a peer is collected, ns
     knobs: Dict[str, Knob] = field(default_factory=dict)  # of the law `of`, by name
     laws: Tuple[str, ...] = ()  # the laws there are
+    key_other_set: bool = False  # a second key is set, whose messages are accepted
+    codepoint: int = 1  # which ECT(x) the shim makes, 0 or 1
+    waiting_max: int = 0  # packets of a VM that may wait on one uplink; 0: their number is not bounded
+    other_key_senders: Dict[int, int] = field(default_factory=dict)  # under the second key: id, s since last heard
 
 
 @dataclass(frozen=True)
@@ -114,6 +122,8 @@ class Port:
     capacity: Optional[int] = None  # uplink: bytes/s; 0: the device's link speed
     law: Optional[str] = None  # VM: its own law; "default": that of the settings
     stats: Dict[str, int] = field(default_factory=dict)  # counters by name; packets, or what the name says
+    addresses: Tuple[str, ...] = ()  # VM: what it may send from, "10.0.0.1" or "10.0.0.0/24"; (): none set
+    qdisc: Optional[str] = None  # uplink: "fit" or "unfit" to obey departure times, or "unknown"
 
 
 @dataclass(frozen=True)
@@ -156,174 +166,6 @@ class Peer:
     time: int  # of the reading, CLOCK_MONOTONIC, ns
 
 
-class _SettingsMessage(genlmsg):
-    """SETTINGS_GET and SETTINGS_SET."""
-
-    prefix = "OVS_SHIM_SETTINGS_"
-    nla_map = (
-        ("OVS_SHIM_SETTINGS_UNSPEC", "none"),
-        ("OVS_SHIM_SETTINGS_PAD", "hex"),
-        ("OVS_SHIM_SETTINGS_LAW", "asciiz"),
-        ("OVS_SHIM_SETTINGS_PERIOD", "uint64"),
-        ("OVS_SHIM_SETTINGS_LIMITER", "uint32"),
-        ("OVS_SHIM_SETTINGS_BURST", "uint32"),
-        ("OVS_SHIM_SETTINGS_QUANTUM", "uint32"),
-        ("OVS_SHIM_SETTINGS_HORIZON", "uint64"),
-        ("OVS_SHIM_SETTINGS_SEGMENT", "uint8"),
-        ("OVS_SHIM_SETTINGS_ECN", "uint8"),
-        ("OVS_SHIM_SETTINGS_INACTIVE", "uint64"),
-        ("OVS_SHIM_SETTINGS_PROTOCOL", "uint8"),
-        ("OVS_SHIM_SETTINGS_ACCEPT_V0", "uint8"),
-        ("OVS_SHIM_SETTINGS_KEY", "cdata"),
-        ("OVS_SHIM_SETTINGS_KEY_SET", "flag"),
-        ("OVS_SHIM_SETTINGS_KNOBS", "knobs|nested"),
-        ("OVS_SHIM_SETTINGS_LAWS", "laws"),
-        ("OVS_SHIM_SETTINGS_OF", "asciiz"),
-        ("OVS_SHIM_SETTINGS_PEERS_MAX", "uint32"),
-        ("OVS_SHIM_SETTINGS_PEER_IDLE", "uint64"),
-    )
-
-    class knobs(nla):
-        """Nest of knobs."""
-
-        nla_map = (("OVS_SHIM_KNOBS_UNSPEC", "none"), ("OVS_SHIM_KNOBS_KNOB", "knob|nested"))
-
-        class knob(nla):
-            """One knob."""
-
-            prefix = "OVS_SHIM_KNOB_"
-            nla_map = (
-                ("OVS_SHIM_KNOB_UNSPEC", "none"),
-                ("OVS_SHIM_KNOB_PAD", "hex"),
-                ("OVS_SHIM_KNOB_NAME", "asciiz"),
-                ("OVS_SHIM_KNOB_VALUE", "uint64"),
-                ("OVS_SHIM_KNOB_DEFAULT", "uint64"),
-                ("OVS_SHIM_KNOB_MIN", "uint64"),
-                ("OVS_SHIM_KNOB_MAX_VALUE", "uint64"),
-                ("OVS_SHIM_KNOB_UNIT", "asciiz"),
-                ("OVS_SHIM_KNOB_HELP", "asciiz"),
-                ("OVS_SHIM_KNOB_SOURCE", "asciiz"),
-            )
-
-    class laws(nla):
-        """Nest of law names."""
-
-        nla_map = (("OVS_SHIM_LAWS_UNSPEC", "none"), ("OVS_SHIM_LAWS_NAME", "asciiz"))
-
-
-class _PortMessage(genlmsg):
-    """PORT_GET, PORT_SET and PORT_DEL."""
-
-    prefix = "OVS_SHIM_PORT_"
-    nla_map = (
-        ("OVS_SHIM_PORT_UNSPEC", "none"),
-        ("OVS_SHIM_PORT_PAD", "hex"),
-        ("OVS_SHIM_PORT_IFINDEX", "uint32"),
-        ("OVS_SHIM_PORT_NAME", "asciiz"),
-        ("OVS_SHIM_PORT_ROLE", "uint32"),
-        ("OVS_SHIM_PORT_WEIGHT", "uint32"),
-        ("OVS_SHIM_PORT_MIN_RATE", "uint64"),
-        ("OVS_SHIM_PORT_MAX_RATE", "uint64"),
-        ("OVS_SHIM_PORT_CAPACITY", "uint64"),
-        ("OVS_SHIM_PORT_STATS", "stats"),
-        ("OVS_SHIM_PORT_LAW", "asciiz"),
-    )
-
-    class stats(nla):
-        """Nest of counters."""
-
-        prefix = "OVS_SHIM_STAT_"
-        nla_map = (
-            ("OVS_SHIM_STAT_UNSPEC", "none"),
-            ("OVS_SHIM_STAT_PAD", "hex"),
-            ("OVS_SHIM_STAT_TX_PACKETS", "uint64"),
-            ("OVS_SHIM_STAT_TX_BYTES", "uint64"),
-            ("OVS_SHIM_STAT_TX_ECT", "uint64"),
-            ("OVS_SHIM_STAT_TX_PACED", "uint64"),
-            ("OVS_SHIM_STAT_RX_PACKETS", "uint64"),
-            ("OVS_SHIM_STAT_RX_BYTES", "uint64"),
-            ("OVS_SHIM_STAT_RX_CE", "uint64"),
-            ("OVS_SHIM_STAT_RX_RESTORED", "uint64"),
-            ("OVS_SHIM_STAT_DROP_POLICE", "uint64"),
-            ("OVS_SHIM_STAT_DROP_HORIZON", "uint64"),
-            ("OVS_SHIM_STAT_DROP_SEGMENT", "uint64"),
-            ("OVS_SHIM_STAT_DROP_MEMORY", "uint64"),
-            ("OVS_SHIM_STAT_DROP_FORGED", "uint64"),
-            ("OVS_SHIM_STAT_MESSAGES", "uint64"),
-            ("OVS_SHIM_STAT_MESSAGE_MARKS", "uint64"),
-            ("OVS_SHIM_STAT_REFUSED_SHORT", "uint64"),
-            ("OVS_SHIM_STAT_REFUSED_FORM", "uint64"),
-            ("OVS_SHIM_STAT_REFUSED_TAG", "uint64"),
-            ("OVS_SHIM_STAT_REFUSED_REPLAY", "uint64"),
-            ("OVS_SHIM_STAT_REFUSED_ADDRESS", "uint64"),
-            ("OVS_SHIM_STAT_REFUSED_PEER", "uint64"),
-            ("OVS_SHIM_STAT_REFUSED_LAW", "uint64"),
-            ("OVS_SHIM_STAT_REPORTS", "uint64"),
-            ("OVS_SHIM_STAT_REPORT_BYTES", "uint64"),
-            ("OVS_SHIM_STAT_REPORTS_SENT", "uint64"),
-            ("OVS_SHIM_STAT_REPORT_BYTES_SENT", "uint64"),
-            ("OVS_SHIM_STAT_REPORTS_UNSENT", "uint64"),
-            ("OVS_SHIM_STAT_REPORTS_NO_KEY", "uint64"),
-            ("OVS_SHIM_STAT_DROP_PEER", "uint64"),
-            ("OVS_SHIM_STAT_PEERS_FULL", "uint64"),
-            ("OVS_SHIM_STAT_PEERS_NO_MEMORY", "uint64"),
-            ("OVS_SHIM_STAT_PEERS_COLLECTED", "uint64"),
-            ("OVS_SHIM_STAT_RX_WINDOWS", "uint64"),
-            ("OVS_SHIM_STAT_FLOWS_FULL", "uint64"),
-            ("OVS_SHIM_STAT_FLOWS_NO_MEMORY", "uint64"),
-            ("OVS_SHIM_STAT_FLOWS_COLLECTED", "uint64"),
-        )
-
-
-class _LimiterMessage(genlmsg):
-    """LIMITER_GET."""
-
-    prefix = "OVS_SHIM_LIMITER_"
-    nla_map = (
-        ("OVS_SHIM_LIMITER_UNSPEC", "none"),
-        ("OVS_SHIM_LIMITER_PAD", "hex"),
-        ("OVS_SHIM_LIMITER_VM", "uint32"),
-        ("OVS_SHIM_LIMITER_UPLINK", "uint32"),
-        ("OVS_SHIM_LIMITER_RATE", "uint64"),
-        ("OVS_SHIM_LIMITER_SHARE", "uint64"),
-        ("OVS_SHIM_LIMITER_SENT_RATE", "uint64"),
-        ("OVS_SHIM_LIMITER_TX_BYTES", "uint64"),
-        ("OVS_SHIM_LIMITER_TX_PACKETS", "uint64"),
-        ("OVS_SHIM_LIMITER_DROPS", "uint64"),
-        ("OVS_SHIM_LIMITER_ACTIVE", "uint8"),
-        ("OVS_SHIM_LIMITER_CONGESTED", "uint8"),
-        ("OVS_SHIM_LIMITER_TIME", "uint64"),
-        ("OVS_SHIM_LIMITER_WEIGHT", "uint32"),
-        ("OVS_SHIM_LIMITER_MIN_RATE", "uint64"),
-        ("OVS_SHIM_LIMITER_MAX_RATE", "uint64"),
-        ("OVS_SHIM_LIMITER_MESSAGES", "uint64"),
-        ("OVS_SHIM_LIMITER_MESSAGE_MARKS", "uint64"),
-        ("OVS_SHIM_LIMITER_REFUSED", "uint64"),
-    )
-
-
-class _PeerMessage(genlmsg):
-    """PEER_GET, PEER_SET and PEER_DEL."""
-
-    prefix = "OVS_SHIM_PEER_"
-    nla_map = (
-        ("OVS_SHIM_PEER_UNSPEC", "none"),
-        ("OVS_SHIM_PEER_PAD", "hex"),
-        ("OVS_SHIM_PEER_VM", "uint32"),
-        ("OVS_SHIM_PEER_VM_NAME", "asciiz"),
-        ("OVS_SHIM_PEER_ADDRESS", "cdata"),
-        ("OVS_SHIM_PEER_WEIGHT", "uint32"),
-        ("OVS_SHIM_PEER_RATE", "uint64"),
-        ("OVS_SHIM_PEER_TX_BYTES", "uint64"),
-        ("OVS_SHIM_PEER_TX_PACKETS", "uint64"),
-        ("OVS_SHIM_PEER_DROPS", "uint64"),
-        ("OVS_SHIM_PEER_RX_BYTES", "uint64"),
-        ("OVS_SHIM_PEER_RX_PACKETS", "uint64"),
-        ("OVS_SHIM_PEER_RX_MARKS", "uint64"),
-        ("OVS_SHIM_PEER_TIME", "uint64"),
-    )
-
-
 def _packed(address: str) -> bytes:
     """Return the 16 bytes of an IPv6 or IPv4-mapped address; ValueError if it is neither."""
     try:
@@ -337,6 +179,28 @@ def _unpacked(address: bytes) -> str:
     """Return an address of 16 bytes as text, IPv4-mapped ones as IPv4."""
     parsed = ipaddress.IPv6Address(address)
     return str(parsed.ipv4_mapped or parsed)
+
+
+def _range(text: str) -> Tuple[bytes, int]:
+    """Return the 16 bytes and prefix length of "10.0.0.1", "10.0.0.0/24" or the like in IPv6.
+
+    ValueError if it is no such text, or has bits beyond its prefix.
+    """
+    try:
+        network = ipaddress.ip_network(text)
+    except ValueError as error:
+        raise ValueError(f"addresses: {error}; what is in force stays") from error
+    mapped = MAPPED_BITS if network.version == 4 else 0
+    return _packed(str(network.network_address)), mapped + network.prefixlen
+
+
+def _range_text(value: bytes, prefix: int) -> str:
+    """Return the text of _range(): an address alone where the prefix covers all of it."""
+    if prefix >= MAPPED_BITS and value.startswith(MAPPED):
+        address, prefix, whole = str(ipaddress.IPv4Address(value[len(MAPPED):])), prefix - MAPPED_BITS, 32
+    else:
+        address, whole = str(ipaddress.IPv6Address(value)), 128
+    return address if prefix == whole else f"{address}/{prefix}"
 
 
 def _attributes(message: Any, prefix: str) -> Dict[str, Any]:
@@ -367,7 +231,7 @@ class ShimClient:
         self._socket = GenericNetlinkSocket(ext_ack=True, strict_check=True)
         self._socket.asyncore.module_err_level = "debug"
         try:
-            self._socket.bind(FAMILY, _SettingsMessage)
+            self._socket.bind(FAMILY, SettingsMessage)
         except NetlinkError as error:
             self._socket.close()
             if error.code != errno.ENOENT:
@@ -391,14 +255,19 @@ class ShimClient:
     def settings_get(self, of: Optional[str] = None) -> Settings:
         """Return the settings in force, with period and knobs of a law, by default the law in force."""
         attrs = [] if of is None else [("OVS_SHIM_SETTINGS_OF", of)]
-        got = _attributes(self._request(_SettingsMessage, SETTINGS_GET, attrs)[0], "OVS_SHIM_SETTINGS_")
+        got = _attributes(self._request(SettingsMessage, SETTINGS_GET, attrs)[0], "OVS_SHIM_SETTINGS_")
         knobs = [_knob(nest) for nest in got["knobs"].get_attrs("OVS_SHIM_KNOBS_KNOB")]
+        senders = [_attributes(nest, "OVS_SHIM_SENDER_") for nest in
+                   got["other_key_senders"].get_attrs("OVS_SHIM_SENDERS_SENDER")] if "other_key_senders" in got else []
         return Settings(
             law=got["law"], of=got["of"], period=got["period"], limiter=LIMITERS[got["limiter"]], burst=got["burst"],
             quantum=got["quantum"], horizon=got["horizon"], segment=bool(got["segment"]), ecn=bool(got["ecn"]),
             inactive=got["inactive"], protocol=got["protocol"], accept_v0=bool(got["accept_v0"]),
             key_set="key_set" in got, peers_max=got["peers_max"], peer_idle=got["peer_idle"],
-            knobs={knob.name: knob for knob in knobs}, laws=tuple(got["laws"].get_attrs("OVS_SHIM_LAWS_NAME")))
+            knobs={knob.name: knob for knob in knobs}, laws=tuple(got["laws"].get_attrs("OVS_SHIM_LAWS_NAME")),
+            key_other_set="key_other_set" in got, codepoint=got.get("codepoint", 1),
+            waiting_max=got.get("waiting_max", 0),
+            other_key_senders={sender["id"]: sender["silent"] for sender in senders})
 
     def settings_set(self, *, law: Optional[str] = None, period: Optional[int] = None,
                      limiter: Optional[str] = None, burst: Optional[int] = None, quantum: Optional[int] = None,
@@ -406,19 +275,21 @@ class ShimClient:
                      inactive: Optional[int] = None, protocol: Optional[int] = None,
                      accept_v0: Optional[bool] = None, key: Optional[bytes] = None,
                      peers_max: Optional[int] = None, peer_idle: Optional[int] = None, of: Optional[str] = None,
-                     knobs: Optional[Mapping[str, int]] = None) -> None:
+                     knobs: Optional[Mapping[str, int]] = None, key_other: Optional[bytes] = None,
+                     codepoint: Optional[int] = None, waiting_max: Optional[int] = None) -> None:
         """Change the settings named, all or none; the fields of Settings say what they are.
 
-        key is 16 bytes, all zero for none. period and knobs are those of the law `of`, by default of the law
-        then in force; each law keeps its own. ShimRefused when the kernel refuses, ValueError for a limiter it
-        has no number for.
+        key and key_other are 16 bytes, all zero for none. period and knobs are those of the law `of`, by default of
+        the law then in force; each law keeps its own. ShimRefused when the kernel refuses, ValueError for a limiter
+        it has no number for.
         """
         values = {
             "LAW": law, "PERIOD": period, "LIMITER": None if limiter is None else _number(LIMITERS, "limiter", limiter),
             "BURST": burst, "QUANTUM": quantum, "HORIZON": horizon,
             "SEGMENT": None if segment is None else int(segment), "ECN": None if ecn is None else int(ecn),
             "INACTIVE": inactive, "PROTOCOL": protocol, "PEERS_MAX": peers_max, "PEER_IDLE": peer_idle, "OF": of,
-            "ACCEPT_V0": None if accept_v0 is None else int(accept_v0), "KEY": key,
+            "ACCEPT_V0": None if accept_v0 is None else int(accept_v0), "KEY": key, "KEY_OTHER": key_other,
+            "CODEPOINT": codepoint, "WAITING_MAX": waiting_max,
         }
         attrs: List[Any] = [(f"OVS_SHIM_SETTINGS_{name}", value) for name, value in values.items()
                             if value is not None]
@@ -427,37 +298,44 @@ class ShimClient:
                       {"attrs": [("OVS_SHIM_KNOB_NAME", name), ("OVS_SHIM_KNOB_VALUE", value)]})
                      for name, value in knobs.items()]
             attrs.append(("OVS_SHIM_SETTINGS_KNOBS", {"attrs": nests}))
-        self._request(_SettingsMessage, SETTINGS_SET, attrs)
+        self._request(SettingsMessage, SETTINGS_SET, attrs)
 
     def ports(self) -> List[Port]:
         """Return the ports that have a role, with their counters."""
-        return [self._port(message) for message in self._dump(_PortMessage, PORT_GET)]
+        return [self._port(message) for message in self._dump(PortMessage, PORT_GET)]
 
     def port_get(self, device: Union[str, int]) -> Port:
         """Return a port, named by device name or ifindex; ShimRefused if it has no role."""
-        return self._port(self._request(_PortMessage, PORT_GET, [self._device(device)])[0])
+        return self._port(self._request(PortMessage, PORT_GET, [self._device(device)])[0])
 
     def port_set(self, device: Union[str, int], *, role: Optional[str] = None, weight: Optional[int] = None,
                  min_rate: Optional[int] = None, max_rate: Optional[int] = None,
-                 capacity: Optional[int] = None, law: Optional[str] = None) -> None:
+                 capacity: Optional[int] = None, law: Optional[str] = None,
+                 addresses: Optional[Sequence[str]] = None) -> None:
         """Create or change a port, all that is named or nothing; the fields of Port say what they are.
 
-        device is a device name or an ifindex. Role "none" takes the port back. ShimRefused when the kernel refuses,
-        ValueError for an unknown role.
+        device is a device name or an ifindex. Role "none" takes the port back. addresses replace those set before; none
+        at all takes them back. ShimRefused when the kernel refuses, ValueError for an unknown role or a text that is no
+        address.
         """
         values = {"ROLE": None if role is None else _number(ROLES, "role", role), "WEIGHT": weight,
                   "MIN_RATE": min_rate, "MAX_RATE": max_rate, "CAPACITY": capacity, "LAW": law}
-        attrs = [(f"OVS_SHIM_PORT_{name}", value) for name, value in values.items() if value is not None]
-        self._request(_PortMessage, PORT_SET, [self._device(device), *attrs])
+        attrs: List[Any] = [(f"OVS_SHIM_PORT_{name}", value) for name, value in values.items() if value is not None]
+        if addresses is not None:
+            nests = [("OVS_SHIM_ADDRESSES_ADDRESS",
+                      {"attrs": [("OVS_SHIM_ADDRESS_VALUE", value), ("OVS_SHIM_ADDRESS_PREFIX", prefix)]})
+                     for value, prefix in map(_range, addresses)]
+            attrs.append(("OVS_SHIM_PORT_ADDRESSES", {"attrs": nests}))
+        self._request(PortMessage, PORT_SET, [self._device(device), *attrs])
 
     def port_del(self, device: Union[str, int]) -> None:
         """Take a port's role and state back; ShimRefused if it has none."""
-        self._request(_PortMessage, PORT_DEL, [self._device(device)])
+        self._request(PortMessage, PORT_DEL, [self._device(device)])
 
     def limiters(self) -> List[Limiter]:
         """Return the limiters of all pairs of a VM and an uplink that it has sent to."""
         limiters = []
-        for message in self._dump(_LimiterMessage, LIMITER_GET):
+        for message in self._dump(LimiterMessage, LIMITER_GET):
             got = _attributes(message, "OVS_SHIM_LIMITER_")
             got["active"], got["congested"] = bool(got["active"]), bool(got["congested"])
             limiters.append(Limiter(**got))
@@ -466,7 +344,7 @@ class ShimClient:
     def peers(self) -> List[Peer]:
         """Return the peers of all VMs; while they come and go one may be missing or told twice."""
         peers = []
-        for message in self._dump(_PeerMessage, PEER_GET):
+        for message in self._dump(PeerMessage, PEER_GET):
             got = _attributes(message, "OVS_SHIM_PEER_")
             got["address"] = _unpacked(got["address"])
             peers.append(Peer(**got))
@@ -477,12 +355,12 @@ class ShimClient:
 
         ShimRefused when the kernel refuses, ValueError for a text that is no address.
         """
-        self._request(_PeerMessage, PEER_SET, [self._vm(device), ("OVS_SHIM_PEER_ADDRESS", _packed(address)),
+        self._request(PeerMessage, PEER_SET, [self._vm(device), ("OVS_SHIM_PEER_ADDRESS", _packed(address)),
                                                ("OVS_SHIM_PEER_WEIGHT", weight)])
 
     def peer_del(self, device: Union[str, int], address: str) -> None:
         """Forget a VM's peer with its weight; ShimRefused if there is none, ValueError for no address."""
-        self._request(_PeerMessage, PEER_DEL, [self._vm(device), ("OVS_SHIM_PEER_ADDRESS", _packed(address))])
+        self._request(PeerMessage, PEER_DEL, [self._vm(device), ("OVS_SHIM_PEER_ADDRESS", _packed(address))])
 
     @staticmethod
     def _vm(device: Union[str, int]) -> Tuple[str, Union[str, int]]:
@@ -500,6 +378,12 @@ class ShimClient:
         got = _attributes(message, "OVS_SHIM_PORT_")
         got["role"] = ROLES[got["role"]]
         got["stats"] = _attributes(got["stats"], "OVS_SHIM_STAT_")
+        if "addresses" in got:
+            nests = [_attributes(nest, "OVS_SHIM_ADDRESS_") for nest in
+                     got["addresses"].get_attrs("OVS_SHIM_ADDRESSES_ADDRESS")]
+            got["addresses"] = tuple(_range_text(nest["value"], nest["prefix"]) for nest in nests)
+        if "qdisc" in got:
+            got["qdisc"] = QDISCS[got["qdisc"]]
         return Port(**got)
 
     def _request(self, message_class: Any, command: int, attrs: List[Any],

@@ -22,6 +22,13 @@ enum ovs_shim_limiter {
 	OVS_SHIM_LIMITER_PACE,		/* given a departure time, obeyed by sch_fq on the uplink */
 };
 
+/* Whether an uplink's queuing discipline obeys departure times. */
+enum ovs_shim_qdisc {
+	OVS_SHIM_QDISC_UNKNOWN,
+	OVS_SHIM_QDISC_FIT,		/* fq, or mq with fq at every queue; any while policing */
+	OVS_SHIM_QDISC_UNFIT,
+};
+
 enum ovs_shim_cmd {
 	OVS_SHIM_CMD_UNSPEC,
 	OVS_SHIM_CMD_SETTINGS_GET,	/* do: the namespace's settings and law knobs */
@@ -61,6 +68,11 @@ enum ovs_shim_settings_attr {
 	OVS_SHIM_SETTINGS_OF,		/* string: law of PERIOD and KNOBS; absent: LAW's */
 	OVS_SHIM_SETTINGS_PEERS_MAX,	/* u32: peers a VM may have */
 	OVS_SHIM_SETTINGS_PEER_IDLE,	/* u64 ns: silence after which a peer is collected */
+	OVS_SHIM_SETTINGS_KEY_OTHER,	/* binary, 16 bytes: accepted, never signed with; set only */
+	OVS_SHIM_SETTINGS_KEY_OTHER_SET, /* flag: an other key is set; get only */
+	OVS_SHIM_SETTINGS_CODEPOINT,	/* u8: 0 or 1: Not-ECT is made ECT(0) or ECT(1) */
+	OVS_SHIM_SETTINGS_WAITING_MAX,	/* u32: packets a VM may have waiting; 0: unbounded */
+	OVS_SHIM_SETTINGS_OTHER_KEY_SENDERS, /* nest of OVS_SHIM_SENDERS_SENDER; get only */
 
 	__OVS_SHIM_SETTINGS_MAX
 };
@@ -103,6 +115,27 @@ enum ovs_shim_laws_attr {
 
 #define OVS_SHIM_LAWS_MAX (__OVS_SHIM_LAWS_MAX - 1)
 
+/* Who signs with the other key. */
+enum ovs_shim_senders_attr {
+	OVS_SHIM_SENDERS_UNSPEC,
+	OVS_SHIM_SENDERS_SENDER,	/* nest of OVS_SHIM_SENDER_*, repeated */
+
+	__OVS_SHIM_SENDERS_MAX
+};
+
+#define OVS_SHIM_SENDERS_MAX (__OVS_SHIM_SENDERS_MAX - 1)
+
+/* A sender whose messages were accepted under the other key. */
+enum ovs_shim_sender_attr {
+	OVS_SHIM_SENDER_UNSPEC,
+	OVS_SHIM_SENDER_ID,		/* u32: as in its messages */
+	OVS_SHIM_SENDER_SILENT,		/* u32 s: since the last such message */
+
+	__OVS_SHIM_SENDER_MAX
+};
+
+#define OVS_SHIM_SENDER_MAX (__OVS_SHIM_SENDER_MAX - 1)
+
 /* Attributes of PORT_*.  A port is named by IFINDEX, or by NAME in requests. */
 enum ovs_shim_port_attr {
 	OVS_SHIM_PORT_UNSPEC,
@@ -116,11 +149,34 @@ enum ovs_shim_port_attr {
 	OVS_SHIM_PORT_CAPACITY,		/* u64 bytes/s; 0: the device's link speed; uplink */
 	OVS_SHIM_PORT_STATS,		/* nest of OVS_SHIM_STAT_*; get only */
 	OVS_SHIM_PORT_LAW,		/* string: of this VM; "default": the namespace's; VM */
+	OVS_SHIM_PORT_ADDRESSES,	/* nest of OVS_SHIM_ADDRESSES_ADDRESS; empty: none; VM */
+	OVS_SHIM_PORT_QDISC,		/* u32: enum ovs_shim_qdisc; get only; uplink */
 
 	__OVS_SHIM_PORT_MAX
 };
 
 #define OVS_SHIM_PORT_MAX (__OVS_SHIM_PORT_MAX - 1)
+
+/* The addresses a VM may send from. */
+enum ovs_shim_addresses_attr {
+	OVS_SHIM_ADDRESSES_UNSPEC,
+	OVS_SHIM_ADDRESSES_ADDRESS,	/* nest of OVS_SHIM_ADDRESS_*, repeated */
+
+	__OVS_SHIM_ADDRESSES_MAX
+};
+
+#define OVS_SHIM_ADDRESSES_MAX (__OVS_SHIM_ADDRESSES_MAX - 1)
+
+/* An address, or all that begin as it does; set needs both. */
+enum ovs_shim_address_attr {
+	OVS_SHIM_ADDRESS_UNSPEC,
+	OVS_SHIM_ADDRESS_VALUE,		/* binary, 16 bytes: IPv6, IPv4 as ::ffff:a.b.c.d */
+	OVS_SHIM_ADDRESS_PREFIX,	/* u8 bits of VALUE that count, 0..128; others are 0 */
+
+	__OVS_SHIM_ADDRESS_MAX
+};
+
+#define OVS_SHIM_ADDRESS_MAX (__OVS_SHIM_ADDRESS_MAX - 1)
 
 /* Counters of a port, u64 packets unless said otherwise; one for each way a packet ends. */
 enum ovs_shim_stat {
@@ -162,6 +218,16 @@ enum ovs_shim_stat {
 	OVS_SHIM_STAT_FLOWS_FULL,	/* segments without a flow: the VM has its most */
 	OVS_SHIM_STAT_FLOWS_NO_MEMORY,	/* segments without a flow: no memory for one */
 	OVS_SHIM_STAT_FLOWS_COLLECTED,	/* TCP connections forgotten because nothing came or went */
+	OVS_SHIM_STAT_DROP_SOURCE,	/* dropped: a source address that no host can have */
+	OVS_SHIM_STAT_DROP_SPOOFED,	/* dropped: a source not this port's own */
+	OVS_SHIM_STAT_TX_CE_CLEARED,	/* sent with CE by the VM, left as ECT(0) */
+	OVS_SHIM_STAT_REFUSED_PORT,	/* refused: for an address that this port does not own */
+	OVS_SHIM_STAT_REFUSED_ORIGIN,	/* refused: came by a port that may not carry them */
+	OVS_SHIM_STAT_MESSAGES_OTHER_KEY, /* accepted, signed with the other key */
+	OVS_SHIM_STAT_PEERS_EVICTED,	/* peers that made room for others */
+	OVS_SHIM_STAT_DROP_SHARED,	/* dropped: over the rate shared without a peer */
+	OVS_SHIM_STAT_FLOWS_EVICTED,	/* TCP connections that made room for others */
+	OVS_SHIM_STAT_DROP_WAITING,	/* dropped: too many packets of the VM wait */
 
 	__OVS_SHIM_STAT_MAX
 };

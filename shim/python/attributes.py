@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The attributes of the generic netlink family ovs_shim, by message: ovs_shim.h as pyroute2 wants it."""
+
+from __future__ import annotations
+
+from pyroute2.netlink import genlmsg, nla
+
+
+class SettingsMessage(genlmsg):
+    """SETTINGS_GET and SETTINGS_SET."""
+
+    prefix = "OVS_SHIM_SETTINGS_"
+    nla_map = (
+        ("OVS_SHIM_SETTINGS_UNSPEC", "none"),
+        ("OVS_SHIM_SETTINGS_PAD", "hex"),
+        ("OVS_SHIM_SETTINGS_LAW", "asciiz"),
+        ("OVS_SHIM_SETTINGS_PERIOD", "uint64"),
+        ("OVS_SHIM_SETTINGS_LIMITER", "uint32"),
+        ("OVS_SHIM_SETTINGS_BURST", "uint32"),
+        ("OVS_SHIM_SETTINGS_QUANTUM", "uint32"),
+        ("OVS_SHIM_SETTINGS_HORIZON", "uint64"),
+        ("OVS_SHIM_SETTINGS_SEGMENT", "uint8"),
+        ("OVS_SHIM_SETTINGS_ECN", "uint8"),
+        ("OVS_SHIM_SETTINGS_INACTIVE", "uint64"),
+        ("OVS_SHIM_SETTINGS_PROTOCOL", "uint8"),
+        ("OVS_SHIM_SETTINGS_ACCEPT_V0", "uint8"),
+        ("OVS_SHIM_SETTINGS_KEY", "cdata"),
+        ("OVS_SHIM_SETTINGS_KEY_SET", "flag"),
+        ("OVS_SHIM_SETTINGS_KNOBS", "knobs|nested"),
+        ("OVS_SHIM_SETTINGS_LAWS", "laws"),
+        ("OVS_SHIM_SETTINGS_OF", "asciiz"),
+        ("OVS_SHIM_SETTINGS_PEERS_MAX", "uint32"),
+        ("OVS_SHIM_SETTINGS_PEER_IDLE", "uint64"),
+        ("OVS_SHIM_SETTINGS_KEY_OTHER", "cdata"),
+        ("OVS_SHIM_SETTINGS_KEY_OTHER_SET", "flag"),
+        ("OVS_SHIM_SETTINGS_CODEPOINT", "uint8"),
+        ("OVS_SHIM_SETTINGS_WAITING_MAX", "uint32"),
+        ("OVS_SHIM_SETTINGS_OTHER_KEY_SENDERS", "senders"),
+    )
+
+    class knobs(nla):
+        """Nest of knobs."""
+
+        nla_map = (("OVS_SHIM_KNOBS_UNSPEC", "none"), ("OVS_SHIM_KNOBS_KNOB", "knob|nested"))
+
+        class knob(nla):
+            """One knob."""
+
+            prefix = "OVS_SHIM_KNOB_"
+            nla_map = (
+                ("OVS_SHIM_KNOB_UNSPEC", "none"),
+                ("OVS_SHIM_KNOB_PAD", "hex"),
+                ("OVS_SHIM_KNOB_NAME", "asciiz"),
+                ("OVS_SHIM_KNOB_VALUE", "uint64"),
+                ("OVS_SHIM_KNOB_DEFAULT", "uint64"),
+                ("OVS_SHIM_KNOB_MIN", "uint64"),
+                ("OVS_SHIM_KNOB_MAX_VALUE", "uint64"),
+                ("OVS_SHIM_KNOB_UNIT", "asciiz"),
+                ("OVS_SHIM_KNOB_HELP", "asciiz"),
+                ("OVS_SHIM_KNOB_SOURCE", "asciiz"),
+            )
+
+    class laws(nla):
+        """Nest of law names."""
+
+        nla_map = (("OVS_SHIM_LAWS_UNSPEC", "none"), ("OVS_SHIM_LAWS_NAME", "asciiz"))
+
+    class senders(nla):
+        """Nest of senders."""
+
+        nla_map = (("OVS_SHIM_SENDERS_UNSPEC", "none"), ("OVS_SHIM_SENDERS_SENDER", "sender"))
+
+        class sender(nla):
+            """One sender."""
+
+            prefix = "OVS_SHIM_SENDER_"
+            nla_map = (
+                ("OVS_SHIM_SENDER_UNSPEC", "none"),
+                ("OVS_SHIM_SENDER_ID", "uint32"),
+                ("OVS_SHIM_SENDER_SILENT", "uint32"),
+            )
+
+
+class PortMessage(genlmsg):
+    """PORT_GET, PORT_SET and PORT_DEL."""
+
+    prefix = "OVS_SHIM_PORT_"
+    nla_map = (
+        ("OVS_SHIM_PORT_UNSPEC", "none"),
+        ("OVS_SHIM_PORT_PAD", "hex"),
+        ("OVS_SHIM_PORT_IFINDEX", "uint32"),
+        ("OVS_SHIM_PORT_NAME", "asciiz"),
+        ("OVS_SHIM_PORT_ROLE", "uint32"),
+        ("OVS_SHIM_PORT_WEIGHT", "uint32"),
+        ("OVS_SHIM_PORT_MIN_RATE", "uint64"),
+        ("OVS_SHIM_PORT_MAX_RATE", "uint64"),
+        ("OVS_SHIM_PORT_CAPACITY", "uint64"),
+        ("OVS_SHIM_PORT_STATS", "stats"),
+        ("OVS_SHIM_PORT_LAW", "asciiz"),
+        ("OVS_SHIM_PORT_ADDRESSES", "addresses|nested"),
+        ("OVS_SHIM_PORT_QDISC", "uint32"),
+    )
+
+    class stats(nla):
+        """Nest of counters."""
+
+        prefix = "OVS_SHIM_STAT_"
+        nla_map = (
+            ("OVS_SHIM_STAT_UNSPEC", "none"),
+            ("OVS_SHIM_STAT_PAD", "hex"),
+            ("OVS_SHIM_STAT_TX_PACKETS", "uint64"),
+            ("OVS_SHIM_STAT_TX_BYTES", "uint64"),
+            ("OVS_SHIM_STAT_TX_ECT", "uint64"),
+            ("OVS_SHIM_STAT_TX_PACED", "uint64"),
+            ("OVS_SHIM_STAT_RX_PACKETS", "uint64"),
+            ("OVS_SHIM_STAT_RX_BYTES", "uint64"),
+            ("OVS_SHIM_STAT_RX_CE", "uint64"),
+            ("OVS_SHIM_STAT_RX_RESTORED", "uint64"),
+            ("OVS_SHIM_STAT_DROP_POLICE", "uint64"),
+            ("OVS_SHIM_STAT_DROP_HORIZON", "uint64"),
+            ("OVS_SHIM_STAT_DROP_SEGMENT", "uint64"),
+            ("OVS_SHIM_STAT_DROP_MEMORY", "uint64"),
+            ("OVS_SHIM_STAT_DROP_FORGED", "uint64"),
+            ("OVS_SHIM_STAT_MESSAGES", "uint64"),
+            ("OVS_SHIM_STAT_MESSAGE_MARKS", "uint64"),
+            ("OVS_SHIM_STAT_REFUSED_SHORT", "uint64"),
+            ("OVS_SHIM_STAT_REFUSED_FORM", "uint64"),
+            ("OVS_SHIM_STAT_REFUSED_TAG", "uint64"),
+            ("OVS_SHIM_STAT_REFUSED_REPLAY", "uint64"),
+            ("OVS_SHIM_STAT_REFUSED_ADDRESS", "uint64"),
+            ("OVS_SHIM_STAT_REFUSED_PEER", "uint64"),
+            ("OVS_SHIM_STAT_REFUSED_LAW", "uint64"),
+            ("OVS_SHIM_STAT_REPORTS", "uint64"),
+            ("OVS_SHIM_STAT_REPORT_BYTES", "uint64"),
+            ("OVS_SHIM_STAT_REPORTS_SENT", "uint64"),
+            ("OVS_SHIM_STAT_REPORT_BYTES_SENT", "uint64"),
+            ("OVS_SHIM_STAT_REPORTS_UNSENT", "uint64"),
+            ("OVS_SHIM_STAT_REPORTS_NO_KEY", "uint64"),
+            ("OVS_SHIM_STAT_DROP_PEER", "uint64"),
+            ("OVS_SHIM_STAT_PEERS_FULL", "uint64"),
+            ("OVS_SHIM_STAT_PEERS_NO_MEMORY", "uint64"),
+            ("OVS_SHIM_STAT_PEERS_COLLECTED", "uint64"),
+            ("OVS_SHIM_STAT_RX_WINDOWS", "uint64"),
+            ("OVS_SHIM_STAT_FLOWS_FULL", "uint64"),
+            ("OVS_SHIM_STAT_FLOWS_NO_MEMORY", "uint64"),
+            ("OVS_SHIM_STAT_FLOWS_COLLECTED", "uint64"),
+            ("OVS_SHIM_STAT_DROP_SOURCE", "uint64"),
+            ("OVS_SHIM_STAT_DROP_SPOOFED", "uint64"),
+            ("OVS_SHIM_STAT_TX_CE_CLEARED", "uint64"),
+            ("OVS_SHIM_STAT_REFUSED_PORT", "uint64"),
+            ("OVS_SHIM_STAT_REFUSED_ORIGIN", "uint64"),
+            ("OVS_SHIM_STAT_MESSAGES_OTHER_KEY", "uint64"),
+            ("OVS_SHIM_STAT_PEERS_EVICTED", "uint64"),
+            ("OVS_SHIM_STAT_DROP_SHARED", "uint64"),
+            ("OVS_SHIM_STAT_FLOWS_EVICTED", "uint64"),
+            ("OVS_SHIM_STAT_DROP_WAITING", "uint64"),
+        )
+
+    class addresses(nla):
+        """Nest of addresses."""
+
+        nla_map = (("OVS_SHIM_ADDRESSES_UNSPEC", "none"), ("OVS_SHIM_ADDRESSES_ADDRESS", "address|nested"))
+
+        class address(nla):
+            """One address, or all with its first bits."""
+
+            prefix = "OVS_SHIM_ADDRESS_"
+            nla_map = (
+                ("OVS_SHIM_ADDRESS_UNSPEC", "none"),
+                ("OVS_SHIM_ADDRESS_VALUE", "cdata"),
+                ("OVS_SHIM_ADDRESS_PREFIX", "uint8"),
+            )
+
+
+class LimiterMessage(genlmsg):
+    """LIMITER_GET."""
+
+    prefix = "OVS_SHIM_LIMITER_"
+    nla_map = (
+        ("OVS_SHIM_LIMITER_UNSPEC", "none"),
+        ("OVS_SHIM_LIMITER_PAD", "hex"),
+        ("OVS_SHIM_LIMITER_VM", "uint32"),
+        ("OVS_SHIM_LIMITER_UPLINK", "uint32"),
+        ("OVS_SHIM_LIMITER_RATE", "uint64"),
+        ("OVS_SHIM_LIMITER_SHARE", "uint64"),
+        ("OVS_SHIM_LIMITER_SENT_RATE", "uint64"),
+        ("OVS_SHIM_LIMITER_TX_BYTES", "uint64"),
+        ("OVS_SHIM_LIMITER_TX_PACKETS", "uint64"),
+        ("OVS_SHIM_LIMITER_DROPS", "uint64"),
+        ("OVS_SHIM_LIMITER_ACTIVE", "uint8"),
+        ("OVS_SHIM_LIMITER_CONGESTED", "uint8"),
+        ("OVS_SHIM_LIMITER_TIME", "uint64"),
+        ("OVS_SHIM_LIMITER_WEIGHT", "uint32"),
+        ("OVS_SHIM_LIMITER_MIN_RATE", "uint64"),
+        ("OVS_SHIM_LIMITER_MAX_RATE", "uint64"),
+        ("OVS_SHIM_LIMITER_MESSAGES", "uint64"),
+        ("OVS_SHIM_LIMITER_MESSAGE_MARKS", "uint64"),
+        ("OVS_SHIM_LIMITER_REFUSED", "uint64"),
+    )
+
+
+class PeerMessage(genlmsg):
+    """PEER_GET, PEER_SET and PEER_DEL."""
+
+    prefix = "OVS_SHIM_PEER_"
+    nla_map = (
+        ("OVS_SHIM_PEER_UNSPEC", "none"),
+        ("OVS_SHIM_PEER_PAD", "hex"),
+        ("OVS_SHIM_PEER_VM", "uint32"),
+        ("OVS_SHIM_PEER_VM_NAME", "asciiz"),
+        ("OVS_SHIM_PEER_ADDRESS", "cdata"),
+        ("OVS_SHIM_PEER_WEIGHT", "uint32"),
+        ("OVS_SHIM_PEER_RATE", "uint64"),
+        ("OVS_SHIM_PEER_TX_BYTES", "uint64"),
+        ("OVS_SHIM_PEER_TX_PACKETS", "uint64"),
+        ("OVS_SHIM_PEER_DROPS", "uint64"),
+        ("OVS_SHIM_PEER_RX_BYTES", "uint64"),
+        ("OVS_SHIM_PEER_RX_PACKETS", "uint64"),
+        ("OVS_SHIM_PEER_RX_MARKS", "uint64"),
+        ("OVS_SHIM_PEER_TIME", "uint64"),
+    )
