@@ -83,6 +83,16 @@ static const char *const stat_names[] = {
     [OVS_SHIM_STAT_FLOWS_FULL] = "shim_flows_full",
     [OVS_SHIM_STAT_FLOWS_NO_MEMORY] = "shim_flows_no_memory",
     [OVS_SHIM_STAT_FLOWS_COLLECTED] = "shim_flows_collected",
+    [OVS_SHIM_STAT_DROP_SOURCE] = "shim_drop_source",
+    [OVS_SHIM_STAT_DROP_SPOOFED] = "shim_drop_spoofed",
+    [OVS_SHIM_STAT_TX_CE_CLEARED] = "shim_tx_ce_cleared",
+    [OVS_SHIM_STAT_REFUSED_PORT] = "shim_refused_port",
+    [OVS_SHIM_STAT_REFUSED_ORIGIN] = "shim_refused_origin",
+    [OVS_SHIM_STAT_MESSAGES_OTHER_KEY] = "shim_messages_other_key",
+    [OVS_SHIM_STAT_PEERS_EVICTED] = "shim_peers_evicted",
+    [OVS_SHIM_STAT_DROP_SHARED] = "shim_drop_shared",
+    [OVS_SHIM_STAT_FLOWS_EVICTED] = "shim_flows_evicted",
+    [OVS_SHIM_STAT_DROP_WAITING] = "shim_drop_waiting",
 };
 BUILD_ASSERT_DECL(ARRAY_SIZE(stat_names) == OVS_SHIM_STAT_MAX + 1);
 
