@@ -68,11 +68,11 @@ enum ovs_shim_settings_attr {
 	OVS_SHIM_SETTINGS_OF,		/* string: law of PERIOD and KNOBS; absent: LAW's */
 	OVS_SHIM_SETTINGS_PEERS_MAX,	/* u32: peers a VM may have */
 	OVS_SHIM_SETTINGS_PEER_IDLE,	/* u64 ns: silence after which a peer is collected */
-	OVS_SHIM_SETTINGS_KEY_OTHER,	/* binary, 16 bytes: accepted, never signed with; set only */
+	OVS_SHIM_SETTINGS_KEY_OTHER,	/* binary, 16 bytes: accepted, not signed with; set only */
 	OVS_SHIM_SETTINGS_KEY_OTHER_SET, /* flag: an other key is set; get only */
 	OVS_SHIM_SETTINGS_CODEPOINT,	/* u8: 0 or 1: Not-ECT is made ECT(0) or ECT(1) */
 	OVS_SHIM_SETTINGS_WAITING_MAX,	/* u32: packets a VM may have waiting; 0: unbounded */
-	OVS_SHIM_SETTINGS_OTHER_KEY_SENDERS, /* nest of OVS_SHIM_SENDERS_SENDER; get only */
+	OVS_SHIM_SETTINGS_OTHER_KEY_SENDERS, /* nest of SENDERS_SENDER; get only */
 
 	__OVS_SHIM_SETTINGS_MAX
 };
