@@ -558,11 +558,19 @@ class Engine:
             for number, reading in readings.items():
                 vm = switch.vms.get(number) or self._add_vm(switch, number)
                 vm.reading, vm.read_ns = reading, now
+                self._note_hearing(vm, reading, now)
             for number in [number for number, vm in switch.vms.items() if number not in readings and vm.reading]:
                 del switch.vms[number]
             if readings or switch.vms:
                 self._name_vms(switch.dpid)
         self.rounds.answered(switch.dpid)
+
+    def _note_hearing(self, vm: VmRecord, reading: experimenter.VmReading, now: int) -> None:
+        """Take note of whether a machine accepts what it is told."""
+        note = self.notifier.numbering.heard(vm.hearing, reading.messages, reading.refused, now)
+        if note:
+            self.counters["epoch_raised"] += 1
+            LOG.warning("%s (found at %s)", note, vm.id)
 
     def poll_counts(self) -> dict[str, Any]:
         """Return the sums over all switches' polls; times in microseconds."""

@@ -9,6 +9,7 @@ import dataclasses
 from typing import Optional
 
 from sdngcc.controller.experimenter import VM_ACTIVE, VmReading
+from sdngcc.controller.numbering import Hearing
 from sdngcc.controller.topology import Hop
 
 
@@ -23,7 +24,7 @@ class VmRecord:
     read_ns: int = 0  # when it came
     notices: int = 0  # messages sent to it
     marks: int = 0  # marks in them
-    sequence: int = 0  # of the last message
+    hearing: Hearing = dataclasses.field(default_factory=Hearing)  # how it takes them
 
     @property
     def bridge_id(self) -> str:

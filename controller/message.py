@@ -51,7 +51,7 @@ class Message:
     point_port: int = 0  # ... and port number
     sender: int = 0  # id of the sender, chosen by the operator
     epoch: int = 0  # start of the sender, seconds since 1970
-    sequence: int = 0  # of the sender, per machine, from 1
+    sequence: int = 0  # of the sender, over all machines, from 1
     type: int = TYPE_MARKS
     flags: int = 0  # none defined
 

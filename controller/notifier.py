@@ -2,22 +2,20 @@
 """Notices made into control messages, each a packet-out at the machine's own hypervisor bridge."""
 
 import collections
-import time
 from typing import Optional
 
 from sdngcc.controller import message, openflow, packets
 from sdngcc.controller.decision import Notice
 from sdngcc.controller.inventory import VmRecord
+from sdngcc.controller.numbering import Numbering
 from sdngcc.controller.relations import Pair, Relations
 from sdngcc.controller.settings import Settings
-from sdngcc.controller.topology import Hop
 
-SEQUENCE_MAX = 0xFFFFFFFF
 _U32_MAX = 0xFFFFFFFF
 
 
 class Notifier:
-    """Composes messages under the operator's key; keeps epoch and sequences.
+    """Composes messages under the operator's key; numbers them.
 
     Raises SettingsError when the key file is unusable.
     """
@@ -29,12 +27,11 @@ class Notifier:
         counters: "collections.Counter[str]",
         epoch: Optional[int] = None,
     ) -> None:
-        self.epoch = int(time.time()) if epoch is None else epoch
+        self.numbering = Numbering(epoch)
         self._settings = settings
         self._relations = relations
         self._counters = counters
         self._key = settings.read_key()
-        self._sequence: dict[Hop, int] = {}
 
     def compose(self, notice: Notice, vm: VmRecord, pair: Pair) -> bytes:
         """Return the packet-out of a notice, empty when the machine has no address to be told at.
@@ -55,7 +52,7 @@ class Notifier:
         if version == "v0":
             payload = message.encode_v0(notice.marks)
         else:
-            sequence = self._next_sequence(notice.vm)
+            epoch, sequence = self.numbering.next(vm.hearing)
             payload = message.encode_v1(
                 message.Message(
                     vm=address,
@@ -67,7 +64,7 @@ class Notifier:
                     point_datapath=notice.point[0],
                     point_port=notice.point[1],
                     sender=self._settings.sender_id,
-                    epoch=self.epoch,
+                    epoch=epoch,
                     sequence=sequence,
                     type=message.TYPE_RATE if notice.rate else message.TYPE_MARKS,
                 ),
@@ -78,12 +75,3 @@ class Notifier:
         self._counters["notices"] += 1
         frame = packets.message_frame(host.mac, pair[1], address, peer, self._settings.protocol, payload)
         return openflow.packet_out(frame, (notice.vm[1],))
-
-    def _next_sequence(self, vm: Hop) -> int:
-        """Return the next sequence number for a machine; after the last one a new epoch begins."""
-        sequence = self._sequence.get(vm, 0) + 1
-        if sequence > SEQUENCE_MAX:
-            self._sequence.clear()
-            self.epoch, sequence = max(self.epoch + 1, int(time.time())), 1
-        self._sequence[vm] = sequence
-        return sequence

@@ -143,7 +143,7 @@ class Cluster:
         if live != self._live:
             self._live = live
             LOG.info("cluster: lease %s", "held" if live else "lost: acting for no switch")
-            engine.notifier.epoch = max(engine.notifier.epoch, seat.epoch)
+            engine.notifier.numbering.raise_to(seat.epoch)
         owned = seat.owned(now)
         for dpid in [dpid for dpid in self._held if dpid not in owned or dpid not in self._roles]:
             del self._held[dpid]

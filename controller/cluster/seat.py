@@ -194,7 +194,7 @@ class Seat:
             if not self._in_use_told:
                 taken = ", ".join(str(sender) for sender in sorted(self.view.epochs))
                 self.notes.append(
-                    f"sender_id {self.sender}: the cluster has {SENDERS_MAX} others, as many as a VM remembers; "
+                    f"sender_id {self.sender}: the cluster has {SENDERS_MAX} others, as many as it may have; "
                     f"allowed: {taken}; acting for no switch"
                 )
                 self._in_use_told = True

@@ -10,7 +10,7 @@ import hashlib
 from typing import Iterable, Mapping, Optional, Union
 
 GENERATION_MASK = 0xFFFFFFFFFFFFFFFF
-SENDERS_MAX = 4  # sender ids in a cluster, ever: a VM remembers four, and a fifth would make it deaf to a quiet one
+SENDERS_MAX = 4  # sender ids in a cluster, ever: a host remembers 16 in all, and one more makes it deaf to a quiet one
 JOINED_BEATS = 10  # a newcomer gets switches of others after this many beats, so that none comes and goes with it
 
 

@@ -20,8 +20,8 @@ from sdngcc.controller.rest.switches import show_poll
 
 # Counters of the engine that an alert may name: there from the start, or the first increase would not be seen.
 EVENTS = (
-    "audit_lost", "event_clients_cut", "event_clients_refused", "internal_errors", "lldp_foreign", "marks",
-    "marks_without_source", "notices", "notices_without_address", "openflow_errors", "reply_malformed",
+    "audit_lost", "epoch_raised", "event_clients_cut", "event_clients_refused", "internal_errors", "lldp_foreign",
+    "marks", "marks_without_source", "notices", "notices_without_address", "openflow_errors", "reply_malformed",
     "rest_foreign_host", "rest_foreign_site", "rest_unauthorized", "round_deadlines", "rounds", "send_failed",
     "trace_lost", "vm_state_requests",
 )  # fmt: skip
@@ -125,6 +125,8 @@ class Families:
         yield _gauge("pairs", "Pairs of source and destination that talk.", engine.relations.pair_count())
         yield _gauge("links", "Links between switches.", len(engine.topology.links()))
         yield _gauge("event_clients", "Clients of the event stream.", self._event_clients)
+        epoch = engine.notifier.numbering.epoch
+        yield _gauge("message_epoch_timestamp_seconds", "Epoch of control messages, since 1970.", epoch)
         late = engine.poll_counts()["late_max_us"] / 1e6
         yield _gauge("poll_late_max_seconds", "Longest a poll was sent after its time.", late)
         for name, text, counters, known in (

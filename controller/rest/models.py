@@ -227,6 +227,9 @@ class Status(Answer):
     pairs: Count
     links: Count
     event_clients: Count
+    message_epoch: Count = pydantic.Field(description="of control messages, seconds since 1970")
+    message_epoch_raised: Count = pydantic.Field(description="times it was raised because machines refused messages")
+    message_sequence: Count = pydantic.Field(description="of the last control message, over all machines")
     mark_source: Source
     polls: dict[str, int]
     counters: dict[str, int]

@@ -66,7 +66,8 @@ class Server:
         self._tls = settings.read_tls()
         house.changing = eventlet.semaphore.Semaphore()
         counters = house.engine.counters
-        broker = Broker(house.engine.notifier.epoch, settings.rest_event_clients, counters, eventlet.queue.LightQueue)
+        epoch = house.engine.notifier.numbering.epoch
+        broker = Broker(epoch, settings.rest_event_clients, counters, eventlet.queue.LightQueue)
         self.reporter = Reporter(house, broker)
         self._app = make_app(house, self.reporter, Guard(tokens, settings.rest_hosts, counters), bool(tokens))
 

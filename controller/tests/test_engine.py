@@ -216,7 +216,7 @@ def test_sequence_that_ran_out_takes_a_new_epoch(tmp_path):
     fabric = connected(tmp_path)
     talk(fabric, 11, 31)
     fabric.run(1.0)
-    fabric.engine.notifier._sequence[PLACES[11]] = 0xFFFFFFFF
+    fabric.engine.notifier.numbering.sequence = 0xFFFFFFFF
     fabric.delivered.clear()
     fabric.switches[T2].add_marks(1, 5)
     fabric.run(0.01)
@@ -377,3 +377,39 @@ def test_links_are_looked_for_in_time_however_seldom_switches_are_polled(tmp_pat
     fabric.run(3.0)
     assert fabric.engine.topology.peer(T1, 9) == (CORE, 1)
     assert fabric.engine.tick() > fabric.now_ns
+
+
+def test_one_sequence_counts_the_messages_to_all_machines(tmp_path):
+    fabric = connected(tmp_path)
+    for source in (11, 12, 21):
+        talk(fabric, source, 31)
+    fabric.run(1.0)
+    fabric.delivered.clear()
+    for number in (1, 4):
+        fabric.switches[T2].add_marks(1, 300)
+        fabric.run(0.01)
+        assert sorted(told.sequence for told in notices(fabric).values()) == [number, number + 1, number + 2]
+        fabric.delivered.clear()
+
+
+def test_an_epoch_that_a_machine_refuses_is_raised(tmp_path):
+    fabric = connected(tmp_path)
+    for source in (11, 21):
+        talk(fabric, source, 31)
+    fabric.run(1.0)
+    counts = {PLACES[11]: [0, 0], PLACES[21]: [0, 0]}  # accepted, refused
+    needed = {PLACES[11]: 1020, PLACES[21]: 1}
+    seen = []
+    for _ in range(40):
+        fabric.delivered.clear()
+        fabric.switches[T2].add_marks(1, 100)
+        fabric.run(0.01)
+        told = notices(fabric)
+        seen.append(tuple(told[place].epoch for place in counts))
+        for place, count in counts.items():
+            count[told[place].epoch < needed[place]] += 1
+            vms = fabric.switches[place[0]].vms
+            vms[place[1]] = vms[place[1]]._replace(messages=count[0], refused=count[1])
+    assert [epochs[0] for epochs in seen if epochs[1] == 1000][-1] == 1032, "the other was told with it too early"
+    assert seen[-1] == (1032, 1032) and counts[PLACES[21]][1] == 0
+    assert fabric.engine.counters["epoch_raised"] == 1 and fabric.engine.notifier.numbering.epoch == 1032

@@ -71,13 +71,14 @@ def test_secrets_are_in_no_log_and_no_list_of_processes(tmp_path):
 def test_real_switches_obey_one_master_and_all_controllers_hear(tmp_path, ovs, tls):
     keys = make_pki(tmp_path / "pki") if tls else None
     raft = Raft(tmp_path, keys)
-    scheme, settings = "tcp", {}
+    # The lease that must end is as long as a silent pair is remembered.
+    scheme, settings = "tcp", {"relation_idle_s": 3600}
     if keys:
         port = free_port()
         ovs.vsctl("set-ssl", keys["sw_key"], keys["sw_cert"], keys["controller_ca"])
         ovs.vsctl("set-manager", f"pssl:{port}:127.0.0.1")
         ovs.vsctl("set", "interface", "p1", "external_ids:iface-id=neutron-1")
-        scheme, settings = "ssl", {**tls_settings(keys), "ovsdb": f"ssl:127.0.0.1:{port}"}
+        scheme, settings = "ssl", {**settings, **tls_settings(keys), "ovsdb": f"ssl:127.0.0.1:{port}"}
     controllers = []
     try:
         for sender in (1, 2):

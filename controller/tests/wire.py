@@ -7,6 +7,7 @@ Nothing here sleeps for a fixed time: what is to happen is waited for, however b
 import json
 import os
 import pathlib
+import random
 import signal
 import socket
 import struct
@@ -24,10 +25,27 @@ PATIENCE_S = 240.0
 KEY = bytes(range(16))
 
 
+# Ports that tests may listen on: below those that the kernel gives to connections, whoever makes them.
+PORTS = range(20_000, 32_000)
+# Names in the abstract socket namespace, one for each port this process took: tests in other processes keep off them.
+_taken: list[socket.socket] = []
+
+
 def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+    """Return a port of loopback, for TCP or UDP, that no other test of this machine gets while this process lives."""
+    for port in random.SystemRandom().sample(PORTS, len(PORTS)):
+        name = socket.socket(socket.AF_UNIX)
+        try:
+            name.bind(f"\0sdngcc-test-port-{port}")
+            for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+                with socket.socket(socket.AF_INET, kind) as sock:
+                    sock.bind(("127.0.0.1", port))
+        except OSError:
+            name.close()
+            continue
+        _taken.append(name)
+        return port
+    raise AssertionError(f"no port of {PORTS} is free")
 
 
 def wait_for(condition: Callable[[], Any], what: Callable[[], str]) -> Any:
