@@ -8,7 +8,7 @@
  *
  *   TAT = the time at which the bucket will be full again
  *
- * says the same in one word, so that a compare-and-exchange publishes it:
+ * says the same in one word:
  *
  *   used = max(0, TAT - now)            time to refill what is missing
  *   T    = B - used * R                 tokens; negative while paced packets are in debt
@@ -18,11 +18,6 @@
  *   police:  fill <= B/R  -> send, TAT = now + fill;   else drop
  *   pace:    departure = max(now, now + fill - B/R);
  *            departure - now <= horizon -> TAT = now + fill;   else drop
- *
- * Slack.  A full bucket that sends L bytes at time c could send B - L more at once.  It may do so
- * at any time after c without a look at the clock, if these bytes S are charged at the next look,
- * at r: TAT = r + used + S / R.  The packets then pass as the algorithm would let them had each
- * of them come somewhat later, so a window holds at most B + R*t of them still.
  *
  * Paced packet n departs at D_n >= TAT_n - B/R, and TAT grows by at least the cost of each packet,
  * so packets k..n carry at most R*(D_n - D_k) + max(B, L_k) bytes: a packet larger than the
@@ -53,6 +48,14 @@
 
 /* The furthest ahead of now that a state may be, in ticks. */
 #define DEBT_MAX 0x2000000000000000ULL	/* 2^61 */
+
+/*
+ * Bytes that may wait whatever the horizon: eleven full packets.  At a low rate a horizon in time
+ * is less than one packet, and a TCP that may not have a few packets in flight gets a tenth of its
+ * limit.  No more than that: a 64 KiB packet at 31 Mb/s takes four control periods, and TCP itself
+ * makes smaller ones when it is slow.
+ */
+#define WAIT_BYTES_MIN (11 * 1514U)
 
 /* Left shift under which TICKS_PER_SEC still fits 64 bits. */
 #define SAFE_SHIFT 26U
@@ -129,12 +132,6 @@ u64 shim_bucket_full(u64 now_ns)
 	return ticks(now_ns);
 }
 
-struct shim_verdict shim_bucket_police(const struct shim_rate *rate, u64 tat,
-				       u64 now_ns, u32 len)
-{
-	return shim_bucket_pace(rate, tat, now_ns, len, 0);
-}
-
 struct shim_verdict shim_bucket_pace(const struct shim_rate *rate, u64 tat,
 				     u64 now_ns, u32 len, u64 horizon_ns)
 {
@@ -147,8 +144,6 @@ struct shim_verdict shim_bucket_pace(const struct shim_rate *rate, u64 tat,
 	if (fits(rate, missing, fill, len)) {
 		verdict.kind = SHIM_SEND;
 		verdict.tat = now + fill;
-		if (!missing)
-			verdict.slack = rate->burst_bytes - len;
 		return verdict;
 	}
 	if (fill > DEBT_MAX)
@@ -170,13 +165,18 @@ u64 shim_bucket_wait(const struct shim_rate *rate, u64 tat, u64 now_ns)
 	       (missing - rate->burst_ticks) / SHIM_TICKS_PER_NS : 0;
 }
 
-/* A bucket lets slack pass that was full and holds the packet judged: so B covers both. */
-u64 shim_bucket_charge(const struct shim_rate *rate, u64 tat, u64 now_ns, u32 len)
+struct shim_verdict shim_bucket_ask(const struct shim_rate *rate, u64 tat, u64 now_ns, u32 len,
+				    u64 horizon_ns)
 {
-	u64 now = ticks(now_ns);
-	u64 fill = used(tat, now) + cost(rate, len);
+	struct shim_verdict verdict = shim_bucket_pace(rate, tat, now_ns, len, horizon_ns);
+	u64 wait_ns;
 
-	return now + (fill < DEBT_MAX ? fill : DEBT_MAX);
+	if (verdict.kind == SHIM_DROP && horizon_ns) {
+		wait_ns = shim_rate_ns(rate, len > WAIT_BYTES_MIN ? len : WAIT_BYTES_MIN);
+		if (wait_ns > horizon_ns)
+			verdict = shim_bucket_pace(rate, tat, now_ns, len, wait_ns);
+	}
+	return verdict;
 }
 
 /*

@@ -34,7 +34,6 @@ struct shim_verdict {
 	u64 tat;		/* new state, in ticks modulo 2^64 */
 	u64 departure_ns;	/* earliest departure time; now for SHIM_SEND */
 	enum shim_verdict_kind kind;
-	u32 slack;		/* bytes that may follow unasked, see shim_bucket_charge() */
 };
 
 /*
@@ -51,13 +50,6 @@ u64 shim_rate_ns(const struct shim_rate *rate, u32 len);
 u64 shim_bucket_full(u64 now_ns);
 
 /*
- * Judges len bytes: SHIM_SEND or SHIM_DROP.  tat is unchanged on a drop.  A packet larger than the
- * bucket never passes.
- */
-struct shim_verdict shim_bucket_police(const struct shim_rate *rate, u64 tat,
-				       u64 now_ns, u32 len);
-
-/*
  * Judges len bytes: SHIM_SEND, SHIM_PACE, or SHIM_DROP if the wait would exceed horizon_ns.  A
  * packet larger than the bucket waits until the rate has paid for the difference.
  */
@@ -65,11 +57,11 @@ struct shim_verdict shim_bucket_pace(const struct shim_rate *rate, u64 tat,
 				     u64 now_ns, u32 len, u64 horizon_ns);
 
 /*
- * Returns the state after len bytes have passed unasked.  To look at the clock for each packet is
- * dear; a caller may let verdict.slack bytes pass after a SHIM_SEND and charge them when it looks
- * again: as if all had come at now_ns, which is never to their advantage.
+ * The same for a bucket of packets that may wait horizon_ns, 0: not at all; some full packets may
+ * wait whatever that is.
  */
-u64 shim_bucket_charge(const struct shim_rate *rate, u64 tat, u64 now_ns, u32 len);
+struct shim_verdict shim_bucket_ask(const struct shim_rate *rate, u64 tat, u64 now_ns, u32 len,
+				    u64 horizon_ns);
 
 /* Returns how long the next byte would be paced, ns rounded down. */
 u64 shim_bucket_wait(const struct shim_rate *rate, u64 tat, u64 now_ns);

@@ -5,9 +5,32 @@
  *   flight = nxt - una        nxt: end of the furthest segment out, una: furthest ACK in
  *   peak   = the largest flight since the bytes of the one before were acknowledged
  *
- * A segment that ends before una has been acknowledged already, one that jumps 2^30 or more bytes
- * ahead cannot be in any window: neither moves anything.  An ACK of bytes that were not seen
- * leaving (a packet took another way) is believed, but counts as no progress.
+ * A segment out that ends before una has been acknowledged already, one that jumps 2^30 or more
+ * bytes ahead cannot be in any window: neither moves anything.
+ *
+ * Anybody can send a segment in the peer's name.  It is believed if a TCP would obey it (RFC 9293,
+ * section 3.10.7, and RFC 5961), by what the VM was seen to tell its peer, which is no more than
+ * what the VM knows, so that no segment is doubted here that the VM obeys:
+ *
+ *   told  = last ACK out           heard = max(told, end of what came in without a gap)
+ *   edge  = furthest ACK + window out
+ *   most  = largest window in
+ *
+ *   RST in                  seq = told or seq = heard; where the VM's SYN has no answer yet: ack
+ *                           covers that SYN
+ *   SYN in                  nothing is known; or the one before has no answer yet; or a FIN or RST
+ *                           was seen, and seq is not before heard
+ *   SYN-ACK in              ack covers the VM's SYN, which has no answer yet
+ *   any other in            it has an ACK, end >= told, seq <= edge, una - most <= ack <= nxt; the
+ *                           first one of a connection that the peer opened covers the VM's SYN-ACK
+ *
+ * A number of 32 bits must be guessed for any of these, for most two; but for a SYN after a FIN,
+ * where one side may still send: whoever knows the ports makes the law begin anew there.
+ *
+ * A SYN into an open connection is stale or forged, or the peer has forgotten the connection; the
+ * VM answers it with an ACK, and the RST that follows is exact.  A VM that has forgotten it, too,
+ * answers with a SYN-ACK of its own: it is believed, and the connection is a new one whose peer's
+ * SYN was not seen.  So is one whose SYN-ACK out answers another SYN than the one that was seen.
  *
  * A connection whose handshake was not seen has an unknown window scale.  What the VM has in
  * flight never exceeds what its peer granted, so the least shift s with window << s >= flight is
@@ -31,6 +54,9 @@
 
 /* Bytes that no window holds. */
 #define JUMP 0x40000000U
+
+/* Largest window, and most data, of a SYN or SYN-ACK, bytes. */
+#define UNSCALED_MOST 65535
 
 /* Payload assumed of a connection that told no MSS (RFC 9293, section 3.7.1). */
 #define MSS_DEFAULT 536
@@ -135,6 +161,85 @@ static void flow_time_in(struct shim_flow *flow, u64 now_ns)
 	flow->rtt_ns = rtt_ns;
 }
 
+/* Returns the shift of the VM's windows: as negotiated, or the most that can be. */
+static u8 flow_scale_vm(const struct shim_flow *flow)
+{
+	if (!flow->syn_out || !flow->syn_in)
+		return SHIM_SCALE_MAX;
+	if (flow->scale_vm == SHIM_SCALE_NONE || flow->scale_peer == SHIM_SCALE_NONE)
+		return 0;
+	return flow->scale_vm < SHIM_SCALE_MAX ? flow->scale_vm : SHIM_SCALE_MAX;
+}
+
+/* Returns the largest window that the peer can have offered, bytes. */
+static u32 flow_window_most(const struct shim_flow *flow)
+{
+	bool known = flow->syn_out && flow->syn_in;
+
+	if (!flow->window_most)
+		return SHIM_WINDOW_MAX;
+	return (u32)flow->window_most << (known ? shim_flow_scale(flow) : SHIM_SCALE_MAX);
+}
+
+/* Learns which bytes of the peer's come next, and which the VM has a window for. */
+static void flow_expect(struct shim_flow *flow, u32 next, u32 edge)
+{
+	if (!flow->acquainted) {
+		flow->acquainted = true;
+		flow->told = next;
+		flow->heard = next;
+		flow->edge = edge;
+		return;
+	}
+	if (shim_seq_before(flow->told, next))
+		flow->told = next;
+	if (shim_seq_before(flow->heard, next))
+		flow->heard = next;
+	if (shim_seq_before(flow->edge, edge))
+		flow->edge = edge;
+}
+
+/* Learns what a segment of the VM tells the peer. */
+static void flow_tell(struct shim_flow *flow, const struct shim_segment *segment)
+{
+	bool syn = segment->flags & SHIM_TCP_SYN;
+
+	if (!(segment->flags & SHIM_TCP_ACK))
+		return;
+	flow_expect(flow, segment->ack,
+		    segment->ack + ((u32)segment->window << (syn ? 0 : flow_scale_vm(flow))));
+	/* The VM acknowledges the SYN that answered its own. */
+	if (!syn && flow->syn_out && flow->syn_in && !flow->server)
+		flow->open = true;
+}
+
+/* Returns what a SYN or SYN-ACK of the VM means; forgets what was kept of another connection. */
+static enum shim_flow_begin flow_begin_out(struct shim_flow *flow,
+					   const struct shim_segment *segment)
+{
+	bool same = flow->syn_out && flow->isn == segment->seq;
+
+	if (segment->flags & SHIM_TCP_ACK) {
+		if (same)
+			return SHIM_FLOW_GOES_ON;
+		if (flow->open || flow->closed ||
+		    (flow->syn_in && segment->ack - flow->heard > UNSCALED_MOST)) {
+			flow_restart(flow);
+			flow->server = true;
+			return SHIM_FLOW_REPLACED;
+		}
+		flow->server |= !flow->syn_out;
+		flow->numbered = false;
+		return SHIM_FLOW_GOES_ON;
+	}
+	if (same && !flow->open)
+		return SHIM_FLOW_GOES_ON;
+	if (!flow->numbered && !flow->syn_in)
+		return SHIM_FLOW_BEGINS;
+	flow_restart(flow);
+	return SHIM_FLOW_REPLACED;
+}
+
 /* Follows the sequence numbers of a segment of the VM. */
 static void flow_advance(struct shim_flow *flow, const struct shim_segment *segment)
 {
@@ -162,21 +267,17 @@ enum shim_flow_begin shim_flow_out(struct shim_flow *flow, const struct shim_seg
 	enum shim_flow_begin begin = SHIM_FLOW_GOES_ON;
 	bool syn = segment->flags & SHIM_TCP_SYN;
 
-	if (syn && !(segment->flags & SHIM_TCP_ACK)) {
-		if (!flow->syn_out || flow->open || flow->isn != segment->seq) {
-			begin = flow->numbered ? SHIM_FLOW_REPLACED : SHIM_FLOW_BEGINS;
-			if (flow->numbered)
-				flow_restart(flow);
-		}
-		if (flow->tries < 255)
+	if (syn) {
+		begin = flow_begin_out(flow, segment);
+		if (!(segment->flags & SHIM_TCP_ACK) && flow->tries < 255)
 			flow->tries++;
-	}
-	if (syn)
 		flow_learn_syn(flow, segment);
+	}
 	if (segment->flags & (SHIM_TCP_FIN | SHIM_TCP_RST))
 		flow->closed = true;
 	if (segment->flags & SHIM_TCP_RST)
 		return begin;
+	flow_tell(flow, segment);
 	if (segment->payload) {
 		u16 most = flow->mss ? flow->mss : 65535;
 
@@ -191,6 +292,82 @@ enum shim_flow_begin shim_flow_out(struct shim_flow *flow, const struct shim_seg
 	return begin;
 }
 
+/* Tells whether a segment acknowledges the VM's SYN, and nothing that the VM has not sent. */
+static bool flow_covers_syn(const struct shim_flow *flow, const struct shim_segment *segment)
+{
+	return segment->flags & SHIM_TCP_ACK && flow->syn_out &&
+	       segment->ack - flow->isn - 1 < flow->nxt - flow->isn;
+}
+
+/* Tells whether an RST ends the connection. */
+static bool flow_believes_rst(const struct shim_flow *flow, const struct shim_segment *segment)
+{
+	if (!flow->acquainted)
+		return flow_covers_syn(flow, segment);
+	return segment->seq == flow->told || segment->seq == flow->heard;
+}
+
+/* Tells whether a segment that is neither SYN nor RST can be of the connection. */
+static bool flow_believes(const struct shim_flow *flow, const struct shim_segment *segment)
+{
+	u32 end = segment->seq + segment->payload + !!(segment->flags & SHIM_TCP_FIN);
+
+	if (!(segment->flags & SHIM_TCP_ACK))
+		return false;
+	/* The first segment at all is believed, but a SYN must have an answer first. */
+	if (!flow->numbered)
+		return !flow->syn_in;
+	if (!flow->acquainted || shim_seq_before(end, flow->told) ||
+	    shim_seq_before(flow->edge, segment->seq))
+		return false;
+	if (flow->syn_out && !flow->open && !flow_covers_syn(flow, segment))
+		return false;
+	return flow->nxt - segment->ack <= shim_flow_flight(flow) + flow_window_most(flow);
+}
+
+/* Remembers what a SYN or SYN-ACK of the peer says. */
+static void flow_hear_syn(struct shim_flow *flow, const struct shim_segment *segment)
+{
+	flow->syn_in = true;
+	flow->scale_peer = segment->scale;
+	flow_take_mss(flow, segment->mss);
+	flow_expect(flow, segment->seq + 1, segment->seq + 1 + UNSCALED_MOST);
+}
+
+/* Returns what a SYN of the peer means, and forgets what was kept of another connection. */
+static enum shim_flow_begin flow_begin_in(struct shim_flow *flow,
+					  const struct shim_segment *segment)
+{
+	enum shim_flow_begin begin = SHIM_FLOW_REPLACED;
+
+	if (flow->closed) {
+		if (flow->acquainted && shim_seq_before(segment->seq, flow->heard))
+			return SHIM_FLOW_UNBELIEVED;
+	} else if (flow->syn_in && segment->seq + 1 == flow->heard && !flow->open) {
+		return SHIM_FLOW_GOES_ON;
+	} else if (flow->numbered) {
+		return SHIM_FLOW_UNBELIEVED;
+	} else if (!flow->syn_in) {
+		begin = SHIM_FLOW_BEGINS;
+	}
+	if (begin == SHIM_FLOW_REPLACED)
+		flow_restart(flow);
+	flow->server = true;
+	flow_hear_syn(flow, segment);
+	return begin;
+}
+
+/* Returns what a SYN-ACK of the peer means. */
+static enum shim_flow_begin flow_answer_in(struct shim_flow *flow,
+					   const struct shim_segment *segment)
+{
+	if (flow->open || flow->server || !flow_covers_syn(flow, segment))
+		return SHIM_FLOW_UNBELIEVED;
+	if (!flow->syn_in)
+		flow_hear_syn(flow, segment);
+	return SHIM_FLOW_GOES_ON;
+}
+
 /* Follows an ACK; returns bytes newly acknowledged. */
 static u32 flow_acknowledge(struct shim_flow *flow, const struct shim_segment *segment)
 {
@@ -203,52 +380,56 @@ static u32 flow_acknowledge(struct shim_flow *flow, const struct shim_segment *s
 		flow->peak_end = segment->ack;
 		return 0;
 	}
-	if (acked >= JUMP)
+	if (acked > shim_flow_flight(flow))
 		return 0;
 	flow->una = segment->ack;
-	if (shim_seq_before(flow->nxt, flow->una)) {
-		flow->nxt = flow->una;
-		return 0;
-	}
 	return acked;
+}
+
+/* Follows a segment of the peer that is neither SYN nor RST and is believed. */
+static void flow_hear(struct shim_flow *flow, const struct shim_segment *segment)
+{
+	bool fin = segment->flags & SHIM_TCP_FIN;
+	u32 end = segment->seq + segment->payload + fin;
+
+	flow->open = true;
+	flow->closed |= fin;
+	flow->window = segment->window;
+	if (segment->window > flow->window_most)
+		flow->window_most = segment->window;
+	if (flow->acquainted && !shim_seq_before(flow->heard, segment->seq) &&
+	    shim_seq_before(flow->heard, end))
+		flow->heard = end;
 }
 
 u32 shim_flow_in(struct shim_flow *flow, const struct shim_segment *segment,
 		 enum shim_flow_begin *begin)
 {
 	bool syn = segment->flags & SHIM_TCP_SYN;
-	u32 acked = 0;
+	u32 acked;
 
 	*begin = SHIM_FLOW_GOES_ON;
-	if (syn && !(segment->flags & SHIM_TCP_ACK)) {
-		/* A SYN into an open connection is stale or forged; the VM will say so. */
-		if (flow->open && !flow->closed)
-			return 0;
-		if (flow->open) {
-			flow_restart(flow);
-			*begin = SHIM_FLOW_REPLACED;
-		} else if (!flow->syn_in) {
-			*begin = SHIM_FLOW_BEGINS;
-		}
-		flow->server |= !flow->syn_out;
-	}
-	if (syn) {
-		if (flow->open)
-			return 0;
-		flow->syn_in = true;
-		flow->scale_peer = segment->scale;
-		flow_take_mss(flow, segment->mss);
-	}
-	if (segment->flags & (SHIM_TCP_FIN | SHIM_TCP_RST))
-		flow->closed = true;
-	if (segment->flags & SHIM_TCP_RST || !(segment->flags & SHIM_TCP_ACK))
+	if (segment->flags & SHIM_TCP_RST) {
+		if (flow_believes_rst(flow, segment))
+			flow->closed = true;
+		else
+			*begin = SHIM_FLOW_UNBELIEVED;
 		return 0;
+	}
+	if (syn && !(segment->flags & SHIM_TCP_ACK)) {
+		*begin = flow_begin_in(flow, segment);
+		return 0;
+	}
+	if (syn)
+		*begin = flow_answer_in(flow, segment);
+	else if (!flow_believes(flow, segment))
+		*begin = SHIM_FLOW_UNBELIEVED;
+	if (*begin == SHIM_FLOW_UNBELIEVED)
+		return 0;
+	if (!syn)
+		flow_hear(flow, segment);
 	acked = flow_acknowledge(flow, segment);
 	flow_time_in(flow, segment->now_ns);
-	if (!syn) {
-		flow->open = true;
-		flow->window = segment->window;
-	}
 	return acked;
 }
 

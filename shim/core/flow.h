@@ -3,8 +3,9 @@
  * A TCP connection of a VM as both directions of its segments show it, for laws with
  * SHIM_LAW_FLOWS.
  *
- * "Out" is what the VM sends, "in" what its peer sends.  Nothing here trusts either of them:
- * sequence numbers are compared modulo 2^32, and a number that cannot be is not followed.
+ * "Out" is what the VM sends, "in" what its peer sends, or anybody in the peer's name.  Sequence
+ * numbers are compared modulo 2^32.  What the VM says of its own connection is followed unless it
+ * cannot be; what comes in moves something only if the VM itself would obey it.
  *
  * The caller serialises calls on one struct shim_flow.
  */
@@ -69,6 +70,7 @@ enum shim_flow_begin {
 	SHIM_FLOW_GOES_ON,	/* nothing new */
 	SHIM_FLOW_BEGINS,	/* it is the first SYN of the connection */
 	SHIM_FLOW_REPLACED,	/* the same, and what was kept was of a connection before it */
+	SHIM_FLOW_UNBELIEVED,	/* its numbers cannot be: nothing of it counts */
 };
 
 /*
@@ -83,6 +85,9 @@ struct shim_flow {
 	u32 una;		/* first byte of the VM's that the peer has not acknowledged */
 	u32 nxt;		/* first byte the VM has not sent */
 	u32 isn;		/* sequence of the VM's SYN */
+	u32 told;		/* first byte of the peer's that the VM has not acknowledged */
+	u32 heard;		/* first byte of the peer's that has not come in order */
+	u32 edge;		/* first byte of the peer's for which it has no window */
 	u32 peak;		/* most bytes in flight lately */
 	u32 peak_end;		/* nxt when peak was measured: acknowledged, it is old */
 	u16 port_vm;		/* TCP port of the VM */
@@ -90,11 +95,13 @@ struct shim_flow {
 	u16 mss;		/* lesser of both SYNs' options; 0: unknown */
 	u16 size;		/* largest payload the VM sent in a packet, at most mss */
 	u16 window;		/* field of the last ACK as it arrived */
+	u16 window_most;	/* largest of these */
 	u8 scale_vm;		/* option of the VM's SYN */
 	u8 scale_peer;		/* option of the peer's SYN */
 	u8 scale_least;		/* no SYN seen: the least shift that explains what the VM sent */
 	u8 tries;		/* SYNs of the VM without an answer, at most 255 */
 	bool numbered;		/* una and nxt are known */
+	bool acquainted;	/* told, heard and edge are known */
 	bool syn_out;		/* the VM's SYN was seen: isn, scale_vm */
 	bool syn_in;		/* the peer's SYN was seen: scale_peer */
 	bool open;		/* the handshake is over */
@@ -114,7 +121,7 @@ enum shim_flow_begin shim_flow_out(struct shim_flow *flow, const struct shim_seg
 
 /*
  * Follows a segment of the peer and returns how many bytes it newly acknowledges; *begin says what
- * it means for the connection.
+ * it means for the connection.  With SHIM_FLOW_UNBELIEVED nothing of *flow has changed.
  */
 u32 shim_flow_in(struct shim_flow *flow, const struct shim_segment *segment,
 		 enum shim_flow_begin *begin);

@@ -67,3 +67,33 @@ u32 shim_law_wants(const struct shim_law *law, const u64 *values)
 		return law->wants & ~(u32)(SHIM_LAW_FLOWS | SHIM_LAW_ECN);
 	return law->wants;
 }
+
+u32 shim_law_limiter_size(void)
+{
+	u32 i, size = 0;
+
+	for (i = 0; i < SHIM_COUNT(laws); i++)
+		if (laws[i]->limiter_size > size)
+			size = laws[i]->limiter_size;
+	return size;
+}
+
+u32 shim_law_peer_size(void)
+{
+	u32 i, size = 0;
+
+	for (i = 0; i < SHIM_COUNT(laws); i++)
+		if (laws[i]->peer_size > size)
+			size = laws[i]->peer_size;
+	return size;
+}
+
+u32 shim_law_flow_size(void)
+{
+	u32 i, size = 0;
+
+	for (i = 0; i < SHIM_COUNT(laws); i++)
+		if (laws[i]->flow_size > size)
+			size = laws[i]->flow_size;
+	return size;
+}

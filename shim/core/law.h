@@ -170,11 +170,16 @@ struct shim_law {
 	void (*on_report)(struct shim_peer_state *peer, struct shim_limiter_state *state,
 			  const struct shim_law_input *input, const struct shim_message *report);
 	/*
-	 * Called every T after on_period of the VM, for each peer.  True: send the peer's shim
-	 * *report, of which the law fills what SHIM_MESSAGE_REPORT carries.
+	 * Called every T after on_period of the VM, for each peer that does not rest.  True: send
+	 * the peer's shim *report, of which the law fills what SHIM_MESSAGE_REPORT carries.
 	 */
 	bool (*on_peer_period)(struct shim_peer_state *peer, struct shim_limiter_state *state,
 			       const struct shim_law_input *input, struct shim_message *report);
+	/*
+	 * Tells whether calls of on_peer_period would change nothing until a packet or a report
+	 * comes, so that there need be none.  NULL: so it is after T_o of silence.
+	 */
+	bool (*peer_rests)(const struct shim_peer_state *peer, const struct shim_law_input *input);
 
 	/*
 	 * Of laws that want flows.  Called for each TCP segment of the VM before the buckets, and
@@ -212,6 +217,15 @@ const struct shim_law *shim_law_at(u32 i);
 
 /* Returns SHIM_LAW_* of what a law wants with these values of its knobs. */
 u32 shim_law_wants(const struct shim_law *law, const u64 *values);
+
+/* Returns the bytes of the largest state that a law keeps of a limiter by itself. */
+u32 shim_law_limiter_size(void);
+
+/* Returns the same of a peer. */
+u32 shim_law_peer_size(void);
+
+/* Returns the same of a flow. */
+u32 shim_law_flow_size(void);
 
 /* Returns the index of a knob, -1 if the law has none of that name. */
 int shim_knob_find(const struct shim_law *law, const char *name);

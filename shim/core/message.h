@@ -41,7 +41,7 @@ struct shim_message {
 	};
 	u32 sender;		/* id of the sender, chosen by the operator */
 	u32 epoch;		/* start of the sender, seconds since 1970 */
-	u32 sequence;		/* of the sender, per VM, from 1 */
+	u32 sequence;		/* of the sender, over all VMs, from 1 */
 	u16 flags;		/* none defined: 0 */
 	u8 version;		/* 0 or 1 */
 	u8 type;		/* enum shim_message_type */
@@ -68,22 +68,32 @@ enum shim_message_error shim_message_decode(struct shim_message *message, const 
 enum shim_message_error shim_message_decode_v0(struct shim_message *message, const u8 *data,
 					       size_t len);
 
-#define SHIM_REPLAY_SENDERS 4
+/* Senders that a host knows at a time. */
+#define SHIM_REPLAY_SENDERS 16
 
-/* What is remembered of one sender. */
-struct shim_replay_slot {
-	u64 window;		/* bit k: sequence top - k was seen */
+/* Words of 64 sequences that a host remembers of each sender. */
+#define SHIM_REPLAY_WORDS 16
+
+/* How far a sender came. */
+struct shim_replay_mark {
 	u32 sender;		/* its id */
-	u32 epoch;		/* its start; 0: slot is free */
-	u32 top;		/* highest sequence seen */
-	u32 used;		/* table->clock at its last message */
+	u32 epoch;		/* its start, seconds since 1970; 0: the mark is free */
+	u32 top;		/* highest sequence accepted in that epoch */
+	u32 used;		/* clock of the table at its last message */
 };
 
-/* Replay protection of one VM; zero-initialised. */
+/* Replay protection of a host, for all its VMs; zero-initialised. */
 struct shim_replay {
-	struct shim_replay_slot slots[SHIM_REPLAY_SENDERS];
+	struct shim_replay_mark marks[SHIM_REPLAY_SENDERS];	/* of senders, in no order */
+	u64 windows[SHIM_REPLAY_SENDERS][SHIM_REPLAY_WORDS];	/* bit k: top - k was seen */
 	u32 floor;		/* an unknown sender must show a later epoch than this */
-	u32 clock;		/* messages accepted, for eviction of the least recent */
+	u32 clock;		/* messages accepted, to find the sender that is silent longest */
+};
+
+/* What is remembered of the one sender that a pair of a VM and a peer listens to. */
+struct shim_replay_slot {
+	struct shim_replay_mark mark;	/* how far it came; used means nothing here */
+	u64 window;		/* bit k: sequence top - k was seen */
 };
 
 /* Accepts a message once: SHIM_MESSAGE_OK and remembers it, or SHIM_MESSAGE_REPLAY. */
@@ -91,8 +101,14 @@ enum shim_message_error shim_replay_check(struct shim_replay *replay,
 					  const struct shim_message *message);
 
 /*
- * The same for a slot that belongs to one pair of a VM and a peer: a new sender is accepted if it
- * started later than the one before.
+ * Tells whether a message was sent after all that SHIM_REPLAY_SENDERS marks tell of its sender;
+ * true if they tell nothing.
+ */
+bool shim_replay_beyond(const struct shim_replay_mark *marks, const struct shim_message *message);
+
+/*
+ * As shim_replay_check() for a slot that belongs to one pair of a VM and a peer: a new sender is
+ * accepted if it started later than the one before.
  */
 enum shim_message_error shim_replay_check_slot(struct shim_replay_slot *slot,
 					       const struct shim_message *message);

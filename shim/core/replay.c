@@ -1,110 +1,154 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
- * Replay protection of control messages, one table a VM.
+ * Replay protection of control messages: one table for all VMs of a host.
  *
- * A sender numbers its messages to a VM from 1 and shows the second it started as its epoch.  Of
- * each sender the table keeps the epoch, the highest sequence `top` and a bit for each of the 64
- * sequences top, top - 1, ..., top - 63, as IPsec's anti-replay window does (RFC 4303):
+ * A sender numbers its messages from 1, whichever VM they are for, and shows the second it started
+ * as its epoch.  A host hears some of the numbers only.  Of each sender it keeps the epoch, the
+ * highest sequence `top` and a bit for each of the W sequences top, top - 1, ..., top - W + 1, as
+ * IPsec's anti-replay window does (RFC 4303):
  *
- *   epoch older than the slot's           refuse
+ *   epoch older than the sender's         refuse
  *   epoch newer                           the sender restarted: forget its sequences, accept
  *   sequence > top                        shift the window, accept
- *   top - 64 < sequence <= top            accept once
+ *   top - W < sequence <= top             accept once
  *   older                                 refuse
  *
- * When a fifth sender speaks, the one silent longest gives way.  What it said before could then be
+ * The table is the host's and not a VM's, so that it outlives the VM's port: what was said before a
+ * guest booted anew, or before another port took over its address, stays said.  W is 1024, because
+ * messages to several VMs overtake each other where they are sent bridge by bridge; it bounds the
+ * messages that a sender may have under way to one host.
+ *
+ * A VM that migrates was told things that its new host never heard.  It therefore accepts nothing
+ * that is not beyond the marks as they stood when its port came, though it may be new to the host.
+ *
+ * When a 17th sender speaks, the one silent longest gives way.  What it said before could then be
  * played again, so `floor` rises to its epoch: unknown senders must have started later.  The price
- * is that it must itself restart to be heard again.  A sender that has used up its 2^32 - 1
- * sequences must take a new epoch.
+ * is that it must take a new epoch to be heard again, as a sender must that has used up its
+ * 2^32 - 1 sequences.
+ *
+ * A peer's shim numbers its reports for each pair of a VM and a peer, and W is 64 there.
  */
 #include "message.h"
 
-/* Sequences that a window remembers. */
-#define WINDOW_BITS 64
+/* Sequences that a word of a window stands for. */
+#define WORD_BITS 64
 
-/* Returns the slot of a sender, or else a free one, or else the one silent longest. */
-static struct shim_replay_slot *find_slot(struct shim_replay *replay, u32 sender)
+/* Returns the mark of a sender, or else a free one, or else that of the one silent longest. */
+static struct shim_replay_mark *replay_find(struct shim_replay *replay, u32 sender)
 {
-	struct shim_replay_slot *best = &replay->slots[0];
+	struct shim_replay_mark *best = &replay->marks[0];
 	u32 i;
 
 	for (i = 0; i < SHIM_REPLAY_SENDERS; i++) {
-		struct shim_replay_slot *slot = &replay->slots[i];
+		struct shim_replay_mark *mark = &replay->marks[i];
 
-		if (slot->epoch && slot->sender == sender)
-			return slot;
+		if (mark->epoch && mark->sender == sender)
+			return mark;
 		if (!best->epoch)
 			continue;
 		/* Differences survive the wrap of the clock. */
-		if (!slot->epoch || replay->clock - slot->used > replay->clock - best->used)
-			best = slot;
+		if (!mark->epoch || replay->clock - mark->used > replay->clock - best->used)
+			best = mark;
 	}
 	return best;
 }
 
-/* Takes a sequence into the window; false if it was seen before or is too old to tell. */
-static bool accept_sequence(struct shim_replay_slot *slot, u32 sequence)
+/* Moves a window of n words up by `step` sequences. */
+static void replay_shift(u64 *window, u32 n, u32 step)
+{
+	u32 words = step / WORD_BITS, bits = step % WORD_BITS, i;
+
+	for (i = n; i--;) {
+		u64 low = i > words ? window[i - words - 1] : 0;
+		u64 high = i >= words ? window[i - words] : 0;
+
+		window[i] = bits ? high << bits | low >> (WORD_BITS - bits) : high;
+	}
+}
+
+/* Takes a sequence into a window of n words; false if it was seen or is too old to tell. */
+static bool replay_accept(struct shim_replay_mark *mark, u64 *window, u32 n, u32 sequence)
 {
 	u32 step;
 
-	if (sequence > slot->top) {
-		step = sequence - slot->top;
-		slot->window = step < WINDOW_BITS ? slot->window << step : 0;
-		slot->window |= 1;
-		slot->top = sequence;
+	if (sequence > mark->top) {
+		replay_shift(window, n, sequence - mark->top);
+		window[0] |= 1;
+		mark->top = sequence;
 		return true;
 	}
-	step = slot->top - sequence;
-	if (step >= WINDOW_BITS || slot->window >> step & 1)
+	step = mark->top - sequence;
+	if (step / WORD_BITS >= n || window[step / WORD_BITS] >> step % WORD_BITS & 1)
 		return false;
-	slot->window |= 1ULL << step;
+	window[step / WORD_BITS] |= 1ULL << step % WORD_BITS;
 	return true;
 }
 
-/* Gives a slot to the start of a sender that a message shows. */
-static void take_slot(struct shim_replay_slot *slot, const struct shim_message *message)
+/* Begins with the epoch of a sender that a message shows, of which nothing was seen. */
+static void replay_start(struct shim_replay_mark *mark, u64 *window, u32 n,
+			 const struct shim_message *message)
 {
-	slot->sender = message->sender;
-	slot->epoch = message->epoch;
-	slot->window = 0;
-	slot->top = 0;
+	u32 i;
+
+	mark->sender = message->sender;
+	mark->epoch = message->epoch;
+	mark->top = 0;
+	for (i = 0; i < n; i++)
+		window[i] = 0;
 }
 
 enum shim_message_error shim_replay_check(struct shim_replay *replay,
 					  const struct shim_message *message)
 {
-	struct shim_replay_slot *slot = find_slot(replay, message->sender);
+	struct shim_replay_mark *mark = replay_find(replay, message->sender);
+	u64 *window = replay->windows[mark - replay->marks];
 
 	if (!message->epoch || !message->sequence)
 		return SHIM_MESSAGE_REPLAY;
-	if (!slot->epoch || slot->sender != message->sender) {
+	if (!mark->epoch || mark->sender != message->sender) {
 		if (message->epoch <= replay->floor)
 			return SHIM_MESSAGE_REPLAY;
-		if (slot->epoch > replay->floor)
-			replay->floor = slot->epoch;
-		take_slot(slot, message);
-	} else if (message->epoch < slot->epoch) {
+		if (mark->epoch > replay->floor)
+			replay->floor = mark->epoch;
+		replay_start(mark, window, SHIM_REPLAY_WORDS, message);
+	} else if (message->epoch < mark->epoch) {
 		return SHIM_MESSAGE_REPLAY;
-	} else if (message->epoch > slot->epoch) {
-		take_slot(slot, message);
+	} else if (message->epoch > mark->epoch) {
+		replay_start(mark, window, SHIM_REPLAY_WORDS, message);
 	}
-	if (!accept_sequence(slot, message->sequence))
+	if (!replay_accept(mark, window, SHIM_REPLAY_WORDS, message->sequence))
 		return SHIM_MESSAGE_REPLAY;
-	slot->used = ++replay->clock;
+	mark->used = ++replay->clock;
 	return SHIM_MESSAGE_OK;
+}
+
+bool shim_replay_beyond(const struct shim_replay_mark *marks, const struct shim_message *message)
+{
+	u32 i;
+
+	for (i = 0; i < SHIM_REPLAY_SENDERS; i++) {
+		const struct shim_replay_mark *mark = &marks[i];
+
+		if (!mark->epoch || mark->sender != message->sender)
+			continue;
+		return message->epoch > mark->epoch ||
+		       (message->epoch == mark->epoch && message->sequence > mark->top);
+	}
+	return true;
 }
 
 enum shim_message_error shim_replay_check_slot(struct shim_replay_slot *slot,
 					       const struct shim_message *message)
 {
-	bool same = slot->epoch == message->epoch && slot->sender == message->sender;
+	struct shim_replay_mark *mark = &slot->mark;
 
 	if (!message->epoch || !message->sequence)
 		return SHIM_MESSAGE_REPLAY;
-	if (!same) {
-		if (message->epoch <= slot->epoch)
+	if (mark->epoch != message->epoch || mark->sender != message->sender) {
+		if (message->epoch <= mark->epoch)
 			return SHIM_MESSAGE_REPLAY;
-		take_slot(slot, message);
+		replay_start(mark, &slot->window, 1, message);
 	}
-	return accept_sequence(slot, message->sequence) ? SHIM_MESSAGE_OK : SHIM_MESSAGE_REPLAY;
+	return replay_accept(mark, &slot->window, 1, message->sequence) ? SHIM_MESSAGE_OK
+									 : SHIM_MESSAGE_REPLAY;
 }

@@ -8,63 +8,53 @@
 #include <linux/kernel.h>
 #include <linux/netdevice.h>
 #include <linux/random.h>
-#include <linux/slab.h>
-#include <linux/string.h>
+#include <linux/rcupdate.h>
 #include <linux/timekeeping.h>
 #include <net/genetlink.h>
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
 
-#include "internal.h"
+#include "netlink/netlink.h"
+#include "netlink/walk.h"
+#include "ovs_shim.h"
+#include "port.h"
 
 /* Index of struct ovs_shim_net among a namespace's generic pointers. */
 static unsigned int net_id;
 
-/* Returns a namespace's part of the shim. */
 struct ovs_shim_net *ovs_shim_net(const struct net *net)
 {
 	return net_generic(net, net_id);
 }
 
 /* Starts the shim in a new namespace. */
-static int __net_init net_init(struct net *net)
+static int __net_init net_start(struct net *ns)
 {
-	struct ovs_shim_net *shim = ovs_shim_net(net);
+	struct ovs_shim_net *net = ovs_shim_net(ns);
 	int err;
 
-	spin_lock_init(&shim->lock);
-	INIT_LIST_HEAD(&shim->ports);
-	INIT_LIST_HEAD(&shim->uplinks);
-	ovs_shim_settings_default(&shim->settings);
-	shim->sender = get_random_u32();
-	shim->epoch = max_t(u32, ktime_get_real_seconds(), 1);
-	ovs_shim_clocks_init(shim);
-	err = ovs_shim_peers_start(shim);
-	if (err)
-		return err;
-	err = ovs_shim_flows_start(shim);
-	if (err)
-		ovs_shim_peers_stop(shim);
+	ovs_shim_walk_init(net);
+	err = shim_engine_init(&net->engine, get_random_u32(),
+			       max_t(u32, ktime_get_real_seconds(), 1));
+	if (!err)
+		ovs_shim_nl_settings_confine(ns, rcu_dereference_protected(net->engine.settings,
+									   true));
 	return err;
 }
 
 /* Ends the shim in a namespace. */
-static void __net_exit net_exit(struct net *net)
+static void __net_exit net_end(struct net *ns)
 {
-	struct ovs_shim_net *shim = ovs_shim_net(net);
+	struct ovs_shim_net *net = ovs_shim_net(ns);
 
-	WARN_ON_ONCE(!list_empty(&shim->ports));
-	ovs_shim_clocks_stop(shim);
-	ovs_shim_peers_stop(shim);
-	ovs_shim_flows_stop(shim);
-	kvfree(shim->claims);
-	memzero_explicit(shim->settings.key, sizeof(shim->settings.key));
+	ovs_shim_walk_exit(net);
+	shim_engine_exit(&net->engine);
 }
 
 /* Life with namespaces. */
-static struct pernet_operations net_ops = {
-	.init = net_init,
-	.exit = net_exit,
+static struct pernet_operations net_operations = {
+	.init = net_start,
+	.exit = net_end,
 	.id = &net_id,
 	.size = sizeof(struct ovs_shim_net),
 };
@@ -73,17 +63,14 @@ int ovs_shim_init(void)
 {
 	int err;
 
-	if (WARN_ON(shim_law_at(OVS_SHIM_LAW_SLOTS)))
+	if (WARN_ON(shim_law_at(SHIM_LAW_SLOTS)))
 		return -ENOSPC;
-	err = ovs_shim_ecn_init();
+	err = ovs_shim_ports_init();
 	if (err)
 		return err;
-	err = ovs_shim_peer_init();
+	err = register_pernet_device(&net_operations);
 	if (err)
-		goto error_ecn;
-	err = register_pernet_device(&net_ops);
-	if (err)
-		goto error_peer;
+		goto error_ports;
 	err = register_netdevice_notifier(&ovs_shim_device_notifier);
 	if (err)
 		goto error_net;
@@ -95,11 +82,9 @@ int ovs_shim_init(void)
 error_notifier:
 	unregister_netdevice_notifier(&ovs_shim_device_notifier);
 error_net:
-	unregister_pernet_device(&net_ops);
-error_peer:
-	ovs_shim_peer_exit();
-error_ecn:
-	ovs_shim_ecn_exit();
+	unregister_pernet_device(&net_operations);
+error_ports:
+	ovs_shim_ports_exit();
 	return err;
 }
 
@@ -107,7 +92,8 @@ void ovs_shim_exit(void)
 {
 	genl_unregister_family(&ovs_shim_family);
 	unregister_netdevice_notifier(&ovs_shim_device_notifier);
-	unregister_pernet_device(&net_ops);
-	ovs_shim_peer_exit();
-	ovs_shim_ecn_exit();
+	unregister_pernet_device(&net_operations);
+	ovs_shim_ports_exit();
+	/* Functions of this module free what packets may have held. */
+	rcu_barrier();
 }

@@ -1,34 +1,92 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Ports: what the operator says a vport is to the shim, and what becomes of that when the vport,
- * its datapath or its namespace goes.  Configuration under ovs_mutex.
+ * its datapath or its namespace goes.  Configuration under ovs_mutex, which is the engine's lock of
+ * configuration; RTNL is taken inside it.
+ *
+ * The table of ports is one for all namespaces, for a vport's address is unique among them.
  */
 #include <linux/ethtool.h>
+#include <linux/hash.h>
 #include <linux/limits.h>
 #include <linux/netdevice.h>
 #include <linux/notifier.h>
-#include <linux/rculist.h>
+#include <linux/rhashtable.h>
 #include <linux/rtnetlink.h>
 #include <linux/slab.h>
+#include <linux/string.h>
+#include <net/geneve.h>
+#include <net/gre.h>
+#include <net/sch_generic.h>
+#include <net/vxlan.h>
 
 #include "../../datapath.h"
 #include "../../vport.h"
 #include "../../vport-internal_dev.h"
 #include "../../vport-netdev.h"
-#include "../core/arith.h"
-#include "internal.h"
+#include "netlink/netlink.h"
+#include "netlink/walk.h"
+#include "ovs_shim.h"
+#include "port.h"
 
 /* Bytes/s in a Mb/s, the unit of link speeds. */
 #define BYTES_PER_MBIT 125000ULL
 
-/* Returns the port configured for vport, NULL if there is none.  ovs_mutex. */
-struct ovs_shim_port *ovs_shim_port_find(const struct vport *vport)
+/* Returns the hash of a pointer to a vport, by which packets find ports: no loop, no call. */
+static inline u32 port_hash(const void *key, u32 len, u32 seed)
 {
-	return ovsl_dereference(vport->shim);
+	return hash_ptr(*(const struct vport *const *)key, 32) ^ seed;
+}
+
+/* Tells whether a port is another vport's. */
+static inline int port_differs(struct rhashtable_compare_arg *arg, const void *object)
+{
+	return ((const struct ovs_shim_port *)object)->vport !=
+	       *(const struct vport *const *)arg->key;
+}
+
+/* How ports are found by their vport. */
+static const struct rhashtable_params port_table_params = {
+	.head_offset = offsetof(struct ovs_shim_port, node),
+	.key_offset = offsetof(struct ovs_shim_port, vport),
+	.key_len = sizeof(const struct vport *),
+	.hashfn = port_hash,
+	.obj_cmpfn = port_differs,
+	.automatic_shrinking = true,
+};
+
+/* All ports; changed under ovs_mutex. */
+static struct rhashtable port_table;
+
+int ovs_shim_ports_init(void)
+{
+	return rhashtable_init(&port_table, &port_table_params);
+}
+
+void ovs_shim_ports_exit(void)
+{
+	WARN_ON_ONCE(atomic_read(&port_table.nelems));
+	rhashtable_destroy(&port_table);
+}
+
+struct ovs_shim_port *ovs_shim_port_of(const struct vport *vport)
+{
+	return rhashtable_lookup_fast(&port_table, &vport, port_table_params);
+}
+
+void ovs_shim_net_count(struct ovs_shim_net *net)
+{
+	bool run = net->engine.n_ruled;
+
+	if (run && !net->running)
+		static_branch_inc(&ovs_shim_key);
+	else if (!run && net->running)
+		static_branch_dec(&ovs_shim_key);
+	net->running = run;
 }
 
 /* Returns a device's link speed in bytes/s, 0 if it tells none.  RTNL. */
-static u64 link_rate(struct net_device *dev)
+static u64 port_link_rate(struct net_device *dev)
 {
 	struct ethtool_link_ksettings link;
 
@@ -38,245 +96,279 @@ static u64 link_rate(struct net_device *dev)
 	return link.base.speed * BYTES_PER_MBIT;
 }
 
-/*
- * Counts this namespace in ovs_shim_key if it has a VM with a law, so that packets look at ports
- * at all.  ovs_mutex; may sleep.
- */
-void ovs_shim_port_count(struct ovs_shim_net *shim)
+/* Tells whether a queuing discipline is of that kind. */
+static bool port_qdisc_is(const struct Qdisc *qdisc, const char *id)
 {
-	struct ovs_shim_port *port;
-	bool run = false;
-
-	list_for_each_entry(port, &shim->ports, list)
-		run |= !!port->clock;
-	if (run && !shim->running)
-		static_branch_inc(&ovs_shim_key);
-	else if (!run && shim->running)
-		static_branch_dec(&ovs_shim_key);
-	shim->running = run;
+	return qdisc && !strcmp(qdisc->ops->id, id);
 }
 
-/* Makes room for one more VM in the scratch of ovs_shim_divide(); 0 or -ENOMEM. */
-static int grow_claims(struct ovs_shim_net *shim)
+/* Tells whether each queue that a device sends from has an fq of its own.  RTNL. */
+static bool port_every_queue_has_fq(struct net_device *dev)
 {
-	u32 n = max_t(u32, 2 * shim->n_claims, 16);
-	struct shim_claim *claims, *old;
+	unsigned int i;
 
-	if (shim->n_vms < shim->n_claims)
-		return 0;
-	claims = kvcalloc(n, sizeof(*claims), GFP_KERNEL);
-	if (!claims)
-		return -ENOMEM;
-	spin_lock_bh(&shim->lock);
-	old = shim->claims;
-	shim->claims = claims;
-	shim->n_claims = n;
-	spin_unlock_bh(&shim->lock);
-	kvfree(old);
-	return 0;
+	for (i = 0; i < dev->real_num_tx_queues; i++)
+		if (!port_qdisc_is(rtnl_dereference(netdev_get_tx_queue(dev, i)->qdisc_sleeping),
+				   "fq"))
+			return false;
+	return true;
+}
+
+/*
+ * Tells whether a device's queuing discipline obeys departure times.  A tunnel has none of its own,
+ * and leaves them to the device below; one that is not yet attached cannot be known.  RTNL.
+ */
+static enum ovs_shim_qdisc port_qdisc_fits(struct net_device *dev)
+{
+	const struct Qdisc *root = rtnl_dereference(dev->qdisc);
+
+	if (!root || port_qdisc_is(root, "noop"))
+		return OVS_SHIM_QDISC_UNKNOWN;
+	if (port_qdisc_is(root, "noqueue") &&
+	    (netif_is_vxlan(dev) || netif_is_geneve(dev) || netif_is_gretap(dev) ||
+	     netif_is_ip6gretap(dev)))
+		return OVS_SHIM_QDISC_UNKNOWN;
+	if (port_qdisc_is(root, "fq"))
+		return OVS_SHIM_QDISC_FIT;
+	if ((port_qdisc_is(root, "mq") || port_qdisc_is(root, "mqprio")) &&
+	    port_every_queue_has_fq(dev))
+		return OVS_SHIM_QDISC_FIT;
+	return OVS_SHIM_QDISC_UNFIT;
+}
+
+void ovs_shim_port_look(struct ovs_shim_port *port)
+{
+	const struct shim_settings *settings = shim_engine_settings(&port->net->engine);
+
+	if (port->role != OVS_SHIM_ROLE_UPLINK)
+		return;
+	/* Packets that are dropped or sent at once need no discipline. */
+	if (settings->limiter == SHIM_LIMITER_POLICE) {
+		port->qdisc = OVS_SHIM_QDISC_FIT;
+		return;
+	}
+	rtnl_lock();
+	port->qdisc = port_qdisc_fits(port->vport->dev);
+	rtnl_unlock();
 }
 
 /*
  * Refuses a configuration of vport under which the guarantees of all VMs, any of which may use any
- * uplink, would exceed an uplink's capacity; rate is the vport's link speed, bytes/s.
+ * uplink, would exceed an uplink's capacity.  port: the vport's port as it is, NULL if it has none;
+ * link_rate: the vport's link speed, bytes/s.
  */
-static int check_guarantees(const struct ovs_shim_net *shim, const struct vport *vport,
-			    const struct ovs_shim_port_config *config, u64 rate,
-			    struct netlink_ext_ack *extack)
+static int port_check_guarantees(const struct ovs_shim_net *net, const struct vport *vport,
+				 const struct ovs_shim_port *port,
+				 const struct ovs_shim_port_config *config, u64 link_rate,
+				 struct netlink_ext_ack *extack)
 {
-	const struct ovs_shim_port *port, *least = NULL;
-	const char *uplink = NULL;
-	u64 guaranteed = 0, capacity = U64_MAX;
+	const struct shim_uplink *least = NULL, *except = NULL;
+	u64 guaranteed = net->engine.guaranteed;
+	u64 capacity = U64_MAX, exceeded;
+	const char *name = vport->dev->name;
 
-	if (config->role == OVS_SHIM_ROLE_VM) {
-		guaranteed = config->min;
-	} else {
-		capacity = config->capacity ?: rate;
-		uplink = vport->dev->name;
-	}
-	list_for_each_entry(port, &shim->ports, list) {
-		if (port->vport == vport)
-			continue;
-		if (port->role == OVS_SHIM_ROLE_VM) {
-			guaranteed = shim_add_sat(guaranteed, port->min);
-		} else if (ovs_shim_capacity(port) < capacity) {
-			capacity = ovs_shim_capacity(port);
-			least = port;
-		}
-	}
-	if (guaranteed <= capacity)
+	if (port && port->role == OVS_SHIM_ROLE_VM)
+		guaranteed -= port->vm->config.min;
+	if (port && port->role == OVS_SHIM_ROLE_UPLINK)
+		except = port->uplink;
+	if (config->role == OVS_SHIM_ROLE_VM)
+		guaranteed += config->vm.min;
+	else
+		capacity = config->capacity ?: link_rate;
+	exceeded = shim_engine_exceeds(&net->engine, guaranteed, capacity, except, &least);
+	if (!exceeded)
 		return 0;
 	if (least)
-		uplink = least->vport->dev->name;
+		name = ((const struct ovs_shim_port *)least->port)->vport->dev->name;
 	ovs_shim_say(extack,
 		     "min-rate: guarantees sum to %llu bytes/s, uplink %s has only %llu",
-		     guaranteed, uplink, capacity);
+		     guaranteed, name, exceeded);
 	return -EDQUOT;
 }
 
-/* Returns a new port for vport, listed, with no role for packets yet; NULL without memory. */
-static struct ovs_shim_port *create(struct ovs_shim_net *shim, struct vport *vport,
-				    enum ovs_shim_role role)
-{
-	struct ovs_shim_port *port;
-
-	if (role == OVS_SHIM_ROLE_VM && grow_claims(shim))
-		return NULL;
-	port = kzalloc(sizeof(*port), GFP_KERNEL);
-	if (!port)
-		return NULL;
-	port->role = role;
-	port->shim = shim;
-	port->vport = vport;
-	port->ifindex = vport->dev->ifindex;
-	port->own_law = OVS_SHIM_LAW_DEFAULT;
-	INIT_LIST_HEAD(&port->active);
-	INIT_LIST_HEAD(&port->tick_list);
-	INIT_LIST_HEAD(&port->peers);
-	INIT_LIST_HEAD(&port->flows);
-	spin_lock_bh(&shim->lock);
-	list_add_tail(&port->list, &shim->ports);
-	if (role == OVS_SHIM_ROLE_UPLINK)
-		list_add_tail(&port->uplink_list, &shim->uplinks);
-	shim->n_vms += role == OVS_SHIM_ROLE_VM;
-	shim->generation++;
-	spin_unlock_bh(&shim->lock);
-	return port;
-}
-
 /*
- * Creates or changes the port of vport; 0, or a negative error number and the reason in *extack
- * with everything as it was.  config->role is VM or uplink.  ovs_mutex.
+ * Checks what an operator asks of a vport whose port is `port`, NULL for none; 0 and its link speed
+ * in *link_rate if it is an uplink, or a negative error number and the reason in *extack.
  */
-int ovs_shim_port_set(struct ovs_shim_net *shim, struct vport *vport,
-		      const struct ovs_shim_port_config *config, struct netlink_ext_ack *extack)
+static int port_check(const struct ovs_shim_net *net, const struct vport *vport,
+		      const struct ovs_shim_port *port, const struct ovs_shim_port_config *config,
+		      u64 *link_rate, struct netlink_ext_ack *extack)
 {
-	struct ovs_shim_port *port = ovs_shim_port_find(vport);
-	struct ovs_shim_port *old = port;
-	u64 rate = 0;
-	int err;
-
-	if (config->max && config->max < config->min) {
+	*link_rate = 0;
+	if (config->vm.max && config->vm.max < config->vm.min) {
 		ovs_shim_say(extack,
 			     "max-rate: %llu bytes/s is below min-rate, %llu bytes/s",
-			     config->max, config->min);
+			     config->vm.max, config->vm.min);
 		return -EINVAL;
 	}
 	if (config->role == OVS_SHIM_ROLE_UPLINK) {
 		rtnl_lock();
-		rate = link_rate(vport->dev);
+		*link_rate = port_link_rate(vport->dev);
 		rtnl_unlock();
-		if (!config->capacity && !rate) {
+		if (!config->capacity && !*link_rate) {
 			ovs_shim_say(extack,
 				     "capacity: %s tells no link speed, so a value above 0 is needed",
 				     vport->dev->name);
 			return -EINVAL;
 		}
 	}
-	err = check_guarantees(shim, vport, config, rate, extack);
-	if (err)
-		return err;
-	if (!port || port->role != config->role) {
-		port = create(shim, vport, config->role);
-		if (!port)
-			return -ENOMEM;
-		if (old)
-			ovs_shim_port_del(old);
-		rcu_assign_pointer(vport->shim, port);
-	}
-	spin_lock_bh(&shim->lock);
-	port->weight = config->weight;
-	port->min = config->min;
-	port->max = config->max;
-	port->capacity = config->capacity;
-	port->own_law = config->law;
-	port->link_rate = rate;
-	spin_unlock_bh(&shim->lock);
-	ovs_shim_settings_apply(shim, &shim->settings);
-	return 0;
+	return port_check_guarantees(net, vport, port, config, *link_rate, extack);
 }
 
-/* Frees the limiters on an uplink, whichever VM they are of.  shim->lock. */
-static void free_on_uplink(struct ovs_shim_net *shim, const struct ovs_shim_port *uplink)
+/* Ends what a port is to the engine, and frees it; no packet finds it any more. */
+static void port_free(struct ovs_shim_port *port)
 {
-	struct ovs_shim_pair __rcu **link;
-	struct ovs_shim_pair *pair;
-	struct ovs_shim_port *vm;
+	if (port->serial)
+		ovs_shim_walk_remove(port->net, port);
+	if (port->role == OVS_SHIM_ROLE_VM)
+		shim_vm_remove(port->vm);
+	else
+		shim_uplink_remove(port->uplink);
+	kfree_rcu(port, rcu);
+}
 
-	list_for_each_entry(vm, &shim->ports, list) {
-		link = &vm->pairs;
-		while ((pair = rcu_dereference_protected(*link, lockdep_is_held(&shim->lock)))) {
-			if (pair->uplink == uplink)
-				ovs_shim_limiter_free(link);
-			else
-				link = &pair->next;
-		}
+/* Returns a new port for vport that no packet finds yet; NULL without memory. */
+static struct ovs_shim_port *port_create(struct ovs_shim_net *net, const struct vport *vport,
+					 enum ovs_shim_role role)
+{
+	struct ovs_shim_port *port = kzalloc(sizeof(*port), GFP_KERNEL_ACCOUNT);
+
+	if (!port)
+		return NULL;
+	port->vport = vport;
+	port->net = net;
+	port->role = role;
+	port->ifindex = vport->dev->ifindex;
+	if (role == OVS_SHIM_ROLE_VM)
+		port->vm = shim_vm_create(&net->engine, port);
+	else
+		port->uplink = shim_uplink_create(&net->engine, port);
+	if (role == OVS_SHIM_ROLE_VM ? !port->vm : !port->uplink) {
+		kfree(port);
+		return NULL;
+	}
+	if (ovs_shim_walk_add(net, port)) {
+		port_free(port);
+		return NULL;
+	}
+	return port;
+}
+
+/* Puts what an operator asks of a port in force, but for a VM's addresses. */
+static void port_configure(struct ovs_shim_port *port, const struct ovs_shim_port_config *config,
+			   u64 link_rate)
+{
+	if (port->role == OVS_SHIM_ROLE_VM) {
+		shim_vm_configure(port->vm, &config->vm);
+	} else {
+		shim_uplink_configure(port->uplink, config->capacity, link_rate);
+		ovs_shim_port_look(port);
 	}
 }
 
 /*
- * Forgets a port with all its limiters; packets may hold them until a grace period is over.
- * ovs_mutex.
+ * Gives packets a new, configured port in the place of the old one, NULL for none; frees whichever
+ * is not in the table then.  0 or a negative error number.
  */
+static int port_publish(struct ovs_shim_port *port, struct ovs_shim_port *old)
+{
+	int err;
+
+	if (old)
+		err = rhashtable_replace_fast(&port_table, &old->node, &port->node,
+					      port_table_params);
+	else
+		err = rhashtable_insert_fast(&port_table, &port->node, port_table_params);
+	if (err)
+		port_free(port);
+	else if (old)
+		port_free(old);
+	return err;
+}
+
+/* Sets the addresses that a VM may send from, if asked to; false without memory.  ovs_mutex. */
+static bool port_set_addresses(struct ovs_shim_port *port, struct ovs_shim_port_config *config)
+{
+	if (port->role != OVS_SHIM_ROLE_VM || !config->set_addresses)
+		return true;
+	if (!shim_sources_set(port->vm, config->addresses))
+		return false;
+	config->addresses = NULL;
+	return true;
+}
+
+int ovs_shim_port_set(struct ovs_shim_net *net, struct vport *vport,
+		      struct ovs_shim_port_config *config, struct netlink_ext_ack *extack)
+{
+	struct ovs_shim_port *old = ovs_shim_port_of(vport);
+	struct ovs_shim_port *port = old;
+	u64 link_rate;
+	int err;
+
+	err = port_check(net, vport, old, config, &link_rate, extack);
+	if (err)
+		return err;
+	if (!old || old->role != config->role) {
+		port = port_create(net, vport, config->role);
+		if (!port)
+			return -ENOMEM;
+		if (!port_set_addresses(port, config)) {
+			port_free(port);
+			return -ENOMEM;
+		}
+		port_configure(port, config, link_rate);
+		err = port_publish(port, old);
+		if (err)
+			return err;
+	} else {
+		if (!port_set_addresses(port, config))
+			return -ENOMEM;
+		port_configure(port, config, link_rate);
+	}
+	ovs_shim_net_count(net);
+	return 0;
+}
+
 void ovs_shim_port_del(struct ovs_shim_port *port)
 {
-	struct ovs_shim_net *shim = port->shim;
+	struct ovs_shim_net *net = port->net;
 
-	RCU_INIT_POINTER(port->vport->shim, NULL);
-	spin_lock_bh(&shim->lock);
-	free_on_uplink(shim, port);
-	while (rcu_access_pointer(port->pairs))
-		ovs_shim_limiter_free(&port->pairs);
-	ovs_shim_peers_free(port);
-	ovs_shim_flows_free(port);
-	list_del_init(&port->tick_list);
-	list_del_init(&port->list);
-	if (port->role == OVS_SHIM_ROLE_UPLINK)
-		list_del(&port->uplink_list);
-	shim->n_vms -= port->role == OVS_SHIM_ROLE_VM;
-	shim->divide_rx = true;
-	shim->generation++;
-	spin_unlock_bh(&shim->lock);
-	ovs_shim_port_count(shim);
-	kfree_rcu(port, rcu);
+	rhashtable_remove_fast(&port_table, &port->node, port_table_params);
+	port_free(port);
+	ovs_shim_net_count(net);
 }
 
 void ovs_shim_vport_gone(struct vport *vport)
 {
-	struct ovs_shim_port *port = ovs_shim_port_find(vport);
+	struct ovs_shim_port *port = ovs_shim_port_of(vport);
 
 	if (port)
 		ovs_shim_port_del(port);
 }
 
 /* Follows the link speed of uplinks.  RTNL. */
-static int device_event(struct notifier_block *unused, unsigned long event, void *ptr)
+static int port_device_event(struct notifier_block *unused, unsigned long event, void *ptr)
 {
 	struct net_device *dev = netdev_notifier_info_to_dev(ptr);
-	struct ovs_shim_port *port = NULL;
-	struct vport *vport;
-	u64 rate;
+	const struct ovs_shim_port *port;
+	const struct vport *vport;
+	u64 link_rate;
 
 	if (event != NETDEV_CHANGE && event != NETDEV_UP)
 		return NOTIFY_DONE;
 	vport = ovs_netdev_get_vport(dev);
 	if (!vport)
 		return NOTIFY_DONE;
-	rate = link_rate(dev);
+	link_rate = port_link_rate(dev);
 	rcu_read_lock();
-	port = rcu_dereference(vport->shim);
+	port = ovs_shim_port_of(vport);
 	/* A link that is down tells no speed: the last one stays. */
-	if (port && port->role == OVS_SHIM_ROLE_UPLINK && rate) {
-		spin_lock_bh(&port->shim->lock);
-		port->shim->divide |= port->link_rate != rate;
-		port->shim->divide_rx |= port->link_rate != rate;
-		port->link_rate = rate;
-		spin_unlock_bh(&port->shim->lock);
-	}
+	if (port && port->role == OVS_SHIM_ROLE_UPLINK && link_rate)
+		shim_uplink_link_rate(port->uplink, link_rate);
 	rcu_read_unlock();
 	return NOTIFY_DONE;
 }
 
 struct notifier_block ovs_shim_device_notifier = {
-	.notifier_call = device_event,
+	.notifier_call = port_device_event,
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Reports to the shims of peers: built under the peer's lock, sent without any.
+ * Reports to the shims of peers: how their way is learned, and how they are built and sent.
  *
  * A report is a control message of type 3 from the VM's address to the peer's, on the way that
  * the VM's own packets take.  It is marked ECT where data is, for a queue that marks drops what
@@ -13,59 +13,208 @@
 #include <linux/netdevice.h>
 #include <linux/pkt_sched.h>
 #include <linux/skbuff.h>
+#include <linux/string.h>
 #include <net/dst_metadata.h>
 #include <net/geneve.h>
 #include <net/gre.h>
 #include <net/inet_ecn.h>
 #include <net/ip.h>
+#include <net/ip_tunnels.h>
 #include <net/ipv6.h>
 #include <net/vxlan.h>
 
 #include "../../datapath.h"
 #include "../../vport.h"
-#include "internal.h"
+#include "../core/engine/peer.h"
+#include "compat.h"
+#include "frame.h"
+#include "port.h"
+#include "report.h"
 
-/* Hops that a report may take. */
-#define HOPS 64
+/* Hops that a report may take, and the outer packet of one. */
+#define REPORT_HOPS 64
 
-/* Completes a report with addresses and the sender's next sequence.  peer->lock. */
-static void address(struct ovs_shim_peer *peer, struct shim_message *report)
+/* What skb->cb of a report holds until it is sent. */
+struct report_cb {
+	const struct vport *vport;	/* where it leaves */
+};
+
+/* Returns the VLAN tag of a frame as protocol and tag in one word, 0 for none; *tags: how many. */
+static u32 report_vlan_of(const struct sk_buff *skb, u32 *tags)
 {
-	struct ovs_shim_net *shim = peer->key.vm->shim;
+	const struct vlan_ethhdr *header = (const struct vlan_ethhdr *)skb->data;
+	bool inside = eth_type_vlan(header->h_vlan_proto);
 
-	report->type = SHIM_MESSAGE_REPORT;
-	memcpy(report->vm, &peer->key.address, sizeof(report->vm));
-	memcpy(report->peer, &peer->local, sizeof(report->peer));
-	report->sender = shim->sender;
-	report->flags = 0;
-	if (peer->sequence == U32_MAX) {
-		/* All sequences are used up: begin a new epoch. */
-		WRITE_ONCE(shim->epoch, shim->epoch + 1);
-		peer->sequence = 0;
-	}
-	report->epoch = READ_ONCE(shim->epoch);
-	WRITE_ONCE(peer->sequence, peer->sequence + 1);
-	report->sequence = peer->sequence;
+	*tags = inside + skb_vlan_tag_present(skb);
+	if (skb_vlan_tag_present(skb))
+		return (__force u16)skb->vlan_proto << 16 | skb_vlan_tag_get(skb);
+	if (inside)
+		return (__force u16)header->h_vlan_proto << 16 | ntohs(header->h_vlan_TCI);
+	return 0;
+}
+
+/* Writes the tag of report_vlan_of() to a way. */
+static void report_set_vlan(struct shim_host_peer *way, u32 vlan)
+{
+	way->vlan_proto = (__force __be16)(u16)(vlan >> 16);
+	way->vlan_tci = (u16)vlan;
+}
+
+/* Puts a tunnel, which the caller holds, in the place of that of a way.  peer->lock. */
+static void report_set_tunnel(struct shim_host_peer *way, struct metadata_dst *tunnel)
+{
+	if (way->tunnel)
+		dst_release(&way->tunnel->dst);
+	way->tunnel = tunnel;
+}
+
+/* Tells whether two tunnels lead to the same place with the same options. */
+static bool report_same_tunnel(struct metadata_dst *a, struct metadata_dst *b)
+{
+	struct ip_tunnel_info *x = &a->u.tun_info, *y = &b->u.tun_info;
+
+	return !memcmp(&x->key, &y->key, sizeof(x->key)) && x->mode == y->mode &&
+	       x->options_len == y->options_len &&
+	       !memcmp(ip_tunnel_info_opts(x), ip_tunnel_info_opts(y), x->options_len);
 }
 
 /*
- * Tells whether a report can leave by a device: not by another one than its way was learned on if
- * there is a tunnel in it, whose other end the way knows.  peer->lock.
+ * Learns the tunnel that a packet of the VM goes into.  Flows to one place have objects of their
+ * own, which say the same: the first one stays.  peer->lock.
  */
-static bool can_leave(const struct ovs_shim_peer *peer, const struct vport *vport)
+static void report_learn_tunnel_sent(struct shim_host_peer *way, const struct sk_buff *skb)
 {
-	const struct net_device *dev = vport->dev;
+	struct metadata_dst *tunnel = ovs_shim_frame_tunnel(skb);
 
-	if (peer->way_bad || dev->type != ARPHRD_ETHER)
-		return false;
-	if (vport == (peer->way_sent ? peer->out : peer->in))
+	if (likely(tunnel == way->tunnel) ||
+	    (tunnel && way->tunnel && report_same_tunnel(tunnel, way->tunnel)))
+		return;
+	if (tunnel)
+		dst_hold(&tunnel->dst);
+	report_set_tunnel(way, tunnel);
+}
+
+/* Fills the key of the tunnel that leads back to where one with the key `from` came from. */
+static void report_turn_round(struct ip_tunnel_key *back, const struct ip_tunnel_key *from,
+			      bool ipv6)
+{
+	memset(back, 0, sizeof(*back));
+	back->tun_id = from->tun_id;
+	back->ttl = REPORT_HOPS;
+	ovs_shim_tunnel_flags_back(back, from, !ipv6);
+	if (ipv6) {
+		back->u.ipv6.src = from->u.ipv6.dst;
+		back->u.ipv6.dst = from->u.ipv6.src;
+	} else {
+		back->u.ipv4.src = from->u.ipv4.dst;
+		back->u.ipv4.dst = from->u.ipv4.src;
+	}
+}
+
+/*
+ * Learns the tunnel back to where a packet for the VM came from; false without memory for it.
+ * Options are not turned round: they mean something to one end only.  peer->lock.
+ */
+static bool report_learn_tunnel_received(struct shim_host_peer *way, const struct sk_buff *skb)
+{
+	const struct metadata_dst *from = ovs_shim_frame_tunnel(skb);
+	struct metadata_dst *back;
+	struct ip_tunnel_key key;
+	u8 ipv6;
+
+	if (likely(!from && !way->tunnel))
 		return true;
-	return !peer->way.tunnel && !netif_is_vxlan(dev) && !netif_is_geneve(dev) &&
+	if (!from) {
+		report_set_tunnel(way, NULL);
+		return true;
+	}
+	ipv6 = from->u.tun_info.mode & IP_TUNNEL_INFO_IPV6;
+	report_turn_round(&key, &from->u.tun_info.key, ipv6);
+	if (way->tunnel && !memcmp(&way->tunnel->u.tun_info.key, &key, sizeof(key)))
+		return true;
+	back = metadata_dst_alloc(0, METADATA_IP_TUNNEL, GFP_ATOMIC | __GFP_NOWARN);
+	if (!back)
+		return false;
+	back->u.tun_info.key = key;
+	back->u.tun_info.mode = IP_TUNNEL_INFO_TX | ipv6;
+	report_set_tunnel(way, back);
+	return true;
+}
+
+/* Learns from a frame that a VM sends how packets leave for the peer.  peer->lock. */
+static void report_learn_sent(struct shim_peer *peer, const struct sk_buff *skb)
+{
+	struct ovs_shim_port *port = peer->key.vm->port;
+	struct shim_host_peer *way = &peer->host;
+	u32 tags, vlan = report_vlan_of(skb, &tags);
+
+	memcpy(way->macs, skb->data, sizeof(way->macs));
+	report_set_vlan(way, vlan);
+	report_learn_tunnel_sent(way, skb);
+	way->bad = tags > 1;
+	peer->way_sent = true;
+	if (READ_ONCE(port->vlan) != vlan)
+		WRITE_ONCE(port->vlan, vlan);
+}
+
+/*
+ * Learns the same from a frame that the VM gets, while it sends none itself: the addresses turned
+ * round, and the tag that the VM's other packets leave with where a switch took this one's off.
+ * peer->lock.
+ */
+static void report_learn_received(struct shim_peer *peer, const struct sk_buff *skb)
+{
+	const struct ovs_shim_port *port = peer->key.vm->port;
+	struct shim_host_peer *way = &peer->host;
+	u32 tags, vlan = report_vlan_of(skb, &tags);
+
+	memcpy(way->macs, skb->data + ETH_ALEN, ETH_ALEN);
+	memcpy(way->macs + ETH_ALEN, skb->data, ETH_ALEN);
+	report_set_vlan(way, vlan ?: READ_ONCE(port->vlan));
+	way->bad = !report_learn_tunnel_received(way, skb) || tags > 1;
+}
+
+/*
+ * Learns how reports to a peer leave, from a packet that passed to (sent) or from it; what the VM
+ * sends itself knows better.  peer->lock.
+ */
+void shim_host_peer_learn(struct shim_peer *peer, const struct shim_packet *packet, bool sent)
+{
+	const struct ovs_shim_frame *frame = container_of(packet, struct ovs_shim_frame, packet);
+
+	/* Without an Ethernet header no way back is known. */
+	if (frame->offset < ETH_HLEN)
+		peer->host.bad = true;
+	else if (sent)
+		report_learn_sent(peer, packet->frame);
+	else if (!peer->way_sent)
+		report_learn_received(peer, packet->frame);
+}
+
+/* Lets go of what a peer that is about to be freed holds. */
+void shim_host_peer_exit(struct shim_peer *peer)
+{
+	report_set_tunnel(&peer->host, NULL);
+}
+
+/*
+ * Tells whether a report can leave by an uplink's device: not by another one than its way was
+ * learned on if there is a tunnel in it, whose other end the way knows.  peer->lock.
+ */
+static bool report_can_leave(const struct shim_peer *peer, const struct shim_uplink *uplink,
+			     const struct net_device *dev)
+{
+	if (peer->host.bad || dev->type != ARPHRD_ETHER)
+		return false;
+	if (uplink == (peer->way_sent ? peer->out : peer->in))
+		return true;
+	return !peer->host.tunnel && !netif_is_vxlan(dev) && !netif_is_geneve(dev) &&
 	       !netif_is_gretap(dev) && !netif_is_ip6gretap(dev);
 }
 
 /* Puts the IPv4 header of a report. */
-static void put_ipv4(struct sk_buff *skb, const struct ovs_shim_peer *peer, u8 protocol, u8 ecn)
+static void report_put_ipv4(struct sk_buff *skb, const struct in6_addr *source,
+			    const struct in6_addr *destination, u8 protocol, u8 ecn)
 {
 	struct iphdr *ip = skb_push(skb, sizeof(*ip));
 
@@ -75,39 +224,59 @@ static void put_ipv4(struct sk_buff *skb, const struct ovs_shim_peer *peer, u8 p
 		.tos = ecn,
 		.tot_len = htons(skb->len),
 		.frag_off = htons(IP_DF),
-		.ttl = HOPS,
+		.ttl = REPORT_HOPS,
 		.protocol = protocol,
-		.saddr = peer->local.s6_addr32[3],
-		.daddr = peer->key.address.s6_addr32[3],
+		.saddr = source->s6_addr32[3],
+		.daddr = destination->s6_addr32[3],
 	};
 	ip_send_check(ip);
 	skb->protocol = htons(ETH_P_IP);
 }
 
 /* Puts the IPv6 header of a report. */
-static void put_ipv6(struct sk_buff *skb, const struct ovs_shim_peer *peer, u8 protocol, u8 ecn)
+static void report_put_ipv6(struct sk_buff *skb, const struct in6_addr *source,
+			    const struct in6_addr *destination, u8 protocol, u8 ecn)
 {
 	struct ipv6hdr *ip = skb_push(skb, sizeof(*ip));
 
 	*ip = (struct ipv6hdr){
 		.payload_len = htons(SHIM_MESSAGE_V1_BYTES),
 		.nexthdr = protocol,
-		.hop_limit = HOPS,
-		.saddr = peer->local,
-		.daddr = peer->key.address,
+		.hop_limit = REPORT_HOPS,
+		.saddr = *source,
+		.daddr = *destination,
 	};
 	ip6_flow_hdr(ip, ecn, 0);
 	skb->protocol = htons(ETH_P_IPV6);
 }
 
-/* Returns a packet with the message and all headers, NULL without memory.  peer->lock. */
-static struct sk_buff *build(struct ovs_shim_peer *peer, const struct shim_message *report,
-			     const struct net_device *dev)
+/* Puts the Ethernet header of a report, its tag and its tunnel.  peer->lock. */
+static void report_put_way(struct sk_buff *skb, const struct shim_host_peer *way)
 {
-	const struct ovs_shim_settings *settings = &peer->key.vm->shim->settings;
+	struct ethhdr *eth = skb_push(skb, ETH_HLEN);
+
+	memcpy(eth, way->macs, sizeof(way->macs));
+	eth->h_proto = skb->protocol;
+	skb_reset_mac_header(skb);
+	skb->mac_len = ETH_HLEN;
+	if (way->vlan_proto)
+		__vlan_hwaccel_put_tag(skb, way->vlan_proto, way->vlan_tci);
+	if (way->tunnel) {
+		dst_hold(&way->tunnel->dst);
+		skb_dst_set(skb, &way->tunnel->dst);
+	}
+}
+
+/* Returns a packet with the message and all headers, NULL without memory.  peer->lock. */
+static struct sk_buff *report_build(const struct shim_peer *peer,
+				    const struct shim_message *report,
+				    const struct shim_settings *settings,
+				    const struct net_device *dev)
+{
+	const struct in6_addr *remote = (const struct in6_addr *)&peer->key.address;
+	const struct in6_addr *local = (const struct in6_addr *)&peer->local;
 	u32 head = LL_RESERVED_SPACE(dev) + VLAN_HLEN + sizeof(struct ipv6hdr);
-	u8 ecn = settings->ecn ? INET_ECN_ECT_1 : INET_ECN_NOT_ECT;
-	struct ethhdr *eth;
+	u8 ecn = settings->ecn ? settings->codepoint : INET_ECN_NOT_ECT;
 	struct sk_buff *skb;
 
 	skb = alloc_skb(head + SHIM_MESSAGE_V1_BYTES, GFP_ATOMIC | __GFP_NOWARN);
@@ -116,64 +285,48 @@ static struct sk_buff *build(struct ovs_shim_peer *peer, const struct shim_messa
 	skb_reserve(skb, head);
 	shim_message_encode(skb_put(skb, SHIM_MESSAGE_V1_BYTES), report, settings->key);
 	skb_reset_transport_header(skb);
-	if (ipv6_addr_v4mapped(&peer->key.address))
-		put_ipv4(skb, peer, settings->protocol, ecn);
+	if (ipv6_addr_v4mapped(remote))
+		report_put_ipv4(skb, local, remote, settings->protocol, ecn);
 	else
-		put_ipv6(skb, peer, settings->protocol, ecn);
+		report_put_ipv6(skb, local, remote, settings->protocol, ecn);
 	skb_reset_network_header(skb);
-	eth = skb_push(skb, ETH_HLEN);
-	memcpy(eth, peer->way.macs, sizeof(peer->way.macs));
-	eth->h_proto = skb->protocol;
-	skb_reset_mac_header(skb);
-	skb->mac_len = ETH_HLEN;
-	if (peer->way.vlan_proto)
-		__vlan_hwaccel_put_tag(skb, peer->way.vlan_proto, peer->way.vlan_tci);
-	if (peer->way.tunnel) {
-		dst_hold(&peer->way.tunnel->dst);
-		skb_dst_set(skb, &peer->way.tunnel->dst);
-	}
+	report_put_way(skb, &peer->host);
 	skb->priority = TC_PRIO_CONTROL;
 	return skb;
 }
 
 /*
- * Returns a packet with the report, of which the law filled its part, to be sent by
- * ovs_shim_report_send(); NULL, and counted, if it cannot be sent.  vport leads to the peer, NULL
- * if that uplink has gone; it is used until the caller's RCU read section ends.  peer->lock.
+ * Builds a report to a peer and queues it for ovs_shim_reports_send(); returns its bytes, 0 if it
+ * cannot be sent.  uplink leads to the peer; its port lives until the caller's RCU read section
+ * ends.  peer->lock.
  */
-struct sk_buff *ovs_shim_report_build(struct ovs_shim_peer *peer, struct shim_message *report,
-				      struct vport *vport)
+u32 shim_host_report(struct shim_peer *peer, const struct shim_uplink *uplink,
+		     const struct shim_message *report, const struct shim_settings *settings,
+		     struct shim_reports *reports)
 {
-	struct ovs_shim_port *vm = peer->key.vm;
+	const struct ovs_shim_port *port = uplink->port;
+	struct net_device *dev = port->vport->dev;
 	struct sk_buff *skb;
 
-	if (!READ_ONCE(vm->shim->settings.key_set)) {
-		atomic64_inc(&vm->counters[OVS_SHIM_REPORTS_NO_KEY]);
-		return NULL;
-	}
-	if (!vport || !can_leave(peer, vport))
-		goto unsent;
-	address(peer, report);
-	skb = build(peer, report, vport->dev);
+	if (!report_can_leave(peer, uplink, dev))
+		return 0;
+	skb = report_build(peer, report, settings, dev);
 	if (!skb)
-		goto unsent;
-	skb->dev = vport->dev;
-	*(struct ovs_shim_report_cb *)skb->cb = (struct ovs_shim_report_cb){
-		.vport = vport,
-	};
-	atomic64_inc(&vm->counters[OVS_SHIM_REPORTS_SENT]);
-	atomic64_add(skb->len, &vm->counters[OVS_SHIM_REPORT_BYTES_SENT]);
-	return skb;
-unsent:
-	atomic64_inc(&vm->counters[OVS_SHIM_REPORTS_UNSENT]);
-	return NULL;
+		return 0;
+	skb->dev = dev;
+	*(struct report_cb *)skb->cb = (struct report_cb){ .vport = port->vport };
+	__skb_queue_tail(&reports->queue, skb);
+	return skb->len;
 }
 
-/* Sends what ovs_shim_report_build() returned, in the same RCU read section, without a lock. */
-void ovs_shim_report_send(struct sk_buff *skb)
+void ovs_shim_reports_send(struct shim_reports *reports)
 {
-	struct vport *vport = ((struct ovs_shim_report_cb *)skb->cb)->vport;
+	const struct vport *vport;
+	struct sk_buff *skb;
 
-	memset(skb->cb, 0, sizeof(struct ovs_shim_report_cb));
-	vport->ops->send(skb);
+	while ((skb = __skb_dequeue(&reports->queue))) {
+		vport = ((struct report_cb *)skb->cb)->vport;
+		memset(skb->cb, 0, sizeof(struct report_cb));
+		vport->ops->send(skb);
+	}
 }

@@ -1,130 +1,63 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Clocks: each law of a namespace has its own period T.  Every T, while one of its VMs sends,
- * receives or has peers, the clock measures what they did, retires the idle, divides the uplinks
- * and lets the law take its step.  In softirq context.
+ * The timers of the laws' clocks: each calls the engine every T, in softirq context.
+ *
+ * An hrtimer may be started anew while its function runs, and then is queued already when the
+ * function wants to move it on.  Starting and moving on therefore exclude each other.
  */
+#include <linux/container_of.h>
 #include <linux/hrtimer.h>
 #include <linux/ktime.h>
-#include <linux/list.h>
-#include <linux/rculist.h>
+#include <linux/rcupdate.h>
 #include <linux/skbuff.h>
+#include <linux/spinlock.h>
 
-#include "internal.h"
+#include "../core/engine/clock.h"
+#include "compat.h"
+#include "report.h"
 
-/* Returns the next limiter behind link.  shim->lock. */
-static struct ovs_shim_pair *follow(const struct ovs_shim_net *shim,
-				    struct ovs_shim_pair __rcu *link)
+/* The hrtimer's function: does the work of a tick, then sends its reports without a lock. */
+static enum hrtimer_restart timer_expired(struct hrtimer *hrtimer)
 {
-	return rcu_dereference_protected(link, lockdep_is_held(&shim->lock));
-}
-
-/* Measures a VM; false if nothing of it is left to time.  shim->lock. */
-static bool measure(struct ovs_shim_port *vm, u64 now_ns, u64 elapsed_ns)
-{
-	bool active = vm->receiving;
-	struct ovs_shim_pair *pair;
-
-	for (pair = follow(vm->shim, vm->pairs); pair; pair = follow(vm->shim, pair->next)) {
-		if (pair->active)
-			ovs_shim_limiter_measure(pair, now_ns, elapsed_ns);
-		active |= pair->active;
-	}
-	return ovs_shim_peers_measure(vm, now_ns, elapsed_ns) || active;
-}
-
-/* Does the work of one tick at now_ns, with reports to be sent in *reports.  shim->lock. */
-static void tick(struct ovs_shim_clock *clock, u64 now_ns, struct sk_buff_head *reports)
-{
-	u64 elapsed_ns = now_ns - clock->tick_ns;
-	struct ovs_shim_net *shim = clock->shim;
-	struct ovs_shim_port *vm, *next;
-	struct ovs_shim_pair *pair;
-
-	if (!elapsed_ns)
-		return;
-	clock->tick_ns = now_ns;
-	if (clock->law->wants & SHIM_LAW_RECEIVER)
-		ovs_shim_meter(clock, now_ns);
-	list_for_each_entry_safe(vm, next, &clock->vms, tick_list)
-		if (!measure(vm, now_ns, elapsed_ns))
-			list_del_init(&vm->tick_list);
-	if (shim->divide)
-		ovs_shim_divide(shim);
-	list_for_each_entry(vm, &clock->vms, tick_list) {
-		for (pair = follow(shim, vm->pairs); pair; pair = follow(shim, pair->next))
-			if (pair->active)
-				ovs_shim_limiter_period(pair, now_ns);
-		ovs_shim_peers_period(vm, now_ns, reports);
-		ovs_shim_flows_period(vm, now_ns);
-	}
-}
-
-/* The hrtimer's function. */
-static enum hrtimer_restart expired(struct hrtimer *timer)
-{
-	struct ovs_shim_clock *clock = container_of(timer, struct ovs_shim_clock, timer);
+	struct shim_clock *clock = container_of(hrtimer, struct shim_clock, timer.hrtimer);
 	enum hrtimer_restart again = HRTIMER_NORESTART;
-	struct sk_buff_head reports;
-	struct sk_buff *skb;
+	struct shim_reports reports;
+	u64 next_ns;
 
-	__skb_queue_head_init(&reports);
+	__skb_queue_head_init(&reports.queue);
 	/* Ports live until the end of this section, and with them the devices reports leave by. */
 	rcu_read_lock();
-	spin_lock(&clock->shim->lock);
-	tick(clock, ktime_get_ns(), &reports);
-	/* Queued already: started anew while this function waited for the lock. */
-	if (!list_empty(&clock->vms) && !hrtimer_is_queued(timer)) {
-		hrtimer_forward_now(timer, ns_to_ktime(clock->settings->period_ns));
+	next_ns = shim_clock_tick(clock, ktime_get_ns(), &reports);
+	ovs_shim_reports_send(&reports);
+	rcu_read_unlock();
+	if (!next_ns)
+		return HRTIMER_NORESTART;
+	spin_lock(&clock->timer.lock);
+	if (!hrtimer_is_queued(hrtimer)) {
+		hrtimer_forward_now(hrtimer, ns_to_ktime(next_ns));
 		again = HRTIMER_RESTART;
 	}
-	spin_unlock(&clock->shim->lock);
-	while ((skb = __skb_dequeue(&reports)))
-		ovs_shim_report_send(skb);
-	rcu_read_unlock();
+	spin_unlock(&clock->timer.lock);
 	return again;
 }
 
-/* Prepares a namespace's clocks, one for each law there is. */
-void ovs_shim_clocks_init(struct ovs_shim_net *shim)
+/* Prepares the timer of a clock. */
+void shim_host_timer_init(struct shim_clock *clock)
 {
-	struct ovs_shim_clock *clock;
-	u32 i;
-
-	for (i = 0; i < OVS_SHIM_LAW_SLOTS; i++) {
-		clock = &shim->clocks[i];
-		clock->law = shim_law_at(i);
-		clock->settings = &shim->settings.laws[i];
-		clock->shim = shim;
-		INIT_LIST_HEAD(&clock->vms);
-		hrtimer_init(&clock->timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
-		clock->timer.function = expired;
-	}
+	spin_lock_init(&clock->timer.lock);
+	ovs_shim_hrtimer_setup(&clock->timer.hrtimer, timer_expired);
 }
 
-/* Stops a namespace's clocks for good; no VM is left. */
-void ovs_shim_clocks_stop(struct ovs_shim_net *shim)
+/* Starts the timer of a clock, running or not: the next tick comes in ns. */
+void shim_host_timer_start(struct shim_clock *clock, u64 ns)
 {
-	u32 i;
-
-	for (i = 0; i < OVS_SHIM_LAW_SLOTS; i++)
-		hrtimer_cancel(&shim->clocks[i].timer);
+	spin_lock_bh(&clock->timer.lock);
+	hrtimer_start(&clock->timer.hrtimer, ns_to_ktime(ns), HRTIMER_MODE_REL_SOFT);
+	spin_unlock_bh(&clock->timer.lock);
 }
 
-/* Starts the periods anew, T from now.  shim->lock. */
-void ovs_shim_clock_start(struct ovs_shim_clock *clock)
+/* Stops the timer of a clock and waits for its tick to end; may sleep. */
+void shim_host_timer_stop(struct shim_clock *clock)
 {
-	clock->tick_ns = ktime_get_ns();
-	hrtimer_start(&clock->timer, ns_to_ktime(clock->settings->period_ns),
-		      HRTIMER_MODE_REL_SOFT);
-}
-
-/* Puts a VM that has a law under its clock.  shim->lock. */
-void ovs_shim_clock_add(struct ovs_shim_port *vm)
-{
-	if (!list_empty(&vm->tick_list))
-		return;
-	if (list_empty(&vm->clock->vms))
-		ovs_shim_clock_start(vm->clock);
-	list_add_tail(&vm->tick_list, &vm->clock->vms);
+	hrtimer_cancel(&clock->timer.hrtimer);
 }

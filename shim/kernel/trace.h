@@ -12,26 +12,26 @@
 #include <linux/skbuff.h>
 #include <linux/tracepoint.h>
 
-#include "internal.h"
+#include "compat.h"
+#include "port.h"
 
 /* A packet from or for a VM is dropped; the reason is named as its counter is. */
 TRACE_EVENT(ovs_shim_drop,
-	    TP_PROTO(const struct ovs_shim_port *vm, const struct sk_buff *skb,
-		     const char *reason),
+	    TP_PROTO(const struct shim_vm *vm, const struct sk_buff *skb, const char *reason),
 	    TP_ARGS(vm, skb, reason),
 	    TP_STRUCT__entry(__field(int, ifindex)
 			     __field(u32, bytes)
 			     __string(reason, reason)),
-	    TP_fast_assign(__entry->ifindex = vm->ifindex;
+	    TP_fast_assign(__entry->ifindex = ovs_shim_vm_ifindex(vm);
 			   __entry->bytes = skb->len;
-			   __assign_str(reason, reason);),
+			   ovs_shim_assign_str(reason, reason);),
 	    TP_printk("vm=%d bytes=%u reason=%s", __entry->ifindex, __entry->bytes,
 		      __get_str(reason))
 );
 
 /* A control message for a VM is obeyed or refused; what is not known of one refused is 0. */
 TRACE_EVENT(ovs_shim_message,
-	    TP_PROTO(const struct ovs_shim_port *vm, const struct shim_message *message,
+	    TP_PROTO(const struct shim_vm *vm, const struct shim_message *message,
 		     const char *verdict),
 	    TP_ARGS(vm, message, verdict),
 	    TP_STRUCT__entry(__field(int, ifindex)
@@ -41,13 +41,13 @@ TRACE_EVENT(ovs_shim_message,
 			     __field(u32, marks)
 			     __field(u64, rate)
 			     __string(verdict, verdict)),
-	    TP_fast_assign(__entry->ifindex = vm->ifindex;
+	    TP_fast_assign(__entry->ifindex = ovs_shim_vm_ifindex(vm);
 			   __entry->type = message->type;
 			   __entry->sender = message->sender;
 			   __entry->sequence = message->sequence;
 			   __entry->marks = message->marks;
 			   __entry->rate = message->rate;
-			   __assign_str(verdict, verdict);),
+			   ovs_shim_assign_str(verdict, verdict);),
 	    TP_printk("vm=%d type=%u sender=%u sequence=%u marks=%u rate=%llu verdict=%s",
 		      __entry->ifindex, __entry->type, __entry->sender, __entry->sequence,
 		      __entry->marks, __entry->rate, __get_str(verdict))
@@ -55,18 +55,18 @@ TRACE_EVENT(ovs_shim_message,
 
 /* The rate of a VM on an uplink changes; rates are bytes/s. */
 TRACE_EVENT(ovs_shim_rate,
-	    TP_PROTO(const struct ovs_shim_pair *pair, u64 rate),
-	    TP_ARGS(pair, rate),
+	    TP_PROTO(const struct shim_limiter *limiter, u64 rate),
+	    TP_ARGS(limiter, rate),
 	    TP_STRUCT__entry(__field(int, ifindex)
 			     __field(int, uplink)
 			     __field(u64, old)
 			     __field(u64, rate)
 			     __field(u64, share)),
-	    TP_fast_assign(__entry->ifindex = pair->vm->ifindex;
-			   __entry->uplink = pair->uplink->ifindex;
-			   __entry->old = pair->bucket.rate.bytes_per_s;
+	    TP_fast_assign(__entry->ifindex = ovs_shim_vm_ifindex(limiter->vm);
+			   __entry->uplink = ovs_shim_uplink_ifindex(limiter->uplink);
+			   __entry->old = limiter->rate.bytes_per_s;
 			   __entry->rate = rate;
-			   __entry->share = pair->share;),
+			   __entry->share = READ_ONCE(limiter->share);),
 	    TP_printk("vm=%d uplink=%d old=%llu rate=%llu share=%llu", __entry->ifindex,
 		      __entry->uplink, __entry->old, __entry->rate, __entry->share)
 );

@@ -19,10 +19,13 @@ import cffi
 
 #: Folder of the C sources, in a checkout of the repository.
 SOURCE_DIR = Path(__file__).resolve().parent.parent / "core"
+#: Folder of user space as the engine's host.
+HOST_DIR = SOURCE_DIR.parent / "user"
 #: Flags unless SDNGCC_CORE_CFLAGS says otherwise.
 DEFAULT_CFLAGS = "-O2"
 
-_HEADERS = ("arith.h", "bucket.h", "share.h", "siphash.h", "message.h", "flow.h", "law.h")
+_HEADERS = ("arith.h", "bucket.h", "share.h", "siphash.h", "message.h", "flow.h", "law.h", "engine/counters.h",
+            "../user/account.h", "../user/lab.h")
 _TYPES = """
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -36,11 +39,16 @@ class CoreBuildError(RuntimeError):
 
 
 def sources() -> List[Path]:
-    """Return the C files of the core, laws included, sorted."""
+    """Return the C files of the core, laws and engine included, sorted."""
     found = sorted(SOURCE_DIR.glob("**/*.c"))
     if not found:
         raise CoreBuildError(f"no C sources in {SOURCE_DIR}: the core can only be built in a checkout")
     return found
+
+
+def host_sources() -> List[Path]:
+    """Return the C files that are user space as the engine's host, sorted."""
+    return sorted(HOST_DIR.glob("*.c"))
 
 
 def _read(path: Path) -> str:
@@ -66,7 +74,7 @@ def declarations() -> str:
         header = _read(SOURCE_DIR / name)
         constants.update(re.findall(r"^#define (SHIM_\w+) (0x[0-9a-fA-F]+|\d+)U?L*\s*$", header, re.M))
         if name != "types.h":
-            header = re.sub(r"^static inline [^{;]*\{.*?^\}$", "", header, flags=re.M | re.S)
+            header = re.sub(r"^static inline [^{;]*\{.*?^\}$|^_Static_assert\(.*?\);$", "", header, flags=re.M | re.S)
             text += re.sub(r"^#.*$", "", header, flags=re.M)
     text += _own_structs()
     text = re.sub(r"\bSHIM_[A-Z0-9_]+\b", lambda match: constants.get(match[0], match[0]), text)
@@ -83,10 +91,10 @@ def build(cflags: Optional[str] = None) -> Path:
     """
     flags = (os.environ.get("SDNGCC_CORE_CFLAGS") or DEFAULT_CFLAGS if cflags is None else cflags).split()
     command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", *flags, "-ffreestanding", "-fPIC", "-shared"]
-    files = sources()
+    files = sources() + host_sources()
     digest = hashlib.sha256("\0".join(command).encode())
-    for path in [*files, *sorted(SOURCE_DIR.glob("**/*.h"))]:
-        digest.update(path.relative_to(SOURCE_DIR).as_posix().encode() + b"\0" + path.read_bytes())
+    for path in [*files, *sorted(SOURCE_DIR.glob("**/*.h")), *sorted(HOST_DIR.glob("*.h"))]:
+        digest.update(path.relative_to(SOURCE_DIR.parent).as_posix().encode() + b"\0" + path.read_bytes())
     caches = Path(os.environ.get("SDNGCC_CACHE") or Path.home() / ".cache" / "sdn-gcc")
     folder = caches / f"core-{digest.hexdigest()[:16]}"
     library = folder / "libshimcore.so"

@@ -309,7 +309,7 @@ static bool eyeq_report_due(const struct eyeq_peer *own, const struct eyeq_limit
 	u64 apart = rate > told ? rate - told : told - rate;
 	u64 sample;
 
-	if (!own->got_bytes || !rate || saved < eyeq_report_ns(input))
+	if (!own->got_bytes || !rate || !limiter->limit || saved < eyeq_report_ns(input))
 		return false;
 	if (!told && rate >= limiter->limit)
 		return false;
@@ -362,6 +362,20 @@ static bool eyeq_peer_period(struct shim_peer_state *peer, struct shim_limiter_s
 	return true;
 }
 
+/*
+ * Tells whether the peer has been silent for so long that what it must be told can wait for its
+ * next packet.  What silence does to the rate to it is a matter of time, and done with that packet
+ * too.
+ */
+static bool eyeq_peer_rests(const struct shim_peer_state *peer, const struct shim_law_input *input)
+{
+	const struct eyeq_peer *own = shim_peer_own_const(peer);
+
+	return !own->new_packets &&
+	       (!own->got_bytes ||
+		shim_sub_sat(input->now_ns, own->got_ns) >= 2 * input->knobs[HEARTBEAT]);
+}
+
 const struct shim_law shim_law_eyeq = {
 	.name = "eyeq",
 	.knobs = eyeq_knobs,
@@ -377,4 +391,5 @@ const struct shim_law shim_law_eyeq = {
 	.on_rx = eyeq_rx,
 	.on_report = eyeq_report,
 	.on_peer_period = eyeq_peer_period,
+	.peer_rests = eyeq_peer_rests,
 };

@@ -41,7 +41,7 @@ struct eyeq_limiter {
 	u32 periods;		/* how many these are */
 	u32 seen;		/* packets received since next_ns or the last correction */
 	u32 marked;		/* of these, with CE */
-	u32 marked_mean;	/* m: mean over a few readings of the part marked, at most 10^6 ppm */
+	u32 marked_mean;	/* m: mean over a few readings of the part marked, ppm */
 	u32 peers;		/* n: most peers seen in a period, fading with each correction */
 	bool draining;		/* a queue is being emptied */
 	bool jumped;		/* a jump of C was waited for since the last correction */

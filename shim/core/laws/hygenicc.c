@@ -314,6 +314,19 @@ static bool hygenicc_peer_period(struct shim_peer_state *peer, struct shim_limit
 	return true;
 }
 
+/*
+ * Tells whether nothing is owed or told, and what may be echoed has faded: less than ECHO_PERIODS
+ * packets fade no further.
+ */
+static bool hygenicc_peer_rests(const struct shim_peer_state *peer,
+				const struct shim_law_input *input)
+{
+	const struct hygenicc_peer *own = shim_peer_own_const(peer);
+
+	(void)input;
+	return !own->owed && !own->echoed && own->echoable < ECHO_PERIODS;
+}
+
 const struct shim_law shim_law_hygenicc = {
 	.name = "hygenicc",
 	.knobs = hygenicc_knobs,
@@ -329,4 +342,5 @@ const struct shim_law shim_law_hygenicc = {
 	.on_rx = hygenicc_rx,
 	.on_report = hygenicc_report,
 	.on_peer_period = hygenicc_peer_period,
+	.peer_rests = hygenicc_peer_rests,
 };

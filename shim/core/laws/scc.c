@@ -464,6 +464,17 @@ static bool scc_peer_period(struct shim_peer_state *peer, struct shim_limiter_st
 	return true;
 }
 
+/*
+ * Tells whether a tunnel has its share, and nothing to tell: what was marked long ago is then no
+ * longer of account, as the rate has climbed back.
+ */
+static bool scc_peer_rests(const struct shim_peer_state *peer, const struct shim_law_input *input)
+{
+	const struct scc_peer *own = shim_peer_own_const(peer);
+
+	return peer->rate >= input->share && !own->sent && !own->rx_packets;
+}
+
 const struct shim_law shim_law_scc = {
 	.name = "scc",
 	.knobs = scc_knobs,
@@ -479,4 +490,5 @@ const struct shim_law shim_law_scc = {
 	.on_rx = scc_rx,
 	.on_report = scc_report,
 	.on_peer_period = scc_peer_period,
+	.peer_rests = scc_peer_rests,
 };

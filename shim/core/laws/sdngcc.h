@@ -31,7 +31,7 @@ enum sdngcc_knob {
 /* What law sdngcc keeps of a limiter. */
 struct sdngcc_limiter {
 	struct shim_climb_state climb;	/* since the last step */
-	u32 full_run;		/* full messages in a row, the last one included; U32_MAX: or more */
+	u32 full_run;	/* full messages in a row, the last one included; U32_MAX: or more */
 };
 
 /* Cuts the rate by the marks of a message. */

@@ -164,6 +164,8 @@ void seawall_segment_in(struct shim_flow *flow, struct shim_segment *segment)
 	enum shim_flow_begin begin;
 	u32 acked = shim_flow_in(flow, segment, &begin);
 
+	if (begin == SHIM_FLOW_UNBELIEVED)
+		return;
 	seawall_begin(own, begin);
 	if (!own->limit || !(segment->flags & SHIM_TCP_ACK) ||
 	    segment->flags & (SHIM_TCP_SYN | SHIM_TCP_RST))

@@ -36,9 +36,12 @@
  * window-total by weight, port-weight for the ports of the preferred range, 1 for others.
  *
  * A guest that negotiated ECN itself, a peer that refused it, and a connection that was there
- * before the shim are left alone but for limit; own-ecn = 1 holds the first to V as well.  A
- * connection without a handshake has the least window scale that explains what was in flight:
- * its windows come out too large rather than too small.
+ * before the shim are left alone but for limit; own-ecn = 1 holds the first to V as well, unless
+ * both ends agreed on AccECN (RFC 9768): there ECE, CWR and AE are a counter, and ECE alone says
+ * nothing.  A SYN that offers AccECN to a guest without ECN is answered as one that asks for ECN:
+ * its sender then falls back to that (RFC 9768, section 3.1.2).  A connection without a handshake
+ * has the least window scale that explains what was in flight: its windows come out too large
+ * rather than too small.
  *
  * R of the VM is E: flows are the brake, the share is the ceiling.
  *
@@ -98,6 +101,8 @@ struct vcc_flow {
 	bool echo;		/* ACKs of the VM carry ECE until a CWR arrives */
 	bool echo_known;	/* echo_ack is valid */
 	bool answer;		/* the VM's next new data carries CWR */
+	bool counter_offered;	/* a SYN offered AccECN */
+	bool counter;		/* AccECN: both ends agreed that flags count marks */
 };
 
 static const struct shim_knob vcc_knobs[] = {
@@ -216,8 +221,10 @@ static u32 vcc_segments(const struct shim_flow *flow, u64 count)
 /* Tells whether the virtual window holds the flow's guest. */
 static bool vcc_holds(const struct shim_flow *flow, const u64 *values)
 {
+	const struct vcc_flow *own = shim_flow_own_const(flow);
+
 	return flow->ecn == SHIM_FLOW_VIRTUAL ||
-	       (flow->ecn == SHIM_FLOW_OWN && values[OWN_ECN]);
+	       (flow->ecn == SHIM_FLOW_OWN && values[OWN_ECN] && !own->counter);
 }
 
 /*
@@ -349,6 +356,22 @@ static void vcc_hear(struct shim_flow *flow, const u64 *values, u32 acked, bool 
 		vcc_grow(flow, acked);
 }
 
+/*
+ * Learns from a SYN or SYN-ACK, either way, whether the ends agree on AccECN: the answers are those
+ * that tell which ECN field the SYN arrived with (RFC 9768, table 2).
+ */
+static void vcc_learn_counter(struct shim_flow *flow, const struct shim_segment *segment)
+{
+	u16 flags = segment->flags & ECN_FLAGS, classic = flags & ~SHIM_TCP_AE;
+	struct vcc_flow *own = shim_flow_own(flow);
+
+	if (!(segment->flags & SHIM_TCP_ACK))
+		own->counter_offered |= flags == ECN_FLAGS;
+	else
+		own->counter = own->counter_offered && flags && flags != ECN_FLAGS &&
+			       classic != SHIM_TCP_ECE;
+}
+
 /* Negotiates ECN by a SYN or SYN-ACK of the VM. */
 static void vcc_handshake_out(struct shim_flow *flow, struct shim_segment *segment, bool first)
 {
@@ -429,6 +452,7 @@ static void vcc_out(struct shim_flow *flow, struct shim_segment *segment)
 
 	vcc_begin(flow, begin);
 	if (segment->flags & SHIM_TCP_SYN) {
+		vcc_learn_counter(flow, segment);
 		vcc_handshake_out(flow, segment, begin != SHIM_FLOW_GOES_ON);
 		return;
 	}
@@ -476,8 +500,11 @@ static void vcc_in(struct shim_flow *flow, struct shim_segment *segment)
 	enum shim_flow_begin begin;
 	u32 acked = shim_flow_in(flow, segment, &begin);
 
+	if (begin == SHIM_FLOW_UNBELIEVED)
+		return;
 	vcc_begin(flow, begin);
 	if (segment->flags & SHIM_TCP_SYN) {
+		vcc_learn_counter(flow, segment);
 		vcc_handshake_in(flow, segment, begin != SHIM_FLOW_GOES_ON);
 		return;
 	}

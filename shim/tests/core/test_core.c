@@ -95,18 +95,18 @@ static void test_bucket_police(void)
 
 	shim_rate_init(&slow, 1000000, 3000);
 	shim_rate_init(&fast, 100000000, 3000);
-	verdict = shim_bucket_police(&slow, tat, now, 3000);
+	verdict = shim_bucket_pace(&slow, tat, now, 3000, 0);
 	CHECK(verdict.kind == SHIM_SEND && verdict.departure_ns == now);
 	tat = verdict.tat;
-	verdict = shim_bucket_police(&slow, tat, now + 999999, 1000);
+	verdict = shim_bucket_pace(&slow, tat, now + 999999, 1000, 0);
 	CHECK(verdict.kind == SHIM_DROP && verdict.tat == tat);
-	CHECK(shim_bucket_police(&slow, tat, now + 1000000, 1000).kind == SHIM_SEND);
+	CHECK(shim_bucket_pace(&slow, tat, now + 1000000, 1000, 0).kind == SHIM_SEND);
 	CHECK(shim_bucket_pace(&slow, tat, now, 1000, 999999).kind == SHIM_DROP);
 	verdict = shim_bucket_pace(&slow, tat, now, 1000, 1000000);
 	CHECK(verdict.kind == SHIM_PACE && verdict.departure_ns == now + 1000000);
 	tat = shim_bucket_rerate(&slow, &fast, tat, now);
-	CHECK(shim_bucket_police(&fast, tat, now + 9999, 1000).kind == SHIM_DROP);
-	CHECK(shim_bucket_police(&fast, tat, now + 10001, 1000).kind == SHIM_SEND);
+	CHECK(shim_bucket_pace(&fast, tat, now + 9999, 1000, 0).kind == SHIM_DROP);
+	CHECK(shim_bucket_pace(&fast, tat, now + 10001, 1000, 0).kind == SHIM_SEND);
 	tat = shim_bucket_rerate(&fast, &slow, shim_bucket_full(now), now);
 	CHECK(tat == shim_bucket_full(now));
 }

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from sdngcc.shim import core as binding
 
-WINDOW = 64
-SENDERS = 4
+WINDOW = 1024
+REPORTS_WINDOW = 64
+SENDERS = 16
 U32_MAX = 2**32 - 1
 
 
 class Table:
-    """One VM's replay table."""
+    """The replay table of a host."""
 
     def __init__(self, core: Any) -> None:
         self._core = core
@@ -39,12 +40,12 @@ def test_in_order_then_again(table: Table) -> None:
 
 
 def test_reordered_within_the_window_once(table: Table) -> None:
-    assert table.accepts(100)
-    assert table.accepts(100 - WINDOW + 1)
-    assert not table.accepts(100 - WINDOW)
-    assert not table.accepts(100 - WINDOW + 1)
-    assert table.accepts(99)
-    assert not table.accepts(99)
+    assert table.accepts(2000)
+    assert table.accepts(2000 - WINDOW + 1)
+    assert not table.accepts(2000 - WINDOW)
+    assert not table.accepts(2000 - WINDOW + 1)
+    assert table.accepts(1999)
+    assert not table.accepts(1999)
 
 
 def test_jumps_of_the_window(table: Table) -> None:
@@ -94,23 +95,24 @@ def test_senders_are_apart(table: Table) -> None:
 
 
 def test_eviction_of_the_one_silent_longest(table: Table) -> None:
-    for sender in (1, 2, 3, 4):
+    last = SENDERS + 1
+    for sender in range(1, last):
         assert table.accepts(1, epoch=100 + sender, sender=sender)
     assert table.accepts(2, epoch=101, sender=1)
-    assert table.accepts(1, epoch=200, sender=5)
+    assert table.accepts(1, epoch=200, sender=last)
     # Sender 2 (epoch 102) gave way: nothing it said, nor the like of it, is heard again.
     assert not table.accepts(1, epoch=102, sender=2)
     assert not table.accepts(2, epoch=102, sender=2)
     # The others are known and go on, though 101 is below the floor.
     assert table.accepts(3, epoch=101, sender=1)
-    assert table.accepts(2, epoch=103, sender=3)
-    assert table.accepts(2, epoch=104, sender=4)
-    # After its restart sender 2 is heard; it takes the place of 5, silent longest now.
+    for sender in range(3, last):
+        assert table.accepts(2, epoch=100 + sender, sender=sender)
+    # After its restart sender 2 is heard; it takes the place of the last, silent longest now.
     assert table.accepts(1, epoch=300, sender=2)
-    assert not table.accepts(2, epoch=200, sender=5)
+    assert not table.accepts(2, epoch=200, sender=last)
 
 
-events = st.lists(st.tuples(st.integers(1, 7), st.integers(1, 4), st.integers(1, 200)), max_size=200)
+events = st.lists(st.tuples(st.integers(1, SENDERS + 3), st.integers(1, 4), st.integers(1, 2200)), max_size=200)
 
 
 @given(history=events)
@@ -123,17 +125,6 @@ def test_nothing_is_accepted_twice(core: Any, history: List[Tuple[int, int, int]
             accepted.add((sender, epoch, sequence))
 
 
-@given(sequences=st.lists(st.integers(1, 300), max_size=150))
-def test_one_sender_against_a_model(core: Any, sequences: List[int]) -> None:
-    table = Table(core)
-    seen: Set[int] = set()
-    for sequence in sequences:
-        want = sequence not in seen and sequence > max(seen, default=0) - WINDOW
-        assert table.accepts(sequence) == want
-        if want:
-            seen.add(sequence)
-
-
 class Slot(Table):
     """The slot of one peer."""
 
@@ -144,6 +135,25 @@ class Slot(Table):
     def accepts(self, sequence: int, epoch: int = 1000, sender: int = 1) -> bool:
         message = binding.message({"sequence": sequence, "epoch": epoch, "sender": sender})
         return bool(self._core.lib.shim_replay_check_slot(self._slot, message) == self._core.lib.SHIM_MESSAGE_OK)
+
+
+#: Steps from the highest sequence so far: near it, about each edge of a word, and far away.
+EDGES = st.sampled_from((63, 64, 65, 128, 1024, 5000))
+steps = st.lists(st.one_of(st.integers(-70, 70), st.integers(-1100, 1100), EDGES), max_size=150)
+
+
+@pytest.mark.parametrize("window", [WINDOW, REPORTS_WINDOW])
+@given(moves=steps)
+def test_one_sender_against_a_model(core: Any, window: int, moves: List[int]) -> None:
+    table = Table(core) if window == WINDOW else Slot(core)
+    seen: Set[int] = set()
+    for move in moves:
+        top = max(seen, default=0)
+        sequence = max(top + move, 1)
+        want = sequence not in seen and sequence > top - window
+        assert table.accepts(sequence) == want
+        if want:
+            seen.add(sequence)
 
 
 def test_slot_takes_a_later_sender_only(core: Any) -> None:
@@ -164,3 +174,4 @@ def test_slot_accepts_nothing_twice(core: Any, events: List[Tuple[int, int, int]
         if slot.accepts(*event):
             assert event not in seen
             seen.add(event)
+

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Law vcc: what it writes into segments, how its virtual window moves, and what it never does."""
 
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List
 
 import pytest
 from hypothesis import given
@@ -62,6 +62,49 @@ def test_own_ecn_holds_it_to_the_window(core: Any) -> None:
     heard = flow.into(ACK | ECE, ack=MSS)
     assert heard.flags == ACK | ECE and heard.window == -(-10 * MSS // 128)
     assert flow.out(seq=10 * MSS, payload=MSS).flags == ACK  # its CWR is its own
+
+
+# Answers to a SYN with AccECN that agree to it (RFC 9768, table 2), and others.
+AGREES = [CWR, CWR | ECE, AE, AE | CWR]
+CLASSIC = [ECE, ECE | AE]
+
+
+@pytest.mark.parametrize("answer", AGREES + CLASSIC)
+@pytest.mark.parametrize("serves", [False, True])
+def test_own_ecn_leaves_accurate_ecn_alone(core: Any, answer: int, serves: bool) -> None:
+    """ECE is a bit of a counter there: held to the window are guests whose peer, or who themselves, fell back."""
+    flow = Flow(core, {"own-ecn": 1})
+    opened = flow.accept(ECE | CWR | AE, answer) if serves else flow.connect(ECE | CWR | AE, answer)
+    assert opened[0].flags == SYN | ECE | CWR | AE and opened[1].flags == SYN | ACK | answer and is_(flow, "OWN")
+    flow.fill(0, 10)
+    heard = flow.into(ACK | ECE | AE, ack=MSS, ecn=CE)
+    assert (heard.flags, heard.ecn) == (ACK | ECE | AE, CE)
+    assert (heard.window == 65535) == (answer in AGREES)
+
+
+@pytest.mark.parametrize("answer", AGREES)
+def test_those_answers_without_such_a_syn_are_classic(core: Any, answer: int) -> None:
+    flow = Flow(core, {"own-ecn": 1})
+    flow.connect(ECE | CWR, answer)
+    flow.fill(0, 10)
+    assert flow.into(ACK | ECE, ack=MSS).window < 65535
+
+
+def test_a_peer_with_accurate_ecn_falls_back_for_a_guest_without(core: Any) -> None:
+    """ECE alone is the classic answer, which such a peer obeys; the other way round it is the peer's."""
+    flow = Flow(core)
+    syn, reply = flow.accept(asks=ECE | CWR | AE)
+    assert syn.flags == SYN | ECE | CWR | AE and reply.flags == SYN | ACK | ECE and is_(flow, "VIRTUAL")
+    for asks in (AE, AE | ECE, AE | CWR):
+        other = Flow(core)
+        _, reply = other.accept(asks=asks)
+        assert reply.flags == SYN | ACK and is_(other, "PLAIN")
+    again = Flow(core, {"own-ecn": 1})
+    again.connect(ECE | CWR | AE, AE)
+    again.isn += 12345
+    again.connect(ECE | CWR)
+    again.fill(0, 10)
+    assert again.into(ACK | ECE, ack=MSS).window < 65535
 
 
 def test_negotiate_off(core: Any) -> None:
@@ -535,53 +578,3 @@ def test_reordered_acks(core: Any, order: List[int], window: int) -> None:
         assert heard.window <= window
         assert ack + heard.window * 128 <= flow.una + max(int(flow.own.cwnd), 40 * MSS) + 128
     assert flow.una == base + 8 * MSS
-
-
-class Link:
-    """Senders through one queue that marks ECT(0) above a threshold and drops what else comes above it; by packets."""
-
-    def __init__(self, threshold: int, delay: int) -> None:
-        self.queue: List[Tuple[int, int, bool]] = []
-        self.threshold, self.delay = threshold, delay
-
-    def run(self, flows: List[Flow], guests: List[int], ticks: int) -> List[int]:
-        """One packet leaves a tick, its ACK arrives delay ticks later; guests have such a window of their own.
-
-        Returns packets delivered in the second half, by flow. A packet dropped is sent again at once.
-        """
-        sent, acked, done = ([0] * len(flows) for _ in range(3))
-        edge, echo = [10 * MSS] * len(flows), [False] * len(flows)
-        acks: List[Tuple[int, int, bool]] = []
-        for tick in range(ticks):
-            for index, flow in enumerate(flows):
-                flow.now_ns += 1_000_000
-                while sent[index] + MSS <= min(edge[index], acked[index] + guests[index] * MSS):
-                    packet = flow.out(seq=sent[index], payload=MSS)
-                    marked = packet.ecn == ECT_0 and len(self.queue) >= self.threshold
-                    self.queue.append((index, sent[index] + MSS, marked))
-                    echo[index] &= not packet.flags & CWR
-                    sent[index] += MSS
-            if self.queue:
-                index, end, marked = self.queue.pop(0)
-                echo[index] |= marked
-                acks.append((tick + self.delay, index, echo[index]))
-                done[index] += tick > ticks // 2
-            while acks and acks[0][0] <= tick:
-                _, index, marked = acks.pop(0)
-                acked[index] += MSS
-                heard = flows[index].into(ACK | (ECE if marked else 0), ack=acked[index])
-                edge[index] = max(edge[index], acked[index] + heard.window * 128)
-        return done
-
-
-@pytest.mark.parametrize("count", [2, 5, 10])
-def test_virtual_flows_share_a_marking_queue(core: Any, count: int) -> None:
-    """They fill the link, fairly, and keep the queue about its threshold."""
-    flows = [Flow(core, isn=1000 * number) for number in range(count)]
-    for flow in flows:
-        flow.connect()
-    link = Link(threshold=30, delay=10)
-    done = link.run(flows, [10**6] * count, 20000)
-    assert sum(done) >= 0.98 * 10000
-    assert sum(done) ** 2 / count / sum(n * n for n in done) > 0.97
-    assert len(link.queue) < 3 * 30

@@ -72,9 +72,9 @@ def same_but_ecn(sent: bytes, got: bytes, ecn: int, what: str) -> None:
 
 @check
 def outward() -> None:
-    """Not-ECT leaves as ECT(1); ECT(0), ECT(1) and CE leave as they are"""
+    """Not-ECT leaves as ECT(1), and CE, which no guest has to give, as ECT(0); ECT(0) and ECT(1) as they are"""
     for name, maker in FORMS.items():
-        for sent, wanted in ((NOT_ECT, ECT_1), (ECT_0, ECT_0), (ECT_1, ECT_1), (CE, CE)):
+        for sent, wanted in ((NOT_ECT, ECT_1), (ECT_0, ECT_0), (ECT_1, ECT_1), (CE, ECT_0)):
             before = lab.stats("s1")["tx_ect"]
             frame = maker(True, sent, 9)
             same_but_ecn(frame, through(lab.v1, lab.u, frame), wanted, f"{name}, {sent}")
@@ -175,11 +175,11 @@ def fragments() -> None:
 
 @check
 def switched_off() -> None:
-    """With ecn off the field is nobody's business, and marks are still counted"""
+    """With ecn off the field is nobody's business but for a guest's CE, and marks are still counted"""
     lab.shim.settings_set(ecn=False)
     for ecn in range(4):
         frame = FORMS["IPv4"](True, ecn, 11)
-        equal(through(lab.v1, lab.u, frame), frame, f"out, field {ecn}")
+        same_but_ecn(frame, through(lab.v1, lab.u, frame), ECT_0 if ecn == CE else ecn, f"out, field {ecn}")
         before = lab.stats("s1")["rx_ce"]
         frame = FORMS["IPv4"](False, ecn, 11)
         equal(through(lab.u, lab.v1, frame), frame, f"in, field {ecn}")

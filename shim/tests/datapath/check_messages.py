@@ -142,6 +142,8 @@ def accepted_from_controller() -> None:
 @check
 def accepted_ipv6() -> None:
     """A v1 message over IPv6 is obeyed"""
+    lab.v1.send(ipv6(V1_6, U_6, udp(100)))
+    time.sleep(0.001)
     data = encode_v1(message(vm=socket.inet_pton(socket.AF_INET6, V1_6)), KEY)
     deliver(ipv6(U_6, V1_6, data, protocol=PROTOCOL), "messages")
 
@@ -149,6 +151,8 @@ def accepted_ipv6() -> None:
 @check
 def accepted_vlan() -> None:
     """A v1 message in a VLAN is obeyed"""
+    lab.v1.send(ipv4(V1, U, udp(100), vlan=True))
+    time.sleep(0.001)
     deliver(frame(encode_v1(message(), KEY), vlan=True), "messages")
 
 

@@ -3,16 +3,23 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import random
 import socket
 import struct
+import sys
+import traceback
 from typing import Any, Callable
 
-from lab import Lab, check, equal, ifindex, main, namespace, run, settle
+from lab import CLONE_NEWNET, Lab, check, equal, ifindex, main, namespace, run, settle
+from pyroute2.netlink import NLM_F_DUMP, NLM_F_REQUEST
 
-from sdngcc.shim.netlink import ShimClient, ShimRefused
+from sdngcc.shim.attributes import PeerMessage, PortMessage
+from sdngcc.shim.netlink import PEER_GET, PORT_SET, ShimClient, ShimRefused, _packed
+
+CLONE_NEWUSER = 0x10000000
 
 lab = Lab()
 lab.shim.settings_set(law="sdngcc")
@@ -53,6 +60,10 @@ def settings_ranges() -> None:
         ({"key": bytes(17)}, "key", "16 bytes"),
         ({"peers_max": 0}, "peers-max", "1 to 1048576"),
         ({"peer_idle": 999_999}, "peer-idle", "1000000 to 3600000000000"),
+        ({"key_other": bytes(15)}, "key-other", "16 bytes"),
+        ({"codepoint": 2}, "codepoint", "0 and 1, for ECT(0) and ECT(1)"),
+        ({"waiting_max": 15}, "waiting-max", "16 to 1048576 packets, or 0 for any number"),
+        ({"waiting_max": 2**20 + 1}, "waiting-max", "16 to 1048576"),
         ({"law": "fair"}, "law", "none, static, sdngcc"),
         ({"of": "fair", "period": 0}, "law", "none, static, sdngcc"),
         ({"of": "static", "knobs": {"rmin-ppm": 1}}, "knob rmin-ppm", "law static has no such knob"),
@@ -92,6 +103,13 @@ def settings_change() -> None:
     got = lab.shim.settings_get()
     equal((got.peers_max, got.peer_idle), (77, 5_000_000), "peers")
     lab.shim.settings_set(peers_max=4096, peer_idle=10**10)
+    lab.shim.settings_set(codepoint=0, waiting_max=16, key_other=b"fedcba9876543210")
+    got = lab.shim.settings_get()
+    equal((got.codepoint, got.waiting_max, got.key_other_set, got.other_key_senders), (0, 16, True, {}), "new settings")
+    lab.shim.settings_set(codepoint=1, waiting_max=0, key_other=bytes(16))
+    got = lab.shim.settings_get()
+    equal((got.codepoint, got.waiting_max, got.key_other_set), (1, 0, False), "new settings taken back")
+    lab.shim.settings_set(waiting_max=1024)
 
 
 @check
@@ -118,6 +136,37 @@ def port_ranges() -> None:
 
 
 @check
+def addresses() -> None:
+    """Addresses can be set, read and taken back; what is no range of addresses is refused"""
+    some = ("10.0.0.0/8", "10.9.0.1", "fd00::/64", "fd09::1", "::/0", "0.0.0.0/0")
+    lab.shim.port_set("s1", addresses=some)
+    equal(lab.shim.port_get("s1").addresses, some, "addresses")
+    lab.shim.port_set("s1", weight=2)
+    equal(lab.shim.port_get("s1").addresses, some, "addresses after another change")
+    refused(lambda: lab.shim.port_set("s3", addresses=["10.0.0.1"]), "addresses", "only for a vm")
+
+    def raw(*nests: list[tuple[str, object]]) -> Callable[[], object]:
+        """Return a request whose addresses are these nests."""
+        value = {"attrs": [("OVS_SHIM_ADDRESSES_ADDRESS", {"attrs": nest}) for nest in nests]}
+        return lambda: lab.shim._request(PortMessage, PORT_SET, [("OVS_SHIM_PORT_NAME", "s1"),
+                                                                 ("OVS_SHIM_PORT_ADDRESSES", value)])
+
+    whole, mapped = bytes(15) + b"\1", bytes(10) + b"\xff\xff" + bytes(4)
+    refused(raw([("OVS_SHIM_ADDRESS_VALUE", whole), ("OVS_SHIM_ADDRESS_PREFIX", 127)]), "::1", "first 127", "stays")
+    refused(raw([("OVS_SHIM_ADDRESS_VALUE", mapped), ("OVS_SHIM_ADDRESS_PREFIX", 95)]), "first 95")
+    refused(raw([("OVS_SHIM_ADDRESS_VALUE", whole), ("OVS_SHIM_ADDRESS_PREFIX", 129)]), "addresses", "0 to 128 bits")
+    refused(raw([("OVS_SHIM_ADDRESS_VALUE", bytes(4)), ("OVS_SHIM_ADDRESS_PREFIX", 32)]), "exactly 16 bytes")
+    refused(raw([("OVS_SHIM_ADDRESS_VALUE", whole)]), "addresses", "a value and a prefix")
+    many = tuple(f"10.1.{number // 200}.{number % 200 + 1}" for number in range(257))
+    refused(lambda: lab.shim.port_set("s1", addresses=many), "257", "0 to 256")
+    lab.shim.port_set("s1", addresses=many[:256])
+    equal([port.addresses for port in lab.shim.ports()], [many[:256], (), ()], "addresses in a dump")
+    lab.shim.port_set("s1", addresses=())
+    equal(lab.shim.port_get("s1").addresses, (), "addresses taken back")
+    lab.roles()
+
+
+@check
 def guarantees() -> None:
     """Guarantees that sum above an uplink's capacity are refused with both numbers"""
     lab.shim.port_set("s1", min_rate=75_000_000)
@@ -141,18 +190,67 @@ def roles_change() -> None:
 
 @check
 def privilege() -> None:
-    """Without CAP_NET_ADMIN settings can be read and not set"""
+    """Without CAP_NET_ADMIN settings cannot be set"""
     pid = os.fork()
     if not pid:
         os.setuid(65534)
         with ShimClient() as client:
-            client.settings_get()
             try:
                 client.settings_set(law="none")
             except ShimRefused as refusal:
                 os._exit(refusal.code)
         os._exit(0)
     equal(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), errno.EPERM, "exit status")
+
+
+@check
+def privilege_to_read() -> None:
+    """Without CAP_NET_ADMIN nothing can be read either, be it asked for or dumped"""
+    pid = os.fork()
+    if not pid:
+        os.setuid(65534)
+        allowed = 0
+        with ShimClient() as client:
+            for number, ask in enumerate((client.settings_get, lambda: client.port_get("s1"), client.ports,
+                                          client.limiters, client.peers)):
+                try:
+                    ask()
+                    allowed |= 1 << number
+                except ShimRefused as refusal:
+                    allowed |= (refusal.code != errno.EPERM) << number
+        os._exit(allowed)
+    equal(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0, "what was not refused, one bit each")
+
+
+@check
+def user_namespace() -> None:
+    """Who owns but a user namespace may not ask the host for short periods or many peers"""
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWUSER | CLONE_NEWNET):
+                raise OSError(ctypes.get_errno(), "unshare")
+            with ShimClient() as client:
+                client.settings_set(law="sdngcc", period=1_000_000, peers_max=65_536)
+                for values, *words in (({"period": 999_999}, "period", "1000000 to 10000000000 ns"),
+                                       ({"peers_max": 65_537}, "peers-max", "1 to 65536 peers")):
+                    try:
+                        client.settings_set(**values)
+                        raise AssertionError(f"accepted {values}")
+                    except ShimRefused as refusal:
+                        for word in (*words, "outside the initial user namespace", "what is in force stays"):
+                            assert word in str(refusal), f"'{word}' is not in: {refusal}"
+                got = client.settings_get()
+                equal((got.period, got.peers_max), (1_000_000, 65_536), "what is in force there")
+                equal(client.settings_get(of="eyeq").period, 1_000_000, "period of a law whose own one is shorter")
+                client.settings_set(of="eyeq", period=0)
+                equal(client.settings_get(of="eyeq").period, 1_000_000, "the same by default")
+            status = 0
+        except BaseException:
+            traceback.print_exc(file=sys.stdout)
+        os._exit(status)
+    equal(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0, "exit status")
 
 
 @check
@@ -211,6 +309,31 @@ def dump_many() -> None:
         run(f"ip link del {name}")
     settle()
     equal(len(lab.shim.ports()), 3, "ports after their devices went")
+
+
+@check
+def dump_peers() -> None:
+    """A dump of peers longer than one message has every peer once, and those of one VM alone if it is named"""
+    lab.shim.settings_set(law="hygenicc")
+    wanted = {device: {f"10.{1 + (device == 's2')}.{number // 250}.{number % 250 + 1}" for number in range(700)}
+              for device in ("s1", "s2")}
+    for device, remotes in wanted.items():
+        for address in remotes:
+            lab.shim.peer_set(device, address, 5)
+    got = [(peer.vm, peer.address, peer.weight) for peer in lab.shim.peers()]
+    equal(len(got), 1400, "number of peers")
+    every = {(ifindex(device), address, 5) for device, remotes in wanted.items() for address in remotes}
+    equal(set(got) ^ every, set(), "peers missing or wrong")
+    for name in (("OVS_SHIM_PEER_VM", ifindex("s2")), ("OVS_SHIM_PEER_VM_NAME", "s2")):
+        dumped = lab.shim._request(PeerMessage, PEER_GET, [name], NLM_F_REQUEST | NLM_F_DUMP)
+        equal(len(dumped), 700, f"number of peers by {name[0]}")
+        told = {message.get_attr("OVS_SHIM_PEER_ADDRESS") for message in dumped}
+        equal(told ^ set(map(_packed, wanted["s2"])), set(), f"peers of s2 missing or wrong by {name[0]}")
+    for address in wanted["s2"]:
+        lab.shim.peer_del("s2", address)
+    equal({peer.vm for peer in lab.shim.peers()}, {ifindex("s1")}, "VMs with peers")
+    lab.roles()
+    equal(lab.shim.peers(), [], "peers of VMs that are no more")
 
 
 main()

@@ -4,14 +4,20 @@
 from __future__ import annotations
 
 import re
+import socket
 import time
 from dataclasses import replace
 from typing import Dict, List, Tuple
 
-from lab import BRIDGE, ECT_0, V1, Lab, U, check, equal, ifindex, ipv4, main, run, udp
+from lab import BRIDGE, ECT_0, PROTOCOL, V1, Lab, U, check, equal, ifindex, ipv4, main, run, udp
+
+from sdngcc.controller.message import Message, encode_v1
 
 # The database's statistics, and with them a kernel that lost its state, are looked at every 5 s; virtual.
 REFRESH_S = 6.0
+
+# Keys before and after a rotation.
+OLD, NEW = bytes(range(16)), bytes(range(16, 32))
 
 lab = Lab()
 untouched = lab.shim.settings_get()
@@ -52,6 +58,13 @@ def fresh() -> None:
         f" -- clear Interface s{number} other_config" for number in (1, 2, 3)))
     run("ovs-vsctl set Interface s1 external_ids:iface-id=one -- set Interface s2 external_ids:iface-id=two")
     interface("s3", "role=uplink", "capacity=1000000000")
+
+
+def message(sender: int, key: bytes) -> bytes:
+    """Return a control message for v1, signed with a key."""
+    mapped = bytes(10) + b"\xff\xff"
+    return encode_v1(Message(vm=mapped + socket.inet_aton(V1), peer=mapped + socket.inet_aton(U), marks=4,
+                             interval_ns=5_000_000, weight_total=4, sender=sender, epoch=1000, sequence=1), key)
 
 
 def dump(what: str, port: str = "") -> Tuple[Dict[str, str], List[Dict[str, str]]]:
@@ -123,6 +136,92 @@ def unusable() -> None:
     equal((ports()["s1"][2], ports()["s2"][1:3]), (75_000_000, (1, 0)), "ports")
     interface("s2", "min-rate=300000000")
     equal((complaint("s2"), ports()["s2"][1:3]), ("", (9, 37_500_000)), "after the mistake")
+
+
+@check
+def addresses() -> None:
+    """shim-addresses reach the kernel, a bad one is named, and the last good ones stay until the key is gone"""
+    fresh()
+    setting("law=sdngcc")
+    interface("s1", "addresses='\"10.0.0.5 10.0.1.0/24 2001:db8::/64\"'")
+    good = ("10.0.0.5", "10.0.1.0/24", "2001:db8::/64")
+    equal((complaint("s1"), lab.shim.port_get("s1").addresses), ("", good), "addresses")
+    interface("s1", "addresses='\"10.0.0.6 10.0.0.7/24\"'")
+    assert "'10.0.0.7/24' has bits beyond its prefix" in complaint("s1"), complaint("s1")
+    equal(lab.shim.port_get("s1").addresses, good, "addresses after the mistake")
+    text = run("ovs-appctl shim/show")
+    assert re.search(r"s1 +vm .* 10\.0\.0\.5 10\.0\.1\.0/24 2001:db8::/64", text), text
+    many = [f"10.9.{number}.1" for number in range(256)]
+    interface("s1", "addresses='\"" + " ".join(many) + "\"'")
+    equal((complaint("s1"), lab.shim.port_get("s1").addresses), ("", tuple(many)), "as many as there may be")
+    lab.shim.port_set("s1", addresses=[])
+    time.sleep(REFRESH_S)
+    equal(lab.shim.port_get("s1").addresses, tuple(many), "what the kernel lost")
+    run("ovs-vsctl remove Interface s1 other_config shim-addresses")
+    equal(lab.shim.port_get("s1").addresses, (), "without the key")
+
+
+@check
+def rotation() -> None:
+    """Two keys are exchanged in one change; shim/show tells who used the second one, and never a key"""
+    fresh()
+    run(f"echo {OLD.hex()} > old; echo {NEW.hex()} > new")
+    setting("law=sdngcc", "codepoint=0", "waiting-max=2000", "key-file=$PWD/old", "key-other-file=$PWD/new")
+    equal(complaint(), "", "complaint")
+    got = lab.shim.settings_get()
+    equal((got.key_set, got.key_other_set, got.codepoint, got.waiting_max), (True, True, 0, 2000), "settings")
+    lab.v1.send(ipv4(V1, U, udp(500)))
+    time.sleep(0.1)
+    for number, key in enumerate((OLD, NEW)):
+        lab.u.send(ipv4(U, V1, message(70 + number, key), protocol=PROTOCOL))
+    time.sleep(0.1)
+    equal(lab.shim.settings_get().other_key_senders.keys(), {71}, f"senders with the second key; {lab.stats('s1')}")
+    setting("key-file=$PWD/new", "key-other-file=$PWD/old")
+    for number, key in enumerate((OLD, NEW)):
+        lab.u.send(ipv4(U, V1, message(80 + number, key), protocol=PROTOCOL))
+    time.sleep(0.1)
+    equal(lab.shim.settings_get().other_key_senders.keys(), {71, 80}, "senders with the second key, exchanged")
+    text = run("ovs-appctl shim/show")
+    for words in (r"key-other +set", r"other key used by sender 80 \(s ago\) +[0-9]+\n", r"codepoint +0\n",
+                  r"waiting-max \(packets\) +2000\n"):
+        assert re.search(words, text), f"'{words}' is not in: {text}"
+    assert OLD.hex() not in text and NEW.hex() not in text
+    unset("key-other-file", "codepoint", "waiting-max")
+    got = lab.shim.settings_get()
+    equal((got.key_other_set, got.codepoint, got.waiting_max), (False, 1, 1024), "defaults")
+
+
+def alarms(device: str) -> int:
+    """Return how often the log of ovs-vswitchd warned of a device's queuing discipline."""
+    return int(run(f"cat /run/openvswitch/*.log | grep -c 'WARN|{device}: .*departure times' || true"))
+
+
+@check
+def unfit() -> None:
+    """An uplink whose queuing discipline ignores departure times is told in status, log and shim/show, once a change"""
+    fresh()
+    setting("law=sdngcc")
+    before = alarms("s3")
+    run("tc qdisc replace dev s3 root pfifo")
+    time.sleep(2 * REFRESH_S)
+    equal((run("ovs-vsctl get Interface s3 status:shim_qdisc").strip(), alarms("s3")), ("unfit", before + 1), "pfifo")
+    text = run("ovs-appctl shim/show")
+    assert re.search(r"s3 +uplink .* unfit ", text) and "does not obey departure times" in text, text
+    run("tc qdisc replace dev s3 root fq limit 100000 flow_limit 2000 buckets 1024")
+    time.sleep(REFRESH_S)
+    equal((run("ovs-vsctl --if-exists get Interface s3 status:shim_qdisc").strip(), complaint("s3")), ("", ""), "fq")
+    assert re.search(r"s3 +uplink .* fit ", run("ovs-appctl shim/show"))
+    run("tc qdisc replace dev s3 root pfifo")
+    setting("limiter=police")
+    time.sleep(REFRESH_S)
+    equal(run("ovs-vsctl --if-exists get Interface s3 status:shim_qdisc").strip(), "", "pfifo while policing")
+    unset("limiter")
+    time.sleep(REFRESH_S)
+    equal(alarms("s3"), before + 2, "warnings")
+    unset("law")
+    time.sleep(REFRESH_S)
+    equal(run("ovs-vsctl --if-exists get Interface s3 status:shim_qdisc").strip(), "", "without a law")
+    run("tc qdisc del dev s3 root")
 
 
 @check
@@ -265,6 +364,28 @@ def show() -> None:
         assert re.search(words, text), f"'{words}' is not in: {text}"
     unset("quantum")
     equal(len(run("ovs-appctl shim/show --json").splitlines()), 3, "JSON lines")
+
+
+@check
+def offload() -> None:
+    """Flow offload beside a law is a mistake that is told, until ovs-vswitchd was restarted without it"""
+    fresh()
+    run("ovs-vsctl set Open_vSwitch . other_config:hw-offload=true")
+    equal(complaint(), "", "without a law")
+    setting("law=sdngcc")
+    assert "hw-offload: flows that are offloaded pass the shim by" in complaint(), complaint()
+    assert "hw-offload" in run("ovs-appctl shim/show")
+    setting("law=none")
+    equal(complaint(), "", "law none")
+    interface("s1", "law=static")
+    assert "hw-offload" in complaint(), "a law of one VM"
+    run("ovs-vsctl remove Open_vSwitch . other_config hw-offload")
+    assert "restart ovs-vswitchd" in complaint(), "before the restart"
+    run("ovs-appctl exit")
+    time.sleep(0.5)
+    run("ovs-vswitchd --pidfile --detach --log-file=/run/openvswitch/third.log 2>&1")
+    time.sleep(0.5)
+    equal(complaint(), "", "after the restart")
 
 
 main()

@@ -19,7 +19,7 @@ import sys
 import time
 import traceback
 from contextlib import contextmanager
-from typing import Callable, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Iterator, List, Optional, Sequence
 
 from sdngcc.shim.netlink import Port, ShimClient, ShimRefused
 from sdngcc.testbed.machine import SPLAT
@@ -32,6 +32,8 @@ PROTOCOL = 253
 UDP = 17
 NOT_ECT, ECT_1, ECT_0, CE = range(4)
 SOL_PACKET, PACKET_AUXDATA = 263, 8
+SO_RCVBUFFORCE = 33
+WIRE_BYTES = 1 << 26  # of memory that frames not yet read may take
 CLONE_NEWNET = 0x40000000
 KMEMLEAK = "/sys/kernel/debug/kmemleak"
 
@@ -88,6 +90,7 @@ class Wire:
             self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
             self.socket.bind((device, 0))
         self.socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, WIRE_BYTES)
 
     def send(self, frame: bytes) -> None:
         """Send a frame."""
@@ -164,6 +167,18 @@ def ecn_of(frame: bytes) -> int:
     raise ValueError(f"ethertype {kind.hex()}")
 
 
+def frames(wire: Wire, wait_s: float = 0.02) -> List[bytes]:
+    """Return the frames that have arrived, and those that follow one another within wait_s."""
+    return list(iter(lambda: wire.receive(wait_s), None))
+
+
+def reserved_of(frame: bytes) -> int:
+    """Return the reserved bit of an IPv4 header without VLAN tag; ValueError if its checksum is wrong."""
+    if checksum(frame[14:34]):
+        raise ValueError("IPv4 header checksum is wrong")
+    return frame[20] >> 7
+
+
 class Lab:
     """The bridge, its ends and a client of the shim."""
 
@@ -203,10 +218,43 @@ class Lab:
             self.shim.port_set(device, role="vm")
         self.shim.port_set("s3", role="uplink", capacity=125_000_000)
 
+    def fresh(self, law: str, **settings: Any) -> None:
+        """Begin anew under a law: roles as roles() gives them, and settings as they are by default, but for these."""
+        values: dict[str, Any] = {"limiter": "pace", "burst": 2_097_152, "quantum": 3028, "horizon": 2_000_000,
+                                  "segment": True, "ecn": True, "peers_max": 4096, "accept_v0": False}
+        self.shim.settings_set(law=law, **{**values, **settings})
+        self.roles()
+
     def stats(self, device: str) -> dict[str, int]:
         """Return a port's counters."""
         port: Port = self.shim.port_get(device)
         return port.stats
+
+    def changes(self, device: str, before: dict[str, int]) -> dict[str, int]:
+        """Return by how much each of a port's counters rose since, those that did not left out."""
+        return {name: count - before[name] for name, count in self.stats(device).items() if count != before[name]}
+
+    @contextmanager
+    def counted(self, device: str, **wanted: int) -> Iterator[None]:
+        """Check that what is done meanwhile raises these counters of a port by so much, and tell what else it did.
+
+        A counter that the kernel does not have counts as one that did not rise.
+        """
+        before = self.stats(device)
+        yield
+        rose = self.changes(device, before)
+        equal({name: rose.get(name, 0) for name in wanted}, wanted, f"counters of {device}, of {rose}")
+
+    @contextmanager
+    def flow(self, match: str, actions: str) -> Iterator[None]:
+        """Let the bridge have one more flow, above all others, for a while."""
+        run(f"ovs-ofctl add-flow {BRIDGE} 'priority=99,{match},actions={actions}'")
+        settle()
+        try:
+            yield
+        finally:
+            run(f"ovs-ofctl --strict del-flows {BRIDGE} 'priority=99,{match}'")
+            settle()
 
 
 def check(function: Check) -> Check:

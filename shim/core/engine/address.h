@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Which VM may send from which address; address.c has the rules.
+ */
+#ifndef SHIM_CORE_ENGINE_ADDRESS_H
+#define SHIM_CORE_ENGINE_ADDRESS_H
+
+#include "../host.h"
+#include "packet.h"
+
+struct shim_engine;
+struct shim_uplink;
+struct shim_vm;
+
+/* Addresses that are remembered of a VM. */
+#define SHIM_OWNED_MAX 64
+
+/* Prefixes that can be set for a VM. */
+#define SHIM_PREFIXES_MAX 256
+
+/* An address in a tenant network. */
+struct shim_owner_key {
+	struct shim_address address;	/* the address */
+	struct shim_network network;	/* the network it is in */
+};
+
+/* Who owns an address. */
+struct shim_owner {
+	struct shim_table_node node;	/* in owners->table */
+	struct shim_owner_key key;	/* by which it is found */
+	struct shim_vm *vm;		/* the VM; never changes */
+	u64 seen_ns;			/* when it last sent from there; written by its packets */
+	u8 version;			/* of IP: 4 or 6; never changes */
+	u8 mac[6];			/* link-layer source of the first packet from there */
+	bool gone;			/* no longer in the table; written under owners->lock */
+	struct list_head vm_node;	/* in vm->sources.owned; owners->lock */
+	shim_rcu_t rcu;			/* deferred free */
+};
+
+/* An address that is set for one VM or more. */
+struct shim_reserved {
+	struct shim_table_node node;	/* in owners->reserved */
+	struct shim_address address;	/* by which it is found */
+	u32 n;				/* for how many; configuration's lock */
+	shim_rcu_t rcu;			/* deferred free */
+};
+
+/* All addresses that VMs of an engine are known to own. */
+struct shim_owners {
+	spinlock_t lock;		/* of lists and of changes of the table */
+	struct shim_table table;	/* struct shim_owner */
+	struct shim_table reserved;	/* struct shim_reserved; configuration's lock, RCU */
+};
+
+/* A range of addresses. */
+struct shim_prefix {
+	struct shim_address address;	/* its first address */
+	u8 length;			/* bits that count, of 128 */
+};
+
+/* The addresses set for a VM: never changed in place. */
+struct shim_prefixes {
+	shim_rcu_t rcu;			/* deferred free */
+	u32 n;				/* how many */
+	struct shim_prefix prefixes[];	/* these */
+};
+
+/* What is known of a VM's own addresses. */
+struct shim_sources {
+	struct shim_owner __rcu *last;	/* of the last packet that had one */
+	struct shim_prefixes __rcu *set;	/* NULL: none; configuration's lock, RCU */
+	struct list_head owned;		/* struct shim_owner; owners->lock */
+	u32 n_owned;			/* length of owned; written under owners->lock */
+	u64 tidied_ns;			/* when those not in use were forgotten; the same */
+};
+
+/* Prepares an engine's addresses; 0 or a negative error number.  May sleep. */
+int shim_owners_init(struct shim_engine *engine);
+
+/* Ends them, when there is no VM any more.  May sleep. */
+void shim_owners_exit(struct shim_engine *engine);
+
+/* Prepares a VM's addresses. */
+void shim_sources_init(struct shim_sources *sources);
+
+/* Forgets which addresses a VM owns, and which were set. */
+void shim_sources_exit(struct shim_vm *vm);
+
+/*
+ * Tells whether a VM may send a packet from the address it has: SHIM_COUNTER_NONE, or why it is to
+ * be dropped.  Remembers the address as its own.  Softirqs off, RCU read lock.
+ */
+enum shim_counter shim_sources_check(struct shim_vm *vm, const struct shim_packet *packet,
+				     u64 idle_ns);
+
+/*
+ * Tells whether an address is a VM's own, in whatever network, or the link-local one that a MAC
+ * address which it sent from stands for.  Softirqs off, RCU read lock.
+ */
+bool shim_sources_owns(struct shim_vm *vm, const struct shim_address *address);
+
+/*
+ * Sets the addresses that a VM may send from, and takes the object over; NULL: those it is seen to
+ * send from and that are no other VM's.  False without memory, and nothing changed.  May sleep;
+ * configuration's lock.
+ */
+bool shim_sources_set(struct shim_vm *vm, struct shim_prefixes *prefixes);
+
+#endif

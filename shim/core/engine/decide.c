@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+/*
+ * The packet's way, in this order:
+ *
+ *   from a VM to an uplink   an address that is not the VM's own: dropped
+ *                            CE that the VM wrote becomes ECT(0): marks are the fabric's to make
+ *                            the VM's limiter there is found or started, and under a law that
+ *                            wants them the peer and the TCP connection
+ *                            Not-ECT becomes ECT, unless the law says otherwise
+ *                            a GSO packet is to be cut; each part asks the buckets by itself
+ *                            the peer's bucket and the VM's say send, wait or drop
+ *   from an uplink to a VM   counted, the law is told, the ECN field is given back
+ *
+ * The host refuses control messages of VMs before it comes here, and hands those for VMs to
+ * shim_engine_message().
+ *
+ * Under a law that wants peers a packet to one host has one by its destination, whatever its
+ * source. Nobody answers for a group: what is sent to one passes the VM's bucket alone.  What else
+ * has none (no IP, no room, no memory) passes the bucket that all such packets share, and the VM's;
+ * the reserved bit, which speaks to the other end's shim, does not leave with it.
+ *
+ * Under a law with SHIM_LAW_ECN only TCP that answers to marks is made ECT, by the law; other
+ * packets stay Not-ECT, or nobody would slow down for the marks.  Segments without payload are the
+ * exception: as all packets under the other laws they are made ECT, so that no SYN dies in a queue
+ * that marks, and the receiver's shim gives them back.
+ */
+#include "engine.h"
+#include "decide.h"
+
+/* Decides the ECN field of a packet that leaves, and lets the law follow its connection. */
+static void decide_ecn(struct shim_vm *vm, struct shim_path *path, const struct shim_packet *packet,
+		       struct shim_action *action, u8 wants)
+{
+	bool stays = !packet->version;
+
+	if (unlikely(wants & SHIM_LAW_FLOWS)) {
+		stays |= wants & SHIM_LAW_ECN && (!packet->is_tcp || packet->segment.payload);
+		if (packet->is_tcp)
+			shim_connection_sent(path->limiter, path->peer, path->settings, packet,
+					     action);
+	}
+	if (action->ecn == SHIM_NOT_ECT && !stays && READ_ONCE(vm->mode.ecn))
+		action->ecn = READ_ONCE(vm->mode.codepoint);
+	path->made_ect = packet->ecn == SHIM_NOT_ECT && action->ecn != SHIM_NOT_ECT;
+}
+
+void shim_decide_sent(struct shim_vm *vm, struct shim_uplink *uplink,
+		      const struct shim_packet *packet, struct shim_path *path,
+		      struct shim_action *action)
+{
+	u8 wants = READ_ONCE(vm->mode.wants);
+
+	shim_action_init(action, packet);
+	*path = (struct shim_path){ .settings = shim_engine_settings(vm->engine) };
+	action->drop = shim_sources_check(vm, packet, path->settings->peer_idle_ns);
+	if (unlikely(action->drop))
+		return;
+	path->limiter = shim_limiter_find(vm, uplink);
+	if (unlikely(!path->limiter || !READ_ONCE(path->limiter->active))) {
+		path->limiter = shim_limiter_start(vm, uplink, packet->now_ns, &action->drop);
+		if (!path->limiter)
+			return;
+	}
+	if (unlikely(packet->ecn == SHIM_CE)) {
+		action->ecn = SHIM_ECT_ZERO;
+		shim_vm_count(vm, SHIM_TX_CE_CLEARED, packet->packets);
+	}
+	if (unlikely(wants & SHIM_LAW_PEERS)) {
+		bool group = packet->version && shim_address_group(&packet->destination);
+
+		if (packet->version && !group)
+			path->peer = shim_peer_get(vm, uplink, &packet->destination, true,
+						   packet->now_ns);
+		path->shared = !path->peer && !group;
+		if (!path->peer && packet->echo_free)
+			action->echo = false;
+	}
+	decide_ecn(vm, path, packet, action, wants);
+	if (unlikely(packet->gso && READ_ONCE(vm->mode.segment)))
+		action->cut = true;
+	else
+		shim_admit(path, packet, action);
+}
+
+/* Judges a packet by the bucket that packets without a peer share, and by the VM's. */
+static enum shim_counter admit_shared(struct shim_limiter *limiter,
+				      const struct shim_packet *packet, bool made_ect,
+				      u64 *departure_ns)
+{
+	struct shim_vm *vm = limiter->vm;
+	struct shim_shared *shared = &vm->shared;
+	enum shim_counter drop = SHIM_DROP_SHARED;
+	struct shim_verdict verdict;
+
+	spin_lock(&shared->lock);
+	verdict = shim_bucket_ask(&shared->rate, shared->tat, packet->now_ns, packet->bytes,
+				  READ_ONCE(vm->mode.horizon_ns));
+	if (verdict.kind == SHIM_DROP)
+		goto out;
+	if (verdict.kind == SHIM_PACE)
+		*departure_ns = verdict.departure_ns;
+	drop = shim_limiter_admit(limiter, packet, made_ect, departure_ns);
+	if (!drop)
+		shared->tat = verdict.tat;
+out:
+	spin_unlock(&shared->lock);
+	return drop;
+}
+
+void shim_admit(const struct shim_path *path, const struct shim_packet *packet,
+		struct shim_action *action)
+{
+	struct shim_limiter *limiter = path->limiter;
+
+	if (unlikely(path->peer))
+		action->drop = shim_peer_admit(path->peer, limiter, path->settings, packet,
+					       path->made_ect, action);
+	else if (unlikely(path->shared))
+		action->drop = admit_shared(limiter, packet, path->made_ect,
+					    &action->departure_ns);
+	else
+		action->drop = shim_limiter_admit(limiter, packet, path->made_ect,
+						  &action->departure_ns);
+}
+
+/* Tells whether an address can be a peer's: one host's. */
+static bool decide_unicast(const struct shim_address *address)
+{
+	return !shim_address_group(address) && !shim_address_unspecified(address);
+}
+
+/* Notes that a VM receives by an uplink, where that is metered. */
+static void decide_meter(struct shim_vm *vm, struct shim_uplink *uplink,
+			 const struct shim_packet *packet, u64 inactive_ns)
+{
+	if (likely(READ_ONCE(vm->receiving) &&
+		   (READ_ONCE(vm->rx_in) == uplink ||
+		    packet->now_ns - READ_ONCE(vm->rx_moved_ns) < inactive_ns)))
+		return;
+	shim_vm_receives(vm, uplink, packet->now_ns);
+}
+
+void shim_decide_received(struct shim_vm *vm, struct shim_uplink *uplink,
+			  const struct shim_packet *packet, struct shim_action *action)
+{
+	const struct shim_settings *settings = shim_engine_settings(vm->engine);
+	enum shim_flow_ecn answers = SHIM_FLOW_UNKNOWN;
+	enum shim_told told = SHIM_TOLD_FABRIC;
+	u8 wants = READ_ONCE(vm->mode.wants);
+	struct shim_peer *peer = NULL;
+
+	shim_action_init(action, packet);
+	shim_vm_count(vm, SHIM_RX_PACKETS, packet->packets);
+	shim_vm_count(vm, SHIM_RX_BYTES, packet->bytes);
+	if (READ_ONCE(vm->engine->metered))
+		decide_meter(vm, uplink, packet, settings->inactive_ns);
+	if (!packet->version)
+		return;
+	if (packet->ecn == SHIM_CE)
+		shim_vm_count(vm, SHIM_RX_CE, packet->packets);
+	if (unlikely(wants & SHIM_LAW_PEERS)) {
+		if (decide_unicast(&packet->source) && decide_unicast(&packet->destination))
+			peer = shim_peer_get(vm, uplink, &packet->source, false, packet->now_ns);
+		/* The reserved bit speaks to the shim, if to anybody. */
+		if (peer)
+			told = shim_peer_receive(peer, uplink, settings, packet, action);
+		else if (packet->echo_free)
+			action->echo = false;
+	}
+	if (unlikely(wants & SHIM_LAW_FLOWS) && packet->is_tcp) {
+		answers = shim_connection_received(vm, settings, packet, action);
+		if (action->tcp_window != packet->segment.window)
+			shim_vm_count(vm, SHIM_RX_WINDOWS, 1);
+	}
+	if (READ_ONCE(vm->mode.ecn) && (answers != SHIM_FLOW_OWN || action->ecn != SHIM_CE))
+		action->ecn = shim_ecn_restore(vm->engine, packet, action->ecn, told);
+	if (action->ecn != packet->ecn)
+		shim_vm_count(vm, SHIM_RX_RESTORED, packet->packets);
+}

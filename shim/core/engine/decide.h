@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * The packet's way: what happens to a packet between the bridge's decision where it goes and the
+ * device.  decide.c has the order.
+ */
+#ifndef SHIM_CORE_ENGINE_DECIDE_H
+#define SHIM_CORE_ENGINE_DECIDE_H
+
+#include "packet.h"
+
+struct shim_limiter;
+struct shim_peer;
+struct shim_settings;
+struct shim_uplink;
+struct shim_vm;
+
+/* What a packet of a VM passes through; valid within the RCU read section. */
+struct shim_path {
+	struct shim_limiter *limiter;	/* NULL: nothing, it passes untouched */
+	struct shim_peer *peer;		/* NULL: it has none of its own */
+	const struct shim_settings *settings;	/* in force */
+	bool shared;			/* it has none, and the law wants peers */
+	bool made_ect;			/* the shim made it ECT */
+};
+
+/*
+ * Decides what a packet from a VM to an uplink becomes: fills *action, and *path for its parts if
+ * it is to be cut.  Softirqs off, RCU read lock.
+ */
+void shim_decide_sent(struct shim_vm *vm, struct shim_uplink *uplink,
+		      const struct shim_packet *packet, struct shim_path *path,
+		      struct shim_action *action);
+
+/*
+ * Decides about a packet that needs no further look, or a part of one that was cut: charges the
+ * buckets of its path, and fills in *action what they say.  Softirqs off, RCU read lock.
+ */
+void shim_admit(const struct shim_path *path, const struct shim_packet *packet,
+		struct shim_action *action);
+
+/*
+ * Decides what a packet from an uplink to a VM becomes, that is no control message.  Softirqs off,
+ * RCU read lock.
+ */
+void shim_decide_received(struct shim_vm *vm, struct shim_uplink *uplink,
+			  const struct shim_packet *packet, struct shim_action *action);
+
+#endif

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+/*
+ * Limiters: one for each pair of a VM and an uplink that the VM has sent to.
+ *
+ * A limiter is made by the VM's first packet and lives until one of the two goes.  It is active
+ * from a packet until T_o after the last one; only active ones have a share and the clock's
+ * attention. A VM that becomes active gets its part by weight of the uplink at once; the next
+ * division computes everyone's share exactly.
+ *
+ * A packet takes the limiter's lock once, for bucket and counters, which stand beside each other.
+ * With B the depth and R the rate, packets that leave within t ns are at most B + R * t bytes,
+ * whichever CPUs they come from: bucket.c has the argument, and the lock leaves no order of events
+ * in which it does not hold.
+ *
+ * Packets that wait are bounded in number, too, for a queuing discipline has room for so many
+ * packets, not for so much time.  At most m may wait on an uplink: with s = m/16 rounded up, every
+ * s-th packet that is given a departure leaves its time in a ring of m/s <= 16 rounded down; one
+ * that finds the time left a round ago, s * (m/s) <= m packets before it, still to come is dropped.
+ */
+#include "../arith.h"
+#include "engine.h"
+
+/* Unit of the ring's times: 1 << 10 ns. */
+#define WAITING_SHIFT 10
+
+size_t shim_limiter_bytes(void)
+{
+	return sizeof(struct shim_limiter) + shim_law_limiter_size();
+}
+
+/* Returns a VM's part by weight of an uplink whose active VMs weigh `weight`, itself included. */
+static u64 limiter_first_share(const struct shim_vm *vm, const struct shim_uplink *uplink,
+			       u64 weight)
+{
+	u64 share = shim_mul_div(shim_uplink_capacity(uplink), vm->config.weight, weight);
+
+	if (vm->config.max)
+		share = min(share, vm->config.max);
+	return max(share, vm->config.min);
+}
+
+struct shim_law_input shim_limiter_input(const struct shim_vm *vm,
+					 const struct shim_limiter *limiter,
+					 const struct shim_uplink *uplink, u64 now_ns)
+{
+	const struct shim_law_settings *settings =
+		&shim_engine_settings(vm->engine)->laws[vm->clock->index];
+	u64 rx_share = READ_ONCE(vm->rx_share);
+
+	return (struct shim_law_input){
+		.now_ns = now_ns,
+		.period_ns = settings->period_ns,
+		.capacity = shim_uplink_capacity(uplink),
+		.share = limiter ? READ_ONCE(limiter->share) :
+			 limiter_first_share(vm, uplink, READ_ONCE(uplink->active_weight) +
+					     vm->config.weight),
+		.min = vm->config.min,
+		.sent_rate = limiter ? limiter->sent_rate : 0,
+		.max = vm->config.max,
+		.rx_rate = vm->rx_rate,
+		.horizon_ns = vm->mode.horizon_ns,
+		.rx_share = rx_share ? rx_share : shim_uplink_capacity(uplink),
+		.peers = vm->busy_peers,
+		.weight = vm->config.weight,
+		.knobs = settings->knobs,
+	};
+}
+
+struct shim_limiter *shim_limiter_find(const struct shim_vm *vm, const struct shim_uplink *uplink)
+{
+	struct shim_limiter *limiter;
+
+	limiter = rcu_dereference_check(vm->limiters, lockdep_is_held(&vm->lock));
+	while (limiter && limiter->out != uplink)
+		limiter = rcu_dereference_check(limiter->next, lockdep_is_held(&vm->lock));
+	return limiter;
+}
+
+struct shim_limiter *shim_limiter_active(const struct shim_vm *vm,
+					 const struct shim_uplink *uplink)
+{
+	struct shim_limiter *limiter = shim_limiter_find(vm, uplink);
+
+	return limiter && limiter->active ? limiter : NULL;
+}
+
+void shim_limiter_apply(struct shim_limiter *limiter, u64 now_ns)
+{
+	u64 bytes_per_s = clamp_t(u64, limiter->state.rate, SHIM_RATE_MIN, SHIM_RATE_MAX);
+	u32 depth = limiter->vm->mode.depth;
+	struct shim_rate rate;
+
+	if (limiter->rate.bytes_per_s == bytes_per_s && limiter->rate.burst_bytes == depth)
+		return;
+	if (limiter->rate.bytes_per_s != bytes_per_s)
+		shim_host_rate_changed(limiter, bytes_per_s);
+	shim_rate_init(&rate, bytes_per_s, depth);
+	spin_lock(&limiter->lock);
+	/* No packet judged so far is later: time must not be credited twice. */
+	now_ns = max(now_ns, shim_now_ns());
+	limiter->tat = shim_bucket_rerate(&limiter->rate, &rate, limiter->tat, now_ns);
+	limiter->rate = rate;
+	spin_unlock(&limiter->lock);
+}
+
+/* Tells whether as many packets wait as may, and notes when one more will leave.  limiter->lock. */
+static bool limiter_waits_full(struct shim_limiter *limiter, u32 most, u64 now_ns,
+			       u64 departure_ns)
+{
+	u32 stride = (most + SHIM_WAITING_SLOTS - 1) / SHIM_WAITING_SLOTS;
+	u32 place = limiter->waiting_next;
+	u32 *slot;
+
+	if (most && !(place % stride)) {
+		slot = &limiter->waiting[place / stride % (most / stride)];
+		if ((int)(*slot - (u32)(now_ns >> WAITING_SHIFT)) > 0)
+			return true;
+		*slot = (u32)(departure_ns >> WAITING_SHIFT);
+	}
+	limiter->waiting_next = place + 1;
+	return false;
+}
+
+/* Says why a packet is dropped that the bucket refused, and counts it.  limiter->lock. */
+static enum shim_counter limiter_refuse(struct shim_limiter *limiter, u64 horizon_ns, u32 packets)
+{
+	if (!horizon_ns) {
+		limiter->tx.drop_police += packets;
+		return SHIM_DROP_POLICE;
+	}
+	limiter->tx.drop_horizon += packets;
+	return SHIM_DROP_HORIZON;
+}
+
+enum shim_counter shim_limiter_admit(struct shim_limiter *limiter, const struct shim_packet *packet,
+				     bool made_ect, u64 *departure_ns)
+{
+	const struct shim_mode *mode = &limiter->vm->mode;
+	u64 horizon_ns = READ_ONCE(mode->horizon_ns);
+	enum shim_counter drop = SHIM_COUNTER_NONE;
+	struct shim_verdict verdict;
+
+	spin_lock(&limiter->lock);
+	verdict = shim_bucket_ask(&limiter->rate, limiter->tat, packet->now_ns, packet->bytes,
+				  horizon_ns);
+	if (unlikely(verdict.kind == SHIM_DROP)) {
+		drop = limiter_refuse(limiter, horizon_ns, packet->packets);
+		goto out;
+	}
+	if (verdict.kind == SHIM_PACE) {
+		if (unlikely(limiter_waits_full(limiter, READ_ONCE(mode->waiting_max),
+						packet->now_ns, verdict.departure_ns))) {
+			limiter->tx.drop_waiting += packet->packets;
+			drop = SHIM_DROP_WAITING;
+			goto out;
+		}
+		*departure_ns = max(*departure_ns, verdict.departure_ns);
+		limiter->tx.paced += packet->packets;
+	}
+	limiter->tat = verdict.tat;
+	limiter->tx.bytes += packet->bytes;
+	limiter->tx.packets += packet->packets;
+	if (made_ect)
+		limiter->tx.ect += packet->packets;
+out:
+	spin_unlock(&limiter->lock);
+	return drop;
+}
+
+u64 shim_limiter_wait(struct shim_limiter *limiter, u64 now_ns)
+{
+	u64 wait_ns;
+
+	spin_lock(&limiter->lock);
+	wait_ns = shim_bucket_wait(&limiter->rate, limiter->tat, now_ns);
+	spin_unlock(&limiter->lock);
+	return wait_ns;
+}
+
+void shim_limiter_counted(struct shim_limiter *limiter, struct shim_tx *tx)
+{
+	spin_lock(&limiter->lock);
+	*tx = limiter->tx;
+	spin_unlock(&limiter->lock);
+}
+
+u64 shim_limiter_rate(struct shim_limiter *limiter)
+{
+	u64 bytes_per_s;
+
+	spin_lock(&limiter->lock);
+	bytes_per_s = limiter->rate.bytes_per_s;
+	spin_unlock(&limiter->lock);
+	return bytes_per_s;
+}
+
+/* Returns how many packets a limiter has seen, modulo 2^32. */
+static u32 limiter_events(const struct shim_tx *tx)
+{
+	return (u32)(tx->packets + tx->drop_police + tx->drop_horizon + tx->drop_waiting);
+}
+
+/* Allocates the limiter of vm on uplink, not yet active; NULL without memory.  vm->lock. */
+static struct shim_limiter *limiter_create(struct shim_vm *vm, struct shim_uplink *uplink,
+					   u64 now_ns)
+{
+	struct shim_limiter *limiter = shim_alloc_now(shim_limiter_bytes());
+
+	if (!limiter)
+		return NULL;
+	limiter->out = uplink;
+	limiter->vm = vm;
+	limiter->uplink = uplink;
+	spin_lock_init(&limiter->lock);
+	INIT_LIST_HEAD(&limiter->active_node);
+	shim_rate_init(&limiter->rate, SHIM_RATE_MIN, vm->mode.depth);
+	limiter->tat = shim_bucket_full(now_ns);
+	RCU_INIT_POINTER(limiter->next, rcu_dereference_protected(vm->limiters, true));
+	rcu_assign_pointer(vm->limiters, limiter);
+	WRITE_ONCE(vm->engine->generation, READ_ONCE(vm->engine->generation) + 1);
+	return limiter;
+}
+
+/* Lists a limiter as active; false if the uplink has gone.  vm->lock. */
+static bool limiter_enter(struct shim_limiter *limiter)
+{
+	struct shim_uplink *uplink = limiter->uplink;
+	struct shim_vm *vm = limiter->vm;
+	bool good;
+
+	spin_lock(&uplink->lock);
+	good = !uplink->gone;
+	if (good) {
+		WRITE_ONCE(uplink->active_weight, uplink->active_weight + vm->config.weight);
+		uplink->n_active++;
+		list_add_tail(&limiter->active_node, &uplink->active);
+		limiter->share = limiter_first_share(vm, uplink, uplink->active_weight);
+		WRITE_ONCE(uplink->divide, true);
+	}
+	spin_unlock(&uplink->lock);
+	return good;
+}
+
+struct shim_limiter *shim_limiter_start(struct shim_vm *vm, struct shim_uplink *uplink, u64 now_ns,
+					enum shim_counter *drop)
+{
+	struct shim_limiter *limiter = NULL;
+
+	*drop = SHIM_COUNTER_NONE;
+	spin_lock(&vm->lock);
+	if (vm->gone || !vm->clock || READ_ONCE(uplink->gone))
+		goto out;
+	limiter = shim_limiter_find(vm, uplink);
+	if (!limiter)
+		limiter = limiter_create(vm, uplink, now_ns);
+	if (!limiter) {
+		*drop = SHIM_DROP_MEMORY;
+		goto out;
+	}
+	if (limiter->active)
+		goto out;
+	if (!limiter_enter(limiter)) {
+		limiter = NULL;
+		goto out;
+	}
+	limiter->sent_rate = 0;
+	limiter->last_bytes = limiter->tx.bytes;
+	limiter->last_events = limiter_events(&limiter->tx);
+	limiter->idle_ns = 0;
+	shim_limiter_restart(limiter, now_ns);
+	WRITE_ONCE(limiter->active, true);
+	shim_clock_add(vm, false);
+out:
+	spin_unlock(&vm->lock);
+	return limiter;
+}
+
+void shim_limiter_stop(struct shim_limiter *limiter)
+{
+	struct shim_uplink *uplink = limiter->uplink;
+
+	WRITE_ONCE(limiter->active, false);
+	limiter->sent_rate = 0;
+	spin_lock(&uplink->lock);
+	list_del_init(&limiter->active_node);
+	uplink->n_active--;
+	WRITE_ONCE(uplink->active_weight, uplink->active_weight - limiter->vm->config.weight);
+	WRITE_ONCE(uplink->divide, true);
+	spin_unlock(&uplink->lock);
+}
+
+void shim_limiter_remove(struct shim_limiter __rcu **link)
+{
+	struct shim_limiter *limiter = rcu_dereference_protected(*link, true);
+	struct shim_tx *lost = &limiter->vm->lost;
+	struct shim_tx tx;
+
+	if (limiter->active)
+		shim_limiter_stop(limiter);
+	shim_limiter_counted(limiter, &tx);
+	lost->bytes += tx.bytes;
+	lost->packets += tx.packets;
+	lost->ect += tx.ect;
+	lost->paced += tx.paced;
+	lost->drop_police += tx.drop_police;
+	lost->drop_horizon += tx.drop_horizon;
+	lost->drop_waiting += tx.drop_waiting;
+	rcu_assign_pointer(*link, rcu_dereference_protected(limiter->next, true));
+	shim_free_rcu(limiter, rcu);
+}
+
+void shim_limiter_restart(struct shim_limiter *limiter, u64 now_ns)
+{
+	struct shim_law_input input =
+		shim_limiter_input(limiter->vm, limiter, limiter->uplink, now_ns);
+
+	memset(&limiter->state, 0, sizeof(limiter->state) + shim_law_limiter_size());
+	limiter->vm->clock->law->init(&limiter->state, &input);
+	shim_limiter_apply(limiter, now_ns);
+}
+
+void shim_limiter_message(struct shim_limiter *limiter, const struct shim_message *message,
+			  u64 now_ns)
+{
+	const struct shim_law *law = limiter->vm->clock->law;
+	struct shim_law_input input;
+
+	if (!limiter->active || !law->on_message)
+		return;
+	input = shim_limiter_input(limiter->vm, limiter, limiter->uplink, now_ns);
+	law->on_message(&limiter->state, &input, message);
+	shim_limiter_apply(limiter, now_ns);
+}
+
+void shim_limiter_period(struct shim_limiter *limiter, u64 now_ns)
+{
+	struct shim_vm *vm = limiter->vm;
+	struct shim_law_input input = shim_limiter_input(vm, limiter, limiter->uplink, now_ns);
+	u64 demand = limiter->state.demand;
+
+	vm->clock->law->on_period(&limiter->state, &input);
+	if (limiter->state.demand != demand)
+		WRITE_ONCE(limiter->uplink->divide, true);
+	if (vm->rx_uplink == limiter->uplink && vm->rx_demand != limiter->state.rx_demand) {
+		WRITE_ONCE(vm->rx_demand, limiter->state.rx_demand);
+		WRITE_ONCE(limiter->uplink->divide_rx, true);
+	}
+	shim_limiter_apply(limiter, now_ns);
+}
+
+void shim_limiter_measure(struct shim_limiter *limiter, u64 elapsed_ns, u64 inactive_ns)
+{
+	struct shim_tx tx;
+
+	shim_limiter_counted(limiter, &tx);
+	limiter->sent_rate = shim_mul_div(tx.bytes - limiter->last_bytes, SHIM_NSEC_PER_SEC,
+					  elapsed_ns);
+	limiter->last_bytes = tx.bytes;
+	if (limiter_events(&tx) != limiter->last_events || limiter->vm->receiving) {
+		limiter->last_events = limiter_events(&tx);
+		limiter->idle_ns = 0;
+		return;
+	}
+	limiter->idle_ns = shim_add_sat(limiter->idle_ns, elapsed_ns);
+	if (limiter->idle_ns >= inactive_ns)
+		shim_limiter_stop(limiter);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * T(i,j) and R(i,j): the limiter of one VM on one uplink.
+ */
+#ifndef SHIM_CORE_ENGINE_LIMITER_H
+#define SHIM_CORE_ENGINE_LIMITER_H
+
+#include "../bucket.h"
+#include "../host.h"
+#include "../law.h"
+#include "packet.h"
+
+struct shim_uplink;
+struct shim_vm;
+
+/* Departure times remembered of a limiter, to tell how many packets wait. */
+#define SHIM_WAITING_SLOTS 16
+
+/* Counters of one limiter, or of all that a VM has lost; packets unless said otherwise. */
+struct shim_tx {
+	u64 bytes;			/* bytes sent, headers as on the wire */
+	u64 packets;			/* sent */
+	u64 ect;			/* made ECT by the shim */
+	u64 paced;			/* given a departure time later than now */
+	u64 drop_police;		/* dropped: over the rate */
+	u64 drop_horizon;		/* dropped: would wait longer than the horizon */
+	u64 drop_waiting;		/* dropped: too many wait already */
+};
+
+struct shim_limiter {
+	/* First cache line: read for each packet. */
+	const struct shim_uplink *out;	/* as uplink; compared, never followed by packets */
+	struct shim_limiter __rcu *next;	/* of the same VM */
+	bool active;			/* a packet came in the last T_o */
+
+	/* Second cache line: written for each packet, under lock. */
+	spinlock_t lock ____cacheline_aligned;	/* of bucket and tx */
+	u64 tat;			/* bucket word */
+	struct shim_rate rate;		/* R(i,j) in force; changes with vm->lock held, too */
+	struct shim_tx tx;		/* what became of the packets */
+	u32 waiting[SHIM_WAITING_SLOTS];	/* some departures, 1024 ns, modulo 2^32 */
+	u32 waiting_next;		/* paced packets, modulo 2^32 */
+
+	/* The rest: under vm->lock, unless said otherwise. */
+	union {
+		struct list_head active_node;	/* in uplink->active while active; uplink->lock */
+		shim_rcu_t rcu;		/* deferred free */
+	};
+	struct shim_vm *vm;		/* VM it limits */
+	struct shim_uplink *uplink;	/* uplink it limits the VM on */
+	u64 share;			/* E(i) of this VM, bytes/s; written under uplink->lock */
+	u64 sent_rate;			/* over the last period, bytes/s */
+	u64 last_bytes;			/* tx.bytes at the last visit */
+	u32 last_events;		/* packets sent and dropped by then, modulo 2^32 */
+	u64 idle_ns;			/* time since the last visit that saw a packet */
+	struct shim_limiter_state state;	/* of the law; its own part follows */
+};
+
+/*
+ * Returns the active limiter of vm on uplink, made or woken if need be.  NULL: *drop says why, or
+ * is SHIM_COUNTER_NONE if the VM, the uplink or the law has gone.  Softirqs off.
+ */
+struct shim_limiter *shim_limiter_start(struct shim_vm *vm, struct shim_uplink *uplink, u64 now_ns,
+					enum shim_counter *drop);
+
+/* Returns the limiter of vm on uplink, active or not, NULL if none.  RCU or vm->lock. */
+struct shim_limiter *shim_limiter_find(const struct shim_vm *vm, const struct shim_uplink *uplink);
+
+/* Returns the same if it is active, else NULL.  vm->lock. */
+struct shim_limiter *shim_limiter_active(const struct shim_vm *vm,
+					 const struct shim_uplink *uplink);
+
+/*
+ * Judges a packet: returns SHIM_COUNTER_NONE and in *departure_ns when it may leave (0: at once),
+ * or why it must not.  Charges and counts it.  made_ect: by the shim.  Softirqs off.
+ */
+enum shim_counter shim_limiter_admit(struct shim_limiter *limiter, const struct shim_packet *packet,
+				     bool made_ect, u64 *departure_ns);
+
+/* Returns what a law is told of a VM on an uplink; limiter may be NULL.  vm->lock. */
+struct shim_law_input shim_limiter_input(const struct shim_vm *vm,
+					 const struct shim_limiter *limiter,
+					 const struct shim_uplink *uplink, u64 now_ns);
+
+/* Puts the law's rate and the settings' depth in force; credit and debt stay.  vm->lock. */
+void shim_limiter_apply(struct shim_limiter *limiter, u64 now_ns);
+
+/* Returns how long a packet would wait in the limiter, ns, but for its own length. */
+u64 shim_limiter_wait(struct shim_limiter *limiter, u64 now_ns);
+
+/* Lets the law begin anew.  vm->lock. */
+void shim_limiter_restart(struct shim_limiter *limiter, u64 now_ns);
+
+/* Tells the law of a controller's message, if the limiter is active.  vm->lock. */
+void shim_limiter_message(struct shim_limiter *limiter, const struct shim_message *message,
+			  u64 now_ns);
+
+/*
+ * Measures what an active limiter let through in the elapsed_ns > 0 since the last visit; stops it
+ * if nothing came for T_o.  vm->lock.
+ */
+void shim_limiter_measure(struct shim_limiter *limiter, u64 elapsed_ns, u64 inactive_ns);
+
+/* Lets the law take the step of a period.  vm->lock. */
+void shim_limiter_period(struct shim_limiter *limiter, u64 now_ns);
+
+/* Makes an active limiter inactive.  vm->lock. */
+void shim_limiter_stop(struct shim_limiter *limiter);
+
+/* Removes the limiter that *link leads to; its counters stay with the VM.  vm->lock. */
+void shim_limiter_remove(struct shim_limiter __rcu **link);
+
+/* Copies a limiter's counters.  Softirqs off. */
+void shim_limiter_counted(struct shim_limiter *limiter, struct shim_tx *tx);
+
+/* Returns the rate in force, bytes/s.  Softirqs off. */
+u64 shim_limiter_rate(struct shim_limiter *limiter);
+
+/* Returns the bytes of a limiter with the state of any law. */
+size_t shim_limiter_bytes(void);
+
+#endif

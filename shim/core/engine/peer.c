@@ -1,0 +1,545 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+/*
+ * Peers: what a VM exchanges with one remote address, for laws with SHIM_LAW_PEERS.
+ *
+ * A peer is made by the first packet either way, or by an operator who gives it a weight, and is
+ * forgotten after peer_idle of silence unless it has one.  A VM has at most peers_max.  When it
+ * has, those that did least make room: first peers that only sent to the VM, then those it sent one
+ * packet to, of each the oldest; one that both ends talk with stays.  A peer that only sends can
+ * push out none but its like, and such are at most half of all.  What finds no room passes the
+ * bucket that all such packets share (struct shim_shared).
+ *
+ * A packet finds its peer under RCU and works on it under peer->lock; vm->lock makes, frees and
+ * lists peers.  A peer names the clock, and so the law, whose state it holds: a packet that looked
+ * at its VM before a change of law still calls the law that the peer belongs to.
+ *
+ * Who is visited in a tick: a packet puts its peer on the VM's list of touched ones, once between
+ * two visits and without a lock.  A visit takes over that list, and keeps visiting a peer every T
+ * until the law says that it rests; it is then parked behind those parked before, where idle ones
+ * are found without looking at others.
+ */
+#include "../arith.h"
+#include "engine.h"
+
+/* Peers that only sent to the VM may be this part of all. */
+#define HEARD_DENOMINATOR 2
+
+/* Silent peers forgotten in one visit. */
+#define COLLECT_MOST 32
+
+/* The table of an engine. */
+static const struct shim_table_params peer_table = {
+	.head_offset = offsetof(struct shim_peer, node),
+	.key_offset = offsetof(struct shim_peer, key),
+	.key_len = sizeof(struct shim_peer_key),
+	.automatic_shrinking = true,
+};
+
+size_t shim_peer_bytes(void)
+{
+	return sizeof(struct shim_peer) + shim_law_peer_size();
+}
+
+int shim_peers_init(struct shim_engine *engine)
+{
+	return shim_table_init(&engine->peers, &peer_table);
+}
+
+void shim_peers_exit(struct shim_engine *engine)
+{
+	WARN_ON_ONCE(shim_table_count(&engine->peers));
+	shim_table_exit(&engine->peers);
+}
+
+struct shim_peer *shim_peer_find(struct shim_engine *engine, const struct shim_peer_key *key)
+{
+	return shim_table_find(&engine->peers, key, peer_table);
+}
+
+/* Returns the uplink that was found behind a peer, NULL if it is no more.  RCU read lock. */
+static struct shim_uplink *peer_uplink(const struct shim_engine *engine,
+				       const struct shim_uplink *found)
+{
+	struct shim_uplink *uplink;
+
+	list_for_each_entry_rcu(uplink, &engine->uplinks, node)
+		if (uplink == found && !READ_ONCE(uplink->gone))
+			return uplink;
+	return NULL;
+}
+
+void shim_peer_apply(struct shim_peer *peer, u64 now_ns)
+{
+	u32 depth = READ_ONCE(peer->key.vm->mode.depth);
+	struct shim_rate old = peer->rate;
+	u64 bytes_per_s = 0, tat;
+
+	if (peer->state.rate)
+		bytes_per_s = clamp_t(u64, peer->state.rate, SHIM_RATE_MIN, SHIM_RATE_MAX);
+	if (old.bytes_per_s == bytes_per_s && old.burst_bytes == depth)
+		return;
+	if (!bytes_per_s) {
+		peer->rate = (struct shim_rate){ .burst_bytes = depth };
+		return;
+	}
+	shim_rate_init(&peer->rate, bytes_per_s, depth);
+	/* No packet judged so far is later. */
+	now_ns = max(now_ns, shim_now_ns());
+	if (!old.bytes_per_s) {
+		peer->tat = shim_bucket_full(now_ns);
+		return;
+	}
+	tat = shim_bucket_rerate(&old, &peer->rate, peer->tat, now_ns);
+	/* What waits keeps its times; what follows at a higher rate must not leave among it. */
+	if (bytes_per_s < old.bytes_per_s || (s64)(tat - peer->tat) > 0)
+		peer->tat = tat;
+}
+
+/* Returns what a law is told of a peer; limiter may be NULL.  vm->lock. */
+static struct shim_law_input peer_input(const struct shim_peer *peer,
+					const struct shim_limiter *limiter,
+					const struct shim_uplink *uplink, u64 now_ns)
+{
+	struct shim_law_input input = shim_limiter_input(peer->key.vm, limiter, uplink, now_ns);
+
+	input.peer_weight = peer->weight;
+	return input;
+}
+
+/* Moves a peer to another rank, behind those that are there.  vm->lock. */
+static void peer_set_rank(struct shim_peer *peer, enum shim_peer_rank rank)
+{
+	struct shim_vm *vm = peer->key.vm;
+
+	if (peer->rank == rank)
+		return;
+	vm->n_ranks[peer->rank]--;
+	peer->rank = rank;
+	vm->n_ranks[rank]++;
+	list_move_tail(&peer->rank_node, &vm->ranks[rank]);
+}
+
+/* Returns the rank that a peer has by what was sent to it.  vm->lock. */
+static enum shim_peer_rank peer_rank(const struct shim_peer *peer)
+{
+	u64 sent = READ_ONCE(peer->tx_packets) + READ_ONCE(peer->drops);
+
+	if (peer->weight)
+		return SHIM_PEER_KEPT;
+	if (!sent)
+		return SHIM_PEER_HEARD;
+	return sent == 1 ? SHIM_PEER_ONCE : SHIM_PEER_TALKING;
+}
+
+/* Takes over the peers that packets touched: they are to be visited.  vm->lock. */
+static void peers_drain(struct shim_vm *vm)
+{
+	struct llist_node *node = llist_del_all(&vm->touched_peers), *next;
+
+	for (; node; node = next) {
+		struct shim_peer *peer = llist_entry(node, struct shim_peer, touch);
+
+		next = node->next;
+		spin_lock(&peer->lock);
+		peer->touched = false;
+		spin_unlock(&peer->lock);
+		list_move_tail(&peer->node_busy, &vm->busy);
+		vm->busy_next++;
+	}
+}
+
+/* Frees a peer that no packet can hold any more. */
+static void peer_free(shim_rcu_t *head)
+{
+	struct shim_peer *peer = container_of(head, struct shim_peer, rcu);
+
+	shim_host_peer_exit(peer);
+	shim_free(peer);
+}
+
+void shim_peer_remove(struct shim_peer *peer)
+{
+	struct shim_vm *vm = peer->key.vm;
+	struct shim_engine *engine = vm->engine;
+
+	/* A peer made later for the same address must not repeat what this one said. */
+	spin_lock(&engine->numbers_lock);
+	if (peer->epoch == engine->epoch)
+		engine->first_sequence = max(engine->first_sequence, peer->sequence);
+	spin_unlock(&engine->numbers_lock);
+	shim_table_remove(&engine->peers, &peer->node, peer_table);
+	spin_lock(&peer->lock);
+	peer->gone = true;
+	spin_unlock(&peer->lock);
+	/* No packet touches it from here on, and none has left it on the list of touched ones. */
+	peers_drain(vm);
+	list_del(&peer->node_busy);
+	list_del(&peer->rank_node);
+	vm->n_ranks[peer->rank]--;
+	WRITE_ONCE(vm->n_peers, vm->n_peers - 1);
+	shim_call_rcu(&peer->rcu, peer_free);
+}
+
+void shim_peers_remove(struct shim_vm *vm)
+{
+	struct shim_peer *peer, *next;
+	int rank;
+
+	for (rank = 0; rank < SHIM_PEER_RANKS; rank++)
+		list_for_each_entry_safe(peer, next, &vm->ranks[rank], rank_node)
+			shim_peer_remove(peer);
+}
+
+/* Takes a peer that has a weight from its law; the next packet starts it anew.  vm->lock. */
+static void peer_reset(struct shim_peer *peer, u64 now_ns)
+{
+	spin_lock(&peer->lock);
+	WRITE_ONCE(peer->clock, NULL);
+	memset(&peer->state, 0, sizeof(peer->state) + shim_law_peer_size());
+	shim_peer_apply(peer, now_ns);
+	spin_unlock(&peer->lock);
+}
+
+void shim_peers_restart(struct shim_vm *vm, u64 now_ns)
+{
+	struct shim_peer *peer, *next;
+	int rank;
+
+	for (rank = 0; rank < SHIM_PEER_RANKS; rank++) {
+		list_for_each_entry_safe(peer, next, &vm->ranks[rank], rank_node) {
+			if (peer->weight)
+				peer_reset(peer, now_ns);
+			else
+				shim_peer_remove(peer);
+		}
+	}
+}
+
+/* Lets the law of the VM begin with a peer.  vm->lock. */
+static void peer_start(struct shim_peer *peer, const struct shim_uplink *uplink, u64 now_ns)
+{
+	struct shim_vm *vm = peer->key.vm;
+	struct shim_law_input input;
+	const struct shim_law *law;
+
+	if (!vm->clock || !(vm->clock->law->wants & SHIM_LAW_PEERS) || !uplink)
+		return;
+	law = vm->clock->law;
+	input = peer_input(peer, shim_limiter_active(vm, uplink), uplink, now_ns);
+	spin_lock(&peer->lock);
+	peer->seen_ns = now_ns;
+	WRITE_ONCE(peer->clock, vm->clock);
+	memset(&peer->state, 0, sizeof(peer->state) + shim_law_peer_size());
+	if (law->peer_init)
+		law->peer_init(&peer->state, &input);
+	shim_peer_apply(peer, now_ns);
+	spin_unlock(&peer->lock);
+	shim_clock_add(vm, false);
+}
+
+/* Forgets the oldest peer of a rank to make room; false if there is none.  vm->lock. */
+static bool peer_evict(struct shim_vm *vm, enum shim_peer_rank rank)
+{
+	struct shim_peer *peer, *next;
+
+	list_for_each_entry_safe(peer, next, &vm->ranks[rank], rank_node) {
+		/* It may have earned a better rank since its last visit. */
+		if (peer_rank(peer) > rank) {
+			peer_set_rank(peer, peer_rank(peer));
+			continue;
+		}
+		shim_peer_remove(peer);
+		shim_vm_count(vm, SHIM_PEERS_EVICTED, 1);
+		return true;
+	}
+	return false;
+}
+
+/* Makes room for a peer of a rank, if there is none; false if there is nobody to go.  vm->lock. */
+static bool peer_make_room(struct shim_vm *vm, enum shim_peer_rank rank)
+{
+	u32 most = shim_engine_settings(vm->engine)->peers_max;
+
+	if (rank == SHIM_PEER_HEARD) {
+		u32 heard = max_t(u32, most / HEARD_DENOMINATOR, 1);
+
+		if (vm->n_peers < most && vm->n_ranks[SHIM_PEER_HEARD] < heard)
+			return true;
+		return peer_evict(vm, SHIM_PEER_HEARD);
+	}
+	if (vm->n_peers < most)
+		return true;
+	return peer_evict(vm, SHIM_PEER_HEARD) || peer_evict(vm, SHIM_PEER_ONCE);
+}
+
+/* Returns a new peer without a law, NULL if there can be none.  vm->lock. */
+static struct shim_peer *peer_create(const struct shim_peer_key *key, enum shim_peer_rank rank)
+{
+	struct shim_vm *vm = key->vm;
+	struct shim_peer *peer;
+
+	if (!peer_make_room(vm, rank)) {
+		shim_vm_count(vm, SHIM_PEERS_FULL, 1);
+		return NULL;
+	}
+	peer = shim_alloc_now(shim_peer_bytes());
+	if (!peer)
+		goto no_memory;
+	peer->key = *key;
+	peer->rank = rank;
+	spin_lock_init(&peer->lock);
+	if (shim_table_insert(&vm->engine->peers, &peer->node, peer_table)) {
+		shim_free(peer);
+		goto no_memory;
+	}
+	list_add_tail(&peer->node_busy, &vm->busy);
+	list_add_tail(&peer->rank_node, &vm->ranks[rank]);
+	vm->n_ranks[rank]++;
+	WRITE_ONCE(vm->n_peers, vm->n_peers + 1);
+	return peer;
+no_memory:
+	shim_vm_count(vm, SHIM_PEERS_NO_MEMORY, 1);
+	return NULL;
+}
+
+/* As shim_peer_get() for a packet whose peer is not there, or has no law yet. */
+static struct shim_peer *peer_get_slow(const struct shim_peer_key *key, struct shim_uplink *uplink,
+				       bool sent, u64 now_ns)
+{
+	struct shim_vm *vm = key->vm;
+	struct shim_peer *peer = NULL;
+
+	spin_lock(&vm->lock);
+	if (vm->gone || !vm->clock)
+		goto out;
+	peer = shim_peer_find(vm->engine, key);
+	if (!peer)
+		peer = peer_create(key, sent ? SHIM_PEER_ONCE : SHIM_PEER_HEARD);
+	if (peer && !peer->clock)
+		peer_start(peer, uplink, now_ns);
+out:
+	spin_unlock(&vm->lock);
+	return peer;
+}
+
+struct shim_peer *shim_peer_get(struct shim_vm *vm, struct shim_uplink *uplink,
+				const struct shim_address *remote, bool sent, u64 now_ns)
+{
+	struct shim_peer_key key = { .vm = vm, .address = *remote };
+	struct shim_peer *peer = shim_peer_find(vm->engine, &key);
+
+	if (likely(peer && READ_ONCE(peer->clock)))
+		return peer;
+	return peer_get_slow(&key, uplink, sent, now_ns);
+}
+
+bool shim_peer_weigh(struct shim_vm *vm, const struct shim_address *address, u32 weight)
+{
+	struct shim_peer_key key = { .vm = vm, .address = *address };
+	struct shim_peer *peer = shim_peer_find(vm->engine, &key);
+
+	if (!peer && !weight)
+		return true;
+	if (!peer)
+		peer = peer_create(&key, SHIM_PEER_ONCE);
+	if (!peer)
+		return false;
+	peer->weight = weight;
+	peer_set_rank(peer, peer_rank(peer));
+	if (!weight && !peer->clock)
+		shim_peer_remove(peer);
+	return true;
+}
+
+/*
+ * Has a peer's reports count from where those of the epoch in force begin; when the sequences of
+ * this one are used up, a new one begins for all peers.  peer->lock, vm->lock.
+ */
+static void peer_number_anew(struct shim_peer *peer)
+{
+	struct shim_engine *engine = peer->key.vm->engine;
+
+	spin_lock(&engine->numbers_lock);
+	if (peer->epoch == engine->epoch || engine->first_sequence == ~0U) {
+		engine->first_sequence = 0;
+		WRITE_ONCE(engine->epoch, engine->epoch + 1);
+	}
+	peer->epoch = engine->epoch;
+	peer->sequence = engine->first_sequence;
+	spin_unlock(&engine->numbers_lock);
+}
+
+/* Completes a report with addresses and the sender's next sequence.  peer->lock, vm->lock. */
+static void peer_address_report(struct shim_peer *peer, struct shim_message *report)
+{
+	struct shim_engine *engine = peer->key.vm->engine;
+
+	report->type = SHIM_MESSAGE_REPORT;
+	memcpy(report->vm, peer->key.address.bytes, sizeof(report->vm));
+	memcpy(report->peer, peer->local.bytes, sizeof(report->peer));
+	report->sender = engine->sender;
+	report->flags = 0;
+	if (peer->epoch != READ_ONCE(engine->epoch) || peer->sequence == ~0U)
+		peer_number_anew(peer);
+	report->epoch = peer->epoch;
+	report->sequence = ++peer->sequence;
+}
+
+/* Sends the report that a law filled its part of.  peer->lock, vm->lock, RCU read lock. */
+static void peer_send_report(struct shim_peer *peer, struct shim_message *report,
+			     struct shim_reports *reports)
+{
+	struct shim_vm *vm = peer->key.vm;
+	const struct shim_settings *settings = shim_engine_settings(vm->engine);
+	const struct shim_uplink *uplink;
+	u32 bytes = 0;
+
+	if (!settings->key_set) {
+		shim_vm_count(vm, SHIM_REPORTS_NO_KEY, 1);
+		return;
+	}
+	peer_address_report(peer, report);
+	/* A tunnel's other end is known of the uplink that it was learned on only. */
+	uplink = peer_uplink(vm->engine, peer->way_sent && shim_host_peer_tunnel(&peer->host) ?
+			     peer->out : peer->in);
+	if (uplink)
+		bytes = shim_host_report(peer, uplink, report, settings, reports);
+	if (!bytes) {
+		shim_vm_count(vm, SHIM_REPORTS_UNSENT, 1);
+		return;
+	}
+	shim_vm_count(vm, SHIM_REPORTS_SENT, 1);
+	shim_vm_count(vm, SHIM_REPORT_BYTES_SENT, bytes);
+}
+
+/* Tells whether a law has nothing to do for a peer until the next packet.  peer->lock, vm->lock. */
+static bool peer_rests(const struct shim_peer *peer, const struct shim_law *law,
+		       const struct shim_law_input *input)
+{
+	if (law->peer_rests)
+		return law->peer_rests(&peer->state, input);
+	return shim_sub_sat(input->now_ns, peer->seen_ns) >=
+	       shim_engine_settings(peer->key.vm->engine)->inactive_ns;
+}
+
+/* Lets the law take a peer's step; true if the peer rests now.  vm->lock, RCU read lock. */
+static bool peer_visit(struct shim_peer *peer, u64 now_ns, struct shim_reports *reports)
+{
+	const struct shim_uplink *found = READ_ONCE(peer->out);
+	struct shim_vm *vm = peer->key.vm;
+	const struct shim_law *law = vm->clock->law;
+	struct shim_limiter *limiter;
+	struct shim_message report = {};
+	struct shim_law_input input;
+	struct shim_uplink *uplink;
+	bool rests = true;
+
+	uplink = peer_uplink(vm->engine, found ? found : READ_ONCE(peer->in));
+	spin_lock(&peer->lock);
+	if (peer->seen)
+		peer->seen_ns = now_ns;
+	peer->seen = false;
+	if (!uplink || peer->clock != vm->clock || !law->on_peer_period)
+		goto out;
+	limiter = shim_limiter_active(vm, uplink);
+	input = peer_input(peer, limiter, uplink, now_ns);
+	if (law->on_peer_period(&peer->state, limiter ? &limiter->state : NULL, &input, &report))
+		peer_send_report(peer, &report, reports);
+	shim_peer_apply(peer, now_ns);
+	rests = peer_rests(peer, law, &input);
+out:
+	spin_unlock(&peer->lock);
+	peer_set_rank(peer, peer_rank(peer));
+	return rests;
+}
+
+void shim_peers_begin(struct shim_vm *vm)
+{
+	peers_drain(vm);
+	vm->busy_peers = vm->busy_next;
+	vm->busy_next = 0;
+	list_splice_tail_init(&vm->busy, &vm->pending);
+}
+
+u32 shim_peers_visit(struct shim_vm *vm, u64 now_ns, u32 most, struct shim_reports *reports)
+{
+	struct shim_peer *peer;
+	u32 n = 0;
+
+	while (n < most && !list_empty(&vm->pending)) {
+		peer = list_first_entry(&vm->pending, struct shim_peer, node_busy);
+		if (peer_visit(peer, now_ns, reports))
+			list_move_tail(&peer->node_busy, &vm->parked);
+		else
+			list_move_tail(&peer->node_busy, &vm->busy);
+		n++;
+	}
+	return n;
+}
+
+void shim_peers_collect(struct shim_vm *vm, u64 now_ns)
+{
+	u64 idle_ns = shim_engine_settings(vm->engine)->peer_idle_ns;
+	struct shim_peer *peer;
+	u32 n;
+
+	/* Those that packets touched since are to be visited, not forgotten. */
+	peers_drain(vm);
+	for (n = 0; n < COLLECT_MOST && !list_empty(&vm->parked); n++) {
+		peer = list_first_entry(&vm->parked, struct shim_peer, node_busy);
+		if (shim_sub_sat(now_ns, peer->seen_ns) < idle_ns)
+			break;
+		if (!peer->weight) {
+			shim_vm_count(vm, SHIM_PEERS_COLLECTED, 1);
+			shim_peer_remove(peer);
+			continue;
+		}
+		if (peer->clock) {
+			shim_vm_count(vm, SHIM_PEERS_COLLECTED, 1);
+			peer_reset(peer, now_ns);
+		}
+		list_move_tail(&peer->node_busy, &vm->parked);
+	}
+}
+
+enum shim_counter shim_peer_report(struct shim_vm *vm, const struct shim_message *report,
+				   u64 now_ns)
+{
+	struct shim_peer_key key = { .vm = vm };
+	const struct shim_uplink *found;
+	enum shim_message_error error;
+	struct shim_limiter *limiter;
+	struct shim_law_input input;
+	struct shim_uplink *uplink;
+	struct shim_peer *peer;
+	bool wake;
+
+	if (!vm->clock || !(vm->clock->law->wants & SHIM_LAW_PEERS) || !vm->clock->law->on_report)
+		return SHIM_REFUSED_LAW;
+	memcpy(key.address.bytes, report->peer, sizeof(key.address.bytes));
+	peer = shim_peer_find(vm->engine, &key);
+	if (!peer || peer->clock != vm->clock)
+		return SHIM_REFUSED_PEER;
+	found = READ_ONCE(peer->out);
+	uplink = peer_uplink(vm->engine, found ? found : READ_ONCE(peer->in));
+	if (!uplink)
+		return SHIM_REFUSED_PEER;
+	limiter = shim_limiter_active(vm, uplink);
+	input = peer_input(peer, limiter, uplink, now_ns);
+	spin_lock(&peer->lock);
+	error = shim_replay_check_slot(&peer->replay, report);
+	if (!error) {
+		vm->clock->law->on_report(&peer->state, limiter ? &limiter->state : NULL, &input,
+					  report);
+		shim_peer_apply(peer, now_ns);
+	}
+	wake = !error && shim_peer_touch(peer);
+	spin_unlock(&peer->lock);
+	if (error)
+		return SHIM_REFUSED_REPLAY;
+	if (limiter)
+		shim_limiter_apply(limiter, now_ns);
+	if (wake && !vm->ticking)
+		shim_clock_add(vm, false);
+	return SHIM_REPORTS;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * What a VM exchanges with one remote address, under a law that wants peers.
+ */
+#ifndef SHIM_CORE_ENGINE_PEER_H
+#define SHIM_CORE_ENGINE_PEER_H
+
+#include "../bucket.h"
+#include "../host.h"
+#include "../law.h"
+#include "packet.h"
+
+struct shim_clock;
+struct shim_engine;
+struct shim_limiter;
+struct shim_settings;
+struct shim_uplink;
+struct shim_vm;
+
+/* How a peer stands; who stands lower makes room first. */
+enum shim_peer_rank {
+	SHIM_PEER_HEARD,		/* the VM never sent to it */
+	SHIM_PEER_ONCE,			/* the VM sent it one packet */
+	SHIM_PEER_TALKING,		/* the VM sent it more */
+	SHIM_PEER_KEPT,			/* an operator gave it a weight */
+
+	SHIM_PEER_RANKS
+};
+
+/* Whose packets with whom. */
+struct shim_peer_key {
+	struct shim_vm *vm;		/* the VM */
+	struct shim_address address;	/* of the other end */
+};
+
+/* Found under RCU, changed under its lock. */
+struct shim_peer {
+	/* First cache line: how it is found, and the bucket. */
+	struct shim_table_node node;	/* in engine->peers */
+	struct shim_peer_key key;	/* by which it is found */
+	spinlock_t lock;	/* of what follows, unless said otherwise; inside vm->lock */
+	bool touched;			/* in vm->touched_peers, or about to be */
+	bool seen;			/* had a packet since its last visit */
+	bool gone;			/* no longer in the table */
+	const struct shim_clock *clock;	/* of its law; NULL: no law has it */
+	u64 tat;			/* bucket word */
+
+	/* Further lines: written for each packet. */
+	struct shim_rate rate;		/* bytes_per_s 0: only the VM's bucket counts */
+	u64 tx_bytes;			/* sent, headers as on the wire */
+	u64 tx_packets;			/* sent */
+	u64 drops;			/* packets dropped by this bucket */
+	u64 rx_bytes;			/* received, link-layer header included */
+	u64 rx_packets;			/* received */
+	u64 rx_marks;			/* received with CE */
+	const struct shim_uplink *out;	/* of the last packet sent; compared only */
+	const struct shim_uplink *in;	/* of the last packet received; compared only */
+	struct shim_address local;	/* the VM's address */
+	struct shim_host_peer host;	/* how reports leave; the host's */
+	bool way_sent;			/* the VM itself sent a packet there: host knows the way */
+	struct llist_node touch;	/* in vm->touched_peers while touched */
+
+	/* Under vm->lock. */
+	struct shim_replay_slot replay;	/* reports seen */
+	u32 epoch;			/* of the last report sent; 0: none was */
+	u32 sequence;			/* of the last report sent, or where they begin */
+	u32 weight;			/* set by the operator; 0: not set */
+	enum shim_peer_rank rank;	/* list that rank_node is in */
+	u64 seen_ns;			/* time of the last visit that saw a packet */
+	struct list_head rank_node;	/* in vm->ranks[rank], the oldest first */
+	union {
+		struct list_head node_busy;	/* in vm->busy, vm->pending or vm->parked */
+		shim_rcu_t rcu;		/* deferred free */
+	};
+	struct shim_peer_state state;	/* of the law, under lock; its own part follows */
+};
+
+/* Makes an engine's table of peers; 0 or a negative error number. */
+int shim_peers_init(struct shim_engine *engine);
+
+/* Ends an engine's table, which is empty by now. */
+void shim_peers_exit(struct shim_engine *engine);
+
+/* Returns the peer of that key, NULL if there is none.  RCU read lock. */
+struct shim_peer *shim_peer_find(struct shim_engine *engine, const struct shim_peer_key *key);
+
+/*
+ * Returns the peer that a packet of the VM goes to (sent) or comes from, made if need be; NULL if
+ * there can be none, and counted.  Softirqs off, RCU read lock.
+ */
+struct shim_peer *shim_peer_get(struct shim_vm *vm, struct shim_uplink *uplink,
+				const struct shim_address *remote, bool sent, u64 now_ns);
+
+/*
+ * Gives the peer of that address a weight, made if need be, or takes it back with weight 0; false
+ * if there can be no such peer.  vm->lock, RCU read lock.
+ */
+bool shim_peer_weigh(struct shim_vm *vm, const struct shim_address *address, u32 weight);
+
+/* Forgets a peer.  vm->lock. */
+void shim_peer_remove(struct shim_peer *peer);
+
+/* Forgets all peers of a VM.  vm->lock. */
+void shim_peers_remove(struct shim_vm *vm);
+
+/* Begins anew after a change of the VM's law; peers with a weight stay.  vm->lock. */
+void shim_peers_restart(struct shim_vm *vm, u64 now_ns);
+
+/*
+ * Judges a packet that a VM sends to a peer as shim_limiter_admit() does, by both buckets; tells
+ * the law, which may write to *action.  Softirqs off.
+ */
+enum shim_counter shim_peer_admit(struct shim_peer *peer, struct shim_limiter *limiter,
+				  const struct shim_settings *settings,
+				  const struct shim_packet *packet, bool made_ect,
+				  struct shim_action *action);
+
+/*
+ * Notes a packet that a VM receives from a peer and tells the law, which may write to *action.
+ * Returns what a guest that uses ECN is told.  Softirqs off.
+ */
+enum shim_told shim_peer_receive(struct shim_peer *peer, struct shim_uplink *uplink,
+				 const struct shim_settings *settings,
+				 const struct shim_packet *packet, struct shim_action *action);
+
+/* Begins a pass over the peers of a VM that had packets, or have not come to rest.  vm->lock. */
+void shim_peers_begin(struct shim_vm *vm);
+
+/*
+ * Lets the law take the step of at most `most` peers of a pass; returns how many it was.  Less than
+ * `most`: the pass is over.  vm->lock, RCU read lock.
+ */
+u32 shim_peers_visit(struct shim_vm *vm, u64 now_ns, u32 most, struct shim_reports *reports);
+
+/* Forgets at most a few of the peers that have been silent for long.  vm->lock. */
+void shim_peers_collect(struct shim_vm *vm, u64 now_ns);
+
+/*
+ * Tells a VM's law of a report whose form, tag and destination are right; the counter says what
+ * became of it.  vm->lock.
+ */
+enum shim_counter shim_peer_report(struct shim_vm *vm, const struct shim_message *report,
+				   u64 now_ns);
+
+/* Puts the law's rate in force; credit and debt stay.  peer->lock. */
+void shim_peer_apply(struct shim_peer *peer, u64 now_ns);
+
+/* Notes that a peer has had a packet; true: its VM must be woken.  peer->lock. */
+bool shim_peer_touch(struct shim_peer *peer);
+
+/* Returns how long a packet would wait for the peer's rate, ns.  Softirqs off. */
+u64 shim_peer_wait(struct shim_peer *peer, u64 now_ns);
+
+/* Returns the bytes of a peer with the state of any law. */
+size_t shim_peer_bytes(void);
+
+#endif

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+/*
+ * VMs: their life, what is put in force for them, and what a tick does for one.
+ *
+ * A visit, in this order: measure what the VM sent and received since the last one, stop what is
+ * idle, let the law take the step of each limiter, then of each peer that had packets or has not
+ * come to rest, put the limiters' rates in force, and last let it take the step of connections.
+ *
+ * Where a law meters what VMs receive, all VMs of the engine take part of what an uplink brings,
+ * whatever law they are under; each is measured in its own visits.  A VM counts at one uplink at a
+ * time, the one it receives by, and changes to another no more than once a T_o, so that a bond of
+ * two costs packets nothing.
+ */
+#include "../arith.h"
+#include "engine.h"
+
+struct shim_vm *shim_vm_create(struct shim_engine *engine, void *port)
+{
+	struct shim_uplink *uplink;
+	struct shim_vm *vm;
+	int i;
+
+	list_for_each_entry(uplink, &engine->uplinks, node)
+		if (!shim_uplink_reserve(uplink, engine->n_vms + 1))
+			return NULL;
+	if (!shim_ecn_start(engine))
+		return NULL;
+	vm = shim_alloc_wait(sizeof(*vm));
+	if (!vm)
+		return NULL;
+	vm->engine = engine;
+	vm->port = port;
+	vm->config = (struct shim_vm_config){ .weight = 1, .law = SHIM_LAW_NONE };
+	spin_lock_init(&vm->lock);
+	spin_lock_init(&vm->shared.lock);
+	shim_sources_init(&vm->sources);
+	INIT_LIST_HEAD(&vm->tick_node);
+	INIT_LIST_HEAD(&vm->rx_node);
+	init_llist_head(&vm->touched_peers);
+	INIT_LIST_HEAD(&vm->busy);
+	INIT_LIST_HEAD(&vm->pending);
+	INIT_LIST_HEAD(&vm->parked);
+	for (i = 0; i < SHIM_PEER_RANKS; i++)
+		INIT_LIST_HEAD(&vm->ranks[i]);
+	init_llist_head(&vm->touched_connections);
+	INIT_LIST_HEAD(&vm->busy_connections);
+	for (i = 0; i < SHIM_CONNECTION_RANKS; i++)
+		INIT_LIST_HEAD(&vm->connections[i]);
+	spin_lock_bh(&engine->numbers_lock);
+	memcpy(vm->before, engine->replay.marks, sizeof(vm->before));
+	spin_unlock_bh(&engine->numbers_lock);
+	list_add_tail_rcu(&vm->node, &engine->vms);
+	engine->n_vms++;
+	WRITE_ONCE(engine->generation, engine->generation + 1);
+	return vm;
+}
+
+/* Takes a VM from its law, and all that the law has of it.  vm->lock. */
+static void vm_unrule(struct shim_vm *vm)
+{
+	if (!list_empty(&vm->tick_node))
+		shim_clock_remove(vm);
+	shim_vm_rest_rx(vm);
+	shim_connections_remove(vm);
+}
+
+void shim_vm_remove(struct shim_vm *vm)
+{
+	struct shim_engine *engine = vm->engine;
+	struct shim_vm_config none = { .weight = vm->config.weight, .law = SHIM_LAW_NONE };
+
+	/* Without a law, and so not counted among those that have one. */
+	shim_vm_configure(vm, &none);
+	list_del_rcu(&vm->node);
+	engine->n_vms--;
+	WRITE_ONCE(engine->generation, engine->generation + 1);
+	spin_lock_bh(&vm->lock);
+	vm->gone = true;
+	while (rcu_access_pointer(vm->limiters))
+		shim_limiter_remove(&vm->limiters);
+	shim_peers_remove(vm);
+	shim_connections_remove(vm);
+	spin_unlock_bh(&vm->lock);
+	shim_sources_exit(vm);
+	shim_free_rcu(vm, rcu);
+}
+
+/* Changes a VM's weight where it is active.  vm->lock. */
+static void vm_reweigh(struct shim_vm *vm, u32 weight)
+{
+	struct shim_limiter *limiter;
+
+	limiter = rcu_dereference_protected(vm->limiters, lockdep_is_held(&vm->lock));
+	for (; limiter; limiter = rcu_dereference_protected(limiter->next,
+							    lockdep_is_held(&vm->lock))) {
+		struct shim_uplink *uplink = limiter->uplink;
+
+		if (!limiter->active)
+			continue;
+		spin_lock(&uplink->lock);
+		WRITE_ONCE(uplink->active_weight,
+			   uplink->active_weight - vm->config.weight + weight);
+		WRITE_ONCE(uplink->divide, true);
+		spin_unlock(&uplink->lock);
+	}
+	if (vm->rx_uplink)
+		WRITE_ONCE(vm->rx_uplink->divide_rx, true);
+	WRITE_ONCE(vm->config.weight, weight);
+}
+
+void shim_vm_configure(struct shim_vm *vm, const struct shim_vm_config *config)
+{
+	struct shim_engine *engine = vm->engine;
+	struct shim_uplink *uplink;
+	u64 now_ns = shim_now_ns();
+
+	engine->guaranteed = engine->guaranteed - vm->config.min + config->min;
+	spin_lock_bh(&vm->lock);
+	vm_reweigh(vm, config->weight);
+	WRITE_ONCE(vm->config.min, config->min);
+	WRITE_ONCE(vm->config.max, config->max);
+	vm->config.law = config->law;
+	spin_unlock_bh(&vm->lock);
+	/* What others get follows with the next tick; this VM's own follows at once. */
+	list_for_each_entry(uplink, &engine->uplinks, node) {
+		local_bh_disable();
+		shim_uplink_divide(uplink, now_ns);
+		local_bh_enable();
+	}
+	shim_vm_settle(vm, shim_engine_settings(engine), now_ns);
+}
+
+/* Copies what packets need of the settings.  vm->lock. */
+static void vm_set_mode(struct shim_vm *vm, const struct shim_settings *settings)
+{
+	bool pace = settings->limiter == SHIM_LIMITER_PACE;
+	const struct shim_clock *clock = vm->clock;
+
+	WRITE_ONCE(vm->mode.horizon_ns, pace ? settings->horizon_ns : 0);
+	WRITE_ONCE(vm->mode.depth, pace ? settings->quantum_bytes : settings->burst_bytes);
+	WRITE_ONCE(vm->mode.waiting_max, settings->waiting_max);
+	WRITE_ONCE(vm->mode.protocol, settings->protocol);
+	WRITE_ONCE(vm->mode.codepoint, settings->codepoint);
+	WRITE_ONCE(vm->mode.segment, settings->segment);
+	WRITE_ONCE(vm->mode.ecn, settings->ecn);
+	WRITE_ONCE(vm->mode.wants, clock ?
+		   (u8)shim_law_wants(clock->law, settings->laws[clock->index].knobs) : 0);
+	WRITE_ONCE(vm->mode.ruled, !!clock);
+}
+
+/* Puts a VM under the law it should have; true if that is another one.  vm->lock. */
+static bool vm_set_law(struct shim_vm *vm, const struct shim_settings *settings)
+{
+	int law = vm->config.law == SHIM_LAW_DEFAULT ? settings->law : vm->config.law;
+	struct shim_engine *engine = vm->engine;
+	struct shim_clock *clock = law == SHIM_LAW_NONE ? NULL : &engine->clocks[law];
+
+	if (vm->clock == clock)
+		return false;
+	if (vm->clock) {
+		vm_unrule(vm);
+		engine->n_ruled--;
+		WRITE_ONCE(engine->metered, engine->metered -
+			   !!(vm->clock->law->wants & SHIM_LAW_RECEIVER));
+	}
+	vm->clock = clock;
+	if (clock) {
+		engine->n_ruled++;
+		WRITE_ONCE(engine->metered, engine->metered +
+			   !!(clock->law->wants & SHIM_LAW_RECEIVER));
+	}
+	return true;
+}
+
+/* Lets the law of a VM take a step, or begin, at each of its active limiters.  vm->lock. */
+static void vm_step_limiters(struct shim_vm *vm, bool new_law, u64 now_ns)
+{
+	struct shim_limiter *limiter;
+
+	limiter = rcu_dereference_protected(vm->limiters, lockdep_is_held(&vm->lock));
+	for (; limiter; limiter = rcu_dereference_protected(limiter->next,
+							    lockdep_is_held(&vm->lock))) {
+		if (!limiter->active)
+			continue;
+		if (!vm->clock)
+			shim_limiter_stop(limiter);
+		else if (new_law)
+			shim_limiter_restart(limiter, now_ns);
+		else
+			shim_limiter_period(limiter, now_ns);
+		if (vm->clock)
+			shim_clock_add(vm, false);
+	}
+}
+
+/* Sets the rate of the bucket that packets without a peer share: see shim_vm.shared.  vm->lock. */
+static void vm_set_shared(struct shim_vm *vm, u64 now_ns)
+{
+	struct shim_shared *shared = &vm->shared;
+	struct shim_limiter *limiter;
+	struct shim_rate rate;
+	u64 share = 0;
+
+	limiter = rcu_dereference_protected(vm->limiters, lockdep_is_held(&vm->lock));
+	for (; limiter; limiter = rcu_dereference_protected(limiter->next,
+							    lockdep_is_held(&vm->lock)))
+		if (limiter->active)
+			share = max(share, READ_ONCE(limiter->share));
+	share = shim_div(share, max_t(u32, vm->n_peers, SHIM_SHARED_MIN));
+	share = max(share, vm->config.min);
+	share = clamp_t(u64, share, SHIM_RATE_MIN, SHIM_RATE_MAX);
+	if (shared->rate.bytes_per_s == share && shared->rate.burst_bytes == vm->mode.depth)
+		return;
+	shim_rate_init(&rate, share, vm->mode.depth);
+	spin_lock(&shared->lock);
+	/* No packet judged so far is later. */
+	now_ns = max(now_ns, shim_now_ns());
+	if (shared->rate.bytes_per_s)
+		shared->tat = shim_bucket_rerate(&shared->rate, &rate, shared->tat, now_ns);
+	else
+		shared->tat = shim_bucket_full(now_ns);
+	shared->rate = rate;
+	spin_unlock(&shared->lock);
+}
+
+void shim_vm_settle(struct shim_vm *vm, const struct shim_settings *settings, u64 now_ns)
+{
+	bool new_law;
+
+	rcu_read_lock();
+	spin_lock_bh(&vm->lock);
+	new_law = vm_set_law(vm, settings);
+	vm_set_mode(vm, settings);
+	vm_step_limiters(vm, new_law, now_ns);
+	if (new_law)
+		shim_peers_restart(vm, now_ns);
+	/* A connection that is not followed any more would be found with old numbers later. */
+	if (!(vm->mode.wants & SHIM_LAW_FLOWS))
+		shim_connections_remove(vm);
+	if (vm->clock)
+		vm_set_shared(vm, now_ns);
+	spin_unlock_bh(&vm->lock);
+	rcu_read_unlock();
+}
+
+void shim_vm_rest_rx(struct shim_vm *vm)
+{
+	struct shim_uplink *uplink = vm->rx_uplink;
+
+	WRITE_ONCE(vm->receiving, false);
+	WRITE_ONCE(vm->rx_in, NULL);
+	WRITE_ONCE(vm->rx_share, 0);
+	vm->rx_rate = 0;
+	vm->rx_uplink = NULL;
+	if (!uplink)
+		return;
+	spin_lock(&uplink->lock);
+	list_del_init(&vm->rx_node);
+	uplink->n_receivers--;
+	WRITE_ONCE(uplink->divide_rx, true);
+	spin_unlock(&uplink->lock);
+}
+
+void shim_vm_receives(struct shim_vm *vm, struct shim_uplink *uplink, u64 now_ns)
+{
+	enum shim_counter drop;
+
+	/* A law that meters has a limiter for a VM that only receives, too. */
+	if (READ_ONCE(vm->mode.wants) & SHIM_LAW_RECEIVER &&
+	    !shim_limiter_start(vm, uplink, now_ns, &drop))
+		return;
+	spin_lock(&vm->lock);
+	if (vm->gone || !vm->clock || vm->rx_uplink == uplink)
+		goto out;
+	if (vm->rx_uplink)
+		shim_vm_rest_rx(vm);
+	spin_lock(&uplink->lock);
+	if (!uplink->gone) {
+		vm->rx_uplink = uplink;
+		WRITE_ONCE(vm->rx_in, uplink);
+		list_add_tail(&vm->rx_node, &uplink->receivers);
+		uplink->n_receivers++;
+		WRITE_ONCE(uplink->divide_rx, true);
+		vm->rx_ns = now_ns;
+		vm->rx_bytes = atomic64_read(&vm->counters[SHIM_RX_BYTES]);
+		vm->rx_idle_ns = 0;
+		WRITE_ONCE(vm->rx_moved_ns, now_ns);
+		WRITE_ONCE(vm->receiving, true);
+	}
+	spin_unlock(&uplink->lock);
+	shim_clock_add(vm, false);
+out:
+	spin_unlock(&vm->lock);
+}
+
+/* Measures what a VM received since it was last measured.  vm->lock. */
+static void vm_measure_rx(struct shim_vm *vm, u64 now_ns, u64 inactive_ns)
+{
+	u64 bytes = atomic64_read(&vm->counters[SHIM_RX_BYTES]);
+	u64 elapsed_ns = shim_sub_sat(now_ns, vm->rx_ns);
+	u64 more = bytes - vm->rx_bytes;
+
+	if (!elapsed_ns)
+		return;
+	vm->rx_ns = now_ns;
+	vm->rx_bytes = bytes;
+	vm->rx_rate = shim_mul_div(more, SHIM_NSEC_PER_SEC, elapsed_ns);
+	vm->rx_idle_ns = more ? 0 : shim_add_sat(vm->rx_idle_ns, elapsed_ns);
+	if (vm->rx_idle_ns >= inactive_ns)
+		shim_vm_rest_rx(vm);
+}
+
+/* Measures what a VM sent and received since the last visit, and stops what is idle.  vm->lock. */
+static void vm_measure(struct shim_vm *vm, u64 now_ns, u64 elapsed_ns)
+{
+	u64 inactive_ns = shim_engine_settings(vm->engine)->inactive_ns;
+	struct shim_limiter *limiter;
+
+	if (vm->receiving)
+		vm_measure_rx(vm, now_ns, inactive_ns);
+	limiter = rcu_dereference_protected(vm->limiters, lockdep_is_held(&vm->lock));
+	for (; limiter; limiter = rcu_dereference_protected(limiter->next,
+							    lockdep_is_held(&vm->lock)))
+		if (limiter->active)
+			shim_limiter_measure(limiter, elapsed_ns, inactive_ns);
+}
+
+/* Puts in force what the laws of limiters say, after their peers had their say.  vm->lock. */
+static void vm_apply(struct shim_vm *vm, u64 now_ns)
+{
+	struct shim_limiter *limiter;
+
+	limiter = rcu_dereference_protected(vm->limiters, lockdep_is_held(&vm->lock));
+	for (; limiter; limiter = rcu_dereference_protected(limiter->next,
+							    lockdep_is_held(&vm->lock)))
+		if (limiter->active)
+			shim_limiter_apply(limiter, now_ns);
+}
+
+bool shim_vm_visit(struct shim_vm *vm, u64 now_ns, u32 most, struct shim_reports *reports)
+{
+	u64 elapsed_ns = shim_sub_sat(now_ns, vm->tick_ns);
+
+	if (list_empty(&vm->pending)) {
+		if (!elapsed_ns)
+			return true;
+		vm->tick_ns = now_ns;
+		vm_measure(vm, now_ns, elapsed_ns);
+		shim_peers_begin(vm);
+		vm_step_limiters(vm, false, now_ns);
+		if (vm->mode.wants & SHIM_LAW_PEERS)
+			vm_set_shared(vm, now_ns);
+	}
+	if (shim_peers_visit(vm, now_ns, most, reports) == most && !list_empty(&vm->pending))
+		return false;
+	if (vm->clock->law->wants & SHIM_LAW_PEERS)
+		vm_apply(vm, now_ns);
+	shim_peers_collect(vm, now_ns);
+	shim_connections_visit(vm, now_ns);
+	return true;
+}
+
+bool shim_vm_touched(const struct shim_vm *vm)
+{
+	return !llist_empty(&vm->touched_peers) || !llist_empty(&vm->touched_connections);
+}
+
+enum shim_vm_timed shim_vm_timed(const struct shim_vm *vm)
+{
+	const struct shim_limiter *limiter;
+
+	if (vm->receiving || !list_empty(&vm->busy) || !list_empty(&vm->pending) ||
+	    !list_empty(&vm->busy_connections))
+		return SHIM_VM_ACTIVE;
+	limiter = rcu_dereference_protected(vm->limiters, lockdep_is_held(&vm->lock));
+	for (; limiter; limiter = rcu_dereference_protected(limiter->next,
+							    lockdep_is_held(&vm->lock)))
+		if (limiter->active)
+			return SHIM_VM_ACTIVE;
+	return list_empty(&vm->parked) && !vm->n_connections ? SHIM_VM_STILL : SHIM_VM_RESTING;
+}
+
+void shim_vm_wake(struct shim_vm *vm)
+{
+	if (READ_ONCE(vm->ticking))
+		return;
+	spin_lock(&vm->lock);
+	if (!vm->gone && vm->clock)
+		shim_clock_add(vm, false);
+	spin_unlock(&vm->lock);
+}
+
+void shim_vm_sent(struct shim_vm *vm, struct shim_tx *sum)
+{
+	struct shim_limiter *limiter;
+	struct shim_tx tx;
+
+	spin_lock_bh(&vm->lock);
+	*sum = vm->lost;
+	limiter = rcu_dereference_protected(vm->limiters, lockdep_is_held(&vm->lock));
+	for (; limiter; limiter = rcu_dereference_protected(limiter->next,
+							    lockdep_is_held(&vm->lock))) {
+		shim_limiter_counted(limiter, &tx);
+		sum->bytes += tx.bytes;
+		sum->packets += tx.packets;
+		sum->ect += tx.ect;
+		sum->paced += tx.paced;
+		sum->drop_police += tx.drop_police;
+		sum->drop_horizon += tx.drop_horizon;
+		sum->drop_waiting += tx.drop_waiting;
+	}
+	spin_unlock_bh(&vm->lock);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * A VM: one port of a bridge, with all that is known of what it sends and receives.
+ */
+#ifndef SHIM_CORE_ENGINE_VM_H
+#define SHIM_CORE_ENGINE_VM_H
+
+#include "../host.h"
+#include "../message.h"
+#include "address.h"
+#include "connection.h"
+#include "limiter.h"
+#include "peer.h"
+
+struct shim_clock;
+struct shim_engine;
+struct shim_settings;
+struct shim_uplink;
+
+/* What a packet needs to know of its VM and of the settings; read without a lock. */
+struct shim_mode {
+	u64 horizon_ns;			/* 0: police */
+	u32 depth;			/* of buckets, bytes */
+	u32 waiting_max;		/* packets that may wait on an uplink; 0: any */
+	u8 wants;			/* SHIM_LAW_* of the VM's law */
+	u8 protocol;			/* IP protocol of control messages */
+	u8 codepoint;			/* of what is made ECT */
+	bool ruled;			/* the VM has a law: else its packets pass untouched */
+	bool segment;			/* as in settings */
+	bool ecn;			/* as in settings */
+};
+
+/* What of a VM is to be timed. */
+enum shim_vm_timed {
+	SHIM_VM_STILL,			/* nothing */
+	SHIM_VM_RESTING,		/* peers or connections that are to be forgotten one day */
+	SHIM_VM_ACTIVE,			/* its law */
+};
+
+/* What an operator asks of a VM. */
+struct shim_vm_config {
+	u32 weight;			/* 1..SHIM_WEIGHT_MAX */
+	int law;			/* index of its law or SHIM_LAW_* */
+	u64 min;			/* guarantee, bytes/s; 0: none */
+	u64 max;			/* ceiling, bytes/s; 0: none */
+};
+
+/*
+ * A bucket that packets without a peer of their own share.  Its rate is an equal part of the VM's
+ * share among its peers, or among SHIM_SHARED_MIN if there are fewer, or the VM's guarantee where
+ * that is more: what nobody answers for gets no more than that.
+ */
+#define SHIM_SHARED_MIN 64
+
+/* See above. */
+struct shim_shared {
+	spinlock_t lock;		/* of what follows; outside limiter->lock */
+	u64 tat;			/* bucket word */
+	struct shim_rate rate;		/* bytes_per_s 0: not yet set */
+};
+
+struct shim_vm {
+	/* First cache lines: read for each packet. */
+	struct shim_mode mode;		/* what packets need to know */
+	struct shim_limiter __rcu *limiters;	/* its limiters */
+	struct shim_engine *engine;	/* its engine; never changes */
+	struct shim_sources sources;	/* addresses it sends from */
+
+	spinlock_t lock;		/* of what follows; outermost of the engine's locks */
+	void *port;			/* the host's own port; never changes */
+	struct list_head node;		/* in engine->vms; configuration's lock, RCU */
+	shim_rcu_t rcu;			/* deferred free */
+	bool gone;			/* about to be freed */
+	struct shim_vm_config config;	/* in force */
+	struct shim_clock *clock;	/* of the law in force, NULL for none */
+
+	/* Where it is timed. */
+	struct list_head tick_node;	/* in clock->vms or clock->resting; clock->lock */
+	bool ticking;			/* in clock->vms; written under both locks */
+	u32 round;			/* of the last tick that saw it; clock->lock */
+	u64 tick_ns;			/* time of the last visit */
+
+	/* What it receives, where that is metered. */
+	struct list_head rx_node;	/* in rx_uplink->receivers; its lock */
+	struct shim_uplink *rx_uplink;	/* uplink it receives by; vm->lock */
+	const struct shim_uplink *rx_in;	/* the same, read by packets; compared only */
+	bool receiving;			/* a packet came in the last T_o */
+	u64 rx_moved_ns;		/* when rx_in became what it is */
+	u64 rx_ns;			/* when it was last measured what it receives */
+	u64 rx_idle_ns;			/* time in which nothing came */
+	u64 rx_bytes;			/* what had come by then */
+	u64 rx_rate;			/* received over the last period, bytes/s */
+	u64 rx_share;			/* its part of what the uplink can bring, bytes/s */
+	u64 rx_demand;			/* what it could receive, bytes/s; 0: whatever it may */
+
+	/* Peers. */
+	struct llist_head touched_peers;	/* had a packet since the last visit; no lock */
+	struct list_head busy;		/* struct shim_peer: to be visited each T */
+	struct list_head pending;	/* struct shim_peer: still to be visited in this pass */
+	struct list_head parked;	/* struct shim_peer: at rest, the longest first */
+	struct list_head ranks[SHIM_PEER_RANKS];	/* struct shim_peer: all, oldest first */
+	u32 n_ranks[SHIM_PEER_RANKS];	/* lengths of ranks */
+	u32 n_peers;			/* sum of these; read without a lock */
+	u32 busy_peers;			/* those with packets before the last visit */
+	u32 busy_next;			/* those taken over since */
+	struct shim_shared shared;	/* bucket of packets without a peer */
+
+	/* TCP connections. */
+	struct llist_head touched_connections;	/* had a segment since the last visit; no lock */
+	struct list_head busy_connections;	/* struct shim_connection: live */
+	struct list_head connections[SHIM_CONNECTION_RANKS];	/* all, the longest silent first */
+	u32 n_connections;		/* how many; read without a lock */
+	u64 connections_ns;		/* when they take their next step */
+	u64 collected_ns;		/* when silent ones were last looked for */
+
+	struct shim_replay_mark before[SHIM_REPLAY_SENDERS];	/* of senders, when it came */
+	atomic64_t counters[SHIM_N_COUNTERS];	/* enum shim_counter */
+	struct shim_tx lost;		/* counters of limiters that are no more */
+};
+
+/* Counts n at a VM. */
+static inline void shim_vm_count(struct shim_vm *vm, enum shim_counter counter, u64 n)
+{
+	atomic64_add(n, &vm->counters[counter]);
+}
+
+/* Returns a new VM for the host's port, listed, without a law; NULL without memory. */
+struct shim_vm *shim_vm_create(struct shim_engine *engine, void *port);
+
+/* Removes a VM with all that is known of it; freed after a grace period.  Configuration's lock. */
+void shim_vm_remove(struct shim_vm *vm);
+
+/* Puts a configuration in force.  Configuration's lock. */
+void shim_vm_configure(struct shim_vm *vm, const struct shim_vm_config *config);
+
+/* Puts what a VM needs of the engine's settings in force.  Configuration's lock. */
+void shim_vm_settle(struct shim_vm *vm, const struct shim_settings *settings, u64 now_ns);
+
+/*
+ * Does what is to be done for a VM in a tick: measures, and lets the law take its steps, of at most
+ * `most` peers.  False: some are left for the next tick.  vm->lock, RCU read lock.
+ */
+bool shim_vm_visit(struct shim_vm *vm, u64 now_ns, u32 most, struct shim_reports *reports);
+
+/* Tells whether a peer or a connection of a VM had a packet since the last visit. */
+bool shim_vm_touched(const struct shim_vm *vm);
+
+/* Tells what of a VM there is to be timed.  vm->lock. */
+enum shim_vm_timed shim_vm_timed(const struct shim_vm *vm);
+
+/* Notes that a VM receives again, or by another uplink than before.  Softirqs off. */
+void shim_vm_receives(struct shim_vm *vm, struct shim_uplink *uplink, u64 now_ns);
+
+/* Notes that a VM does not receive any more.  vm->lock. */
+void shim_vm_rest_rx(struct shim_vm *vm);
+
+/* Sees to it that a VM is timed, one of whose peers or connections has just been touched. */
+void shim_vm_wake(struct shim_vm *vm);
+
+/* Fills *tx with what the limiters of a VM counted, those that are no more included. */
+void shim_vm_sent(struct shim_vm *vm, struct shim_tx *tx);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * All that differs between the kernels the shim is built for, 6.1 to 7.x.
+ */
+#ifndef OVS_SHIM_COMPAT_H
+#define OVS_SHIM_COMPAT_H
+
+#include <linux/hrtimer.h>
+#include <linux/netlink.h>
+#include <linux/skbuff.h>
+#include <linux/version.h>
+#include <net/genetlink.h>
+#include <net/ip_tunnels.h>
+
+/* 6.5 moved skb_gso_segment() out of netdevice.h. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
+#include <net/gso.h>
+#else
+#include <linux/netdevice.h>
+#endif
+
+/* 6.10 lets tracepoints' strings know their source from their declaration. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 10, 0)
+#define ovs_shim_assign_str(field, source) __assign_str(field)
+#else
+#define ovs_shim_assign_str(field, source) __assign_str(field, source)
+#endif
+
+/* Prepares a timer of monotonic time whose function runs in softirq context. */
+static inline void ovs_shim_hrtimer_setup(struct hrtimer *timer,
+					  enum hrtimer_restart (*function)(struct hrtimer *timer))
+{
+	/* 6.15 has no hrtimer_init() any more. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 15, 0)
+	hrtimer_setup(timer, function, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
+#else
+	hrtimer_init(timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
+	timer->function = function;
+#endif
+}
+
+/* Returns the attributes of a request for a dump. */
+static inline struct nlattr **ovs_shim_dump_attrs(struct netlink_callback *cb)
+{
+	/* 6.6 keeps them where those of other requests are. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 6, 0)
+	return genl_info_dump(cb)->attrs;
+#else
+	return genl_dumpit_info(cb)->attrs;
+#endif
+}
+
+/*
+ * Gives the key of a tunnel, whose flags are none yet, those that the way back shares with the way
+ * there; df: outer packets must not be fragmented.
+ */
+static inline void ovs_shim_tunnel_flags_back(struct ip_tunnel_key *back,
+					      const struct ip_tunnel_key *there, bool df)
+{
+	/* 6.10 made them a bitmap. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 10, 0)
+	if (test_bit(IP_TUNNEL_KEY_BIT, there->tun_flags))
+		__set_bit(IP_TUNNEL_KEY_BIT, back->tun_flags);
+	if (test_bit(IP_TUNNEL_CSUM_BIT, there->tun_flags))
+		__set_bit(IP_TUNNEL_CSUM_BIT, back->tun_flags);
+	if (df)
+		__set_bit(IP_TUNNEL_DONT_FRAGMENT_BIT, back->tun_flags);
+#else
+	back->tun_flags = there->tun_flags & (TUNNEL_KEY | TUNNEL_CSUM);
+	if (df)
+		back->tun_flags |= TUNNEL_DONT_FRAGMENT;
+#endif
+}
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Ports: what the operator says a vport is to the shim.  They stand in a table beside the vports,
+ * so that struct vport stays what it was.
+ */
+#ifndef OVS_SHIM_PORT_H
+#define OVS_SHIM_PORT_H
+
+#include <linux/notifier.h>
+#include <linux/rhashtable-types.h>
+#include <linux/xarray.h>
+
+#include "../core/engine/engine.h"
+#include "uapi/ovs_shim.h"
+
+struct netlink_ext_ack;
+struct vport;
+
+/* A namespace's part of the shim. */
+struct ovs_shim_net {
+	struct shim_engine engine;	/* all there is to it */
+	struct xarray ports;		/* struct ovs_shim_port by serial; ovs_mutex, RCU */
+	u32 next_serial;		/* where the search for a free one begins; ovs_mutex */
+	bool running;			/* this namespace is counted in ovs_shim_key; ovs_mutex */
+};
+
+/* A vport with a role; found under RCU or ovs_mutex, never changes but for qdisc and vlan. */
+struct ovs_shim_port {
+	struct rhash_head node;		/* in the table of ports */
+	const struct vport *vport;	/* the vport, by which it is found */
+	struct ovs_shim_net *net;	/* its namespace */
+	enum ovs_shim_role role;	/* VM or uplink */
+	union {
+		struct shim_vm *vm;	/* of a VM */
+		struct shim_uplink *uplink;	/* of an uplink */
+	};
+	u32 serial;			/* where it stands in net->ports; never 0 */
+	int ifindex;			/* of its device */
+	enum ovs_shim_qdisc qdisc;	/* of an uplink, as last looked at; ovs_mutex */
+	u32 vlan;			/* of a VM: protocol and tag it last sent to a peer with */
+	struct rcu_head rcu;		/* deferred free */
+};
+
+/* Returns the index of a VM's device. */
+static inline int ovs_shim_vm_ifindex(const struct shim_vm *vm)
+{
+	return ((const struct ovs_shim_port *)vm->port)->ifindex;
+}
+
+/* Returns the index of an uplink's device. */
+static inline int ovs_shim_uplink_ifindex(const struct shim_uplink *uplink)
+{
+	return ((const struct ovs_shim_port *)uplink->port)->ifindex;
+}
+
+/* What an operator asks of a port. */
+struct ovs_shim_port_config {
+	enum ovs_shim_role role;	/* VM or uplink */
+	struct shim_vm_config vm;	/* of a VM */
+	u64 capacity;			/* of an uplink: bytes/s; 0: the device's link speed */
+	bool set_addresses;		/* of a VM: addresses are to be changed */
+	struct shim_prefixes *addresses;	/* to these; NULL: none set; owned by who asks */
+};
+
+/* Returns a namespace's part of the shim. */
+struct ovs_shim_net *ovs_shim_net(const struct net *net);
+
+/* Returns the port configured for vport, NULL if there is none.  RCU read lock or ovs_mutex. */
+struct ovs_shim_port *ovs_shim_port_of(const struct vport *vport);
+
+/*
+ * Creates or changes the port of vport; 0, or a negative error number and the reason in *extack
+ * with everything as it was.  On success it takes config->addresses over and sets them to NULL.
+ * ovs_mutex.
+ */
+int ovs_shim_port_set(struct ovs_shim_net *net, struct vport *vport,
+		      struct ovs_shim_port_config *config, struct netlink_ext_ack *extack);
+
+/* Forgets a port; packets may hold it until a grace period is over.  ovs_mutex. */
+void ovs_shim_port_del(struct ovs_shim_port *port);
+
+/* Counts the namespace in ovs_shim_key while a VM of it has a law.  ovs_mutex; may sleep. */
+void ovs_shim_net_count(struct ovs_shim_net *net);
+
+/* Looks whether an uplink's queuing discipline obeys departure times.  ovs_mutex, takes RTNL. */
+void ovs_shim_port_look(struct ovs_shim_port *port);
+
+/* Prepares the table of ports; 0 or a negative error number. */
+int ovs_shim_ports_init(void);
+
+/* Ends the table of ports, which is empty by now. */
+void ovs_shim_ports_exit(void);
+
+extern struct notifier_block ovs_shim_device_notifier;
+
+#endif

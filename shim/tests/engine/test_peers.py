@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Peers: how many there may be, who makes room, and what those get who find none."""
+
+from typing import Any, List
+
+import pytest
+
+from .host import FULL, KEY, MS, SECOND, Host, address
+
+CAPACITY = 125_000_000
+HERE = address("10.0.0.1")
+LAWS = ["hygenicc", "eyeq", "seawall", "scc"]
+#: With few peers, packets without one may have the share shifted by this, or the guarantee where that is more.
+SHARED_MIN = 64
+
+
+def there(number: int) -> bytes:
+    return address(f"10.1.{number >> 8}.{number & 255}")
+
+
+@pytest.fixture(params=LAWS)
+def law(request: pytest.FixtureRequest, host: Host) -> str:
+    host.key(KEY)
+    host.law(request.param)
+    return str(request.param)
+
+
+def test_a_peer_is_made_by_a_packet_either_way(host: Host, law: str) -> None:
+    uplink, vm = host.uplink(CAPACITY), host.vm()
+    assert host.send(vm, uplink, HERE, there(1)).passed
+    assert host.receive(vm, uplink, there(2), HERE).passed
+    assert host.peers(vm) == 2 and host.peer(vm, there(1)).tx_packets == 1 and host.peer(vm, there(2)).rx_packets == 1
+    assert host.peer(vm, there(3)) is None
+
+
+def test_idle_peers_are_collected(host: Host, law: str) -> None:
+    host.set(peer_idle_ns=300 * MS, inactive_ns=100 * MS)
+    uplink, vm = host.uplink(CAPACITY), host.vm()
+    for number in range(100):
+        host.send(vm, uplink, HERE, there(number))
+    assert host.peers(vm) == 100
+    for _ in range(100):
+        host.send(vm, uplink, HERE, there(7))
+        host.pass_time(10 * MS)
+    assert host.peers(vm) == 1 and host.peer(vm, there(7)) and host.counter(vm, "peers_collected") == 99
+    host.pass_time(20 * SECOND)
+    assert host.peers(vm) == 0 and host.due() == 0, "a clock without work goes on ticking"
+
+
+def test_a_peer_with_a_weight_stays(host: Host, law: str) -> None:
+    host.set(peer_idle_ns=100 * MS, inactive_ns=50 * MS)
+    uplink, vm = host.uplink(CAPACITY), host.vm()
+    assert host.lib.shim_lab_weigh_peer(vm, there(1), 5) == 0
+    host.send(vm, uplink, HERE, there(1))
+    host.pass_time(20 * SECOND)
+    assert host.peer(vm, there(1)).weight == 5
+    assert host.lib.shim_lab_weigh_peer(vm, there(1), 0) == 0
+    host.pass_time(20 * SECOND)
+    assert host.peers(vm) == 0
+
+
+def talk(host: Host, vm: Any, uplink: Any, numbers: List[int], packets: int = 3) -> None:
+    for number in numbers:
+        for _ in range(packets):
+            host.send(vm, uplink, HERE, there(number), bytes=100)
+    host.pass_time(25 * MS)
+
+
+def test_who_did_least_makes_room_the_oldest_first(host: Host, law: str) -> None:
+    host.set(peers_max=12)
+    uplink, vm = host.uplink(CAPACITY), host.vm()
+    talk(host, vm, uplink, [0, 1, 2, 3])
+    for number in (10, 11, 12, 13):
+        host.send(vm, uplink, HERE, there(number), bytes=100)
+    for number in (20, 21, 22, 23):
+        host.receive(vm, uplink, there(number), HERE)
+    host.pass_time(25 * MS)
+    assert host.peers(vm) == 12
+
+    def present() -> List[int]:
+        return [number for number in (*range(4), *range(10, 14), *range(20, 24)) if host.peer(vm, there(number))]
+
+    order = []
+    for number in range(30, 38):
+        before = present()
+        assert host.send(vm, uplink, HERE, there(number), bytes=100).passed
+        talk(host, vm, uplink, [number])
+        order += [one for one in before if one not in present()]
+    assert order == [20, 21, 22, 23, 10, 11, 12, 13]
+    assert host.counter(vm, "peers_evicted") == 8
+    assert host.send(vm, uplink, HERE, there(40), bytes=100).passed
+    assert host.peer(vm, there(40)) is None and host.counter(vm, "peers_full") == 1, "one that talks was pushed out"
+    assert present() == [0, 1, 2, 3] and host.peers(vm) == 12
+
+
+def test_who_only_sends_to_the_vm_pushes_out_none_but_its_like(host: Host, law: str) -> None:
+    host.set(peers_max=8)
+    uplink, vm = host.uplink(CAPACITY), host.vm()
+    for number in (1, 2):
+        host.send(vm, uplink, HERE, there(number), bytes=100)
+    for number in range(100, 200):
+        host.receive(vm, uplink, there(number), HERE)
+    assert host.peer(vm, there(1)) and host.peer(vm, there(2))
+    assert host.peers(vm) == 2 + 4, "heard ones may be half of all"
+    assert host.peer(vm, there(199)) and host.peer(vm, there(195)) is None
+
+
+def test_packets_without_a_peer_share_a_bucket(host: Host, law: str) -> None:
+    """A VM that scans cannot pass the limits of its peers by going to addresses for which there is no room."""
+    host.set(peers_max=4, horizon_ns=2 * MS)
+    uplink, vm = host.uplink(CAPACITY), host.vm()
+    talk(host, vm, uplink, [0, 1, 2, 3])
+    passed, begin_ns = 0, host.now_ns
+    number = 100
+    while host.now_ns < begin_ns + 200 * MS:
+        number += 1
+        passed += host.send(vm, uplink, HERE, there(number)).passed
+        host.pass_time(50_000)
+    bound = max(CAPACITY // SHARED_MIN, 125)
+    depth = host.limiter(vm, uplink).depth
+    assert passed <= bound * 0.2 + depth + bound * 0.002 + 11 * FULL
+    assert passed >= bound * 0.2 * 0.9, "they get nothing"
+    assert host.counter(vm, "peers_full") > 1000 and host.counter(vm, "drop_shared") > 1000
+    assert host.peers(vm) == 4
+
+
+def test_a_guarantee_is_for_packets_without_a_peer_as_well(host: Host, law: str) -> None:
+    host.set(peers_max=1)
+    uplink, vm = host.uplink(CAPACITY), host.vm(least=CAPACITY // 4)
+    talk(host, vm, uplink, [0])
+    passed, begin_ns = 0, host.now_ns
+    while host.now_ns < begin_ns + 100 * MS:
+        passed += host.send(vm, uplink, HERE, there(9)).passed
+        host.pass_time(20_000)
+    assert passed == pytest.approx(CAPACITY // 4 * 0.1, rel=0.1)
+
+
+def test_packets_that_are_no_ip_have_no_peer(host: Host, law: str) -> None:
+    uplink, vm = host.uplink(CAPACITY), host.vm()
+    assert host.send(vm, uplink, bytes(16), bytes(16), version=0, bytes=60).passed
+    assert host.receive(vm, uplink, bytes(16), bytes(16), version=0, bytes=60).passed
+    assert host.peers(vm) == 0
+
+
+def test_a_change_of_law_begins_anew(host: Host, law: str) -> None:
+    uplink, vm = host.uplink(CAPACITY), host.vm()
+    host.lib.shim_lab_weigh_peer(vm, there(1), 3)
+    for number in range(10):
+        host.send(vm, uplink, HERE, there(number))
+    host.law("hygenicc" if law != "hygenicc" else "scc")
+    assert host.peers(vm) == 1 and host.peer(vm, there(1)).weight == 3
+    assert host.send(vm, uplink, HERE, there(5)).passed and host.peers(vm) == 2
+    host.law("static")
+    assert host.send(vm, uplink, HERE, there(6)).passed and host.peer(vm, there(6)) is None
+
+
+def test_a_tick_costs_what_moved(host: Host, law: str) -> None:
+    """Peers at rest are looked at by nobody: with 4,000 of them a tick takes as long as with none."""
+    host.set(peers_max=8192, peer_idle_ns=3600 * SECOND, inactive_ns=100 * MS)
+    uplink, vm = host.uplink(CAPACITY), host.vm()
+    for number in range(4000):
+        host.receive(vm, uplink, there(number), HERE, bytes=100)
+        if number % 100 == 0:
+            host.pass_time(MS)
+    host.pass_time(30 * SECOND)
+    assert host.peers(vm) == 4000
+    reports = host.reports()
+    del reports
+    host.receive(vm, uplink, there(3), HERE, bytes=100)
+    host.pass_time(60 * MS)
+    assert len(host.reports()) <= 100
