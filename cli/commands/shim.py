@@ -7,7 +7,7 @@ import dataclasses
 import json
 import re
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, TextIO, Tuple, TypeVar
 
 import click
 
@@ -65,6 +65,26 @@ class KnobValue(click.ParamType):
         return found.group(1), int(found.group(2))
 
 
+class Addresses(click.ParamType):
+    """Addresses and networks with spaces or commas between them; an empty text is none."""
+
+    name = "addresses"
+
+    def convert(self, value: Any, param: Optional[click.Parameter], ctx: Optional[click.Context]) -> Tuple[str, ...]:
+        """Return them one by one; whether each is usable is the client's to say."""
+        return tuple(one for one in re.split(r"[\s,]+", str(value)) if one)
+
+
+def read_key(file: Optional[TextIO]) -> Optional[bytes]:
+    """Return the 16 bytes of a key file, None without one; a ClickException if it holds something else."""
+    if file is None:
+        return None
+    text = file.read().strip()
+    if not re.fullmatch(r"[0-9a-fA-F]{32}", text):
+        raise click.ClickException(f"{file.name}: a key is 32 hex digits; the key in force stays")
+    return bytes.fromhex(text)
+
+
 def with_shim(action: Callable[[ShimClient], Result]) -> Result:
     """Return what an action on a client returns; a ShimError or ValueError ends the program with its text."""
     try:
@@ -91,12 +111,18 @@ def settings_text(settings: Settings) -> str:
     pace = settings.limiter == "pace"
     depth = f"quantum {settings.quantum} bytes, horizon {settings.horizon / 1e6:g} ms" if pace else (
         f"burst {settings.burst} bytes")
-    words = ["yes" if flag else "no" for flag in (settings.segment, settings.ecn, settings.accept_v0, settings.key_set)]
+    words = ["yes" if flag else "no" for flag in (settings.segment, settings.ecn, settings.accept_v0, settings.key_set,
+                                                  settings.key_other_set)]
+    waiting = f"at most {settings.waiting_max}" if settings.waiting_max else "any number of"
     lines = [
         f"law {settings.law} of {', '.join(settings.laws)}; a VM is inactive after {settings.inactive / 1e9:g} s",
-        f"limiter {settings.limiter}: {depth}; segment {words[0]}; ecn {words[1]}",
-        f"control messages: IP protocol {settings.protocol}; key set {words[3]}; accept v0 {words[2]}",
+        f"limiter {settings.limiter}: {depth}; segment {words[0]}; ecn {words[1]}, as ECT({settings.codepoint})",
+        f"of a VM, {waiting} packets may wait on one uplink",
+        f"control messages: IP protocol {settings.protocol}; key set {words[3]}; accept v0 {words[2]}; "
+        f"other key set {words[4]}",
     ]
+    lines += [f"sender {sender} used the other key {silent} s ago"
+              for sender, silent in settings.other_key_senders.items()]
     lines.append(f"peers: a VM has at most {settings.peers_max}; collected after {settings.peer_idle / 1e9:g} s")
     lines.append(f"law {settings.of}: period {settings.period / 1e6:g} ms")
     lines += [f"knob {knob.name} = {knob.value} {knob.unit} (default {knob.default}, {knob.minimum} to "
@@ -133,13 +159,14 @@ def port_table(ports: List[Port]) -> Table:
     from rich.table import Table
 
     table = Table(title="ports (Mb/s)", box=SIMPLE, pad_edge=False)
-    for head in ("port", "role", "law", "weight", "min", "max", "capacity", "counters"):
+    for head in ("port", "role", "law", "weight", "min", "max", "capacity", "qdisc", "addresses", "counters"):
         table.add_column(head)
     for port in ports:
         counters = "  ".join(f"{name} {value:,}" for name, value in port.stats.items() if value)
         table.add_row(port.name, port.role, port.law or "-", "-" if port.weight is None else str(port.weight),
                       megabits(port.min_rate, "none"), megabits(port.max_rate, "none"),
-                      megabits(port.capacity, "link speed"), counters)
+                      megabits(port.capacity, "link speed"), port.qdisc or "-", " ".join(port.addresses) or "-",
+                      counters)
     return table
 
 
@@ -190,6 +217,11 @@ def show(of: Optional[str], as_json: bool) -> None:
 
     console = Console()
     console.print(settings_text(settings), highlight=False)
+    any_law = settings.law != "none" or any(port.law not in (None, "default", "none") for port in ports)
+    for port in ports:
+        if any_law and port.qdisc == "unfit":
+            console.print(f"{port.name}: the queuing discipline does not obey departure times, so no packet is delayed "
+                          "there; set up fq, below mq if there are several queues", highlight=False)
     console.print(port_table(ports))
     console.print(limiter_table(ports, limiters, {}))
 
@@ -210,20 +242,22 @@ def show(of: Optional[str], as_json: bool) -> None:
 @click.option("--protocol", type=int, help="IP protocol of control messages.")
 @click.option("--accept-v0/--no-accept-v0", default=None, help="Obey unauthenticated v0 messages.")
 @click.option("--key-file", type=click.File("r"), help="File with the 32 hex digits of the key; all 0: no key.")
+@click.option("--key-other-file", type=click.File("r"),
+              help="File with a second key, whose messages are accepted; all 0: none.")
+@click.option("--codepoint", type=click.Choice(("0", "1")), help="Not-ECT packets become ECT(0) or ECT(1).")
+@click.option("--waiting-max", type=int, help="Packets a VM may have waiting on one uplink, 16 to 1048576; 0: any.")
 @click.option("--knob", "knobs", type=KnobValue(), multiple=True, metavar="NAME=VALUE", help="Knob of the law.")
 @click.option("--json", "as_json", is_flag=True, help="Print the settings then in force as JSON.")
-def set_settings(key_file: Any, knobs: Tuple[Tuple[str, int], ...], as_json: bool, **given: Any) -> None:
+def set_settings(key_file: Optional[TextIO], key_other_file: Optional[TextIO], codepoint: Optional[str],
+                 knobs: Tuple[Tuple[str, int], ...], as_json: bool, **given: Any) -> None:
     """Change settings: all that is named, or nothing.
 
     \b
       sdngcc shim set --law sdngcc --period 5ms --knob cut-full-ppm=100000
       sdngcc shim set --of eyeq --period 200us
     """
-    if key_file:
-        text = key_file.read().strip()
-        if not re.fullmatch(r"[0-9a-fA-F]{32}", text):
-            raise click.ClickException(f"{key_file.name}: a key is 32 hex digits; the key in force stays")
-        given["key"] = bytes.fromhex(text)
+    given["key"], given["key_other"] = read_key(key_file), read_key(key_other_file)
+    given["codepoint"] = None if codepoint is None else int(codepoint)
     if knobs:
         given["knobs"] = dict(knobs)
     if all(value is None for value in given.values()):
@@ -245,6 +279,7 @@ def set_settings(key_file: Any, knobs: Tuple[Tuple[str, int], ...], as_json: boo
 @click.option("--max", "max_rate", type=Rate(), help="Ceiling, such as 250M; 0: none.")
 @click.option("--law", help="Of this VM alone; default: that of the settings, none: no law.")
 @click.option("--capacity", type=Rate(), help="Of an uplink, such as 10G; 0: the link speed.")
+@click.option("--addresses", type=Addresses(), help="All that this VM may send from; '': none are set.")
 @click.option("--json", "as_json", is_flag=True, help="Print the port as JSON.")
 def set_port(device: str, as_json: bool, **given: Any) -> None:
     """Change what a port of the datapath is to the shim: all that is named, or nothing.
@@ -252,6 +287,7 @@ def set_port(device: str, as_json: bool, **given: Any) -> None:
     \b
       sdngcc shim set-port eth1 --role uplink --capacity 10G
       sdngcc shim set-port tap0 --role vm --weight 2 --max 250M
+      sdngcc shim set-port tap0 --addresses "10.0.0.5 10.0.1.0/24 2001:db8::/64"
     """
     if all(value is None for value in given.values()):
         raise click.UsageError("nothing to set; --help lists the options")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 import pytest
@@ -18,11 +19,13 @@ SETTINGS = Settings(law="sdngcc", of="sdngcc", period=5_000_000, limiter="pace",
                     horizon=10_000_000, segment=True, ecn=True, inactive=10**9, protocol=253, accept_v0=False,
                     key_set=True, peers_max=4096, peer_idle=10**10,
                     knobs={"rmin-ppm": Knob("rmin-ppm", 7, 10_000, 0, 10**6, "ppm", "help", "ours")},
-                    laws=("none", "sdngcc"))
-VM = Port(ifindex=1, name="tap0", role="vm", weight=2, min_rate=0, max_rate=31_250_000, stats={"tx_packets": 5})
+                    laws=("none", "sdngcc"), key_other_set=True, codepoint=0, waiting_max=1024,
+                    other_key_senders={9: 61})
+VM = Port(ifindex=1, name="tap0", role="vm", weight=2, min_rate=0, max_rate=31_250_000, stats={"tx_packets": 5},
+          addresses=("10.0.0.5", "10.0.1.0/24"))
 PEER = Peer(vm=1, address="fd00::9", weight=3, rate=12_500_000, tx_bytes=1514, tx_packets=1, drops=2, rx_bytes=3028,
             rx_packets=2, rx_marks=1, time=10**9)
-UPLINK = Port(ifindex=2, name="eth0", role="uplink", capacity=125_000_000)
+UPLINK = Port(ifindex=2, name="eth0", role="uplink", capacity=125_000_000, qdisc="unfit")
 
 
 def limiter(time: int, tx_bytes: int) -> Limiter:
@@ -53,6 +56,9 @@ class FakeClient:
         return VM
 
     def port_set(self, device: str, **given: Any) -> None:
+        for address in given["addresses"] or ():
+            if address == "10.0.0.1/24":
+                raise ValueError(f"addresses: {address} has host bits set; what is in force stays")
         if given["weight"] == 0:
             raise ShimRefused(34, "weight: allowed are 1 to 65535; what is in force stays")
         self.asked.append({"device": device, **given})
@@ -86,7 +92,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(*args: str) -> Any:
     """Run the command on a wide terminal."""
-    return CliRunner(env={"COLUMNS": "160"}).invoke(commands.shim, args)
+    return CliRunner(env={"COLUMNS": "200"}).invoke(commands.shim, args)
 
 
 def given() -> Dict[str, Any]:
@@ -102,6 +108,54 @@ def test_show() -> None:
     document = json.loads(run("show", "--json").output)
     assert document["settings"]["knobs"]["rmin-ppm"]["value"] == 7
     assert document["limiters"][0]["rate"] == 31_250_000
+
+
+def test_show_tells_what_is_unsafe_or_unfit() -> None:
+    """Addresses, the other key with who still uses it, and an uplink that nothing is delayed on are in both forms."""
+    text = run("show").output
+    for words in ("other key set yes", "sender 9 used the other key 61 s ago", "as ECT(0)", "at most 1024 packets",
+                  "10.0.0.5 10.0.1.0/24", "eth0: the queuing discipline does not obey departure times"):
+        assert words in text, words
+    document = json.loads(run("show", "--json").output)
+    assert document["settings"]["other_key_senders"] == {"9": 61}
+    assert [port["qdisc"] for port in document["ports"]] == [None, "unfit"]
+    assert document["ports"][0]["addresses"] == ["10.0.0.5", "10.0.1.0/24"]
+
+
+def test_show_any_number_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """0 packets are told as what they mean; without senders, or laws, there is no line about them or what they need."""
+    monkeypatch.setattr(FakeClient, "settings_get",
+                        lambda *_: replace(SETTINGS, law="none", waiting_max=0, other_key_senders={}))
+    text = run("show").output
+    assert "any number of packets may wait" in text and "used the other key" not in text
+    assert "departure times" not in text
+
+
+def test_set_keys(tmp_path: Path) -> None:
+    """Keys come from files, codepoint and bound as numbers; a key is never printed."""
+    (tmp_path / "key").write_text("00" * 15 + "01\n")
+    (tmp_path / "other").write_text("ab" * 16)
+    result = run("set", "--key-file", str(tmp_path / "key"), "--key-other-file", str(tmp_path / "other"),
+                 "--codepoint", "1", "--waiting-max", "0")
+    assert result.exit_code == 0 and "abab" not in result.output
+    assert given() == {"key": bytes(15) + b"\x01", "key_other": b"\xab" * 16, "codepoint": 1, "waiting_max": 0}
+
+
+def test_set_key_that_is_none(tmp_path: Path) -> None:
+    """A file with something else changes nothing, and what it holds is not printed."""
+    (tmp_path / "other").write_text("abab")
+    result = run("set", "--key-other-file", str(tmp_path / "other"), "--codepoint", "1")
+    assert result.exit_code and "a key is 32 hex digits" in result.output and "abab" not in result.output
+    assert not FakeClient.asked
+
+
+@pytest.mark.parametrize(("text", "addresses"), [
+    ("10.0.0.5 10.0.1.0/24,2001:db8::/64", ("10.0.0.5", "10.0.1.0/24", "2001:db8::/64")),
+    ("", ())])
+def test_set_addresses(text: str, addresses: Any) -> None:
+    """Several addresses are one option; an empty one takes all back, which is not the same as no option."""
+    assert run("set-port", "tap0", "--addresses", text).exit_code == 0
+    assert given() == {"device": "tap0", "addresses": addresses}
 
 
 def test_set_converts_units() -> None:
@@ -122,6 +176,8 @@ def test_set_port_converts_units() -> None:
     (("set", "--knob", "rmin=x"), "no knob"),
     (("set-port", "tap0", "--max", "1"), "no rate"),
     (("set-port", "tap0"), "nothing to set"),
+    (("set-port", "tap0", "--addresses", "10.0.0.5 10.0.0.1/24"), "10.0.0.1/24 has host bits set"),
+    (("set", "--codepoint", "2"), "'2' is not one of"),
     (("set-port", "tap0", "--weight", "0"), "1 to 65535; what is in force stays"),
     (("set-peer", "tap0", "fd00::9"), "either --weight or --forget"),
     (("set-peer", "tap0", "fd00::9", "--weight", "1", "--forget"), "either --weight or --forget"),

@@ -114,6 +114,25 @@ transact(struct ofpbuf *request, struct ofpbuf *attrs, char **reason)
     return error;
 }
 
+/* Appends the addresses of 'port', of which there may be none, to
+ * 'request'. */
+static void
+put_addresses(const struct shim_nl_port *port, struct ofpbuf *request)
+{
+    size_t all = nl_msg_start_nested(request,
+                                     OVS_SHIM_PORT_ADDRESSES | NLA_F_NESTED);
+    for (size_t i = 0; i < port->n_addresses; i++) {
+        const struct shim_nl_address *address = &port->addresses[i];
+        size_t one = nl_msg_start_nested(
+            request, OVS_SHIM_ADDRESSES_ADDRESS | NLA_F_NESTED);
+
+        nl_msg_put_in6_addr(request, OVS_SHIM_ADDRESS_VALUE, &address->value);
+        nl_msg_put_u8(request, OVS_SHIM_ADDRESS_PREFIX, address->prefix);
+        nl_msg_end_nested(request, one);
+    }
+    nl_msg_end_nested(request, all);
+}
+
 /* Creates or changes a port.  If the kernel refuses, stores in '*reason' what
  * it says, which the caller must free, or NULL. */
 int
@@ -133,6 +152,7 @@ shim_nl_port_set(const struct shim_nl_port *port, char **reason)
         nl_msg_put_u64(&request, OVS_SHIM_PORT_MIN_RATE, port->min_rate);
         nl_msg_put_u64(&request, OVS_SHIM_PORT_MAX_RATE, port->max_rate);
         nl_msg_put_string(&request, OVS_SHIM_PORT_LAW, port->law);
+        put_addresses(port, &request);
     } else {
         nl_msg_put_u64(&request, OVS_SHIM_PORT_CAPACITY, port->capacity);
     }
@@ -287,6 +307,31 @@ get_uint(const struct nlattr *a)
     }
 }
 
+/* Parses the nest 'a' of a port's addresses into '*port'. */
+static void
+parse_addresses(const struct nlattr *a, struct shim_nl_port *port)
+{
+    const struct nlattr *one;
+    size_t left;
+
+    port->n_addresses = 0;
+    NL_NESTED_FOR_EACH (one, left, a) {
+        const struct nlattr *value = nl_attr_find_nested(
+            one, OVS_SHIM_ADDRESS_VALUE);
+        const struct nlattr *prefix = nl_attr_find_nested(
+            one, OVS_SHIM_ADDRESS_PREFIX);
+
+        if (value && prefix && port->n_addresses < SHIM_ADDRESSES_MAX
+            && nl_attr_get_size(value) == sizeof(struct in6_addr)) {
+            struct shim_nl_address *address
+                = &port->addresses[port->n_addresses++];
+
+            address->value = nl_attr_get_in6_addr(value);
+            address->prefix = get_uint(prefix);
+        }
+    }
+}
+
 /* Parses the attribute 'a' of a port into '*port'. */
 static void
 parse_port(const struct nlattr *a, void *port_)
@@ -316,6 +361,12 @@ parse_port(const struct nlattr *a, void *port_)
         break;
     case OVS_SHIM_PORT_LAW:
         ovs_strlcpy(port->law, nl_attr_get_string(a), sizeof port->law);
+        break;
+    case OVS_SHIM_PORT_ADDRESSES:
+        parse_addresses(a, port);
+        break;
+    case OVS_SHIM_PORT_QDISC:
+        port->qdisc = get_uint(a);
         break;
     case OVS_SHIM_PORT_STATS:
         NL_NESTED_FOR_EACH (stat, left, a) {

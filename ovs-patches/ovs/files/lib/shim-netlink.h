@@ -2,6 +2,7 @@
 #ifndef SHIM_NETLINK_H
 #define SHIM_NETLINK_H 1
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,6 +17,15 @@ struct ofpbuf;
 /* Bytes of a law's name with its null terminator, as the kernel has it. */
 #define SHIM_LAW_SIZE 32
 
+/* Most addresses that can be set for a VM, as the kernel has it. */
+#define SHIM_ADDRESSES_MAX 256
+
+/* An address, or all that begin as it does. */
+struct shim_nl_address {
+    struct in6_addr value;      /* IPv4 as ::ffff:a.b.c.d; 0 after 'prefix'. */
+    uint8_t prefix;             /* Bits of 'value' that count, 0 to 128. */
+};
+
 /* A port of the shim. */
 struct shim_nl_port {
     uint32_t ifindex;           /* The kernel's index of the device. */
@@ -25,6 +35,9 @@ struct shim_nl_port {
     uint64_t max_rate;          /* Ceiling in bytes/s; 0 if none. */
     uint64_t capacity;          /* In bytes/s; 0 for the link speed. */
     char law[SHIM_LAW_SIZE];    /* Of a VM; "default" for that of settings. */
+    uint32_t qdisc;             /* OVS_SHIM_QDISC_*, of an uplink. */
+    uint32_t n_addresses;       /* How many are in 'addresses'. */
+    struct shim_nl_address addresses[SHIM_ADDRESSES_MAX]; /* Of a VM. */
     uint64_t stats[OVS_SHIM_STAT_MAX + 1]; /* By OVS_SHIM_STAT_*. */
 };
 

@@ -11,6 +11,7 @@
 #include "bridge-shim.h"
 #include <errno.h>
 #include "dpif.h"
+#include "netdev-offload.h"
 #include "netdev-provider.h"
 #include "netdev-vport.h"
 #include "openvswitch/dynamic-string.h"
@@ -20,6 +21,7 @@
 #include "shim-port.h"
 #include "shim-settings.h"
 #include "shim-show.h"
+#include "shim-values.h"
 #include "smap.h"
 #include "unixctl.h"
 #include "util.h"
@@ -40,6 +42,7 @@ struct shim_iface {
     bool reported;              /* Whether 'have.stats' was read. */
     char *complaints;           /* About other_config, NULL if none. */
     char *refusal;              /* By the kernel, NULL if none. */
+    char *alarm;                /* About its device, NULL if none. */
 };
 
 /* All "struct shim_iface"s by name. */
@@ -134,9 +137,12 @@ get_settings_complaints(struct ds *s)
 static void
 get_iface_complaints(const struct shim_iface *iface, struct ds *s)
 {
-    ds_put_cstr(s, iface->complaints ? iface->complaints : "");
-    if (iface->refusal) {
-        ds_put_format(s, "%s%s", s->length ? " " : "", iface->refusal);
+    const char *texts[] = { iface->complaints, iface->refusal, iface->alarm };
+
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+        if (texts[i]) {
+            ds_put_format(s, "%s%s", s->length ? " " : "", texts[i]);
+        }
     }
 }
 
@@ -198,6 +204,60 @@ set_text(char **textp, struct ds *new, const char *what)
     }
     ds_destroy(new);
     return changed;
+}
+
+/* Returns true if the database asks for a law, of all VMs or of one. */
+static bool
+is_any_law(void)
+{
+    struct shash_node *node;
+
+    if (strcmp(shim_settings_law(), "none")) {
+        return true;
+    }
+    SHASH_FOR_EACH (node, &ifaces) {
+        const struct shim_iface *iface = node->data;
+
+        if (iface->system && iface->want.role == OVS_SHIM_ROLE_VM
+            && strcmp(iface->want.law, "default")
+            && strcmp(iface->want.law, "none")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Complains if what OVS offloads to tc-flower passes a law by. */
+static void
+check_offload(struct ds *complaints)
+{
+    if (any_system && netdev_is_flow_api_enabled() && is_any_law()) {
+        shim_complain(complaints, "hw-offload: flows that are offloaded pass "
+                      "the shim by and are not limited; set it to false and "
+                      "restart ovs-vswitchd");
+    }
+}
+
+/* Says so if the queuing discipline of 'iface' does not obey departure times
+ * or, after that, does again.  Returns true if that changed. */
+static bool
+check_qdisc(struct shim_iface *iface)
+{
+    bool unfit = (iface->have.role == OVS_SHIM_ROLE_UPLINK
+                  && iface->have.qdisc == OVS_SHIM_QDISC_UNFIT
+                  && is_any_law());
+    struct ds alarm = DS_EMPTY_INITIALIZER;
+
+    if (unfit) {
+        shim_complain(&alarm, "the queuing discipline of its device does not "
+                      "obey departure times, so no packet is delayed here; "
+                      "set up fq, below mq if there are several queues, or "
+                      "shim-limiter=police");
+    } else if (iface->alarm) {
+        VLOG_INFO("%s: no queuing discipline that ignores departure times any "
+                  "more", iface->name);
+    }
+    return set_text(&iface->alarm, &alarm, iface->name);
 }
 
 /* Synchronization with the kernel. */
@@ -284,6 +344,7 @@ push_port(struct shim_iface *iface, struct ds *complaints)
     int error = shim_nl_port_set(&want, &reason);
     if (!error) {
         memcpy(want.stats, iface->have.stats, sizeof want.stats);
+        want.qdisc = iface->have.qdisc;
         iface->have = want;
     } else if (error != ENOENT || reason) {
         shim_complain(complaints, "the kernel refuses the port (%s)",
@@ -324,6 +385,7 @@ synchronize(void)
         const struct shim_iface *owner;
 
         if (!iface->system || iface->ifindex <= 0) {
+            changed |= check_qdisc(iface);
             continue;
         }
         owner = iface->tunnel ? find_owner(sorted, i, iface) : NULL;
@@ -336,6 +398,7 @@ synchronize(void)
                           "settings are in force", owner->name);
         }
         changed |= set_text(&iface->refusal, &refusal, iface->name);
+        changed |= check_qdisc(iface);
     }
     free(sorted);
     return changed;
@@ -412,6 +475,7 @@ forget_unseen(void)
             free(iface->bridge);
             free(iface->complaints);
             free(iface->refusal);
+            free(iface->alarm);
             free(iface);
         }
     }
@@ -445,9 +509,10 @@ bridge_shim_commit(const struct ovsrec_open_vswitch *cfg)
 {
     struct ds complaints = DS_EMPTY_INITIALIZER;
 
-    enabled |= shim_settings_configure(&cfg->other_config, &complaints);
-    set_text(&settings_complaints, &complaints, "Open_vSwitch");
     forget_unseen();
+    enabled |= shim_settings_configure(&cfg->other_config, &complaints);
+    check_offload(&complaints);
+    set_text(&settings_complaints, &complaints, "Open_vSwitch");
     if (is_in_use()) {
         synchronize();
     }
@@ -479,13 +544,16 @@ bridge_shim_get_status(const char *name, struct smap *smap)
 {
     const struct shim_iface *iface = shash_find_data(&ifaces, name);
 
-    if (!iface || !(iface->complaints || iface->refusal)) {
+    if (!iface || !(iface->complaints || iface->refusal || iface->alarm)) {
         return false;
     }
 
     struct ds s = DS_EMPTY_INITIALIZER;
     get_iface_complaints(iface, &s);
     smap_add_nocopy(smap, xstrdup("shim-error"), ds_steal_cstr(&s));
+    if (iface->alarm) {
+        smap_add(smap, "shim_qdisc", "unfit");
+    }
     return true;
 }
 

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Turns Interface:other_config:shim-* into a port of the kernel's shim, and
- * texts of other_config into values. */
+/* Turns Interface:other_config:shim-* into a port of the kernel's shim. */
 
 #include <config.h>
 #include "shim-port.h"
-#include <errno.h>
-#include <stdarg.h>
-#include <stdlib.h>
 #include <unistd.h>
 #include "netdev-provider.h"
 #include "netdev-vport.h"
 #include "openvswitch/dynamic-string.h"
+#include "packets.h"
 #include "shim-netlink.h"
+#include "shim-values.h"
 #include "smap.h"
 #include "util.h"
 #include "vswitch-idl.h"
@@ -23,61 +21,6 @@
 
 /* Names of roles, by OVS_SHIM_ROLE_*. */
 static const char *const role_names[] = { "none", "vm", "uplink" };
-
-/* Appends a sentence in printf() style to 'complaints'. */
-void
-shim_complain(struct ds *complaints, const char *format, ...)
-{
-    va_list args;
-
-    if (complaints->length) {
-        ds_put_char(complaints, ' ');
-    }
-    va_start(args, format);
-    ds_put_format_valist(complaints, format, args);
-    va_end(args);
-    ds_put_char(complaints, '.');
-}
-
-/* Stores the number in 's', decimal digits only, in '*value'.  Returns true if
- * successful, false if 's' is something else or too large. */
-bool
-shim_parse_u64(const char *s, uint64_t *value)
-{
-    size_t digits = strspn(s, "0123456789");
-
-    if (!digits || s[digits]) {
-        return false;
-    }
-    errno = 0;
-    *value = strtoull(s, NULL, 10);
-    return !errno;
-}
-
-/* Stores the number that 'key' of 'map' holds, times 'scale', in '*value'.
- * Without the key it is 'def'.  If the number is not in 'range', complains and
- * leaves '*value' as it is. */
-void
-shim_parse_number(const struct smap *map, const char *key,
-                  const struct shim_range *range, uint64_t def,
-                  uint64_t scale, uint64_t *value, struct ds *complaints)
-{
-    const char *s = smap_get(map, key);
-    uint64_t number = def;
-
-    if (!s || (shim_parse_u64(s, &number)
-               && ((number >= range->min && number <= range->max)
-                   || (!number && range->zero)))) {
-        *value = number * scale;
-        return;
-    }
-    shim_complain(complaints, "%s: '%s' is not allowed, %"PRIu64" to %"PRIu64
-                  "%s is%s%s; %"PRIu64"%s stays in force",
-                  key, s, range->min, range->max, range->unit,
-                  range->zero ? ", or 0 for " : "",
-                  range->zero ? range->zero : "",
-                  *value / scale, range->unit);
-}
 
 /* Returns the role of an Interface whose row 'cfg' does not say, with device
  * 'netdev'. */
@@ -157,7 +100,8 @@ is_known_key(const char *key)
 {
     return (!strcmp(key, "shim-role") || !strcmp(key, "shim-weight")
             || !strcmp(key, "shim-min-rate") || !strcmp(key, "shim-max-rate")
-            || !strcmp(key, "shim-capacity") || !strcmp(key, "shim-law"));
+            || !strcmp(key, "shim-capacity") || !strcmp(key, "shim-law")
+            || !strcmp(key, "shim-addresses"));
 }
 
 /* Takes what the row 'cfg' of an Interface with device 'netdev' asks for into
@@ -187,6 +131,7 @@ shim_port_configure(const struct ovsrec_interface *cfg,
 
     parse_role(cfg, netdev, &new.role, complaints);
     parse_law(oc, new.law, complaints);
+    shim_parse_addresses(oc, "shim-addresses", &new, complaints);
     shim_parse_number(oc, "shim-weight", &weights, 1, 1, &weight, complaints);
     new.weight = weight;
     parse_rate(oc, "shim-min-rate", "no guarantee", &new.min_rate,
@@ -207,6 +152,24 @@ shim_port_configure(const struct ovsrec_interface *cfg,
     return asked;
 }
 
+/* Returns true if VMs 'a' and 'b' may send from the same addresses, which are
+ * set in the same order. */
+static bool
+addresses_equal(const struct shim_nl_port *a, const struct shim_nl_port *b)
+{
+    if (a->n_addresses != b->n_addresses) {
+        return false;
+    }
+    for (size_t i = 0; i < a->n_addresses; i++) {
+        if (a->addresses[i].prefix != b->addresses[i].prefix
+            || !ipv6_addr_equals(&a->addresses[i].value,
+                                 &b->addresses[i].value)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Returns true if ports 'a' and 'b' differ in what the kernel would do. */
 bool
 shim_port_differs(const struct shim_nl_port *a,
@@ -219,7 +182,7 @@ shim_port_differs(const struct shim_nl_port *a,
     case OVS_SHIM_ROLE_VM:
         return (a->ifindex != b->ifindex || a->weight != b->weight
                 || a->min_rate != b->min_rate || a->max_rate != b->max_rate
-                || strcmp(a->law, b->law));
+                || strcmp(a->law, b->law) || !addresses_equal(a, b));
     case OVS_SHIM_ROLE_UPLINK:
         return a->ifindex != b->ifindex || a->capacity != b->capacity;
     default:

@@ -20,7 +20,7 @@
 #include "openvswitch/dynamic-string.h"
 #include "openvswitch/ofpbuf.h"
 #include "shim-netlink.h"
-#include "shim-port.h"
+#include "shim-values.h"
 #include "smap.h"
 #include "util.h"
 
@@ -68,12 +68,26 @@ static const struct setting settings[] = {
       4096, { 1, 1 << 20, "", NULL } },
     { "shim-peer-idle-ms", OVS_SHIM_SETTINGS_PEER_IDLE, 8, SETTING_NUMBER,
       1000 * 1000, 10 * 1000, { 1, 3600 * 1000, " ms", NULL } },
+    { "shim-codepoint", OVS_SHIM_SETTINGS_CODEPOINT, 1, SETTING_NUMBER, 1, 1,
+      { 0, 1, "", NULL } },
+    { "shim-waiting-max", OVS_SHIM_SETTINGS_WAITING_MAX, 4, SETTING_NUMBER, 1,
+      1024, { 16, 1 << 20, " packets", "any number" } },
 };
 enum { N_SETTINGS = ARRAY_SIZE(settings) };
-BUILD_ASSERT_DECL(ARRAY_SIZE(settings) == 12);
+BUILD_ASSERT_DECL(ARRAY_SIZE(settings) == 14);
 
-/* Bytes of the key of control messages. */
-#define KEY_LEN 16
+/* A key of control messages, which the database names a file of. */
+struct key_file {
+    const char *key;            /* In other_config. */
+    uint16_t attr;              /* OVS_SHIM_SETTINGS_*. */
+};
+
+/* The keys. */
+static const struct key_file key_files[] = {
+    { "shim-key-file", OVS_SHIM_SETTINGS_KEY },
+    { "shim-key-other-file", OVS_SHIM_SETTINGS_KEY_OTHER },
+};
+enum { N_KEYS = ARRAY_SIZE(key_files) };
 
 /* Prefix of the keys that are knobs of a law. */
 #define KNOB_PREFIX "shim-knob-"
@@ -83,8 +97,8 @@ struct values {
     char law[SHIM_LAW_SIZE];         /* "" if not known. */
     uint64_t numbers[N_SETTINGS]; /* In the kernel's units. */
     bool known[N_SETTINGS];     /* Whether 'numbers' holds something. */
-    uint8_t key[KEY_LEN];       /* All zero for none. */
-    bool key_known;             /* Whether 'key' holds something. */
+    uint8_t keys[N_KEYS][SHIM_KEY_LEN]; /* All zero for none. */
+    bool key_known[N_KEYS];     /* Whether 'keys' holds something. */
     struct smap knobs;          /* Decimal numbers by name without prefix. */
 };
 
@@ -103,8 +117,14 @@ static struct smap dropped = SMAP_INITIALIZER(&dropped);
 /* Whether the database asks for anything, or did. */
 static bool in_use;
 
-/* Items: the law, then 'settings', then the key, then the knobs in 'want'. */
-enum { ITEM_LAW, ITEM_FIRST_SETTING, ITEM_KEY = 1 + N_SETTINGS, ITEM_KNOBS };
+/* Items: the law, then 'settings', then 'key_files', then the knobs in
+ * 'want'. */
+enum {
+    ITEM_LAW,
+    ITEM_FIRST_SETTING,
+    ITEM_FIRST_KEY = ITEM_FIRST_SETTING + N_SETTINGS,
+    ITEM_KNOBS = ITEM_FIRST_KEY + N_KEYS
+};
 
 /* Stores in '*value' which of the 'n' words in 'words' 'key' of 'map' holds.
  * Without the key it is 'def'.  Complains about any other word and leaves
@@ -131,41 +151,6 @@ parse_word(const struct smap *map, const char *key, const char *const words[],
                   words[old]);
 }
 
-/* Stores the key in the file named 'path', 32 hexadecimal digits, in 'key'.
- * Returns NULL if successful, otherwise what is wrong with the file. */
-static const char *
-read_key(const char *path, uint8_t key[KEY_LEN])
-{
-    char text[2 * KEY_LEN + 1];
-    uint8_t new[KEY_LEN];
-    bool ok;
-
-    FILE *file = fopen(path, "r");
-    if (!file) {
-        return ovs_strerror(errno);
-    }
-    size_t n = fread(text, 1, 2 * KEY_LEN, file);
-    int c;
-    while ((c = getc(file)) != EOF && strchr(" \t\r\n", c)) {
-        continue;
-    }
-    fclose(file);
-
-    ok = n == 2 * KEY_LEN && c == EOF;
-    for (int i = 0; ok && i < KEY_LEN; i++) {
-        uintmax_t byte = hexits_value(&text[2 * i], 2, &ok);
-        new[i] = byte;
-    }
-    if (!ok) {
-        return "it must hold 32 hexadecimal digits";
-    }
-    if (is_all_zeros(new, sizeof new)) {
-        return "a key of zeros is none";
-    }
-    memcpy(key, new, sizeof new);
-    return NULL;
-}
-
 /* Takes "shim-law" from 'oc' into 'want'. */
 static void
 configure_law(const struct smap *oc, struct ds *complaints)
@@ -178,27 +163,6 @@ configure_law(const struct smap *oc, struct ds *complaints)
         return;
     }
     ovs_strlcpy(want.law, law, sizeof want.law);
-}
-
-/* Takes "shim-key-file" from 'oc' into 'want'.  Reads the file each time, so
- * that a new key in it takes effect. */
-static void
-configure_key(const struct smap *oc, struct ds *complaints)
-{
-    const char *path = smap_get(oc, "shim-key-file");
-
-    if (!path) {
-        memset(want.key, 0, sizeof want.key);
-        return;
-    }
-
-    const char *why = read_key(path, want.key);
-    if (why) {
-        shim_complain(complaints, "shim-key-file: %s cannot be used (%s); %s",
-                      path, why, is_all_zeros(want.key, sizeof want.key)
-                      ? "there still is no key" : "the last key stays in "
-                      "force");
-    }
 }
 
 /* Takes "shim-knob-*" from 'oc' into 'want'.  A knob that we set and that is
@@ -255,7 +219,12 @@ is_known_key(const char *key)
             return true;
         }
     }
-    return (!strcmp(key, "shim-law") || !strcmp(key, "shim-key-file")
+    for (size_t i = 0; i < N_KEYS; i++) {
+        if (!strcmp(key, key_files[i].key)) {
+            return true;
+        }
+    }
+    return (!strcmp(key, "shim-law")
             || !strncmp(key, KNOB_PREFIX, strlen(KNOB_PREFIX)));
 }
 
@@ -310,9 +279,19 @@ shim_settings_configure(const struct smap *other_config,
         }
     }
     configure_law(other_config, complaints);
-    configure_key(other_config, complaints);
+    for (size_t i = 0; i < N_KEYS; i++) {
+        shim_parse_key_file(other_config, key_files[i].key, want.keys[i],
+                            complaints);
+    }
     configure_knobs(other_config, complaints);
     return asked;
+}
+
+/* Returns the law that the database asks for, "none" by default. */
+const char *
+shim_settings_law(void)
+{
+    return want.law;
 }
 
 /* Appends setting number 'i' to 'attrs' if the kernel may not have it.
@@ -416,13 +395,17 @@ put_item(size_t i, bool alone, const struct smap_node **sorted,
             nl_msg_put_string(attrs, OVS_SHIM_SETTINGS_LAW, want.law);
         }
         return new_law;
-    } else if (i < ITEM_KEY) {
+    } else if (i < ITEM_FIRST_KEY) {
         return put_setting(i - ITEM_FIRST_SETTING, new_law, attrs);
-    } else if (i == ITEM_KEY) {
-        if (have.key_known && !memcmp(have.key, want.key, KEY_LEN)) {
+    } else if (i < ITEM_KNOBS) {
+        size_t key = i - ITEM_FIRST_KEY;
+
+        if (have.key_known[key]
+            && !memcmp(have.keys[key], want.keys[key], SHIM_KEY_LEN)) {
             return false;
         }
-        nl_msg_put_unspec(attrs, OVS_SHIM_SETTINGS_KEY, want.key, KEY_LEN);
+        nl_msg_put_unspec(attrs, key_files[key].attr, want.keys[key],
+                          SHIM_KEY_LEN);
         return true;
     } else {
         return put_knob(sorted[i - ITEM_KNOBS], new_law, alone, attrs, knobs);
@@ -437,13 +420,15 @@ took_item(size_t i, bool alone, const struct smap_node **sorted)
 
     if (i == ITEM_LAW) {
         ovs_strlcpy(have.law, want.law, sizeof have.law);
-    } else if (i < ITEM_KEY) {
+    } else if (i < ITEM_FIRST_KEY) {
         have.numbers[i - ITEM_FIRST_SETTING]
             = want.numbers[i - ITEM_FIRST_SETTING];
         have.known[i - ITEM_FIRST_SETTING] = true;
-    } else if (i == ITEM_KEY) {
-        memcpy(have.key, want.key, KEY_LEN);
-        have.key_known = true;
+    } else if (i < ITEM_KNOBS) {
+        size_t key = i - ITEM_FIRST_KEY;
+
+        memcpy(have.keys[key], want.keys[key], SHIM_KEY_LEN);
+        have.key_known[key] = true;
     } else {
         const struct smap_node *node = sorted[i - ITEM_KNOBS];
 
@@ -458,8 +443,8 @@ static const char *
 item_name(size_t i, const struct smap_node **sorted)
 {
     return (i == ITEM_LAW ? "shim-law"
-            : i < ITEM_KEY ? settings[i - ITEM_FIRST_SETTING].key
-            : i == ITEM_KEY ? "shim-key-file"
+            : i < ITEM_FIRST_KEY ? settings[i - ITEM_FIRST_SETTING].key
+            : i < ITEM_KNOBS ? key_files[i - ITEM_FIRST_KEY].key
             : sorted[i - ITEM_KNOBS]->key);
 }
 
@@ -565,6 +550,6 @@ shim_settings_forget(void)
 {
     smap_clear(&have.knobs);
     memset(have.known, 0, sizeof have.known);
-    have.key_known = false;
+    memset(have.key_known, 0, sizeof have.key_known);
     have.law[0] = '\0';
 }

@@ -15,6 +15,7 @@ struct smap;
 
 bool shim_settings_configure(const struct smap *other_config,
                              struct ds *complaints);
+const char *shim_settings_law(void);
 void shim_settings_push(struct ds *complaints);
 bool shim_settings_lost(void);
 void shim_settings_forget(void);

@@ -9,6 +9,7 @@
 #include "netlink.h"
 #include "openvswitch/dynamic-string.h"
 #include "openvswitch/ofpbuf.h"
+#include "packets.h"
 #include "shim-netlink.h"
 #include "smap.h"
 #include "table.h"
@@ -32,6 +33,35 @@ static const struct shown_setting shown_settings[] = {
     { OVS_SHIM_SETTINGS_INACTIVE, "inactive (ns)" },
     { OVS_SHIM_SETTINGS_PROTOCOL, "protocol" },
     { OVS_SHIM_SETTINGS_ACCEPT_V0, "accept-v0" },
+    { OVS_SHIM_SETTINGS_CODEPOINT, "codepoint" },
+    { OVS_SHIM_SETTINGS_WAITING_MAX, "waiting-max (packets)" },
+};
+
+/* Counters of packets of a VM that were dropped, OVS_SHIM_STAT_*. */
+static const uint16_t drop_stats[] = {
+    OVS_SHIM_STAT_DROP_POLICE,
+    OVS_SHIM_STAT_DROP_HORIZON,
+    OVS_SHIM_STAT_DROP_SEGMENT,
+    OVS_SHIM_STAT_DROP_MEMORY,
+    OVS_SHIM_STAT_DROP_FORGED,
+    OVS_SHIM_STAT_DROP_PEER,
+    OVS_SHIM_STAT_DROP_SOURCE,
+    OVS_SHIM_STAT_DROP_SPOOFED,
+    OVS_SHIM_STAT_DROP_SHARED,
+    OVS_SHIM_STAT_DROP_WAITING,
+};
+
+/* Counters of messages to a VM that were refused, OVS_SHIM_STAT_*. */
+static const uint16_t refused_stats[] = {
+    OVS_SHIM_STAT_REFUSED_SHORT,
+    OVS_SHIM_STAT_REFUSED_FORM,
+    OVS_SHIM_STAT_REFUSED_TAG,
+    OVS_SHIM_STAT_REFUSED_REPLAY,
+    OVS_SHIM_STAT_REFUSED_ADDRESS,
+    OVS_SHIM_STAT_REFUSED_PEER,
+    OVS_SHIM_STAT_REFUSED_LAW,
+    OVS_SHIM_STAT_REFUSED_PORT,
+    OVS_SHIM_STAT_REFUSED_ORIGIN,
 };
 
 /* Adds a cell with 'text', which it takes over, to the last row of 't'. */
@@ -121,6 +151,30 @@ show_knobs(struct table *t, const struct nlattr *knobs)
     }
 }
 
+/* Adds a row for each sender in 'senders', whose messages bore the other key,
+ * to 't'. */
+static void
+show_other_senders(struct table *t, const struct nlattr *senders)
+{
+    const struct nlattr *sender;
+    size_t left;
+
+    NL_NESTED_FOR_EACH (sender, left, senders) {
+        const struct nlattr *id = nl_attr_find_nested(sender,
+                                                      OVS_SHIM_SENDER_ID);
+        const struct nlattr *silent = nl_attr_find_nested(
+            sender, OVS_SHIM_SENDER_SILENT);
+
+        if (id && silent) {
+            char *label = xasprintf("other key used by sender %"PRIu32
+                                    " (s ago)", nl_attr_get_u32(id));
+            put_pair(t, label,
+                     xasprintf("%"PRIu32, nl_attr_get_u32(silent)));
+            free(label);
+        }
+    }
+}
+
 /* Returns the integer in 'a', of 1, 4 or 8 bytes. */
 static uint64_t
 get_uint(const struct nlattr *a)
@@ -158,6 +212,12 @@ show_settings(struct ds *s, const struct table_style *style)
     }
     a = nl_attr_find(&attrs, 0, OVS_SHIM_SETTINGS_KEY_SET);
     put_pair(&t, "key", xstrdup(a ? "set" : "none"));
+    a = nl_attr_find(&attrs, 0, OVS_SHIM_SETTINGS_KEY_OTHER_SET);
+    put_pair(&t, "key-other", xstrdup(a ? "set" : "none"));
+    a = nl_attr_find(&attrs, 0, OVS_SHIM_SETTINGS_OTHER_KEY_SENDERS);
+    if (a) {
+        show_other_senders(&t, a);
+    }
     a = nl_attr_find(&attrs, 0, OVS_SHIM_SETTINGS_KNOBS);
     if (a) {
         show_knobs(&t, a);
@@ -166,15 +226,50 @@ show_settings(struct ds *s, const struct table_style *style)
     ofpbuf_uninit(&attrs);
 }
 
+/* Returns the sum of the 'n' counters in 'which' of 'port'. */
+static uint64_t
+sum_stats(const struct shim_nl_port *port, const uint16_t which[], size_t n)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        sum += port->stats[which[i]];
+    }
+    return sum;
+}
+
+/* Adds a cell with the addresses that 'port' may send from, "-" if none are
+ * set, to the last row of 't'. */
+static void
+put_addresses(struct table *t, const struct shim_nl_port *port)
+{
+    struct ds s = DS_EMPTY_INITIALIZER;
+
+    for (size_t i = 0; i < port->n_addresses; i++) {
+        const struct shim_nl_address *address = &port->addresses[i];
+        bool ipv4 = (address->prefix >= 96
+                     && IN6_IS_ADDR_V4MAPPED(&address->value));
+
+        ds_put_cstr(&s, i ? " " : "");
+        ipv6_format_mapped(&address->value, &s);
+        if (address->prefix < 128) {
+            ds_put_format(&s, "/%d", address->prefix - (ipv4 ? 96 : 0));
+        }
+    }
+    put_text(t, s.length ? ds_steal_cstr(&s) : xstrdup("-"));
+    ds_destroy(&s);
+}
+
 /* Prints the ports to 's'. */
 static void
 show_ports(struct ds *s, const struct table_style *style)
 {
     static const char *const columns[] = {
         "port", "role", "weight", "min", "max", "capacity", "tx_bytes",
-        "rx_ce", "drops", "messages", "refused",
+        "rx_ce", "drops", "messages", "refused", "qdisc", "addresses",
     };
     static const char *const roles[] = { "none", "vm", "uplink" };
+    static const char *const qdiscs[] = { "unknown", "fit", "unfit" };
     struct shim_nl_port *ports;
     struct table t;
     size_t n;
@@ -183,17 +278,6 @@ show_ports(struct ds *s, const struct table_style *style)
     start_table(&t, "Ports (rates in bit/s)", columns, ARRAY_SIZE(columns));
     for (size_t i = 0; i < n; i++) {
         const struct shim_nl_port *p = &ports[i];
-        uint64_t drops = 0;
-        uint64_t refused = 0;
-
-        for (int j = OVS_SHIM_STAT_DROP_POLICE;
-             j <= OVS_SHIM_STAT_DROP_FORGED; j++) {
-            drops += p->stats[j];
-        }
-        for (int j = OVS_SHIM_STAT_REFUSED_SHORT;
-             j <= OVS_SHIM_STAT_REFUSED_LAW; j++) {
-            refused += p->stats[j];
-        }
         table_add_row(&t);
         put_device(&t, p->ifindex);
         put_text(&t, xstrdup(p->role < ARRAY_SIZE(roles)
@@ -204,9 +288,14 @@ show_ports(struct ds *s, const struct table_style *style)
         put_rate(&t, p->capacity);
         put_number(&t, p->stats[OVS_SHIM_STAT_TX_BYTES]);
         put_number(&t, p->stats[OVS_SHIM_STAT_RX_CE]);
-        put_number(&t, drops);
+        put_number(&t, sum_stats(p, drop_stats, ARRAY_SIZE(drop_stats)));
         put_number(&t, p->stats[OVS_SHIM_STAT_MESSAGES]);
-        put_number(&t, refused);
+        put_number(&t, sum_stats(p, refused_stats,
+                                 ARRAY_SIZE(refused_stats)));
+        put_text(&t, xstrdup(p->role == OVS_SHIM_ROLE_UPLINK
+                             && p->qdisc < ARRAY_SIZE(qdiscs)
+                             ? qdiscs[p->qdisc] : "-"));
+        put_addresses(&t, p);
     }
     end_table(&t, style, s);
     free(ports);
