@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-# Two commands to know: `make demo` (the paper's figure) and `make test` (everything that is checked).
+# Two commands to know: `make demo` (the paper's figure) and `make test` (what every change must pass).
 # Both do their own set-up and reuse builds by content hash (~/.cache/sdn-gcc, or $SDNGCC_CACHE).
 
 PY := .venv/bin/python
 SDNGCC := .venv/bin/sdngcc
+# Tests, and linters, that run side by side: a number, 0 for none.
+JOBS ?= $(shell nproc)
+PYTEST := $(PY) -m pytest --numprocesses $(JOBS) --dist loadgroup --durations 15
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo reproduce test lint unit integration bench-controller bench-datapath bench-overhead sanitize clean
+.PHONY: help setup build demo reproduce test test-all lint unit integration bench-controller bench-datapath bench-overhead bench-tick \
+	sanitize smp clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -24,19 +28,24 @@ reproduce: build  ## Run every experiment of the papers, write docs/reproduction
 	@$(PY) -m sdngcc.testbed.reproduce
 
 lint: build  ## ruff, mypy, checkpatch, sparse, gcc warnings
-	@.ci/lint
+	@JOBS=$(JOBS) .ci/lint
 
 unit: setup  ## Unit tests only (no kernel is booted)
-	@$(PY) -m pytest -q -m 'not uml and not slow'
+	@$(PYTEST) -m 'not uml and not slow and not release'
 
 integration: build  ## Tests that need the builds, most inside User Mode Linux
-	@$(PY) -m pytest -v -m 'uml or slow'
+	@$(PYTEST) -m '(uml or slow) and not release'
 
-test: lint  ## Linters, unit tests, builds, tests inside User Mode Linux
-	@$(PY) -m pytest -v
+test: lint  ## Linters, unit tests, builds, tests inside User Mode Linux: what every change must pass
+	@$(PYTEST) -m 'not release'
 
-bench-datapath: build  ## Packets per second of our limiter beside OVS meter, tc police and HTB
-	@$(PY) -m sdngcc.testbed.bench.datapath --out results/bench-datapath
+test-all: lint  ## `make test`, what only a release needs, the sanitizers, the machines with several CPUs
+	@$(PYTEST)
+	@$(PY) -m sdngcc.testbed.sanitizers
+	@$(PY) -m sdngcc.testbed.smp
+
+bench-datapath: build  ## Packet rates beside unpatched Open vSwitch, all rows or those of ROWS=NAME,...
+	@$(PY) -m sdngcc.testbed.bench.datapath --out results/bench-datapath --rows '$(ROWS)'
 
 bench-overhead: build  ## Cost a packet of Seawall's shim beside a null shim and unpatched OVS
 	@$(PY) -m sdngcc.testbed.bench.overhead --out results/bench-overhead
@@ -44,8 +53,14 @@ bench-overhead: build  ## Cost a packet of Seawall's shim beside a null shim and
 bench-controller: setup  ## Polls, packet-ins and messages a CPU second of the controller, beside simple_monitor_13
 	@$(PY) -m sdngcc.testbed.bench.controller --out results/bench-controller
 
+bench-tick: setup  ## CPU share of the laws' ticks with 10,000 VMs, time of a division, threads on one limiter
+	@$(PY) -m sdngcc.testbed.bench.tick --out results/bench-tick
+
 sanitize: build  ## The datapath's tests in a kernel with KASAN, lockdep and kmemleak (slow)
 	@$(PY) -m sdngcc.testbed.sanitizers
+
+smp: build  ## The datapath on two CPUs: Debian's kernels, KCSAN, lockdep, PREEMPT_RT (slow; builds three kernels once)
+	@$(PY) -m sdngcc.testbed.smp
 
 clean:  ## Remove .venv and results (the build cache stays; see `sdngcc testbed build --help`)
 	rm -rf .venv results build *.egg-info .mypy_cache .ruff_cache .pytest_cache

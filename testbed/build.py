@@ -9,6 +9,8 @@
 * ``congestion``: congestion.ko for that kernel, the congestion controls of the folder congestion;
 * ``ovs``: Open vSwitch of the Debian package openvswitch-source with ovs-patches/ovs;
 * ``generator``: the traffic generator.
+
+The parts of the machines with several CPUs are those of smp/build.py.
 """
 
 from __future__ import annotations
@@ -52,6 +54,8 @@ class Part:
     """Lines of output a whole build prints, about: the length of its progress bar."""
     sanitize: bool = False
     """Kernel and module: with the checks of the folder sanitize."""
+    recipe: Optional[Callable[[Build], None]] = None
+    """What builds it; None: this module knows how."""
 
     @property
     def folder(self) -> Path:
@@ -117,7 +121,7 @@ def content_key(texts: Sequence[str], *places: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def _version(tarball: Path) -> str:
+def tarball_version(tarball: Path) -> str:
     """Return what tells one release of a source package from another; BuildError when it is not installed."""
     try:
         stat = tarball.stat()
@@ -127,7 +131,8 @@ def _version(tarball: Path) -> str:
     return f"{tarball.name} {stat.st_size} {int(stat.st_mtime)}"
 
 
-def _compiler() -> str:
+def compiler_version() -> str:
+    """Return the version of gcc."""
     return subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True, check=True).stdout.strip()
 
 
@@ -137,9 +142,9 @@ def parts(sanitize: bool = False) -> Dict[str, Part]:
     Raises BuildError when a source package is missing.
     """
     patches, shim = ROOT / "ovs-patches", ROOT / "shim"
-    gcc = _compiler()
+    gcc = compiler_version()
     extra = [HERE / "sanitize"] if sanitize else []
-    kernel = content_key([_version(KERNEL_TARBALL), gcc, *UNREAD], HERE / "uml.config", HERE / "patches", *extra)
+    kernel = content_key([tarball_version(KERNEL_TARBALL), gcc, *UNREAD], HERE / "uml.config", HERE / "patches", *extra)
     linux = [path for path in (patches / "build.sh", patches / "linux", shim / "core", shim / "kernel")
              if path.exists()]
     ovs = [path for path in (patches / "build.sh", patches / "ovs", shim / "kernel" / "uapi") if path.exists()]
@@ -148,12 +153,12 @@ def parts(sanitize: bool = False) -> Dict[str, Part]:
         Part("kernel", kernel, 1500, sanitize),
         Part("module", content_key([kernel], *linux), 60, sanitize),
         Part("congestion", content_key([kernel], HERE / "congestion"), 15, sanitize),
-        Part("ovs", content_key([_version(OVS_TARBALL), gcc], *ovs), 1400),
+        Part("ovs", content_key([tarball_version(OVS_TARBALL), gcc], *ovs), 1400),
         Part("generator", content_key([gcc], HERE / "generator", uapi), 1),
     )}
 
 
-class _Build:
+class Build:
     """Runs the steps of one part, counting their lines of output into its log and the progress."""
 
     def __init__(self, part: Part, progress: Optional[Progress]) -> None:
@@ -181,7 +186,7 @@ class _Build:
                              + "\n  ".join(last))
 
 
-def _build_kernel(build: _Build) -> None:
+def _build_kernel(build: Build) -> None:
     source, objects = build.folder / "source", build.folder / "build"
     source.mkdir()
     objects.mkdir()
@@ -201,7 +206,7 @@ def _build_kernel(build: _Build) -> None:
     build.run([*make, f"-j{JOBS}", "linux", "modules"], "compiling")
 
 
-def _build_module(build: _Build) -> None:
+def _build_module(build: Build) -> None:
     kernel = parts(build.part.sanitize)["kernel"].folder
     tree = build.folder / "source"
     (tree / "net").mkdir(parents=True)
@@ -213,14 +218,14 @@ def _build_module(build: _Build) -> None:
                "modules"], "compiling")
 
 
-def _build_congestion(build: _Build) -> None:
+def _build_congestion(build: Build) -> None:
     kernel = parts(build.part.sanitize)["kernel"].folder
     tree = build.folder / "source"
     shutil.copytree(HERE / "congestion", tree)
     build.run(["make", "ARCH=um", "-C", str(kernel / "build"), f"M={tree}", f"-j{JOBS}", "modules"], "compiling")
 
 
-def _build_ovs(build: _Build) -> None:
+def _build_ovs(build: Build) -> None:
     tree = build.folder / "source"
     tree.mkdir()
     build.run(["tar", "-xf", str(OVS_TARBALL), "-C", str(tree), "--strip-components=1"], "unpacking the source")
@@ -232,13 +237,13 @@ def _build_ovs(build: _Build) -> None:
     build.run(["make", f"-j{JOBS}"], "compiling", cwd=tree)
 
 
-def _build_generator(build: _Build) -> None:
+def _build_generator(build: Build) -> None:
     sources = [str(path) for path in sorted((HERE / "generator").glob("*.c"))]
     build.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'shim' / 'kernel' / 'uapi'}", "-o",
                str(build.folder / "generator"), *sources, "-lm"], "compiling")
 
 
-_BUILDERS: Dict[str, Callable[[_Build], None]] = {
+_BUILDERS: Dict[str, Callable[[Build], None]] = {
     "kernel": _build_kernel, "module": _build_module, "congestion": _build_congestion,
     "ovs": _build_ovs, "generator": _build_generator}
 
@@ -261,7 +266,7 @@ def build_part(part: Part, progress: Optional[Progress] = None) -> None:
             return
         shutil.rmtree(part.folder, ignore_errors=True)
         part.folder.mkdir(parents=True)
-        _BUILDERS[part.name](_Build(part, progress))
+        (part.recipe or _BUILDERS[part.name])(Build(part, progress))
         (part.folder / ".complete").touch()
         if progress is not None:
             progress(part.name, part.steps, part.steps, "done")
@@ -291,9 +296,12 @@ def build(progress: Optional[Progress] = None, only: Optional[Sequence[str]] = N
 
 def clean_others() -> List[Path]:
     """Remove builds of other versions of the sources and return their folders. Raises BuildError."""
-    kept = {part.folder.name for sanitize in (False, True) for part in parts(sanitize).values()}
+    from sdngcc.testbed.smp.build import smp_parts  # which builds on this module
+
+    every = [*parts(False).values(), *parts(True).values(), *smp_parts().values()]
+    kept, names = {part.folder.name for part in every}, {part.name for part in every}
     removed = [path for path in sorted(cache_root().glob("*-*"))
-               if path.name.removesuffix(".lock") not in kept and path.name.split("-")[0] in _BUILDERS]
+               if path.name.removesuffix(".lock") not in kept and path.name.split("-")[0] in names]
     for path in removed:
         if path.is_dir():
             shutil.rmtree(path)

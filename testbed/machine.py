@@ -47,9 +47,9 @@ class Timing:
 
 
 def command_line(kernel: Path, out: Path, seed: int, virtual_time: bool = True, main: str = AGENT,
-                 terminal: bool = False) -> List[str]:
+                 terminal: bool = False, memory: str = MEMORY) -> List[str]:
     """Return the kernel's command line for a job whose directory is out; main is the module that does it inside."""
-    argv = [str(kernel), "rootfstype=hostfs", "ro", f"mem={MEMORY}", f"init={INIT}", "con=null",
+    argv = [str(kernel), "rootfstype=hostfs", "ro", f"mem={memory}", f"init={INIT}", "con=null",
             f"con0={'fd:0' if terminal else 'null'},fd:1", "ssl=null", "panic=-1", "quiet", "log_buf_len=1M",
             f"SDNGCC_OUT={out}", f"SDNGCC_PYTHON={sys.executable}", f"SDNGCC_MAIN={main}", f"laboratory_seed={seed}"]
     if terminal:
@@ -94,18 +94,19 @@ class _Console:
 
 
 def run_job(kernel: Path, job: Dict[str, Any], out: Path, seed: int, limit_s: float,
-            progress: Optional[Progress] = None, virtual_time: bool = True, main: str = AGENT) -> Timing:
+            progress: Optional[Progress] = None, virtual_time: bool = True, main: str = AGENT,
+            memory: str = MEMORY) -> Timing:
     """Run a job in a machine of its own; raw samples and console.log are left in out.
 
     progress is called with the virtual time in seconds and a text. main is the Python module that gets job.json's
-    path inside; virtual_time=False lets the machine's clock follow the host's. Raises MachineError when the job
-    fails, the kernel complains, or limit_s of wall time pass.
+    path inside; virtual_time=False lets the machine's clock follow the host's; memory is Linux' notation of the
+    machine's. Raises MachineError when the job fails, the kernel complains, or limit_s of wall time pass.
     """
     out.mkdir(parents=True, exist_ok=True)
     (out / "job.json").write_text(json.dumps(job, indent=1, sort_keys=True))
     log = out / "console.log"
     started = time.monotonic()
-    argv = command_line(kernel, out.resolve(), seed, virtual_time, main)
+    argv = command_line(kernel, out.resolve(), seed, virtual_time, main, memory=memory)
     process = subprocess.Popen(argv, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
     console = _Console(process.stdout, log, progress)

@@ -11,6 +11,8 @@ packages=(gcc make flex bison bc patch perl xz-utils bzip2 rsync pkg-config auto
 	libc6-dev libelf-dev libssl-dev libcap-ng-dev)
 # The sources that are patched and built.
 packages+=(linux-source-6.1 openvswitch-source)
+# What boots the kernels for several CPUs (make smp).
+packages+=(qemu-system-x86)
 # What runs inside the virtual testbed. openvswitch-switch's service is not needed, its programs are.
 packages+=(openvswitch-switch mininet iperf iperf3 iproute2 iputils-ping ethtool net-tools tcpdump socat
 	procps psmisc kmod util-linux)

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The half of ``make bench-datapath`` that runs inside User Mode Linux, in real time.
 
-Every round measures every variant once, in an order that rotates from round to round; so a slow minute of the
-host hits all of them alike, and the ratio to the unpatched module is taken inside the round. A measurement is the
-best of BURSTS short ones: a burst that the host interrupted says nothing of the datapath.
+Every round measures every row and, right before or after it, unpatched Open vSwitch under the same load; so a slow
+minute of the host hits both alike, and the ratio is taken inside the pair. A measurement is the best of BURSTS short
+ones: a burst that the host interrupted says nothing of the datapath.
 
-* Packets: in-kernel pktgen sends 64-byte UDP packets that are ECT already into a veth pair, the datapath
-  forwards them to a second pair, whose far end counts and drops them. One flow, installed without vswitchd.
-* Socket traffic: one TCP connection that builds single segments (no GSO), VM to uplink on one datapath,
-  uplink to VM on a second, so that setting ECT, restoring it and the ACKs' way back are all paid for.
+* Packets: in-kernel pktgen sends 64-byte UDP packets into a veth pair, the datapath forwards them to a second pair,
+  whose far end counts and drops them. One flow, installed without vswitchd.
+* Stream: one TCP connection, VM to uplink on one datapath, uplink to VM on a second, so that setting ECT, restoring it
+  and the ACKs' way back are all paid for.
+* VMs: datapath_vms.
 """
 
 from __future__ import annotations
@@ -18,15 +19,14 @@ import re
 import subprocess
 import sys
 import time
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Callable, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Callable, Dict, List, Sequence, Tuple
 
+from sdngcc.testbed.bench.datapath_rows import EASY_BITS, MANY, ROWS, STREAM, Row
 from sdngcc.testbed.entropy import seed_entropy
 
 PKTGEN = Path("/proc/net/pktgen")
-
-# Far above what one core forwards, so that a limiter decides on each packet and holds none back.
-LIMIT_BITS = 100 * 10**9
 
 # pktgen's packet without the frame check sequence, bytes.
 PACKET_BYTES = 60
@@ -39,14 +39,6 @@ SOCKET_BURST_S = 0.2
 SEGMENT_BYTES = 1448
 
 
-class Variant(NamedTuple):
-    """A thing to measure: its name, which openvswitch.ko it needs, how to switch it on."""
-
-    name: str
-    module: str
-    enable: Callable[[], None]
-
-
 def run(*command: str) -> str:
     """Run a program and return what it printed; raises RuntimeError with its output when it fails."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
@@ -55,12 +47,8 @@ def run(*command: str) -> str:
     return done.stdout
 
 
-def nothing() -> None:
-    """Switch nothing on."""
-
-
 def meter() -> None:
-    """Make the flow pass an OVS meter of LIMIT_BITS."""
+    """Make the flow pass an OVS meter of EASY_BITS."""
     from pyroute2.netlink import NLM_F_ACK, NLM_F_REQUEST, genlmsg, nla
     from pyroute2.netlink.generic import GenericNetlinkSocket
 
@@ -88,7 +76,7 @@ def meter() -> None:
         message["cmd"] = 2
         message["version"] = 1
         message["dpifindex"] = int(Path("/sys/class/net/dp0/ifindex").read_text())
-        kilobits = LIMIT_BITS // 1000
+        kilobits = EASY_BITS // 1000
         band = {"attrs": [("TYPE", 1), ("RATE", kilobits), ("BURST", kilobits // 10)]}
         message["attrs"] = [("ID", 0), ("KBPS", True), ("BANDS", {"attrs": [("BAND", band)]})]
         channel.nlm_request(message, msg_type=channel.prid, msg_flags=NLM_F_REQUEST | NLM_F_ACK)
@@ -99,46 +87,34 @@ def police() -> None:
     """Police the ingress of the VM's port as OVS' ingress_policing_rate does."""
     run("tc", "qdisc", "add", "dev", "vm0", "handle", "ffff:", "ingress")
     run("tc", "filter", "add", "dev", "vm0", "parent", "ffff:", "protocol", "all", "prio", "49", "basic",
-        "police", "rate", f"{LIMIT_BITS}bit", "burst", "100m", "mtu", "64kb", "conform-exceed", "drop")
+        "police", "rate", f"{EASY_BITS}bit", "burst", "100m", "mtu", "64kb", "conform-exceed", "drop")
 
 
 def htb() -> None:
     """Shape the uplink by an HTB class."""
     run("tc", "qdisc", "add", "dev", "up0", "root", "handle", "1:", "htb", "default", "1")
     run("tc", "class", "add", "dev", "up0", "parent", "1:", "classid", "1:1", "htb", "rate",
-        f"{LIMIT_BITS}bit", "burst", "100m", "cburst", "100m")
+        f"{EASY_BITS}bit", "burst", "100m", "cburst", "100m")
 
 
-def sdngcc(ecn: bool) -> Callable[[], None]:
-    """Return what makes vm0 a VM and up0 an uplink of the shim, law sdngcc, with or without ECN handling."""
+def shim(row: Row) -> None:
+    """Make vm<number> VMs and up<number> uplinks of the shim, with the row's law."""
+    from sdngcc.shim.netlink import ShimClient
 
-    def enable() -> None:
-        from sdngcc.shim.netlink import ShimClient
-
-        with ShimClient() as shim:
-            shim.settings_set(law="sdngcc", ecn=ecn)
-            for number in (0, 1):
-                if Path(f"/sys/class/net/up{number}").exists():
-                    shim.port_set(f"up{number}", role="uplink", capacity=LIMIT_BITS // 8)
-                    shim.port_set(f"vm{number}", role="vm")
-
-    return enable
+    with ShimClient() as client:
+        client.settings_set(law=row.law, ecn=row.ecn, segment=row.segment, peers_max=2 * MANY, key=bytes(range(16)))
+        for number in (0, 1):
+            if Path(f"/sys/class/net/up{number}").exists():
+                client.port_set(f"up{number}", role="uplink", capacity=row.limit_bits // 8)
+                client.port_set(f"vm{number}", role="vm")
 
 
-PACKET_VARIANTS = (
-    Variant("unpatched", "stock", nothing),
-    Variant("patched, nothing configured", "patched", nothing),
-    Variant("patched, one sdngcc limiter", "patched", sdngcc(ecn=True)),
-    Variant("OVS meter", "stock", meter),
-    Variant("tc police", "stock", police),
-    Variant("HTB", "stock", htb),
-)
-
-SOCKET_VARIANTS = (
-    Variant("unpatched", "stock", nothing),
-    Variant("patched, sdngcc without ECN handling", "patched", sdngcc(ecn=False)),
-    Variant("patched, sdngcc with ECN handling", "patched", sdngcc(ecn=True)),
-)
+def switch_on(row: Row) -> None:
+    """Switch on what the row measures."""
+    if row.switch == "shim":
+        shim(row)
+    elif row.switch != "nothing":
+        {"meter": meter, "police": police, "htb": htb}[row.switch]()
 
 
 def load(path: str) -> None:
@@ -191,35 +167,49 @@ def wait_until(what: str, reached: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def packet_rate(count: int) -> float:
-    """Send count packets from src0 and return packets/s; raises RuntimeError when some were lost."""
+def add_device(device: str) -> None:
+    """Let pktgen send through a device that it has been told to forget, if it knew it."""
+    source = PKTGEN / device
+    wait_until(f"pktgen forgets {device}", lambda: not source.exists())
+    pktgen("kpktgend_0", f"add_device {device}")
+    wait_until(f"pktgen knows {device}", source.exists)
+
+
+def packet_rate(devices: Sequence[str], count: int, row: Row) -> float:
+    """Send count packets from the devices in turn and return packets/s; raises RuntimeError when some were lost."""
     counter = Path("/sys/class/net/sink0/statistics/rx_packets")
     before = int(counter.read_text())
-    source = PKTGEN / "src0"
     pktgen("kpktgend_0", "rem_device_all")
-    wait_until("pktgen forgets src0", lambda: not source.exists())
-    pktgen("kpktgend_0", "add_device src0")
-    wait_until("pktgen knows src0", source.exists)
-    pktgen("src0", f"count {count}", f"pkt_size {PACKET_BYTES}", "delay 0", "dst 10.0.0.2",
-           "src_min 10.0.0.1", "src_max 10.0.0.1", "dst_mac 02:00:00:00:00:02", "tos 02",
-           "udp_src_min 9", "udp_src_max 9")
+    for device in devices:
+        add_device(device)
+        pktgen(device, f"count {count // len(devices)}", f"pkt_size {PACKET_BYTES}", "delay 0",
+               "dst_min 10.1.0.0", f"dst_max {ip_address('10.1.0.0') + row.destinations - 1}",
+               "src_min 10.0.0.1", "src_max 10.0.0.1", "dst_mac 02:00:00:00:00:02", f"tos {'02' if row.ect else '00'}",
+               "udp_src_min 9", "udp_src_max 9")
     pktgen("pgctrl", "start")
-    result = source.read_text()
-    found = re.search(r"Result: OK: (\d+)\(.*?usec, (\d+) \(", result)
-    if not found:
-        raise RuntimeError(f"pktgen did not finish: {result}")
-    microseconds, sent = int(found.group(1)), int(found.group(2))
+    microseconds = total = 0
+    for device in devices:
+        result = (PKTGEN / device).read_text()
+        found = re.search(r"Result: OK: (\d+)\(.*?usec, (\d+) \(", result)
+        if not found:
+            raise RuntimeError(f"pktgen did not finish: {result}")
+        microseconds, total = max(microseconds, int(found.group(1))), total + int(found.group(2))
     pktgen("kpktgend_0", "rem_device_all")
-    wait_until(f"all of {sent} packets reach the sink", lambda: int(counter.read_text()) - before >= sent)
-    return sent / (microseconds / 1e6)
+    wait_until(f"all of {total} packets reach the sink", lambda: int(counter.read_text()) - before >= total)
+    return total / (microseconds / 1e6)
 
 
-def measure_packets(variant: Variant, count: int) -> float:
-    """Build one datapath, switch the variant on and return packets/s."""
+def best_packet_rate(devices: Sequence[str], count: int, row: Row) -> float:
+    """Return the packets/s of the best of BURSTS bursts, count packets together."""
+    return max(packet_rate(devices, count // BURSTS, row) for _ in range(BURSTS))
+
+
+def measure_packets(row: Row, count: int, enable: Callable[[Row], None]) -> float:
+    """Build one datapath, call enable and return packets/s."""
     bridge(0, "sink0")
     try:
-        variant.enable()
-        return max(packet_rate(count // BURSTS) for _ in range(BURSTS))
+        enable(row)
+        return best_packet_rate(["src0"], count, row)
     finally:
         unbridge(1)
 
@@ -239,8 +229,8 @@ def socket_rate() -> float:
     return rate
 
 
-def measure_sockets(variant: Variant, count: int) -> float:
-    """Build two datapaths joined by their uplinks, switch the variant on and return TCP's packets/s."""
+def measure_stream(row: Row, count: int, enable: Callable[[Row], None]) -> float:
+    """Build two datapaths joined by their uplinks, call enable and return TCP's packets/s, each of a full segment."""
     del count
     bridge(0, "up1")
     bridge(1, "up1")
@@ -248,9 +238,9 @@ def measure_sockets(variant: Variant, count: int) -> float:
         for number, name in ((0, "a"), (1, "b")):
             run("ip", "netns", "add", name)
             run("ip", "link", "set", f"src{number}", "netns", name)
-            run("ip", "-n", name, "link", "set", f"src{number}", "gso_max_segs", "1", "up")
+            run("ip", "-n", name, "link", "set", f"src{number}", *([] if row.gso else ["gso_max_segs", "1"]), "up")
             run("ip", "-n", name, "addr", "add", f"10.0.0.{number + 1}/24", "dev", f"src{number}")
-        variant.enable()
+        enable(row)
         return socket_rate() / SEGMENT_BYTES
     finally:
         for name in ("a", "b"):
@@ -292,36 +282,38 @@ def send() -> None:
             return
 
 
-Measure = Callable[[Variant, int], float]
+def rounds(rows: Sequence[Row], modules: Dict[str, str], number: int,
+           count: int) -> Dict[str, List[Tuple[float, float]]]:
+    """Return of each row its pairs (packets/s of unpatched Open vSwitch, of the row), one a round."""
 
+    def nothing(_: Row) -> None:
+        pass
 
-def rounds(variants: Sequence[Variant], modules: Dict[str, str], measure: Measure, number: int, count: int,
-           label: str) -> Dict[str, List[float]]:
-    """Measure all variants number times, alternating, and return each one's samples in round order."""
-    samples: Dict[str, List[float]] = {variant.name: [] for variant in variants}
+    samples: Dict[str, List[Tuple[float, float]]] = {row.name: [] for row in rows}
     for index in range(number):
-        turn = index % len(variants)
-        for variant in list(variants[turn:]) + list(variants[:turn]):
-            load(modules[variant.module])  # anew even if it is loaded: nothing a variant set may stay
-            samples[variant.name].append(measure(variant, count))
-        print(f"sdngcc-progress {time.monotonic():.3f} {label}: round {index + 1} of {number}", flush=True)
+        turn = index % len(rows)
+        for row in [*rows[turn:], *rows[:turn]]:
+            measure = measure_stream if row.load == STREAM else measure_packets
+            rates = {}
+            for ours in (False, True) if index % 2 == 0 else (True, False):
+                # Anew even if it is loaded: nothing that was set may stay.
+                load(modules["patched" if ours and row.patched else "stock"])
+                rates[ours] = measure(row, count, switch_on if ours else nothing)
+            samples[row.name].append((rates[False], rates[True]))
+            print(f"sdngcc-progress {time.monotonic():.3f} round {index + 1} of {number}: {row.name}: "
+                  f"{rates[True] / rates[False]:.3f} of {rates[False]:,.0f} packets/s", flush=True)
     return samples
 
 
 def benchmark(path: Path) -> None:
-    """Do the job: settings in path, samples.json ({load: {variant: [packets/s, ..]}}) beside it."""
+    """Do the job: settings in path, samples.json ({row: [[packets/s unpatched, packets/s], ..]}) beside it."""
     seed_entropy()
     job = json.loads(path.read_text())
     modules: Dict[str, str] = job["modules"]
     for module in job["preload"]:
         run("insmod", module)
-    plan: List[Tuple[str, Sequence[Variant], Measure]] = [
-        ("packets", PACKET_VARIANTS, measure_packets), ("sockets", SOCKET_VARIANTS, measure_sockets)]
-    result = {}
-    for label, variants, measure in plan:
-        usable = [variant for variant in variants if variant.module in modules]
-        result[label] = rounds(usable, modules, measure, job["rounds"], job["packets"], label)
-    path.with_name("samples.json").write_text(json.dumps(result))
+    samples = rounds([ROWS[name] for name in job["rows"]], modules, job["rounds"], job["packets"])
+    path.with_name("samples.json").write_text(json.dumps(samples))
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -10,33 +10,19 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
-from typing import Callable
+from typing import Dict, List
 
-from sdngcc.testbed.bench.datapath_guest import LIMIT_BITS, Variant, measure_sockets, nothing, rounds, run
+from sdngcc.testbed.bench.datapath_guest import load, measure_stream, run, switch_on
+from sdngcc.testbed.bench.datapath_rows import STREAM, Row
 from sdngcc.testbed.entropy import seed_entropy
 
-
-def law(name: str) -> Callable[[], None]:
-    """Return what makes vm0, vm1 VMs and up0, up1 uplinks of the shim under a law."""
-
-    def enable() -> None:
-        from sdngcc.shim.netlink import ShimClient
-
-        with ShimClient() as shim:
-            shim.settings_set(law=name, key=bytes(range(16)))
-            for number in (0, 1):
-                shim.port_set(f"up{number}", role="uplink", capacity=LIMIT_BITS // 8)
-                shim.port_set(f"vm{number}", role="vm")
-
-    return enable
-
-
 VARIANTS = (
-    Variant("baseline", "stock", nothing),
-    Variant("null", "patched", nothing),
-    Variant("static", "patched", law("static")),
-    Variant("seawall", "patched", law("seawall")),
+    Row("baseline", STREAM, "unpatched", switch="nothing"),
+    Row("null", STREAM, "patched", switch="nothing"),
+    Row("static", STREAM, "law static", law="static"),
+    Row("seawall", STREAM, "law seawall", law="seawall"),
 )
 
 
@@ -46,7 +32,13 @@ def main(path: Path) -> None:
     job = json.loads(path.read_text())
     for module in job["preload"]:
         run("insmod", module)
-    samples = rounds(VARIANTS, job["modules"], measure_sockets, job["rounds"], 0, "overhead")
+    samples: Dict[str, List[float]] = {variant.name: [] for variant in VARIANTS}
+    for index in range(job["rounds"]):
+        turn = index % len(VARIANTS)
+        for variant in [*VARIANTS[turn:], *VARIANTS[:turn]]:
+            load(job["modules"]["stock" if variant.name == "baseline" else "patched"])
+            samples[variant.name].append(measure_stream(variant, 0, switch_on))
+        print(f"sdngcc-progress {time.monotonic():.3f} overhead: round {index + 1} of {job['rounds']}", flush=True)
     path.with_name("samples.json").write_text(json.dumps(samples))
 
 

@@ -1,49 +1,107 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the datapath benchmark makes of its samples."""
+"""The datapath benchmark: its rows, what it makes of its samples, how two machines take turns."""
 
 import io
+import struct
+from concurrent.futures import Future
 
+import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
-from sdngcc.testbed.bench import datapath
-from sdngcc.testbed.bench.datapath_guest import PACKET_VARIANTS, SOCKET_VARIANTS
+from sdngcc.testbed.bench import datapath, datapath_vms
+from sdngcc.testbed.bench.datapath_rows import AT_WORK, PACKETS, ROWS, VMS, choose
+from sdngcc.testbed.machine import MachineError
 
-IDLE = "patched, nothing configured"
-LIMITER = "patched, one sdngcc limiter"
+LIMITER, IDLE = "limiter-1.4g", "idle"
 
 
-def rows(samples):
-    return {row["variant"]: row for row in datapath.summarize({"packets": samples})["packets"]}
+def summary(samples):
+    return {entry["row"]: entry for entry in datapath.summarize(samples)}
 
 
 def test_ratios_are_taken_within_a_round():
     # The host slows down by half in the second round: rates differ, ratios do not.
-    found = rows({"unpatched": [1000.0, 500.0, 1000.0], LIMITER: [980.0, 490.0, 980.0]})
-    assert found[LIMITER]["ratio"] == found[LIMITER]["ratio_min"] == found[LIMITER]["ratio_max"] == 0.98
-    assert found["unpatched"]["ratio"] == 1.0
+    found = summary({LIMITER: [(1000.0, 980.0), (500.0, 490.0), (1000.0, 980.0)]})[LIMITER]
+    assert found["ratio"] == found["ratio_min"] == found["ratio_max"] == 0.98
+    assert (found["per_s"], found["unpatched_per_s"]) == (980, 1000)
 
 
 def test_one_disturbed_round_moves_neither_median_nor_best():
-    found = rows({"unpatched": [1000.0] * 5, LIMITER: [990.0, 990.0, 100.0, 990.0, 990.0]})
-    assert (found[LIMITER]["ratio"], found[LIMITER]["ratio_best"], found[LIMITER]["ratio_min"]) == (0.99, 0.99, 0.1)
+    found = summary({LIMITER: [(1000.0, 990.0)] * 2 + [(1000.0, 100.0)] + [(1000.0, 990.0)] * 2})[LIMITER]
+    assert (found["ratio"], found["ratio_best"], found["ratio_min"]) == (0.99, 0.99, 0.1)
 
 
-def test_our_variants_are_judged_others_are_not():
-    found = rows({"unpatched": [1000.0], IDLE: [985.0], LIMITER: [975.0], "HTB": [800.0]})
+def test_our_rows_are_judged_others_are_not():
+    found = summary({IDLE: [(1000.0, 985.0)], LIMITER: [(1000.0, AT_WORK * 1000)], "htb": [(1000.0, 800.0)]})
     assert found[IDLE]["holds"] is False
     assert found[LIMITER]["holds"] is True
-    assert "holds" not in found["HTB"]
+    assert "holds" not in found["htb"]
 
 
-def test_every_budget_belongs_to_a_variant():
-    names = {"packets": {one.name for one in PACKET_VARIANTS}, "sockets": {one.name for one in SOCKET_VARIANTS}}
-    for load, variant in datapath.BUDGETS:
-        assert variant in names[load]
-    assert all(datapath.REFERENCE in one for one in names.values())
+def test_every_row_of_ours_is_judged_or_is_a_piece_for_comparison():
+    assert {row.name for row in ROWS.values() if row.budget is None} == {"meter", "police", "htb", "stream-no-ecn"}
+    assert all(row.patched for row in ROWS.values() if row.budget is not None)
+    assert {row.vms for row in ROWS.values() if row.load == VMS} == {1, 1000, 100_000}
+
+
+def test_rows_are_chosen_by_name_in_the_tables_order():
+    assert [row.name for row in choose(["htb", "idle"])] == ["idle", "htb"]
+    assert choose([]) == list(ROWS.values())
+    refused = CliRunner().invoke(datapath.main, ["--rows", "idle,nonsense"])
+    assert refused.exit_code == 2 and "unknown: nonsense" in refused.output
+
+
+def test_help_tells_every_row_and_its_budget():
+    told = CliRunner().invoke(datapath.main, ["--help"]).output
+    assert all(f"  {row.name} " in told and row.what in told for row in ROWS.values())
+    assert "one limiter of 1.4 Gb/s (0.95)" in told
 
 
 def test_the_table_tells_what_does_not_hold():
-    summary = datapath.summarize({"packets": {"unpatched": [1000.0], IDLE: [900.0]}})
+    entries = datapath.summarize({IDLE: [(1000.0, 900.0)]})
     text = io.StringIO()
-    Console(file=text, width=140).print(datapath.table("packets", summary["packets"]))
+    Console(file=text, width=150).print(datapath.table(PACKETS, entries))
     assert "does not hold" in text.getvalue() and "0.900" in text.getvalue()
+
+
+def test_machines_with_many_vms_measure_in_turn(tmp_path):
+    """Each turn is given when the one before is over, the first one changing from round to round."""
+    bench = datapath.Bench.__new__(datapath.Bench)
+    bench.rounds, bench.work, bench.console = 2, tmp_path, None
+    for name in ("stock", "patched"):
+        (tmp_path / name).mkdir()
+    order, rates = [], {"stock": 1000.0, "patched": 900.0}
+
+    def answer(path, running):
+        name, index = path.parent.name, path.name.rsplit("-", 1)[1]
+        turns = sorted(tmp_path.glob("*/turn-*"))
+        assert len(turns) == len(order) + 1 and (path.parent / f"turn-vms-1-{index}") in turns
+        order.append(name)
+        path.write_text(str(rates[name]))
+
+    bench.await_file = answer
+    assert [bench.take_turns(ROWS["vms-1"], index, []) for index in range(2)] == [(1000.0, 900.0)] * 2
+    assert order == ["stock", "patched", "patched", "stock"]
+
+
+def test_a_machine_that_ends_is_not_waited_for(tmp_path):
+    ended, failed = Future(), Future()
+    ended.set_result(None)
+    failed.set_exception(MachineError("no memory"))
+    with pytest.raises(MachineError, match="ended before they wrote ready-vms-1"):
+        datapath.Bench.await_file(tmp_path / "ready-vms-1", [ended])
+    with pytest.raises(MachineError, match="no memory"):
+        datapath.Bench.await_file(tmp_path / "ready-vms-1", [failed])
+
+
+def test_vms_go_round_datapaths_that_have_room():
+    places = list(datapath_vms.places(0, 100_000))
+    assert places[0] == ("t0", 0, 2) and places[-1] == ("t99999", 1, 40_001)
+    assert len({place[1:] for place in places}) == 100_000
+    assert max(number for _, _, number in places) < 65_535
+
+
+def test_requests_are_padded_to_four_bytes():
+    assert datapath_vms.attribute(3, b"t0\0") == struct.pack("=HH", 7, 3) + b"t0\0\0"
+    assert len(datapath_vms.port_body("t10", 5, 2)) % 4 == 0

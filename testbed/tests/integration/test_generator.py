@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The generator's requests, over this machine's loopback in real time, and its order of flows, in virtual time."""
 
-import socket
 import subprocess
 import time
 
 import pytest
 
+from sdngcc.controller.tests.wire import free_port
 from sdngcc.testbed.build import build
 from sdngcc.testbed.inside import run_inside
 
@@ -18,14 +18,11 @@ def generator():
     return str(build(only=["generator"]).generator)
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+def requests(generator, folder, served, *words, length_s=3.0):
+    """Run server and client for length_s, long enough for a busy machine.
 
-
-def requests(generator, folder, served, *words, length_s=0.5):
-    """Run server and client for length_s; return the rows the client wrote, due times from its start."""
+    Return the rows the client wrote, due times from its start.
+    """
     port, start = free_port(), time.clock_gettime_ns(time.CLOCK_MONOTONIC) + 300_000_000
     stop = start + round(length_s * 1e9)
     server = subprocess.Popen([generator, "server", "--port", f"{port}:reno:{served}", "--stop",
@@ -39,7 +36,7 @@ def requests(generator, folder, served, *words, length_s=0.5):
 
 
 def test_calls_are_due_at_even_times(generator, tmp_path):
-    rows = requests(generator, tmp_path, "1:1", "--interval", "10000000")
+    rows = requests(generator, tmp_path, "1:1", "--interval", "10000000", "--requests", "50")
     assert [due for due, _, _ in rows] == [number * 10_000_000 for number in range(50)]
     assert all(size == 1 and took > 0 for _, size, took in rows)
 
