@@ -18,8 +18,6 @@
 /* Peers visited between two looks at the clock. */
 #define PEERS_A_LOOK 64
 
-/* Peers of a resting VM that a tick may forget are bounded by shim_peers_collect(). */
-
 void shim_clock_init(struct shim_clock *clock, struct shim_engine *engine, u32 index)
 {
 	clock->law = shim_law_at(index);

@@ -177,6 +177,20 @@ u64 shim_limiter_wait(struct shim_limiter *limiter, u64 now_ns)
 	return wait_ns;
 }
 
+void shim_limiter_add_counted(struct shim_limiter *limiter, struct shim_tx *sum)
+{
+	struct shim_tx tx;
+
+	shim_limiter_counted(limiter, &tx);
+	sum->bytes += tx.bytes;
+	sum->packets += tx.packets;
+	sum->ect += tx.ect;
+	sum->paced += tx.paced;
+	sum->drop_police += tx.drop_police;
+	sum->drop_horizon += tx.drop_horizon;
+	sum->drop_waiting += tx.drop_waiting;
+}
+
 void shim_limiter_counted(struct shim_limiter *limiter, struct shim_tx *tx)
 {
 	spin_lock(&limiter->lock);
@@ -292,19 +306,10 @@ void shim_limiter_stop(struct shim_limiter *limiter)
 void shim_limiter_remove(struct shim_limiter __rcu **link)
 {
 	struct shim_limiter *limiter = rcu_dereference_protected(*link, true);
-	struct shim_tx *lost = &limiter->vm->lost;
-	struct shim_tx tx;
 
 	if (limiter->active)
 		shim_limiter_stop(limiter);
-	shim_limiter_counted(limiter, &tx);
-	lost->bytes += tx.bytes;
-	lost->packets += tx.packets;
-	lost->ect += tx.ect;
-	lost->paced += tx.paced;
-	lost->drop_police += tx.drop_police;
-	lost->drop_horizon += tx.drop_horizon;
-	lost->drop_waiting += tx.drop_waiting;
+	shim_limiter_add_counted(limiter, &limiter->vm->lost);
 	rcu_assign_pointer(*link, rcu_dereference_protected(limiter->next, true));
 	shim_free_rcu(limiter, rcu);
 }

@@ -113,6 +113,9 @@ void shim_limiter_remove(struct shim_limiter __rcu **link);
 /* Copies a limiter's counters.  Softirqs off. */
 void shim_limiter_counted(struct shim_limiter *limiter, struct shim_tx *tx);
 
+/* Adds a limiter's counters to *sum.  Softirqs off. */
+void shim_limiter_add_counted(struct shim_limiter *limiter, struct shim_tx *sum);
+
 /* Returns the rate in force, bytes/s.  Softirqs off. */
 u64 shim_limiter_rate(struct shim_limiter *limiter);
 

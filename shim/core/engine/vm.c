@@ -393,21 +393,12 @@ void shim_vm_wake(struct shim_vm *vm)
 void shim_vm_sent(struct shim_vm *vm, struct shim_tx *sum)
 {
 	struct shim_limiter *limiter;
-	struct shim_tx tx;
 
 	spin_lock_bh(&vm->lock);
 	*sum = vm->lost;
 	limiter = rcu_dereference_protected(vm->limiters, lockdep_is_held(&vm->lock));
 	for (; limiter; limiter = rcu_dereference_protected(limiter->next,
-							    lockdep_is_held(&vm->lock))) {
-		shim_limiter_counted(limiter, &tx);
-		sum->bytes += tx.bytes;
-		sum->packets += tx.packets;
-		sum->ect += tx.ect;
-		sum->paced += tx.paced;
-		sum->drop_police += tx.drop_police;
-		sum->drop_horizon += tx.drop_horizon;
-		sum->drop_waiting += tx.drop_waiting;
-	}
+							    lockdep_is_held(&vm->lock)))
+		shim_limiter_add_counted(limiter, sum);
 	spin_unlock_bh(&vm->lock);
 }
