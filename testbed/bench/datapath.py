@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``make bench-datapath``: what our limiter costs beside unpatched OVS, an OVS meter, tc police and HTB.
 
-Boots User Mode Linux in real time. Rows with one VM share a machine, in which datapath_guest measures all of them in
-alternating rounds; rows with many VMs have two, one a module, which measure in turn (datapath_vms). A row's figure is
-the median over rounds of its rate divided by unpatched OVS' rate under the same load, measured right before or after.
+Boots User Mode Linux twice in real time, on one CPU of the host: one machine has unpatched Open vSwitch, the other what
+a row measures, and they send in turn, a short burst each (datapath_turns). A row's figure is the median over many
+rounds of its rate divided by unpatched OVS' rate under the same load, measured right before or after.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
@@ -25,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sdngcc.testbed.bench.datapath_rows import PACKETS, ROWS, STREAM, VMS, Row, choose
-from sdngcc.testbed.bench.datapath_vms import RATE, READY, STOP, TURN
+from sdngcc.testbed.bench.datapath_turns import RATE, READY, STOP, TURN
 from sdngcc.testbed.build import Artifacts, BuildError, build
 from sdngcc.testbed.machine import MachineError, run_job
 
@@ -35,11 +36,20 @@ TITLES = {
     VMS: "64-byte packets, pktgen, from eight of so many VMs",
 }
 
-# Wall time after which machines are given up: so much to begin with, for each pair of measurements, for each VM, s.
-LIMIT_S, PAIR_S, VM_S = 600.0, 30.0, 0.1
+# Wall time after which machines are given up: so much for each row, for each pair of bursts, for each VM, s.
+ROW_S, PAIR_S, VM_S = 120.0, 2.0, 0.1
 
-# Memory of a machine with so many VMs, Linux' notation; ports of Open vSwitch cost some 30 KB each.
-CROWD_MEMORY = "8G"
+# Memory of a machine, and of one with many VMs, Linux' notation; ports of Open vSwitch cost some 30 KB each.
+MEMORY, CROWD_MEMORY = "2G", "8G"
+
+# So often the host looks for what a machine says, s.
+LOOK_S = 0.001
+
+# Progress is told every so many rounds.
+TOLD = 25
+
+# The machines: their folders' names.
+MACHINES = ("unpatched", "ours")
 
 # Pairs of packets/s by row: (of unpatched Open vSwitch, of the row), one a round.
 Samples = Dict[str, List[Tuple[float, float]]]
@@ -49,20 +59,23 @@ def summarize(samples: Samples) -> List[Dict[str, Any]]:
     """Turn samples into one entry a row.
 
     An entry holds row, load, what, per_s and unpatched_per_s (medians), ratio (median of the rounds' ratios),
-    ratio_best (best of the whole run by unpatched's best: the steadier figure on a busy host), ratio_min, ratio_max,
-    and for rows that are judged budget and holds (by ratio).
+    ratio_best (best of the whole run by unpatched's best), ratio_low and ratio_high (between these the middle half of
+    the rounds' ratios lies), error (of the median: 1.25 standard deviations of a normal distribution with these
+    quartiles by the root of the rounds), and for rows that are judged budget and holds (by ratio).
     """
     entries = []
     for name, pairs in samples.items():
-        row, ratios = ROWS[name], [rate / base for base, rate in pairs]
+        row, ratios = ROWS[name], sorted(rate / base for base, rate in pairs)
+        low, high = (ratios[round((len(ratios) - 1) * part)] for part in (0.25, 0.75))
         entry: Dict[str, Any] = {
             "row": name, "load": row.load, "what": row.what,
             "per_s": round(statistics.median(rate for _, rate in pairs)),
             "unpatched_per_s": round(statistics.median(base for base, _ in pairs)),
             "ratio": round(statistics.median(ratios), 4),
             "ratio_best": round(max(rate for _, rate in pairs) / max(base for base, _ in pairs), 4),
-            "ratio_min": round(min(ratios), 4),
-            "ratio_max": round(max(ratios), 4),
+            "ratio_low": round(low, 4),
+            "ratio_high": round(high, 4),
+            "error": round(1.25 * (high - low) / 1.349 / len(ratios) ** 0.5, 4),
         }
         if row.budget is not None:
             entry["budget"], entry["holds"] = row.budget, entry["ratio"] >= row.budget
@@ -75,14 +88,14 @@ def table(load: str, entries: Sequence[Dict[str, Any]]) -> Table:
     result = Table(title=TITLES[load], title_justify="left")
     for head in ("row", "what"):
         result.add_column(head)
-    for head in ("packets/s", "ns/packet", "of unpatched", "by best", "least..most", "budget", ""):
+    for head in ("packets/s", "ns/packet", "of unpatched", "+-", "middle half", "by best", "budget", ""):
         result.add_column(head, justify="right")
     for entry in entries:
         verdict = "" if "holds" not in entry else "holds" if entry["holds"] else "does not hold"
         result.add_row(
             entry["row"], entry["what"], f"{entry['per_s']:,}", f"{1e9 / entry['per_s']:.0f}", f"{entry['ratio']:.3f}",
-            f"{entry['ratio_best']:.3f}", f"{entry['ratio_min']:.3f}..{entry['ratio_max']:.3f}",
-            str(entry.get("budget", "")), verdict)
+            f"{entry['error']:.3f}", f"{entry['ratio_low']:.3f}..{entry['ratio_high']:.3f}",
+            f"{entry['ratio_best']:.3f}", str(entry.get("budget", "")), verdict)
     return result
 
 
@@ -109,50 +122,52 @@ class Bench:
         if self.console is not None:
             self.console.print(f"bench-datapath: {text}")
 
-    def in_one_machine(self, rows: Sequence[Row]) -> Samples:
-        """Measure rows with one VM. Raises MachineError."""
-        job = {"rounds": self.rounds, "packets": self.packets, "preload": self.artifacts.modules[:-1],
-               "modules": self.modules, "rows": [row.name for row in rows]}
-        run_job(self.artifacts.kernel, job, self.work, 1, LIMIT_S + PAIR_S * self.rounds * len(rows), self.say,
-                virtual_time=False, main="sdngcc.testbed.bench.datapath_guest")
-        samples = json.loads((self.work / "samples.json").read_text())
-        return {name: [(base, rate) for base, rate in pairs] for name, pairs in samples.items()}
+    def boot(self, rows: Sequence[Row], name: str, cpu: int) -> None:
+        """Run one machine on one of the host's CPUs until it has done its rows. Raises MachineError."""
+        # What this thread starts stays on the CPU, so that both machines meet the same neighbours, and is not
+        # interrupted by the host's other programs, where it may ask for that.
+        os.sched_setaffinity(0, {cpu})
+        with suppress(PermissionError):
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+        job = {"rounds": self.rounds, "packets": self.packets, "rows": [row.name for row in rows],
+               "preload": self.artifacts.modules[:-1], "modules": self.modules, "ours": name == "ours"}
+        most = max(row.vms for row in rows)
+        limit_s = (ROW_S + PAIR_S * self.rounds) * len(rows) + VM_S * most
+        run_job(self.artifacts.kernel, job, self.work / name, 1, limit_s, self.say, virtual_time=False,
+                main="sdngcc.testbed.bench.datapath_turns", memory=CROWD_MEMORY if most > 1 else MEMORY)
 
-    def in_two_machines(self, rows: Sequence[Row]) -> Samples:
-        """Measure rows with many VMs. Raises MachineError."""
-        limit_s = LIMIT_S + PAIR_S * self.rounds * len(rows) + VM_S * max(row.vms for row in rows)
+    def in_turn(self, rows: Sequence[Row]) -> Samples:
+        """Measure rows, those with many VMs last. Raises MachineError."""
+        rows = sorted(rows, key=lambda row: (row.load == VMS, row.vms))
+        cpu = max(os.sched_getaffinity(0))
         samples: Samples = {}
         with ThreadPoolExecutor(2) as pool:
-            running = []
-            for name, module in self.modules.items():
-                job = {"rounds": self.rounds, "packets": self.packets, "rows": [row.name for row in rows],
-                       "modules": [*self.artifacts.modules[:-1], module], "patched": name == "patched"}
-                running.append(pool.submit(run_job, self.artifacts.kernel, job, self.work / name, 1, limit_s, self.say,
-                                           virtual_time=False, main="sdngcc.testbed.bench.datapath_vms",
-                                           memory=CROWD_MEMORY))
+            running = [pool.submit(self.boot, rows, name, cpu) for name in MACHINES]
             try:
-                for row in sorted(rows, key=lambda row: row.vms):
-                    for name in self.modules:
+                for row in rows:
+                    for name in MACHINES:
                         self.await_file(self.work / name / READY.format(row=row.name), running)
                     samples[row.name] = [self.take_turns(row, index, running) for index in range(self.rounds)]
                 for one in running:
                     one.result()
             finally:
-                for name in self.modules:
+                for name in MACHINES:
+                    (self.work / name).mkdir(exist_ok=True)
                     (self.work / name / STOP).touch()
         return samples
 
     def take_turns(self, row: Row, index: int, running: Sequence[Future[Any]]) -> Tuple[float, float]:
         """Let both machines measure, the other one first in every second round; return their pair."""
         rates = {}
-        for name in ("stock", "patched") if index % 2 == 0 else ("patched", "stock"):
+        for name in MACHINES if index % 2 == 0 else reversed(MACHINES):
             (self.work / name / TURN.format(row=row.name, index=index)).touch()
             told = self.work / name / RATE.format(row=row.name, index=index)
             self.await_file(told, running)
             rates[name] = float(told.read_text())
-        self.say(0.0, f"round {index + 1} of {self.rounds}: {row.name}: {rates['patched'] / rates['stock']:.3f} of "
-                 f"{rates['stock']:,.0f} packets/s")
-        return rates["stock"], rates["patched"]
+        if index % TOLD == 0:
+            part = rates["ours"] / rates["unpatched"]
+            self.say(0.0, f"{row.name}: round {index + 1} of {self.rounds}: {part:.3f} of {rates['unpatched']:,.0f}/s")
+        return rates["unpatched"], rates["ours"]
 
     @staticmethod
     def await_file(path: Path, running: Sequence[Future[Any]]) -> None:
@@ -165,20 +180,15 @@ class Bench:
                 one.result()
             if running and len(ended) == len(running):
                 raise MachineError(f"the machines ended before they wrote {path.name}")
-            time.sleep(0.005)
+            time.sleep(LOOK_S)
 
     def measure(self, rows: Sequence[Row]) -> Dict[str, Any]:
         """Measure rows and return the document that --out keeps. Raises MachineError."""
         document: Dict[str, Any] = {
-            "schema": 2, "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "schema": 3, "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "command": ["python", "-m", "sdngcc.testbed.bench.datapath", *sys.argv[1:]],
-            "machine": machine(), "rounds": self.rounds, "packets_per_measurement": self.packets}
-        samples: Samples = {}
-        alone, crowds = [row for row in rows if row.load != VMS], [row for row in rows if row.load == VMS]
-        if alone:
-            samples.update(self.in_one_machine(alone))
-        if crowds:
-            samples.update(self.in_two_machines(crowds))
+            "machine": machine(), "rounds": self.rounds, "packets_a_burst": self.packets}
+        samples = self.in_turn(rows)
         return {**document, "samples": samples, "summary": summarize(samples)}
 
 
@@ -188,21 +198,21 @@ EPILOG = "\b\nRows (and the least ratio that each must keep):\n" + "\n".join(
 
 @click.command(epilog=EPILOG)
 @click.option("--rows", default="", metavar="NAME,...", help="Rows to measure, all if none is named.")
-@click.option("--rounds", default=9, show_default=True, type=click.IntRange(1, 99),
-              help="Rounds; each measures every row and its reference once.")
-@click.option("--packets", default=1_000_000, show_default=True, type=click.IntRange(10_000, 100_000_000),
-              help="Packets of one pktgen measurement, the best fifth of which counts.")
+@click.option("--rounds", default=101, show_default=True, type=click.IntRange(1, 9999),
+              help="Bursts of a row, each beside one of its reference.")
+@click.option("--packets", default=20_000, show_default=True, type=click.IntRange(1_000, 10_000_000),
+              help="Packets of a burst of pktgen.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path),
               help="Folder for result.json: ratios, all rounds, machine, date and command; made when missing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the JSON document instead of tables.")
 def main(rows: str, rounds: int, packets: int, out: Optional[Path], as_json: bool) -> None:
     """Compare the packet rate of ours, an OVS meter, tc police and HTB with unpatched Open vSwitch, in real time.
 
-    Each row is measured in every round right before or after unpatched Open vSwitch under the same load; the ratio of
-    the two is what counts, its median over the rounds is judged. Ratios are worth more than rates: the machine is
-    virtual and its host may be busy. Nothing else should run meanwhile. Setting up 100,000 VMs, for the last row, takes
-    longer than all other rows. Exit status: 0 when every row keeps its budget, 1 when one does not or the machine
-    failed.
+    Two machines send in turn, some tens of milliseconds each: one has unpatched Open vSwitch, the other what the row
+    is about, under the same load. The ratio of the two is what counts, its median over the rounds is judged. Ratios
+    are worth more than rates: the machines are virtual and their host may be busy. Little else should run meanwhile.
+    Setting up 100,000 VMs, for the last row, takes longer than all other rows. Exit status: 0 when every row keeps its
+    budget, 1 when one does not or a machine failed.
     """
     console = Console(stderr=as_json)
     console.width = max(console.width, 150)

@@ -1,39 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The half of ``make bench-datapath`` that runs inside User Mode Linux, in real time.
-
-Every round measures every row and, right before or after it, unpatched Open vSwitch under the same load; so a slow
-minute of the host hits both alike, and the ratio is taken inside the pair. A measurement is the best of BURSTS short
-ones: a burst that the host interrupted says nothing of the datapath.
+"""What ``make bench-datapath`` does inside User Mode Linux: lays a load out, switches on what a row measures, measures.
 
 * Packets: in-kernel pktgen sends 64-byte UDP packets into a veth pair, the datapath forwards them to a second pair,
   whose far end counts and drops them. One flow, installed without vswitchd.
 * Stream: one TCP connection, VM to uplink on one datapath, uplink to VM on a second, so that setting ECT, restoring it
   and the ACKs' way back are all paid for.
-* VMs: datapath_vms.
+* VMs: datapath_vms. Whose turn it is to measure: datapath_turns.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
 import time
+from contextlib import ExitStack, contextmanager
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Callable, Dict, List, Sequence, Tuple
+from typing import Callable, Iterator, Sequence
 
-from sdngcc.testbed.bench.datapath_rows import EASY_BITS, MANY, ROWS, STREAM, Row
-from sdngcc.testbed.entropy import seed_entropy
+from sdngcc.testbed.bench.datapath_rows import EASY_BITS, MANY, Row
 
 PKTGEN = Path("/proc/net/pktgen")
 
 # pktgen's packet without the frame check sequence, bytes.
 PACKET_BYTES = 60
 
-# Short measurements of which the best counts, and how long one takes with a socket, s.
-BURSTS = 5
-SOCKET_BURST_S = 0.2
+# A connection stands still until it is its machine's turn: so long it may take to run again, and then counts, s.
+WARM_UP_S, SOCKET_BURST_S = 0.02, 0.05
 
 # Payload of a full TCP segment, bytes.
 SEGMENT_BYTES = 1448
@@ -199,57 +193,54 @@ def packet_rate(devices: Sequence[str], count: int, row: Row) -> float:
     return total / (microseconds / 1e6)
 
 
-def best_packet_rate(devices: Sequence[str], count: int, row: Row) -> float:
-    """Return the packets/s of the best of BURSTS bursts, count packets together."""
-    return max(packet_rate(devices, count // BURSTS, row) for _ in range(BURSTS))
-
-
-def measure_packets(row: Row, count: int, enable: Callable[[Row], None]) -> float:
-    """Build one datapath, call enable and return packets/s."""
-    bridge(0, "sink0")
-    try:
+@contextmanager
+def packets_load(row: Row, count: int, enable: Callable[[Row], None]) -> Iterator[Callable[[], float]]:
+    """Build one datapath and call enable; yield what sends count packets and returns packets/s."""
+    with ExitStack() as undo:
+        undo.callback(unbridge, 1)
+        bridge(0, "sink0")
         enable(row)
-        return best_packet_rate(["src0"], count, row)
-    finally:
-        unbridge(1)
+        yield lambda: packet_rate(["src0"], count, row)
 
 
-def socket_rate() -> float:
-    """Return bytes/s of one TCP connection between the namespaces a and b in its best burst."""
-    here = Path(__file__).resolve()
-    receiver = subprocess.Popen(
-        ["ip", "netns", "exec", "b", sys.executable, str(here), "receive"],
-        stdout=subprocess.PIPE, text=True)
-    assert receiver.stdout is not None
-    receiver.stdout.readline()
-    sender = subprocess.Popen(["ip", "netns", "exec", "a", sys.executable, str(here), "send"])
-    rate = float(receiver.stdout.readline())
-    sender.wait()
-    receiver.wait()
-    return rate
+@contextmanager
+def stream_load(row: Row, enable: Callable[[Row], None]) -> Iterator[Callable[[], float]]:
+    """Build two datapaths joined by their uplinks, call enable and start a connection between the namespaces a and b.
 
-
-def measure_stream(row: Row, count: int, enable: Callable[[Row], None]) -> float:
-    """Build two datapaths joined by their uplinks, call enable and return TCP's packets/s, each of a full segment."""
-    del count
-    bridge(0, "up1")
-    bridge(1, "up1")
-    try:
+    Yields what lets it run for a short time and returns its packets/s, each of a full segment.
+    """
+    with ExitStack() as undo:
+        undo.callback(unbridge, 2)
+        bridge(0, "up1")
+        bridge(1, "up1")
         for number, name in ((0, "a"), (1, "b")):
             run("ip", "netns", "add", name)
+            undo.callback(run, "ip", "netns", "del", name)
             run("ip", "link", "set", f"src{number}", "netns", name)
             run("ip", "-n", name, "link", "set", f"src{number}", *([] if row.gso else ["gso_max_segs", "1"]), "up")
             run("ip", "-n", name, "addr", "add", f"10.0.0.{number + 1}/24", "dev", f"src{number}")
         enable(row)
-        return socket_rate() / SEGMENT_BYTES
-    finally:
-        for name in ("a", "b"):
-            run("ip", "netns", "del", name)
-        unbridge(2)
+        here = str(Path(__file__).resolve())
+        receiver = undo.enter_context(subprocess.Popen(
+            ["ip", "netns", "exec", "b", sys.executable, here, "receive"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        assert receiver.stdin is not None and receiver.stdout is not None
+        receiver.stdout.readline()
+        sender = undo.enter_context(subprocess.Popen(["ip", "netns", "exec", "a", sys.executable, here, "send"]))
+        undo.callback(sender.kill)
+        undo.callback(receiver.kill)
+        commands, answers = receiver.stdin, receiver.stdout
+
+        def measure() -> float:
+            commands.write("\n")
+            commands.flush()
+            return float(answers.readline()) / SEGMENT_BYTES
+
+        yield measure
 
 
 def receive() -> None:
-    """Accept one connection, skip its first 0.3 s, and print the bytes/s of its best burst."""
+    """Accept one connection; for each line of standard input let it run and print the bytes/s it came to."""
     import socket
 
     with socket.create_server(("", 5001)) as server:
@@ -265,8 +256,9 @@ def receive() -> None:
                 total += connection.recv_into(buffer, len(buffer), socket.MSG_TRUNC)
             return total / (time.monotonic() - begin)
 
-        rate(0.3)
-        print(max(rate(SOCKET_BURST_S) for _ in range(BURSTS)), flush=True)
+        for _ in sys.stdin:
+            rate(WARM_UP_S)
+            print(rate(SOCKET_BURST_S), flush=True)
 
 
 def send() -> None:
@@ -282,49 +274,5 @@ def send() -> None:
             return
 
 
-def rounds(rows: Sequence[Row], modules: Dict[str, str], number: int,
-           count: int) -> Dict[str, List[Tuple[float, float]]]:
-    """Return of each row its pairs (packets/s of unpatched Open vSwitch, of the row), one a round."""
-
-    def nothing(_: Row) -> None:
-        pass
-
-    samples: Dict[str, List[Tuple[float, float]]] = {row.name: [] for row in rows}
-    for index in range(number):
-        turn = index % len(rows)
-        for row in [*rows[turn:], *rows[:turn]]:
-            measure = measure_stream if row.load == STREAM else measure_packets
-            rates = {}
-            for ours in (False, True) if index % 2 == 0 else (True, False):
-                # Anew even if it is loaded: nothing that was set may stay.
-                load(modules["patched" if ours and row.patched else "stock"])
-                rates[ours] = measure(row, count, switch_on if ours else nothing)
-            samples[row.name].append((rates[False], rates[True]))
-            print(f"sdngcc-progress {time.monotonic():.3f} round {index + 1} of {number}: {row.name}: "
-                  f"{rates[True] / rates[False]:.3f} of {rates[False]:,.0f} packets/s", flush=True)
-    return samples
-
-
-def benchmark(path: Path) -> None:
-    """Do the job: settings in path, samples.json ({row: [[packets/s unpatched, packets/s], ..]}) beside it."""
-    seed_entropy()
-    job = json.loads(path.read_text())
-    modules: Dict[str, str] = job["modules"]
-    for module in job["preload"]:
-        run("insmod", module)
-    samples = rounds([ROWS[name] for name in job["rows"]], modules, job["rounds"], job["packets"])
-    path.with_name("samples.json").write_text(json.dumps(samples))
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Run the benchmark of a job file, or one end of its TCP connection (``receive``, ``send``)."""
-    if arguments[0] == "receive":
-        receive()
-    elif arguments[0] == "send":
-        send()
-    else:
-        benchmark(Path(arguments[0]))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    {"receive": receive, "send": send}[sys.argv[1]]()

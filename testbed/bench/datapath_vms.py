@@ -1,25 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows with many VMs of ``make bench-datapath``, inside User Mode Linux, in real time.
+"""Rows with many VMs of ``make bench-datapath``, inside User Mode Linux.
 
-Setting up 100,000 VMs takes minutes, so it is done once: one machine has the distribution's module, another ours, and
-the host lets them measure in turn, a burst of packets each (``take_turns`` in datapath). VMs are internal ports of Open
-vSwitch, the cheapest device it has; pktgen sends through the first SENDERS of them in turn, the others are there.
+VMs are internal ports of Open vSwitch, the cheapest device it has; pktgen sends through the first SENDERS of them in
+turn, the others are there. Setting up 100,000 takes minutes, so each row keeps the VMs of the one before.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import struct
-import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator, List, Sequence, Tuple
+from typing import Callable, Iterator, List, Sequence, Tuple
 
-from sdngcc.testbed.bench.datapath_guest import best_packet_rate, run
-from sdngcc.testbed.bench.datapath_rows import ROWS, Row
-from sdngcc.testbed.entropy import seed_entropy
+from sdngcc.testbed.bench.datapath_guest import packet_rate, run
+from sdngcc.testbed.bench.datapath_rows import Row
 
 # VMs that pktgen sends through; it looks at all of its devices for each packet, so these are few.
 SENDERS = 8
@@ -29,12 +26,6 @@ VMS_A_DATAPATH = 60_000
 
 # Requests that go to the kernel in one system call.
 BATCH = 500
-
-# Names of the host's and the guest's files.
-READY, TURN, RATE = "ready-{row}", "turn-{row}-{index}", "rate-{row}-{index}"
-
-# The host's file that ends a machine early.
-STOP = "stop"
 
 # Netlink: its protocol of generic families; a request, acknowledged if it is a batch's last one; an answer.
 GENERIC, REQUEST, ACK, ERROR = 16, 1, 4, 2
@@ -149,33 +140,11 @@ def populate(first: int, row: Row, patched: bool) -> None:
             client.settings_set(law=row.law)
 
 
-def answer(out: Path, row: Row, turns: int, packets: int) -> None:
-    """Tell the host that all is ready; measure whenever it is this machine's turn. SystemExit when the host gave up."""
-    (out / READY.format(row=row.name)).touch()
-    for index in range(turns):
-        while not (out / TURN.format(row=row.name, index=index)).exists():
-            if (out / STOP).exists():
-                sys.exit("the host gave up")
-            time.sleep(0.02)
-        rate = best_packet_rate([f"t{number}" for number in range(min(row.vms, SENDERS))], packets, row)
-        told = out / RATE.format(row=row.name, index=index)
-        told.with_suffix(".part").write_text(str(rate))
-        told.with_suffix(".part").rename(told)
-
-
-def main(path: Path) -> None:
-    """Do the job: rows in order of their VMs, each with as many turns as there are rounds."""
-    seed_entropy()
-    job = json.loads(path.read_text())
-    for module in job["modules"]:
-        run("insmod", module)
-    lay_out()
-    there = 0
-    for row in sorted((ROWS[name] for name in job["rows"]), key=lambda row: row.vms):
-        populate(there, row, job["patched"])
-        there = row.vms
-        answer(path.parent, row, job["rounds"], job["packets"])
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+@contextmanager
+def crowd_load(there: int, row: Row, packets: int, patched: bool) -> Iterator[Callable[[], float]]:
+    """Add VMs to those that are there until the row has its own; yield what sends packets and returns packets/s."""
+    if not there:
+        lay_out()
+    populate(there, row, patched)
+    senders = [f"t{number}" for number in range(min(row.vms, SENDERS))]
+    yield lambda: packet_rate(senders, packets, row)

@@ -2,8 +2,8 @@
 """The half of ``make bench-overhead`` that runs inside User Mode Linux, in real time.
 
 One TCP connection in single segments from VM to VM over two datapaths on one CPU that is always busy: what a variant
-costs shows as packets/s that are missing. As in datapath_guest, every round measures every variant once, in an order
-that rotates.
+costs shows as packets/s that are missing. Every round measures every variant once, in an order that rotates, and the
+best of BURSTS short bursts counts: one that the host interrupted says nothing of the datapath.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Dict, List
 
-from sdngcc.testbed.bench.datapath_guest import load, measure_stream, run, switch_on
+from sdngcc.testbed.bench.datapath_guest import load, run, stream_load, switch_on
 from sdngcc.testbed.bench.datapath_rows import STREAM, Row
 from sdngcc.testbed.entropy import seed_entropy
 
@@ -24,6 +24,9 @@ VARIANTS = (
     Row("static", STREAM, "law static", law="static"),
     Row("seawall", STREAM, "law seawall", law="seawall"),
 )
+
+# Short measurements of which the best counts.
+BURSTS = 20
 
 
 def main(path: Path) -> None:
@@ -37,7 +40,8 @@ def main(path: Path) -> None:
         turn = index % len(VARIANTS)
         for variant in [*VARIANTS[turn:], *VARIANTS[:turn]]:
             load(job["modules"]["stock" if variant.name == "baseline" else "patched"])
-            samples[variant.name].append(measure_stream(variant, 0, switch_on))
+            with stream_load(variant, switch_on) as measure:
+                samples[variant.name].append(max(measure() for _ in range(BURSTS)))
         print(f"sdngcc-progress {time.monotonic():.3f} overhead: round {index + 1} of {job['rounds']}", flush=True)
     path.with_name("samples.json").write_text(json.dumps(samples))
 

@@ -23,13 +23,20 @@ def summary(samples):
 def test_ratios_are_taken_within_a_round():
     # The host slows down by half in the second round: rates differ, ratios do not.
     found = summary({LIMITER: [(1000.0, 980.0), (500.0, 490.0), (1000.0, 980.0)]})[LIMITER]
-    assert found["ratio"] == found["ratio_min"] == found["ratio_max"] == 0.98
+    assert found["ratio"] == found["ratio_low"] == found["ratio_high"] == 0.98 and found["error"] == 0.0
     assert (found["per_s"], found["unpatched_per_s"]) == (980, 1000)
 
 
 def test_one_disturbed_round_moves_neither_median_nor_best():
     found = summary({LIMITER: [(1000.0, 990.0)] * 2 + [(1000.0, 100.0)] + [(1000.0, 990.0)] * 2})[LIMITER]
-    assert (found["ratio"], found["ratio_best"], found["ratio_min"]) == (0.99, 0.99, 0.1)
+    assert (found["ratio"], found["ratio_best"], found["ratio_low"]) == (0.99, 0.99, 0.99)
+
+
+def test_the_error_of_a_median_falls_with_the_rounds():
+    pairs = [(1000.0, 900.0), (1000.0, 950.0), (1000.0, 1000.0)]
+    few, many = (summary({LIMITER: pairs * times})[LIMITER] for times in (4, 400))
+    assert few["ratio"] == many["ratio"] == 0.95 and (many["ratio_low"], many["ratio_high"]) == (0.9, 1.0)
+    assert 0.0 < many["error"] == pytest.approx(few["error"] / 10, abs=1e-4)
 
 
 def test_our_rows_are_judged_others_are_not():
@@ -65,13 +72,13 @@ def test_the_table_tells_what_does_not_hold():
     assert "does not hold" in text.getvalue() and "0.900" in text.getvalue()
 
 
-def test_machines_with_many_vms_measure_in_turn(tmp_path):
+def test_machines_measure_in_turn(tmp_path):
     """Each turn is given when the one before is over, the first one changing from round to round."""
     bench = datapath.Bench.__new__(datapath.Bench)
     bench.rounds, bench.work, bench.console = 2, tmp_path, None
-    for name in ("stock", "patched"):
+    for name in datapath.MACHINES:
         (tmp_path / name).mkdir()
-    order, rates = [], {"stock": 1000.0, "patched": 900.0}
+    order, rates = [], {"unpatched": 1000.0, "ours": 900.0}
 
     def answer(path, running):
         name, index = path.parent.name, path.name.rsplit("-", 1)[1]
@@ -82,7 +89,7 @@ def test_machines_with_many_vms_measure_in_turn(tmp_path):
 
     bench.await_file = answer
     assert [bench.take_turns(ROWS["vms-1"], index, []) for index in range(2)] == [(1000.0, 900.0)] * 2
-    assert order == ["stock", "patched", "patched", "stock"]
+    assert order == ["unpatched", "ours", "ours", "unpatched"]
 
 
 def test_a_machine_that_ends_is_not_waited_for(tmp_path):
