@@ -18,8 +18,8 @@ from sdngcc.testbed.parameters import Parameters, parse_settings
 from sdngcc.testbed.workload import Program, three_periods
 
 DEFAULTS: Dict[str, Any] = {
-    "competitor": ("udp", "dctcp", "tcp"), "hosts": 2, "guarantees": (50,), "handshake": "early", "phases": (0, 18, 0),
-    "loss": (1, 10, 50, 100, 0), "loss_at_s": (0, 4, 7, 10, 14)}
+    "competitor": ("udp", "dctcp", "tcp"), "hosts": 2, "guarantees": (50,), "handshake": "early", "phases": (0, 32, 0),
+    "loss": (1, 10, 50, 100, 0), "loss_at_s": (0, 4, 14, 24, 28)}
 # Of single laws. vcc is no defence against UDP and leaves DCTCP alone; hygenicc's echoes ride on packets of VMs.
 OWN: Dict[str, Dict[str, Any]] = {"vcc": {"competitor": ("tcp",)}, "hygenicc": {"knobs": {"echo": 0}}}
 # Laws whose papers have VMs go down in silence, to their guarantees; under the others they return to their shares.

@@ -98,8 +98,8 @@ def silent(**rest):
     """Return a made run of failsafe under law sdngcc: all is fair, and in silence each VM is allowed its share."""
     run = made("failsafe", law="sdngcc", **rest)
     for vm in ("vm1", "vm2", "vm3", "vm4"):
-        run["series"]["limit_mbps"][vm] = [500.0] * 180
-        run["series"]["share_mbps"][vm] = [500.0] * 180
+        run["series"]["limit_mbps"][vm] = [500.0] * 320
+        run["series"]["share_mbps"][vm] = [500.0] * 320
     run["measured"] = {"peers_mbps": dict.fromkeys(("vm1", "vm2", "vm3", "vm4"))}
     return run
 
@@ -112,9 +112,9 @@ def fails_safe(law, run):
 def test_failsafe_runs_each_law_once_and_looks_at_peers_before_silence_ends():
     cases = EXPERIMENTS["failsafe"].cases([])
     assert [case.label for case in cases] == [law.name for law in knobs.laws()]
-    assert all(case.workload.programs[0].start_s == 13.9 for case in cases)
-    one, = EXPERIMENTS["failsafe"].cases(["law=hygenicc", "loss=20"] + ["loss_at_s=0"])
-    assert one.parameters.knobs == {"echo": 0} and one.workload.programs[0].start_s == 17.9
+    assert all(case.workload.programs[0].start_s == 27.9 for case in cases)
+    one, = EXPERIMENTS["failsafe"].cases(["law=hygenicc", "loss=20", "loss_at_s=0"])
+    assert one.parameters.knobs == {"echo": 0} and one.workload.programs[0].start_s == 31.9
 
 
 def test_failsafe_holds_when_all_is_well():
@@ -122,9 +122,9 @@ def test_failsafe_holds_when_all_is_well():
 
 
 @pytest.mark.parametrize("start, end, mbps, wrong", [
-    (20, 40, 200.0, ["1% lost: error of the worst share"]), (70, 90, 100.0, []),
-    (90, 100, 170.0, ["50% lost: error of the worst share"]), (100, 140, 0.0, []),
-    (160, 180, 200.0, ["feedback is back: error of the worst share"])])
+    (20, 40, 200.0, ["1% lost: error of the worst share"]), (140, 160, 100.0, []),
+    (160, 240, 170.0, ["50% lost: error of the worst share"]), (240, 280, 0.0, []),
+    (300, 320, 200.0, ["feedback is back: error of the worst share"])])
 def test_failsafe_judges_shares_while_there_is_feedback(start, end, mbps, wrong):
     run = silent()
     run["series"]["goodput_mbps"]["vm3"][start:end] = [mbps] * (end - start)
@@ -133,11 +133,11 @@ def test_failsafe_judges_shares_while_there_is_feedback(start, end, mbps, wrong)
 
 def test_failsafe_judges_what_is_allowed_in_silence():
     run = silent()
-    run["series"]["limit_mbps"]["vm2"][120] = 40.0
+    run["series"]["limit_mbps"]["vm2"][262] = 40.0
     assert fails_safe("sdngcc", run) == ["silence: readings of limits outside guarantee and share"]
-    run["series"]["limit_mbps"]["vm2"][120] = 600.0
+    run["series"]["limit_mbps"]["vm2"][262] = 600.0
     assert fails_safe("sdngcc", run) == ["silence: readings of limits outside guarantee and share"]
-    run["series"]["limit_mbps"]["vm2"][120:] = [400.0] * 60
+    run["series"]["limit_mbps"]["vm2"][262:] = [400.0] * 58
     assert fails_safe("sdngcc", run) == ["silence: each VM is allowed, Mb/s"]
 
 
