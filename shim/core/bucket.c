@@ -31,8 +31,8 @@
  *
  * Ranges.  SHIM_RATE_MIN gives mult / 2^shift = 2.048e9 < 2^31 with shift = 1, the smallest.
  *   len * mult + 2^shift - 1 <= (2^32 - 1) * 2^32 + 2^31 - 1 < 2^64, for any u32 length
- *   cost <= 2^63, used <= DEBT_MAX = 2^61, so fill < 2^64
- * No state further ahead of now than DEBT_MAX (104 days) is ever published: 10 ms of debt at
+ *   cost <= 2^63, used <= SHIM_DEBT_MAX = 2^61, so fill < 2^64
+ * No state further ahead of now than SHIM_DEBT_MAX (104 days) is ever published: 10 ms of debt at
  * SHIM_RATE_MAX stays below it even when the rate is cut to SHIM_RATE_MIN.  What seems further
  * ahead is therefore in the past (a bucket idle until the clock wrapped) and counts as full.
  * So a bucket idle for less than 2 years is never mistaken; owners drop idle ones in seconds.
@@ -45,9 +45,6 @@
 
 /* Ticks that a rate of 1 byte/s takes for a byte: 2.56e11 < 2^38. */
 #define TICKS_PER_SEC (SHIM_TICKS_PER_NS * SHIM_NSEC_PER_SEC)
-
-/* The furthest ahead of now that a state may be, in ticks. */
-#define DEBT_MAX 0x2000000000000000ULL	/* 2^61 */
 
 /*
  * Bytes that may wait whatever the horizon: eleven full packets.  At a low rate a horizon in time
@@ -66,20 +63,6 @@ static u64 ticks(u64 now_ns)
 	return now_ns * SHIM_TICKS_PER_NS;
 }
 
-/* Returns the ticks that len bytes take, rounded up; at most 2^63. */
-static u64 cost(const struct shim_rate *rate, u32 len)
-{
-	return (len * rate->mult + (1ULL << rate->shift) - 1) >> rate->shift;
-}
-
-/* Returns how far tat is ahead of now, in ticks: 0 for a full bucket, at most DEBT_MAX. */
-static u64 used(u64 tat, u64 now)
-{
-	u64 ahead = tat - now;
-
-	return ahead <= DEBT_MAX ? ahead : 0;
-}
-
 /*
  * Tells whether a bucket, filled by len bytes, still holds them.  A packet as large as the
  * bucket fits a full one although its cost is rounded up and burst_ticks down.
@@ -87,7 +70,7 @@ static u64 used(u64 tat, u64 now)
 static bool fits(const struct shim_rate *rate, u64 used_ticks, u64 fill_ticks, u32 len)
 {
 	return fill_ticks <= rate->burst_ticks ||
-	       (!used_ticks && len <= rate->burst_bytes && fill_ticks <= DEBT_MAX);
+	       (!used_ticks && len <= rate->burst_bytes && fill_ticks <= SHIM_DEBT_MAX);
 }
 
 /*
@@ -119,12 +102,12 @@ void shim_rate_init(struct shim_rate *rate, u64 bytes_per_s, u32 burst_bytes)
 	rate->shift = shift;
 	rate->burst_bytes = burst_bytes;
 	burst = burst_bytes * rate->mult >> shift;
-	rate->burst_ticks = burst < DEBT_MAX ? burst : DEBT_MAX;
+	rate->burst_ticks = burst < SHIM_DEBT_MAX ? burst : SHIM_DEBT_MAX;
 }
 
 u64 shim_rate_ns(const struct shim_rate *rate, u32 len)
 {
-	return (cost(rate, len) + SHIM_TICKS_PER_NS - 1) / SHIM_TICKS_PER_NS;
+	return (shim_bucket_cost(rate, len) + SHIM_TICKS_PER_NS - 1) / SHIM_TICKS_PER_NS;
 }
 
 u64 shim_bucket_full(u64 now_ns)
@@ -137,8 +120,8 @@ struct shim_verdict shim_bucket_pace(const struct shim_rate *rate, u64 tat,
 {
 	struct shim_verdict verdict = { .tat = tat, .departure_ns = now_ns, .kind = SHIM_DROP };
 	u64 now = ticks(now_ns);
-	u64 missing = used(tat, now);
-	u64 fill = missing + cost(rate, len);
+	u64 missing = shim_bucket_used(tat, now);
+	u64 fill = missing + shim_bucket_cost(rate, len);
 	u64 wait_ns;
 
 	if (fits(rate, missing, fill, len)) {
@@ -146,7 +129,7 @@ struct shim_verdict shim_bucket_pace(const struct shim_rate *rate, u64 tat,
 		verdict.tat = now + fill;
 		return verdict;
 	}
-	if (fill > DEBT_MAX)
+	if (fill > SHIM_DEBT_MAX)
 		return verdict;
 	wait_ns = (fill - rate->burst_ticks + SHIM_TICKS_PER_NS - 1) / SHIM_TICKS_PER_NS;
 	if (wait_ns > horizon_ns)
@@ -159,7 +142,7 @@ struct shim_verdict shim_bucket_pace(const struct shim_rate *rate, u64 tat,
 
 u64 shim_bucket_wait(const struct shim_rate *rate, u64 tat, u64 now_ns)
 {
-	u64 missing = used(tat, ticks(now_ns));
+	u64 missing = shim_bucket_used(tat, ticks(now_ns));
 
 	return missing > rate->burst_ticks ?
 	       (missing - rate->burst_ticks) / SHIM_TICKS_PER_NS : 0;
@@ -187,18 +170,20 @@ u64 shim_bucket_rerate(const struct shim_rate *from, const struct shim_rate *to,
 		       u64 tat, u64 now_ns)
 {
 	u64 now = ticks(now_ns);
-	u64 missing = used(tat, now);
+	u64 missing = shim_bucket_used(tat, now);
 
 	/* Rounded up: changing the rate over and over earns no credit. */
 	if (missing && from->bytes_per_s != to->bytes_per_s)
 		missing = shim_add_sat(1, shim_mul_div(missing, from->bytes_per_s,
 						       to->bytes_per_s));
 	if (to->burst_bytes > from->burst_bytes) {
-		missing = shim_add_sat(missing, cost(to, to->burst_bytes - from->burst_bytes));
+		u64 more = shim_bucket_cost(to, to->burst_bytes - from->burst_bytes);
+
+		missing = shim_add_sat(missing, more);
 	} else if (to->burst_bytes < from->burst_bytes) {
 		u64 less = (from->burst_bytes - to->burst_bytes) * to->mult >> to->shift;
 
 		missing = missing > less ? missing - less : 0;
 	}
-	return now + (missing < DEBT_MAX ? missing : DEBT_MAX);
+	return now + (missing < SHIM_DEBT_MAX ? missing : SHIM_DEBT_MAX);
 }

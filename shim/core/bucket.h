@@ -13,6 +13,9 @@
  */
 #define SHIM_TICKS_PER_NS 256ULL
 
+/* The furthest ahead of now that a state may be, in ticks: 2^61. */
+#define SHIM_DEBT_MAX 0x2000000000000000ULL
+
 /* What a bucket says of one packet. */
 enum shim_verdict_kind {
 	SHIM_SEND,		/* conforming: may leave now */
@@ -48,6 +51,36 @@ u64 shim_rate_ns(const struct shim_rate *rate, u32 len);
 
 /* Returns the state of a bucket that is full at now_ns. */
 u64 shim_bucket_full(u64 now_ns);
+
+/* Returns the ticks that len bytes take, rounded up; at most 2^63. */
+static inline u64 shim_bucket_cost(const struct shim_rate *rate, u32 len)
+{
+	return (len * rate->mult + (1ULL << rate->shift) - 1) >> rate->shift;
+}
+
+/* Returns how far tat is ahead of now, in ticks: 0 for a full bucket, at most SHIM_DEBT_MAX. */
+static inline u64 shim_bucket_used(u64 tat, u64 now)
+{
+	u64 ahead = tat - now;
+
+	return ahead <= SHIM_DEBT_MAX ? ahead : 0;
+}
+
+/*
+ * Takes len bytes out of a bucket if no more than within_ticks are missing then; false and *tat as
+ * it was if not.  With burst_ticks that is the whole judgement of a packet that may leave at once.
+ */
+static inline bool shim_bucket_take(const struct shim_rate *rate, u64 *tat, u64 now_ns, u32 len,
+				    u64 within_ticks)
+{
+	u64 now = now_ns * SHIM_TICKS_PER_NS;
+	u64 fill = shim_bucket_used(*tat, now) + shim_bucket_cost(rate, len);
+
+	if (fill > within_ticks)
+		return false;
+	*tat = now + fill;
+	return true;
+}
 
 /*
  * Judges len bytes: SHIM_SEND, SHIM_PACE, or SHIM_DROP if the wait would exceed horizon_ns.  A

@@ -9,7 +9,7 @@ void shim_tunnel_enter(struct shim_law_packet *packet, u64 rate, u64 mark_bytes)
 {
 	if (!packet->echo_free)
 		return;
-	packet->echo = mark_bytes &&
+	packet->echo = mark_bytes && packet->wait_ns &&
 		(shim_mul_div(packet->wait_ns, rate, SHIM_NSEC_PER_SEC) > mark_bytes ||
 		 packet->wait_ns > packet->room_ns / 2);
 }

@@ -202,8 +202,7 @@ static void frame_read_options(const u8 *option, int len, struct shim_segment *s
 	segment->scale = scale;
 }
 
-/* Fills the TCP segment of a packet that is plain TCP, and its ports, if it is whole. */
-static void frame_parse_segment(struct sk_buff *skb, struct ovs_shim_frame *frame)
+void ovs_shim_frame_parse_segment(struct sk_buff *skb, struct ovs_shim_frame *frame)
 {
 	int end = skb_is_gso(skb) ? (int)skb->len : frame_ip_end(frame);
 	struct shim_packet *packet = &frame->packet;
@@ -211,7 +210,7 @@ static void frame_parse_segment(struct sk_buff *skb, struct ovs_shim_frame *fram
 	struct tcphdr *tcp;
 	int header;
 
-	if (end < frame->payload + (int)sizeof(*tcp) ||
+	if (!packet->plain || end < frame->payload + (int)sizeof(*tcp) ||
 	    !pskb_may_pull(skb, frame->payload + sizeof(*tcp)))
 		return;
 	header = ((const struct tcphdr *)(skb->data + frame->payload))->doff * 4;
@@ -247,9 +246,8 @@ void ovs_shim_frame_parse_any(struct sk_buff *skb, u8 wants, struct ovs_shim_fra
 	packet->frame = skb;
 	frame_parse_headers(skb, frame);
 	frame_weigh(skb, packet);
-	if (wants & SHIM_LAW_FLOWS && packet->protocol == IPPROTO_TCP && packet->version &&
-	    packet->plain)
-		frame_parse_segment(skb, frame);
+	if (wants & SHIM_LAW_FLOWS && packet->protocol == IPPROTO_TCP && packet->version)
+		ovs_shim_frame_parse_segment(skb, frame);
 }
 
 size_t ovs_shim_frame_payload(const struct ovs_shim_frame *frame, u8 *data, size_t room)

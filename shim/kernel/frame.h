@@ -30,6 +30,12 @@ struct ovs_shim_frame {
 /* As ovs_shim_frame_parse(), for any frame. */
 void ovs_shim_frame_parse_any(struct sk_buff *skb, u8 wants, struct ovs_shim_frame *frame);
 
+/*
+ * Fills the TCP segment of a frame, and its ports, if it is one whole plain packet of TCP; else
+ * leaves packet.is_tcp false.  May move the header.
+ */
+void ovs_shim_frame_parse_segment(struct sk_buff *skb, struct ovs_shim_frame *frame);
+
 /* As ovs_shim_frame_act(), for an action that changes something. */
 bool ovs_shim_frame_write(struct ovs_shim_frame *frame, const struct shim_action *action);
 
@@ -97,7 +103,7 @@ static inline void ovs_shim_frame_parse(struct sk_buff *skb, u8 wants, struct ov
 {
 	struct shim_packet *packet = &frame->packet;
 
-	if (unlikely(!ovs_shim_frame_is_common(skb) || wants & SHIM_LAW_FLOWS)) {
+	if (unlikely(!ovs_shim_frame_is_common(skb))) {
 		ovs_shim_frame_parse_any(skb, wants, frame);
 		return;
 	}
@@ -110,6 +116,8 @@ static inline void ovs_shim_frame_parse(struct sk_buff *skb, u8 wants, struct ov
 	packet->gso = false;
 	packet->is_tcp = false;
 	ovs_shim_frame_read_ipv4(packet, (const struct iphdr *)(skb->data + ETH_HLEN), false);
+	if (unlikely(wants & SHIM_LAW_FLOWS && packet->protocol == IPPROTO_TCP))
+		ovs_shim_frame_parse_segment(skb, frame);
 }
 
 /*

@@ -16,6 +16,9 @@
  * one it came by: the copy is charged like any packet that the VM sends, for it takes as much of
  * the uplink.
  *
+ * A packet's frame, path and action are filled where that is needed.  Zeroing them first, as kernels
+ * may be built to do with what stands on the stack, would cost as much as judging the packet.
+ *
  * Departure times are CLOCK_MONOTONIC and obeyed by sch_fq on the uplink.  ovs_vport_send() clears
  * skb->tstamp before it calls us, with softirqs off.
  */
@@ -62,13 +65,14 @@ static inline void output_act(struct shim_vm *vm, struct vport *vport, struct sk
 
 /* Asks the engine for a packet that was cut out of a larger one, and does what it says. */
 static void output_part(struct shim_vm *vm, struct vport *vport, struct sk_buff *skb,
-			const struct shim_path *path, u64 now_ns)
+			const struct shim_path *path, const struct shim_packet *whole)
 {
-	struct ovs_shim_frame frame;
-	struct shim_action action;
+	struct ovs_shim_frame frame __uninitialized;
+	struct shim_action action __uninitialized;
 
 	ovs_shim_frame_parse(skb, 0, &frame);
-	frame.packet.now_ns = now_ns;
+	frame.packet.now_ns = whole->now_ns;
+	frame.packet.timed = whole->timed;
 	shim_action_init(&action, &frame.packet);
 	shim_admit(path, &frame.packet, &action);
 	output_act(vm, vport, skb, &frame, &action);
@@ -79,7 +83,7 @@ static noinline void output_cut(struct shim_vm *vm, struct vport *vport, struct 
 				struct ovs_shim_frame *frame, const struct shim_path *path,
 				const struct shim_action *action)
 {
-	u64 now_ns = frame->packet.now_ns;
+	const struct shim_packet *whole = &frame->packet;
 	struct sk_buff *parts, *part, *next;
 
 	if (!ovs_shim_frame_act(frame, action)) {
@@ -93,14 +97,24 @@ static noinline void output_cut(struct shim_vm *vm, struct vport *vport, struct 
 	}
 	if (!parts) {
 		/* A guest's GSO packet that turned out to be a single one. */
-		output_part(vm, vport, skb, path, now_ns);
+		output_part(vm, vport, skb, path, whole);
 		return;
 	}
 	consume_skb(skb);
 	skb_list_walk_safe(parts, part, next) {
 		skb_mark_not_on_list(part);
-		output_part(vm, vport, part, path, now_ns);
+		output_part(vm, vport, part, path, whole);
 	}
+}
+
+/*
+ * Fills the time of a packet.  Peers and connections are timed exactly; the rest is seconds, for
+ * which the last timer interrupt's time will do, and the limiter's, which looks when it must.
+ */
+static inline void output_time(const struct shim_vm *vm, struct shim_packet *packet)
+{
+	packet->timed = READ_ONCE(vm->mode.wants) & (SHIM_LAW_PEERS | SHIM_LAW_FLOWS);
+	packet->now_ns = unlikely(packet->timed) ? ktime_get_ns() : ktime_get_coarse_ns();
 }
 
 /* Tells whether a packet is a control message, by a VM's settings. */
@@ -113,9 +127,9 @@ static inline bool output_is_message(const struct shim_vm *vm, const struct shim
 static void output_from_vm(struct shim_vm *vm, const struct ovs_shim_port *to,
 			   struct vport *vport, struct sk_buff *skb)
 {
-	struct ovs_shim_frame frame;
-	struct shim_action action;
-	struct shim_path path;
+	struct ovs_shim_frame frame __uninitialized;
+	struct shim_action action __uninitialized;
+	struct shim_path path __uninitialized;
 
 	ovs_shim_frame_parse(skb, READ_ONCE(vm->mode.wants), &frame);
 	if (output_is_message(vm, &frame.packet)) {
@@ -126,7 +140,7 @@ static void output_from_vm(struct shim_vm *vm, const struct ovs_shim_port *to,
 		vport->ops->send(skb);
 		return;
 	}
-	frame.packet.now_ns = ktime_get_ns();
+	output_time(vm, &frame.packet);
 	shim_decide_sent(vm, to->uplink, &frame.packet, &path, &action);
 	if (unlikely(action.cut) && !action.drop)
 		output_cut(vm, vport, skb, &frame, &path, &action);
@@ -164,6 +178,7 @@ static noinline void output_obey(struct shim_vm *vm, const struct ovs_shim_port 
 		return;
 	}
 	frame->packet.now_ns = ktime_get_ns();
+	frame->packet.timed = true;
 	len = ovs_shim_frame_payload(frame, data, sizeof(data));
 	shim_engine_message(vm, uplink, &frame->packet, data, len, &message);
 }
@@ -185,8 +200,8 @@ static u8 output_wants_of_received(const struct shim_vm *vm)
 static void output_to_vm(struct shim_vm *vm, const struct ovs_shim_port *from,
 			 const struct vport *in, struct vport *vport, struct sk_buff *skb)
 {
-	struct ovs_shim_frame frame;
-	struct shim_action action;
+	struct ovs_shim_frame frame __uninitialized;
+	struct shim_action action __uninitialized;
 
 	ovs_shim_frame_parse(skb, output_wants_of_received(vm), &frame);
 	if (output_is_message(vm, &frame.packet)) {
@@ -198,7 +213,7 @@ static void output_to_vm(struct shim_vm *vm, const struct ovs_shim_port *from,
 		vport->ops->send(skb);
 		return;
 	}
-	frame.packet.now_ns = ktime_get_ns();
+	output_time(vm, &frame.packet);
 	shim_decide_received(vm, from->uplink, &frame.packet, &action);
 	output_act(vm, vport, skb, &frame, &action);
 }

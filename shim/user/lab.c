@@ -275,12 +275,14 @@ static void lab_read_tcp(struct shim_packet *packet, const struct shim_lab_packe
 }
 
 /* Fills what the engine is told of a packet. */
-static void lab_read(struct shim_packet *packet, const struct shim_lab_packet *from)
+static void lab_read(const struct shim_vm *vm, struct shim_packet *packet,
+		     const struct shim_lab_packet *from)
 {
 	bool ipv4 = from->version == 4;
 
 	*packet = (struct shim_packet){
 		.now_ns = shim_now_ns(),
+		.timed = vm->mode.wants & (SHIM_LAW_PEERS | SHIM_LAW_FLOWS),
 		.network = { .tunnel_id = from->tunnel_id, .vlan = from->vlan },
 		.bytes = from->bytes,
 		.packets = from->packets,
@@ -378,7 +380,7 @@ bool shim_lab_send(struct shim_vm *vm, struct shim_uplink *uplink,
 	struct shim_action action;
 	u32 passed;
 
-	lab_read(&packet, from);
+	lab_read(vm, &packet, from);
 	shim_action_init(&action, &packet);
 	passed = packet.bytes;
 	rcu_read_lock();
@@ -402,7 +404,7 @@ bool shim_lab_receive(struct shim_vm *vm, struct shim_uplink *uplink,
 	struct shim_packet packet;
 	struct shim_action action;
 
-	lab_read(&packet, from);
+	lab_read(vm, &packet, from);
 	shim_action_init(&action, &packet);
 	rcu_read_lock();
 	local_bh_disable();
@@ -420,6 +422,7 @@ u32 shim_lab_message(struct shim_vm *vm, struct shim_uplink *uplink, const u8 *s
 {
 	struct shim_packet packet = {
 		.now_ns = shim_now_ns(),
+		.timed = true,
 		.bytes = SHIM_HOST_REPORT_HEADERS + len,
 		.packets = 1,
 		.version = 4,

@@ -327,22 +327,14 @@ static enum shim_counter sources_claim(struct shim_vm *vm, const struct shim_own
 	return drop;
 }
 
-enum shim_counter shim_sources_check(struct shim_vm *vm, const struct shim_packet *packet,
-				     u64 idle_ns)
+/* As shim_sources_check() for an IP packet whose source is not that of the one before it. */
+static noinline enum shim_counter sources_look(struct shim_vm *vm, const struct shim_packet *packet)
 {
-	struct shim_owner *owner = rcu_dereference(vm->sources.last);
+	u64 idle_ns = shim_engine_settings(vm->engine)->peer_idle_ns;
 	struct shim_prefixes *set;
 	struct shim_owner_key key;
+	struct shim_owner *owner;
 
-	if (!packet->version)
-		return SHIM_COUNTER_NONE;
-	if (likely(owner && owner->version == packet->version &&
-		   shim_address_equal(&owner->key.address, &packet->source) &&
-		   owner->key.network.tunnel_id == packet->network.tunnel_id &&
-		   owner->key.network.vlan == packet->network.vlan)) {
-		owner_use(owner, packet->now_ns);
-		return SHIM_COUNTER_NONE;
-	}
 	if (source_impossible(packet))
 		return SHIM_DROP_SOURCE;
 	if (shim_address_unspecified(&packet->source))
@@ -368,6 +360,25 @@ enum shim_counter shim_sources_check(struct shim_vm *vm, const struct shim_packe
 	    shim_sub_sat(packet->now_ns, READ_ONCE(owner->seen_ns)) < idle_ns)
 		return SHIM_DROP_SPOOFED;
 	return sources_claim(vm, &key, packet, idle_ns, set);
+}
+
+enum shim_counter shim_sources_check(struct shim_vm *vm, const struct shim_packet *packet)
+{
+	const struct shim_owner_key *key;
+	struct shim_owner *owner;
+
+	if (!packet->version)
+		return SHIM_COUNTER_NONE;
+	owner = rcu_dereference(vm->sources.last);
+	if (unlikely(!owner || owner->version != packet->version))
+		return sources_look(vm, packet);
+	key = &owner->key;
+	if (unlikely(!shim_address_equal(&key->address, &packet->source) ||
+		     key->network.tunnel_id != packet->network.tunnel_id ||
+		     key->network.vlan != packet->network.vlan))
+		return sources_look(vm, packet);
+	owner_use(owner, packet->now_ns);
+	return SHIM_COUNTER_NONE;
 }
 
 /* Tells whether an address is the link-local one of a MAC address (RFC 4291, appendix A). */

@@ -90,8 +90,7 @@ void shim_sources_exit(struct shim_vm *vm);
  * Tells whether a VM may send a packet from the address it has: SHIM_COUNTER_NONE, or why it is to
  * be dropped.  Remembers the address as its own.  Softirqs off, RCU read lock.
  */
-enum shim_counter shim_sources_check(struct shim_vm *vm, const struct shim_packet *packet,
-				     u64 idle_ns);
+enum shim_counter shim_sources_check(struct shim_vm *vm, const struct shim_packet *packet);
 
 /*
  * Tells whether an address is a VM's own, in whatever network, or the link-local one that a MAC

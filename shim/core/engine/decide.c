@@ -24,6 +24,7 @@
  * exception: as all packets under the other laws they are made ECT, so that no SYN dies in a queue
  * that marks, and the receiver's shim gives them back.
  */
+#include "../arith.h"
 #include "engine.h"
 #include "decide.h"
 
@@ -51,13 +52,15 @@ void shim_decide_sent(struct shim_vm *vm, struct shim_uplink *uplink,
 	u8 wants = READ_ONCE(vm->mode.wants);
 
 	shim_action_init(action, packet);
-	*path = (struct shim_path){ .settings = shim_engine_settings(vm->engine) };
-	action->drop = shim_sources_check(vm, packet, path->settings->peer_idle_ns);
+	*path = (struct shim_path){};
+	if (unlikely(wants & (SHIM_LAW_PEERS | SHIM_LAW_FLOWS)))
+		path->settings = shim_engine_settings(vm->engine);
+	action->drop = shim_sources_check(vm, packet);
 	if (unlikely(action->drop))
 		return;
 	path->limiter = shim_limiter_find(vm, uplink);
 	if (unlikely(!path->limiter || !READ_ONCE(path->limiter->active))) {
-		path->limiter = shim_limiter_start(vm, uplink, packet->now_ns, &action->drop);
+		path->limiter = shim_limiter_start(vm, uplink, shim_now_ns(), &action->drop);
 		if (!path->limiter)
 			return;
 	}
@@ -135,7 +138,7 @@ static void decide_meter(struct shim_vm *vm, struct shim_uplink *uplink,
 {
 	if (likely(READ_ONCE(vm->receiving) &&
 		   (READ_ONCE(vm->rx_in) == uplink ||
-		    packet->now_ns - READ_ONCE(vm->rx_moved_ns) < inactive_ns)))
+		    shim_sub_sat(packet->now_ns, READ_ONCE(vm->rx_moved_ns)) < inactive_ns)))
 		return;
 	shim_vm_receives(vm, uplink, packet->now_ns);
 }

@@ -18,7 +18,7 @@ struct shim_vm;
 struct shim_path {
 	struct shim_limiter *limiter;	/* NULL: nothing, it passes untouched */
 	struct shim_peer *peer;		/* NULL: it has none of its own */
-	const struct shim_settings *settings;	/* in force */
+	const struct shim_settings *settings;	/* in force; NULL: no peer, no connection */
 	bool shared;			/* it has none, and the law wants peers */
 	bool made_ect;			/* the shim made it ECT */
 };

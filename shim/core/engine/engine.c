@@ -72,12 +72,6 @@ void shim_engine_exit(struct shim_engine *engine)
 	settings_free(rcu_dereference_protected(engine->settings, true));
 }
 
-const struct shim_settings *shim_engine_settings(const struct shim_engine *engine)
-{
-	/* Configuration is the only writer, so that it need not be a reader. */
-	return rcu_dereference_check(engine->settings, true);
-}
-
 void shim_engine_set(struct shim_engine *engine, struct shim_settings *settings)
 {
 	struct shim_settings *old = rcu_dereference_protected(engine->settings, true);

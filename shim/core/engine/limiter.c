@@ -12,6 +12,15 @@
  * whichever CPUs they come from: bucket.c has the argument, and the lock leaves no order of events
  * in which it does not hold.
  *
+ * Reading the clock costs as much as all the rest of it.  A small part L of B is therefore kept for
+ * packets that are judged by the time read last: they pass while TAT is no more than L/R ahead of
+ * it, for the bucket can only have become fuller since.  By the clock the bucket has B - L.  Let
+ * c_k <= now_k be the time by which packet k was judged, TAT_k = max(TAT_(k-1), c_k) + cost_k, and
+ * i..j the packets of a window t = now_j - now_i.  Those judged by the same reading as packet i,
+ * which may be long ago, cost no more than L/R together, as TAT <= c_i + L/R after each.  The next
+ * one, m, has c_m = now_m, and what comes from there on costs
+ * TAT_j - TAT_(m-1) <= c_j + (B - L)/R - c_m <= t + (B - L)/R.  So no more than B + R * t pass.
+ *
  * Packets that wait are bounded in number, too, for a queuing discipline has room for so many
  * packets, not for so much time.  At most m may wait on an uplink: with s = m/16 rounded up, every
  * s-th packet that is given a departure leaves its time in a ring of m/s <= 16 rounded down; one
@@ -22,6 +31,9 @@
 
 /* Unit of the ring's times: 1 << 10 ns. */
 #define WAITING_SHIFT 10
+
+/* The most of a bucket that is kept for packets without a look at the clock, bytes: a packet. */
+#define LEASE_MOST 1514U
 
 size_t shim_limiter_bytes(void)
 {
@@ -84,10 +96,22 @@ struct shim_limiter *shim_limiter_active(const struct shim_vm *vm,
 	return limiter && limiter->active ? limiter : NULL;
 }
 
+/*
+ * Returns L of a bucket: an eighth where packets can wait, and where they cannot, no more than what
+ * leaves room for the largest GSO packet.
+ */
+static u32 limiter_lease(const struct shim_mode *mode)
+{
+	if (mode->horizon_ns)
+		return min_t(u32, mode->depth / 8, LEASE_MOST);
+	return mode->depth >= LEASE_MOST * 64 ? LEASE_MOST : 0;
+}
+
 void shim_limiter_apply(struct shim_limiter *limiter, u64 now_ns)
 {
 	u64 bytes_per_s = clamp_t(u64, limiter->state.rate, SHIM_RATE_MIN, SHIM_RATE_MAX);
-	u32 depth = limiter->vm->mode.depth;
+	u32 lease = limiter_lease(&limiter->vm->mode);
+	u32 depth = limiter->vm->mode.depth - lease;
 	struct shim_rate rate;
 
 	if (limiter->rate.bytes_per_s == bytes_per_s && limiter->rate.burst_bytes == depth)
@@ -100,6 +124,7 @@ void shim_limiter_apply(struct shim_limiter *limiter, u64 now_ns)
 	now_ns = max(now_ns, shim_now_ns());
 	limiter->tat = shim_bucket_rerate(&limiter->rate, &rate, limiter->tat, now_ns);
 	limiter->rate = rate;
+	limiter->lease_ticks = shim_bucket_cost(&rate, lease);
 	spin_unlock(&limiter->lock);
 }
 
@@ -121,6 +146,19 @@ static bool limiter_waits_full(struct shim_limiter *limiter, u32 most, u64 now_n
 	return false;
 }
 
+/*
+ * Lets a packet pass that may leave at once, by a time that is known already; false if there is a
+ * closer look to be taken.  limiter->lock.
+ */
+static inline bool limiter_take(struct shim_limiter *limiter, const struct shim_packet *packet)
+{
+	if (packet->timed)
+		return shim_bucket_take(&limiter->rate, &limiter->tat, packet->now_ns,
+					packet->bytes, limiter->rate.burst_ticks);
+	return shim_bucket_take(&limiter->rate, &limiter->tat, limiter->read_ns, packet->bytes,
+				limiter->lease_ticks);
+}
+
 /* Says why a packet is dropped that the bucket refused, and counts it.  limiter->lock. */
 static enum shim_counter limiter_refuse(struct shim_limiter *limiter, u64 horizon_ns, u32 packets)
 {
@@ -132,37 +170,51 @@ static enum shim_counter limiter_refuse(struct shim_limiter *limiter, u64 horizo
 	return SHIM_DROP_HORIZON;
 }
 
-enum shim_counter shim_limiter_admit(struct shim_limiter *limiter, const struct shim_packet *packet,
-				     bool made_ect, u64 *departure_ns)
+/*
+ * Judges a packet by the clock: returns SHIM_COUNTER_NONE, or why it must not leave.
+ * limiter->lock.
+ */
+static enum shim_counter limiter_judge(struct shim_limiter *limiter,
+				       const struct shim_packet *packet, u64 *departure_ns)
 {
 	const struct shim_mode *mode = &limiter->vm->mode;
 	u64 horizon_ns = READ_ONCE(mode->horizon_ns);
-	enum shim_counter drop = SHIM_COUNTER_NONE;
 	struct shim_verdict verdict;
+	u64 now_ns;
 
-	spin_lock(&limiter->lock);
-	verdict = shim_bucket_ask(&limiter->rate, limiter->tat, packet->now_ns, packet->bytes,
-				  horizon_ns);
-	if (unlikely(verdict.kind == SHIM_DROP)) {
-		drop = limiter_refuse(limiter, horizon_ns, packet->packets);
-		goto out;
-	}
+	/* What another CPU read before it let this one in has passed, too. */
+	now_ns = max(limiter->read_ns, packet->timed ? packet->now_ns : shim_now_ns());
+	limiter->read_ns = now_ns;
+	verdict = shim_bucket_ask(&limiter->rate, limiter->tat, now_ns, packet->bytes, horizon_ns);
+	if (unlikely(verdict.kind == SHIM_DROP))
+		return limiter_refuse(limiter, horizon_ns, packet->packets);
 	if (verdict.kind == SHIM_PACE) {
-		if (unlikely(limiter_waits_full(limiter, READ_ONCE(mode->waiting_max),
-						packet->now_ns, verdict.departure_ns))) {
+		if (unlikely(limiter_waits_full(limiter, READ_ONCE(mode->waiting_max), now_ns,
+						verdict.departure_ns))) {
 			limiter->tx.drop_waiting += packet->packets;
-			drop = SHIM_DROP_WAITING;
-			goto out;
+			return SHIM_DROP_WAITING;
 		}
 		*departure_ns = max(*departure_ns, verdict.departure_ns);
 		limiter->tx.paced += packet->packets;
 	}
 	limiter->tat = verdict.tat;
-	limiter->tx.bytes += packet->bytes;
-	limiter->tx.packets += packet->packets;
-	if (made_ect)
-		limiter->tx.ect += packet->packets;
-out:
+	return SHIM_COUNTER_NONE;
+}
+
+enum shim_counter shim_limiter_admit(struct shim_limiter *limiter, const struct shim_packet *packet,
+				     bool made_ect, u64 *departure_ns)
+{
+	enum shim_counter drop = SHIM_COUNTER_NONE;
+
+	spin_lock(&limiter->lock);
+	if (!limiter_take(limiter, packet))
+		drop = limiter_judge(limiter, packet, departure_ns);
+	if (likely(!drop)) {
+		limiter->tx.bytes += packet->bytes;
+		limiter->tx.packets += packet->packets;
+		if (made_ect)
+			limiter->tx.ect += packet->packets;
+	}
 	spin_unlock(&limiter->lock);
 	return drop;
 }

@@ -36,7 +36,9 @@ struct shim_limiter {
 	/* Second cache line: written for each packet, under lock. */
 	spinlock_t lock ____cacheline_aligned;	/* of bucket and tx */
 	u64 tat;			/* bucket word */
-	struct shim_rate rate;		/* R(i,j) in force; changes with vm->lock held, too */
+	u64 read_ns;			/* when the clock was last read for a packet */
+	u64 lease_ticks;		/* L as time at the rate */
+	struct shim_rate rate;		/* R(i,j) and B - L; changes with vm->lock held, too */
 	struct shim_tx tx;		/* what became of the packets */
 	u32 waiting[SHIM_WAITING_SLOTS];	/* some departures, 1024 ns, modulo 2^32 */
 	u32 waiting_next;		/* paced packets, modulo 2^32 */

@@ -26,7 +26,7 @@ struct shim_network {
 
 /* A frame, parsed without trusting anything; constant from then on. */
 struct shim_packet {
-	u64 now_ns;		/* monotonic */
+	u64 now_ns;		/* monotonic; without `timed` as of the last tick of the host */
 	void *frame;		/* the host's own packet */
 	struct shim_address source;	/* valid with version */
 	struct shim_address destination;	/* valid with version */
@@ -42,6 +42,7 @@ struct shim_packet {
 	bool echo_free;		/* echo may be written: IPv4, no fragment */
 	bool echo;		/* the reserved bit of the IPv4 header */
 	bool gso;		/* stands for several packets, to be cut */
+	bool timed;		/* the clock was read: under laws that want peers or connections */
 	bool is_tcp;		/* segment is valid: a whole TCP header in a plain packet */
 	u16 port_source;	/* with is_tcp */
 	u16 port_destination;	/* with is_tcp */

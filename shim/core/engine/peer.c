@@ -169,8 +169,12 @@ void shim_peer_remove(struct shim_peer *peer)
 	spin_unlock(&engine->numbers_lock);
 	shim_table_remove(&engine->peers, &peer->node, peer_table);
 	spin_lock(&peer->lock);
-	peer->gone = true;
+	WRITE_ONCE(peer->gone, true);
 	spin_unlock(&peer->lock);
+	/* Whoever makes it the last one after this sees that it has gone. */
+	smp_mb();
+	if (rcu_access_pointer(vm->last_peer) == peer)
+		RCU_INIT_POINTER(vm->last_peer, NULL);
 	/* No packet touches it from here on, and none has left it on the list of touched ones. */
 	peers_drain(vm);
 	list_del(&peer->node_busy);
@@ -322,15 +326,37 @@ out:
 	return peer;
 }
 
+/*
+ * Lets the next packet of a VM find a peer at once, if it is one that packets come to in a row; one
+ * that they come to in turn is not worth a barrier.  RCU read lock.
+ */
+static void peer_remember(struct shim_vm *vm, struct shim_peer *peer)
+{
+	if (READ_ONCE(vm->found_peer) != peer) {
+		WRITE_ONCE(vm->found_peer, peer);
+		return;
+	}
+	rcu_assign_pointer(vm->last_peer, peer);
+	/* Whoever lets it go after this sees that it is the last one. */
+	smp_mb();
+	if (READ_ONCE(peer->gone))
+		RCU_INIT_POINTER(vm->last_peer, NULL);
+}
+
 struct shim_peer *shim_peer_get(struct shim_vm *vm, struct shim_uplink *uplink,
 				const struct shim_address *remote, bool sent, u64 now_ns)
 {
-	struct shim_peer_key key = { .vm = vm, .address = *remote };
-	struct shim_peer *peer = shim_peer_find(vm->engine, &key);
+	struct shim_peer *peer = rcu_dereference(vm->last_peer);
+	struct shim_peer_key key;
 
-	if (likely(peer && READ_ONCE(peer->clock)))
+	if (peer && shim_address_equal(&peer->key.address, remote) && READ_ONCE(peer->clock))
 		return peer;
-	return peer_get_slow(&key, uplink, sent, now_ns);
+	key = (struct shim_peer_key){ .vm = vm, .address = *remote };
+	peer = shim_peer_find(vm->engine, &key);
+	if (unlikely(!peer || !READ_ONCE(peer->clock)))
+		return peer_get_slow(&key, uplink, sent, now_ns);
+	peer_remember(vm, peer);
+	return peer;
 }
 
 bool shim_peer_weigh(struct shim_vm *vm, const struct shim_address *address, u32 weight)
@@ -439,6 +465,7 @@ static bool peer_visit(struct shim_peer *peer, u64 now_ns, struct shim_reports *
 	if (peer->seen)
 		peer->seen_ns = now_ns;
 	peer->seen = false;
+	peer->learned = false;
 	if (!uplink || peer->clock != vm->clock || !law->on_peer_period)
 		goto out;
 	limiter = shim_limiter_active(vm, uplink);

@@ -35,30 +35,33 @@ struct shim_peer_key {
 
 /* Found under RCU, changed under its lock. */
 struct shim_peer {
-	/* First cache line: how it is found, and the bucket. */
+	/* First cache line: how it is found, and the bucket's state. */
 	struct shim_table_node node;	/* in engine->peers */
 	struct shim_peer_key key;	/* by which it is found */
 	spinlock_t lock;	/* of what follows, unless said otherwise; inside vm->lock */
 	bool touched;			/* in vm->touched_peers, or about to be */
 	bool seen;			/* had a packet since its last visit */
 	bool gone;			/* no longer in the table */
+	bool way_sent;			/* the VM itself sent a packet there: host knows the way */
+	bool learned;	/* of the first one since the last visit; nobody asks between two visits */
 	const struct shim_clock *clock;	/* of its law; NULL: no law has it */
 	u64 tat;			/* bucket word */
 
-	/* Further lines: written for each packet. */
+	/* Second cache line: read or written for each packet sent. */
 	struct shim_rate rate;		/* bytes_per_s 0: only the VM's bucket counts */
 	u64 tx_bytes;			/* sent, headers as on the wire */
 	u64 tx_packets;			/* sent */
+	const struct shim_uplink *out;	/* of the last packet sent; compared only */
+
+	/* Once between two visits, for packets received, or dropped. */
+	struct llist_node touch;	/* in vm->touched_peers while touched */
 	u64 drops;			/* packets dropped by this bucket */
 	u64 rx_bytes;			/* received, link-layer header included */
 	u64 rx_packets;			/* received */
 	u64 rx_marks;			/* received with CE */
-	const struct shim_uplink *out;	/* of the last packet sent; compared only */
 	const struct shim_uplink *in;	/* of the last packet received; compared only */
 	struct shim_address local;	/* the VM's address */
 	struct shim_host_peer host;	/* how reports leave; the host's */
-	bool way_sent;			/* the VM itself sent a packet there: host knows the way */
-	struct llist_node touch;	/* in vm->touched_peers while touched */
 
 	/* Under vm->lock. */
 	struct shim_replay_slot replay;	/* reports seen */

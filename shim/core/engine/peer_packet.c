@@ -55,39 +55,57 @@ static void peer_tell_sent(struct shim_peer *peer, const struct shim_settings *s
 	action->echo = seen.echo;
 }
 
+/*
+ * Judges a packet by its peer's bucket, whose state is *tat then; returns SHIM_COUNTER_NONE, or why
+ * it must not leave.  peer->lock.
+ */
+static enum shim_counter peer_judge(struct shim_peer *peer, const struct shim_packet *packet,
+				    u64 *tat, u64 *departure_ns)
+{
+	struct shim_verdict verdict;
+
+	if (!peer->rate.bytes_per_s || shim_bucket_take(&peer->rate, tat, packet->now_ns,
+							packet->bytes, peer->rate.burst_ticks))
+		return SHIM_COUNTER_NONE;
+	verdict = shim_bucket_ask(&peer->rate, *tat, packet->now_ns, packet->bytes,
+				  READ_ONCE(peer->key.vm->mode.horizon_ns));
+	if (verdict.kind == SHIM_DROP) {
+		WRITE_ONCE(peer->drops, peer->drops + packet->packets);
+		return SHIM_DROP_PEER;
+	}
+	if (verdict.kind == SHIM_PACE)
+		*departure_ns = verdict.departure_ns;
+	*tat = verdict.tat;
+	return SHIM_COUNTER_NONE;
+}
+
 enum shim_counter shim_peer_admit(struct shim_peer *peer, struct shim_limiter *limiter,
 				  const struct shim_settings *settings,
 				  const struct shim_packet *packet, bool made_ect,
 				  struct shim_action *action)
 {
-	struct shim_verdict own = { .kind = SHIM_SEND };
+	u64 departure_ns = 0, tat;
 	enum shim_counter drop;
-	u64 departure_ns = 0;
 	bool wake;
 
 	spin_lock(&peer->lock);
 	wake = shim_peer_touch(peer);
-	if (peer->rate.bytes_per_s)
-		own = shim_bucket_ask(&peer->rate, peer->tat, packet->now_ns, packet->bytes,
-				      READ_ONCE(limiter->vm->mode.horizon_ns));
-	if (own.kind == SHIM_DROP) {
-		WRITE_ONCE(peer->drops, peer->drops + packet->packets);
-		drop = SHIM_DROP_PEER;
-		goto out;
-	}
-	if (own.kind == SHIM_PACE)
-		departure_ns = own.departure_ns;
-	drop = shim_limiter_admit(limiter, packet, made_ect, &departure_ns);
+	tat = peer->tat;
+	drop = peer_judge(peer, packet, &tat, &departure_ns);
+	if (!drop)
+		drop = shim_limiter_admit(limiter, packet, made_ect, &departure_ns);
 	if (drop)
 		goto out;
-	if (peer->rate.bytes_per_s)
-		peer->tat = own.tat;
+	peer->tat = tat;
 	peer->tx_bytes += packet->bytes;
 	WRITE_ONCE(peer->tx_packets, peer->tx_packets + packet->packets);
 	WRITE_ONCE(peer->out, limiter->out);
-	peer->local = packet->source;
-	shim_host_peer_learn(peer, packet, true);
-	peer->way_sent = true;
+	if (!peer->learned) {
+		peer->local = packet->source;
+		shim_host_peer_learn(peer, packet, true);
+		peer->way_sent = true;
+		peer->learned = true;
+	}
 	peer_tell_sent(peer, settings, packet, departure_ns, action);
 	action->departure_ns = departure_ns;
 out:

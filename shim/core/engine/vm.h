@@ -65,6 +65,8 @@ struct shim_vm {
 	struct shim_limiter __rcu *limiters;	/* its limiters */
 	struct shim_engine *engine;	/* its engine; never changes */
 	struct shim_sources sources;	/* addresses it sends from */
+	struct shim_peer __rcu *last_peer;	/* of its packets that repeat; NULL: none does */
+	const struct shim_peer *found_peer;	/* of the packet before; compared only */
 
 	spinlock_t lock;		/* of what follows; outermost of the engine's locks */
 	void *port;			/* the host's own port; never changes */

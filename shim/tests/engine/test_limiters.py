@@ -102,7 +102,7 @@ def test_capacity_and_settings_are_obeyed_at_once(host: Host) -> None:
     host.law("static", rate=1_000_000)
     assert [host.limiter(vm, uplink).rate for vm in vms] == [1_000_000] * 2
     host.set(quantum_bytes=9000)
-    assert host.limiter(vms[0], uplink).depth == 9000
+    assert host.limiter(vms[0], uplink).depth == 9000 - 9000 // 8, "all but what passes without a look at the clock"
     host.law(None)
     assert all(host.send(vms[0], uplink, own(0), THERE).departure_ns == 0 for _ in range(100))
 
@@ -150,6 +150,22 @@ def test_what_passes_is_the_rate_and_a_burst(host: Host, limiter: int, depth: in
     found = host.limiter(vm, uplink)
     assert found.bytes == sum(size for _, size in passed) and found.packets == len(passed)
     assert (found.drop_horizon == 0) == (limiter == 0) and (found.drop_police == 0) == (limiter == 1)
+
+
+@pytest.mark.parametrize("limiter, depth, setting", [(0, 200_000, "burst_bytes"), (1, 6_000, "quantum_bytes")])
+def test_packets_that_pass_without_a_look_at_the_clock_are_part_of_the_burst(
+        host: Host, limiter: int, depth: int, setting: str) -> None:
+    """After a pause the bucket is full, and the time it knows is old: what passes at once is the burst, no more."""
+    host.law("static")
+    host.set(limiter=limiter, **{setting: depth})
+    uplink, vm = host.uplink(CAPACITY), host.vm(most=1_000_000)
+    host.send(vm, uplink, own(0), THERE, bytes=64)
+    for pause_ns in (SECOND // 2, SECOND // 4, 1000):
+        host.pass_time(pause_ns)
+        outcomes = [host.send(vm, uplink, own(0), THERE, bytes=64) for _ in range(2 * depth // 64)]
+        at_once = 64 * sum(one.passed and not one.departure_ns for one in outcomes)
+        assert at_once <= depth
+        assert pause_ns == 1000 or at_once > 0.85 * depth
 
 
 def test_no_more_packets_wait_than_may(host: Host) -> None:
