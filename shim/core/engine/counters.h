@@ -31,7 +31,7 @@ enum shim_counter {
 	SHIM_REFUSED_FORM,		/* malformed, or v0 while not accepted */
 	SHIM_REFUSED_TAG,		/* bad tag, or no key set */
 	SHIM_REFUSED_REPLAY,		/* seen before, or too old to tell */
-	SHIM_REFUSED_ADDRESS,		/* its VM is not the packet's destination */
+	SHIM_REFUSED_ADDRESS,		/* its VM is neither the packet's destination nor this */
 	SHIM_REFUSED_PEER,		/* report of an address the VM does not talk to */
 	SHIM_REFUSED_LAW,		/* not for the VM's law */
 	SHIM_REFUSED_PORT,		/* for an address that this VM does not own */

@@ -198,13 +198,17 @@ static enum shim_counter engine_obey(struct shim_vm *vm, const struct shim_uplin
 				     const struct shim_packet *packet,
 				     const struct shim_message *message)
 {
+	struct shim_address told = packet->destination;
 	struct shim_limiter *limiter;
 	enum shim_counter counter;
 
 	if (vm->gone || !vm->clock)
 		return SHIM_REFUSED_LAW;
 	if (message->version) {
-		if (memcmp(message->vm, packet->destination.bytes, sizeof(message->vm)))
+		/* A bridge that translates addresses (NAT) may have made it the guest's own. */
+		memcpy(told.bytes, message->vm, sizeof(message->vm));
+		if (!shim_address_equal(&told, &packet->destination) &&
+		    !shim_sources_owns(vm, &told))
 			return SHIM_REFUSED_ADDRESS;
 		if (message->type == SHIM_MESSAGE_RATE && !vm->clock->law->obeys_rates)
 			return SHIM_REFUSED_LAW;
@@ -213,7 +217,7 @@ static enum shim_counter engine_obey(struct shim_vm *vm, const struct shim_uplin
 			return SHIM_REFUSED_ADDRESS;
 	}
 	/* A bridge that floods hands it to many; only whose address it is may obey. */
-	if (!shim_sources_owns(vm, &packet->destination))
+	if (!shim_sources_owns(vm, &told))
 		return SHIM_REFUSED_PORT;
 	if (message->version) {
 		if (message->type == SHIM_MESSAGE_REPORT)

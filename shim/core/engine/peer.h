@@ -60,7 +60,7 @@ struct shim_peer {
 	u64 rx_packets;			/* received */
 	u64 rx_marks;			/* received with CE */
 	const struct shim_uplink *in;	/* of the last packet received; compared only */
-	struct shim_address local;	/* the VM's address */
+	struct shim_address local;	/* the VM's address, as the uplink has it */
 	struct shim_host_peer host;	/* how reports leave; the host's */
 
 	/* Under vm->lock. */

@@ -4,6 +4,11 @@
  *
  * A packet to a peer passes the peer's bucket and the VM's.  It leaves at the later of the two
  * times, and a bucket is not charged for what the other drops: the peer's lock is held over both.
+ *
+ * A report leaves from the address that the peer knows the VM by: the one that the VM last sent
+ * from.  The shim sees packets behind the bridge's flows, both ways.  Where these translate
+ * addresses (NAT), what is sent bears the address that the fabric knows, and what is received the
+ * guest's own: it teaches an address only while nothing was sent.
  */
 #include "../arith.h"
 #include "engine.h"
@@ -134,13 +139,14 @@ enum shim_told shim_peer_receive(struct shim_peer *peer, struct shim_uplink *upl
 
 	spin_lock(&peer->lock);
 	wake = shim_peer_touch(peer);
-	peer->local = packet->destination;
 	peer->rx_bytes += packet->bytes;
 	peer->rx_marks += seen.marks;
 	WRITE_ONCE(peer->rx_packets, peer->rx_packets + packet->packets);
 	WRITE_ONCE(peer->in, uplink);
-	if (!peer->way_sent)
+	if (!peer->way_sent) {
+		peer->local = packet->destination;
 		shim_host_peer_learn(peer, packet, false);
+	}
 	clock = peer->clock;
 	if (clock && clock->law->on_rx) {
 		seen.knobs = settings->laws[clock->index].knobs;
