@@ -154,6 +154,7 @@ class PortMessage(genlmsg):
             ("OVS_SHIM_STAT_DROP_SHARED", "uint64"),
             ("OVS_SHIM_STAT_FLOWS_EVICTED", "uint64"),
             ("OVS_SHIM_STAT_DROP_WAITING", "uint64"),
+            ("OVS_SHIM_STAT_REPORTS_OVERDUE", "uint64"),
         )
 
     class addresses(nla):

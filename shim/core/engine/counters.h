@@ -42,6 +42,7 @@ enum shim_counter {
 	SHIM_REPORT_BYTES_SENT,		/* bytes of them */
 	SHIM_REPORTS_UNSENT,		/* not sent: uplink gone, no way known, or no memory */
 	SHIM_REPORTS_NO_KEY,		/* not sent: no key is set */
+	SHIM_REPORTS_OVERDUE,		/* seconds in which a peer left packets unanswered */
 	SHIM_PEERS_FULL,	/* packets without a peer of their own: the VM has its most */
 	SHIM_PEERS_NO_MEMORY,		/* the same: no memory for one */
 	SHIM_PEERS_COLLECTED,		/* peers forgotten because nothing came or went */

@@ -24,6 +24,9 @@
 /* Peers that only sent to the VM may be this part of all. */
 #define HEARD_DENOMINATOR 2
 
+/* A peer that is sent packets is to answer within so long, in 2^20 ns: a second. */
+#define ANSWER_WITHIN 954
+
 /* Silent peers forgotten in one visit. */
 #define COLLECT_MOST 32
 
@@ -448,6 +451,20 @@ static bool peer_rests(const struct shim_peer *peer, const struct shim_law *law,
 	       shim_engine_settings(peer->key.vm->engine)->inactive_ns;
 }
 
+/*
+ * Counts a peer with a rate of its own that was sent packets for a second and never answered: its
+ * reports, or the VM's, are lost on their way.  Counted again each second that it goes on.  Under a
+ * law without such rates silence says nothing, as reports tell of marks alone.  peer->lock.
+ */
+static void peer_await(struct shim_peer *peer, u64 now_ns)
+{
+	if (!peer->asked || (int)(shim_peer_time(now_ns) - peer->asked) < ANSWER_WITHIN)
+		return;
+	peer->asked = 0;
+	if (peer->state.rate)
+		shim_vm_count(peer->key.vm, SHIM_REPORTS_OVERDUE, 1);
+}
+
 /* Lets the law take a peer's step; true if the peer rests now.  vm->lock, RCU read lock. */
 static bool peer_visit(struct shim_peer *peer, u64 now_ns, struct shim_reports *reports)
 {
@@ -473,6 +490,7 @@ static bool peer_visit(struct shim_peer *peer, u64 now_ns, struct shim_reports *
 	if (law->on_peer_period(&peer->state, limiter ? &limiter->state : NULL, &input, &report))
 		peer_send_report(peer, &report, reports);
 	shim_peer_apply(peer, now_ns);
+	peer_await(peer, now_ns);
 	rests = peer_rests(peer, law, &input);
 out:
 	spin_unlock(&peer->lock);
@@ -559,6 +577,7 @@ enum shim_counter shim_peer_report(struct shim_vm *vm, const struct shim_message
 		vm->clock->law->on_report(&peer->state, limiter ? &limiter->state : NULL, &input,
 					  report);
 		shim_peer_apply(peer, now_ns);
+		peer->asked = 0;
 	}
 	wake = !error && shim_peer_touch(peer);
 	spin_unlock(&peer->lock);

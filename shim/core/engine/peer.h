@@ -39,6 +39,7 @@ struct shim_peer {
 	struct shim_table_node node;	/* in engine->peers */
 	struct shim_peer_key key;	/* by which it is found */
 	spinlock_t lock;	/* of what follows, unless said otherwise; inside vm->lock */
+	u32 asked;	/* first packet sent since the last report, 2^20 ns; 0: none was */
 	bool touched;			/* in vm->touched_peers, or about to be */
 	bool seen;			/* had a packet since its last visit */
 	bool gone;			/* no longer in the table */
@@ -77,6 +78,12 @@ struct shim_peer {
 	};
 	struct shim_peer_state state;	/* of the law, under lock; its own part follows */
 };
+
+/* Returns a time as peer->asked has it, never 0. */
+static inline u32 shim_peer_time(u64 now_ns)
+{
+	return (u32)(now_ns >> 20) | 1;
+}
 
 /* Makes an engine's table of peers; 0 or a negative error number. */
 int shim_peers_init(struct shim_engine *engine);

@@ -105,6 +105,8 @@ enum shim_counter shim_peer_admit(struct shim_peer *peer, struct shim_limiter *l
 	peer->tx_bytes += packet->bytes;
 	WRITE_ONCE(peer->tx_packets, peer->tx_packets + packet->packets);
 	WRITE_ONCE(peer->out, limiter->out);
+	if (!peer->asked)
+		peer->asked = shim_peer_time(packet->now_ns);
 	if (!peer->learned) {
 		peer->local = packet->source;
 		shim_host_peer_learn(peer, packet, true);

@@ -228,6 +228,7 @@ enum ovs_shim_stat {
 	OVS_SHIM_STAT_DROP_SHARED,	/* dropped: over the rate shared without a peer */
 	OVS_SHIM_STAT_FLOWS_EVICTED,	/* TCP connections that made room for others */
 	OVS_SHIM_STAT_DROP_WAITING,	/* dropped: too many packets of the VM wait */
+	OVS_SHIM_STAT_REPORTS_OVERDUE,	/* seconds in which a peer did not answer packets */
 
 	__OVS_SHIM_STAT_MAX
 };

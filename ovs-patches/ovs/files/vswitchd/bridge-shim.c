@@ -96,6 +96,7 @@ static const char *const stat_names[] = {
     [OVS_SHIM_STAT_DROP_SHARED] = "shim_drop_shared",
     [OVS_SHIM_STAT_FLOWS_EVICTED] = "shim_flows_evicted",
     [OVS_SHIM_STAT_DROP_WAITING] = "shim_drop_waiting",
+    [OVS_SHIM_STAT_REPORTS_OVERDUE] = "shim_reports_overdue",
 };
 BUILD_ASSERT_DECL(ARRAY_SIZE(stat_names) == OVS_SHIM_STAT_MAX + 1);
 
