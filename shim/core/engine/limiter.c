@@ -23,8 +23,9 @@
  *
  * Packets that wait are bounded in number, too, for a queuing discipline has room for so many
  * packets, not for so much time.  At most m may wait on an uplink: with s = m/16 rounded up, every
- * s-th packet that is given a departure leaves its time in a ring of m/s <= 16 rounded down; one
- * that finds the time left a round ago, s * (m/s) <= m packets before it, still to come is dropped.
+ * s-th packet that is given a departure leaves its time in a ring of n = (m - s + 1)/s <= 16 rounded
+ * down; one that finds the time left a round ago, s * n packets before it, still to come is dropped.
+ * Up to s - 1 more follow before the next one looks, and s * n + s - 1 <= m.
  */
 #include "../arith.h"
 #include "engine.h"
@@ -137,7 +138,7 @@ static bool limiter_waits_full(struct shim_limiter *limiter, u32 most, u64 now_n
 	u32 *slot;
 
 	if (most && !(place % stride)) {
-		slot = &limiter->waiting[place / stride % (most / stride)];
+		slot = &limiter->waiting[place / stride % ((most - stride + 1) / stride)];
 		if ((int)(*slot - (u32)(now_ns >> WAITING_SHIFT)) > 0)
 			return true;
 		*slot = (u32)(departure_ns >> WAITING_SHIFT);

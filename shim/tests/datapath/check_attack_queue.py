@@ -88,7 +88,7 @@ def bounded() -> None:
         lost, waiting = starve(qdisc, most)
         equal(lost, 0, f"{qdisc}: packets lost by the other")
         # One in sixteen is counted.
-        assert DEFAULT / 2 <= waiting <= DEFAULT * 9 / 8, f"{qdisc}: {waiting} wait"
+        assert DEFAULT / 2 <= waiting <= DEFAULT + VICTIM, f"{qdisc}: {waiting} wait"
 
 
 @check
