@@ -66,6 +66,31 @@ def talk(host: Host, vm: Any, uplink: Any, numbers: List[int], packets: int = 3)
     host.pass_time(25 * MS)
 
 
+def test_packets_in_a_row_find_their_peer_and_never_one_that_has_gone(host: Host, law: str) -> None:
+    """A VM's last peer is remembered, and forgotten with the peer: by age, by a change of law, with its weight."""
+    host.set(peer_idle_ns=100 * MS, inactive_ns=50 * MS)
+    uplink, vm = host.uplink(CAPACITY), host.vm()
+    for number, packets in ((1, 5), (2, 1), (1, 1), (2, 4)):
+        for _ in range(packets):
+            assert host.send(vm, uplink, HERE, there(number), bytes=100).passed
+    assert [host.peer(vm, there(number)).tx_packets for number in (1, 2)] == [6, 5]
+    host.pass_time(20 * SECOND)
+    assert host.peers(vm) == 0
+    for expected in (1, 2, 3):
+        host.send(vm, uplink, HERE, there(2), bytes=100)
+        assert host.peer(vm, there(2)).tx_packets == expected
+    host.law("eyeq" if law != "eyeq" else "scc")
+    assert host.peers(vm) == 0 and host.send(vm, uplink, HERE, there(2), bytes=100).passed
+    assert host.peer(vm, there(2)).tx_packets == 1
+    host.law(law)
+    assert host.lib.shim_lab_weigh_peer(vm, there(2), 5) == 0
+    for _ in range(3):
+        host.send(vm, uplink, HERE, there(2), bytes=100)
+    host.law("eyeq" if law != "eyeq" else "scc")
+    assert host.send(vm, uplink, HERE, there(2), bytes=100).passed and host.peer(vm, there(2)).weight == 5
+    assert host.peer(vm, there(2)).tx_packets == 4
+
+
 def test_who_did_least_makes_room_the_oldest_first(host: Host, law: str) -> None:
     host.set(peers_max=12)
     uplink, vm = host.uplink(CAPACITY), host.vm()
