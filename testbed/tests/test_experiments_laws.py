@@ -167,3 +167,22 @@ def test_shares_are_judged_by_name():
         rates[vm] = laws.fair_share_mbps(run, index)
     run["phases"][1]["settled_goodput_mbps"] = {vm: rates[vm] for vm in sorted(rates)}
     assert laws.share_error(run) == 0
+
+
+def test_converge_takes_no_rate_from_a_window_that_a_late_sample_made_short(tmp_path):
+    """In 0.2 ms 9 Gb/s are 225,000 bytes; then 0.5 ms at line rate between a late sample and those in time again."""
+    run = {"parameters": {"link_mbps": 10000, "sample_us": 200}, "knobs": {}}
+    times = [number * 200_000 for number in range(60)]
+    bytes_at = [0] + [225_000 * number for number in range(1, 60)]
+
+    def settled():
+        rows = [f"{time_ns} {count} 0" for time_ns, count in zip(times, bytes_at)]
+        (tmp_path / "queue.txt").write_text("\n".join(["time bytes backlog", *rows]))
+        return EXPERIMENTS["converge"].measure(tmp_path, run)["settled_ms"]
+
+    assert settled() == 0.0
+    times[40] += 190_000
+    assert settled() == 0.0
+    times[40] -= 190_000
+    bytes_at[40:] = [count + 150_000 for count in bytes_at[40:]]
+    assert settled() == pytest.approx(7.8)
