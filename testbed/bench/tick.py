@@ -5,7 +5,7 @@ The engine is compiled for user space (shim/user), with the flags that the kerne
 time goes by; the CPU time of the ticks alone is measured, so that other work on the machine distorts it little.
 
 "all work" is what a law would take if each tick did all there is to be done. "as it is" is what it does take: a tick
-that has used a twentieth of its period leaves the rest to the next, so that periods become longer and the CPU stays
+that has used a forty-eighth of its period leaves the rest to the next, so that periods become longer and the CPU stays
 free. "left over" says how many ticks did so: where it is not 0 %, the law's period is stretched by about the ratio of
 both.
 """

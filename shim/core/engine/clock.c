@@ -7,13 +7,13 @@
  * connections that have not come to rest; peers at rest are not looked at.  A VM that has only such
  * as are to be forgotten one day rests, and each tick looks at one of those.
  *
- * A tick may take T / 32, by the clock.  VMs that are left are the first of the next tick, and a
+ * A tick may take T / 48, by the clock.  VMs that are left are the first of the next tick, and a
  * law goes by time that has passed, not by ticks: under such a load T is longer, no more.
  */
 #include "engine.h"
 
 /* A tick may take this part of T. */
-#define BUDGET_DENOMINATOR 32
+#define BUDGET_DENOMINATOR 48
 
 /* Peers visited between two looks at the clock. */
 #define PEERS_A_LOOK 64
