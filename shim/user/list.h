@@ -152,7 +152,7 @@ static inline void list_splice_tail_init(struct list_head *list, struct list_hea
 	list_entry((object)->member.next, __typeof__(*(object)), member)
 #define list_prev_entry(object, member) \
 	list_entry((object)->member.prev, __typeof__(*(object)), member)
-/* Tells by address alone: an object that ends a list is none, and is not aligned as one would be. */
+/* Tells by address alone: an object that ends a list is none, nor aligned as one would be. */
 #define list_entry_is_head(object, head, member) \
 	((unsigned long)(object) + offsetof(__typeof__(*(object)), member) == \
 	 (unsigned long)(head))

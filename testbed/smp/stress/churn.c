@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Everything changes while all CPUs carry traffic both ways: rates, laws, knobs, settings, roles, ports, links, peers, whole
- * namespaces and the module itself.
+ * Everything changes while all CPUs carry traffic both ways: rates, laws, knobs, settings, roles,
+ * ports, links, peers, whole namespaces and the module itself.
  *
- * Two threads change their hypervisor each, one makes and removes namespaces, one reads; the main thread takes the module
- * out and in again. What is refused is counted, not judged: a port may be gone when its rate is to change. What counts is
- * that the kernel says nothing, that each kind of change was taken, and that packets pass in the end.
+ * Two threads change their hypervisor each, one makes and removes namespaces, one reads; the main
+ * thread takes the module out and in again. What is refused is counted, not judged: a port may be
+ * gone when its rate is to change. What counts is that the kernel says nothing, that each kind of
+ * change was taken, and that packets pass in the end.
  */
 #define _GNU_SOURCE
 #include "stress.h"
@@ -19,7 +20,10 @@
 
 #include "ovs_shim.h"
 
-/* Hammers a CPU: from the guests of both sides, and the fabric, which sends into a hypervisor what no shim saw. */
+/*
+ * Hammers a CPU: from the guests of both sides, and the fabric, which sends into a hypervisor what
+ * no shim saw.
+ */
 #define HAMMERS_PER_CPU 3
 
 /* Niceness of hammers, so that changes come often. */
@@ -89,8 +93,8 @@ static const struct {
 static atomic_ulong taken[CHANGES], refused[CHANGES];
 
 /*
- * Held for writing while the module is away: a port that is asked for then would hold the module for ever. Who reloads goes
- * first, or the others would never let it.
+ * Held for writing while the module is away: a port that is asked for then would hold the module
+ * for ever. Who reloads goes first, or the others would never let it.
  */
 static pthread_rwlock_t module_lock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 
@@ -146,8 +150,8 @@ static int change_port(struct actor *actor, struct netlink *nl)
 /* Sets a knob of some law to its least, default or greatest value. */
 static int change_knob(struct actor *actor, struct netlink *nl)
 {
-	const char *law = some_law(actor);
 	static _Thread_local struct laws laws;
+	const char *law = some_law(actor);
 	struct message message;
 	struct knob *knob;
 	uint32_t all, one;
@@ -163,7 +167,8 @@ static int change_knob(struct actor *actor, struct netlink *nl)
 		one = message_nest(&message, OVS_SHIM_KNOBS_KNOB);
 		message_put_string(&message, OVS_SHIM_KNOB_NAME, knob->name);
 		/* The greatest now and then only: a law that waits for hours does nothing more. */
-		message_put_u64(&message, OVS_SHIM_KNOB_VALUE, knob->value[draw(&actor->random, 12) * 3 / 12 % 3]);
+		message_put_u64(&message, OVS_SHIM_KNOB_VALUE,
+				knob->value[draw(&actor->random, 12) * 3 / 12 % 3]);
 		message_end(&message, one);
 		message_end(&message, all);
 	}
@@ -181,24 +186,33 @@ static int change_settings(struct actor *actor, struct netlink *nl, enum change 
 		return shim_settings(nl, &message);
 	switch (change) {
 	case CHANGE_LAW:
-		message_put_string(&message, OVS_SHIM_SETTINGS_LAW, draw(&actor->random, 12) ? some_law(actor) : "none");
+		message_put_string(&message, OVS_SHIM_SETTINGS_LAW,
+				   draw(&actor->random, 12) ? some_law(actor) : "none");
 		break;
 	case CHANGE_LIMITER:
 		message_put_u32(&message, OVS_SHIM_SETTINGS_LIMITER, draw(&actor->random, 2));
-		message_put_u32(&message, OVS_SHIM_SETTINGS_BURST, draw(&actor->random, 2) ? 20000 : 2000000);
-		message_put_u32(&message, OVS_SHIM_SETTINGS_QUANTUM, draw(&actor->random, 2) ? 3028 : 20000);
+		message_put_u32(&message, OVS_SHIM_SETTINGS_BURST,
+				draw(&actor->random, 2) ? 20000 : 2000000);
+		message_put_u32(&message, OVS_SHIM_SETTINGS_QUANTUM,
+				draw(&actor->random, 2) ? 3028 : 20000);
 		message_put_u8(&message, OVS_SHIM_SETTINGS_ECN, (uint8_t)draw(&actor->random, 2));
-		message_put_u8(&message, OVS_SHIM_SETTINGS_SEGMENT, (uint8_t)draw(&actor->random, 2));
+		message_put_u8(&message, OVS_SHIM_SETTINGS_SEGMENT,
+			       (uint8_t)draw(&actor->random, 2));
 		break;
 	case CHANGE_TIMES:
-		message_put_u64(&message, OVS_SHIM_SETTINGS_INACTIVE, draw(&actor->random, 2) ? 10000000 : 1000000000);
-		message_put_u64(&message, OVS_SHIM_SETTINGS_PEER_IDLE, draw(&actor->random, 2) ? 100000000 : 10000000000);
-		message_put_u64(&message, OVS_SHIM_SETTINGS_HORIZON, draw(&actor->random, 2) ? 2000000 : 50000000);
-		message_put_u32(&message, OVS_SHIM_SETTINGS_PEERS_MAX, draw(&actor->random, 3) ? 4096 : 3);
+		message_put_u64(&message, OVS_SHIM_SETTINGS_INACTIVE,
+				draw(&actor->random, 2) ? 10000000 : 1000000000);
+		message_put_u64(&message, OVS_SHIM_SETTINGS_PEER_IDLE,
+				draw(&actor->random, 2) ? 100000000 : 10000000000);
+		message_put_u64(&message, OVS_SHIM_SETTINGS_HORIZON,
+				draw(&actor->random, 2) ? 2000000 : 50000000);
+		message_put_u32(&message, OVS_SHIM_SETTINGS_PEERS_MAX,
+				draw(&actor->random, 3) ? 4096 : 3);
 		break;
 	default:
 		message_put(&message, OVS_SHIM_SETTINGS_KEY, key, sizeof(key));
-		message_put_u8(&message, OVS_SHIM_SETTINGS_ACCEPT_V0, (uint8_t)draw(&actor->random, 2));
+		message_put_u8(&message, OVS_SHIM_SETTINGS_ACCEPT_V0,
+			       (uint8_t)draw(&actor->random, 2));
 	}
 	return shim_settings(nl, &message);
 }
@@ -213,15 +227,18 @@ static int change_values(struct actor *actor, struct netlink *nl, enum change ch
 		return shim_settings(nl, &message);
 	switch (change) {
 	case CHANGE_RATE:
-		message_put_u64(&message, OVS_SHIM_PORT_MAX_RATE, 20000 + draw(&actor->random, 2000000));
+		message_put_u64(&message, OVS_SHIM_PORT_MAX_RATE,
+				20000 + draw(&actor->random, 2000000));
 		message_put_u32(&message, OVS_SHIM_PORT_WEIGHT, 1 + draw(&actor->random, 9));
 		message_put_u64(&message, OVS_SHIM_PORT_MIN_RATE, draw(&actor->random, 2) * 10000);
 		break;
 	case CHANGE_VM_LAW:
-		message_put_string(&message, OVS_SHIM_PORT_LAW, draw(&actor->random, 3) ? some_law(actor) : "default");
+		message_put_string(&message, OVS_SHIM_PORT_LAW,
+				   draw(&actor->random, 3) ? some_law(actor) : "default");
 		break;
 	default:
-		message_put_u64(&message, OVS_SHIM_PORT_CAPACITY, 1000000 + draw(&actor->random, 20000000));
+		message_put_u64(&message, OVS_SHIM_PORT_CAPACITY,
+				1000000 + draw(&actor->random, 20000000));
 	}
 	return shim_settings(nl, &message);
 }
@@ -242,7 +259,8 @@ static int change_make(struct actor *actor, struct netlink *nl, enum change chan
 	case CHANGE_KNOB:
 		return change_knob(actor, nl);
 	case CHANGE_PEER:
-		return shim_peer(nl, VM_DEVICE, (int)draw(&actor->random, ADDRESSES), draw(&actor->random, 3));
+		return shim_peer(nl, VM_DEVICE, (int)draw(&actor->random, ADDRESSES),
+				 draw(&actor->random, 3));
 	case CHANGE_VM_ROLE:
 		return change_role(actor, nl, VM_DEVICE);
 	case CHANGE_UPLINK_ROLE:
@@ -319,11 +337,16 @@ static void *reader_run(void *data)
 	return NULL;
 }
 
-/* Makes a namespace with all that belongs to a hypervisor, sends some packets there and leaves it to its end. */
+/*
+ * Makes a namespace with all that belongs to a hypervisor, sends some packets there and leaves it
+ * to its end.
+ */
 static int namespace_life(struct actor *actor)
 {
 	uint8_t mac[6] = { 2, 0, 0, 0, 0, 0x0a }, other[6] = { 2, 0, 0, 0, 1, 0x0a };
-	struct hammer hammer = { .device = GUEST_DEVICE, .addresses = ADDRESSES, .bytes = 200, .mixed = true };
+	struct hammer hammer = {
+		.device = GUEST_DEVICE, .addresses = ADDRESSES, .bytes = 200, .mixed = true
+	};
 	struct message message;
 	struct netlink nl;
 	pthread_t thread;
@@ -428,14 +451,18 @@ static bool packets_pass(struct side *sides)
 	return after >= before + FINAL_PACKETS;
 }
 
-/* Tells what was changed and sent; returns whether each kind of change was taken and each hammer sent. */
+/*
+ * Tells what was changed and sent; returns whether each kind of change was taken and each hammer
+ * sent.
+ */
 static bool churn_report(const struct hammer *hammers, int n)
 {
 	unsigned long all = 0, packets = 0;
 	bool good = true;
 
 	for (int i = 0; i < CHANGES; i++) {
-		say("count %s %lu refused %lu", kinds[i].name, (unsigned long)taken[i], (unsigned long)refused[i]);
+		say("count %s %lu refused %lu", kinds[i].name, (unsigned long)taken[i],
+		    (unsigned long)refused[i]);
 		all += taken[i];
 		if (!taken[i]) {
 			say("failed: no change of kind %s was taken", kinds[i].name);
@@ -453,10 +480,15 @@ static bool churn_report(const struct hammer *hammers, int n)
 	return good;
 }
 
-/* Changes all that can be changed under traffic for some seconds; returns whether enough of it was done. */
+/*
+ * Changes all that can be changed under traffic for some seconds; returns whether enough of it was
+ * done.
+ */
 bool churn_all(struct side *sides, int seconds)
 {
-	static void *(*const mains[])(void *) = { hypervisor_run, hypervisor_run, reader_run, namespaces_run };
+	static void *(*const mains[])(void *) = {
+		hypervisor_run, hypervisor_run, reader_run, namespaces_run,
+	};
 	static struct actor actors[4];
 	struct hammer hammers[CPUS_MAX * HAMMERS_PER_CPU] = { 0 };
 	pthread_t threads[CPUS_MAX * HAMMERS_PER_CPU];
@@ -470,9 +502,13 @@ bool churn_all(struct side *sides, int seconds)
 	for (int i = 0; i < n; i++) {
 		bool fabric = i % HAMMERS_PER_CPU == 2, back = i % HAMMERS_PER_CPU == 1;
 
-		/* The fabric sends from a's uplink: b's hypervisor gets it as if a switch had sent it. */
+		/* The fabric sends from a's uplink: b's hypervisor takes it for a switch's. */
 		hammers[i] = (struct hammer){
-			.cpu = i / HAMMERS_PER_CPU, .addresses = ADDRESSES, .bytes = 300, .mixed = true, .back = back,
+			.cpu = i / HAMMERS_PER_CPU,
+			.addresses = ADDRESSES,
+			.bytes = 300,
+			.mixed = true,
+			.back = back,
 			.ns = fabric ? sides[0].host_ns : sides[back].guest_ns,
 			.device = fabric ? UPLINK_DEVICE : GUEST_DEVICE,
 		};
@@ -491,8 +527,9 @@ bool churn_all(struct side *sides, int seconds)
 	for (int i = 0; i < 4; i++)
 		pthread_create(&actors[i].thread, NULL, mains[i], &actors[i]);
 	for (end = now_ns() + seconds * NSEC_PER_SEC; now_ns() < end;) {
-		say("progress changes: %lu rates, %lu laws, %lu reloads", (unsigned long)taken[CHANGE_RATE],
-		    (unsigned long)taken[CHANGE_LAW], (unsigned long)taken[CHANGE_RELOAD]);
+		say("progress changes: %lu rates, %lu laws, %lu reloads",
+		    (unsigned long)taken[CHANGE_RATE], (unsigned long)taken[CHANGE_LAW],
+		    (unsigned long)taken[CHANGE_RELOAD]);
 		nap_ns(pause_ns);
 		reload(sides);
 	}

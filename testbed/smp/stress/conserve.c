@@ -2,14 +2,16 @@
 /*
  * What a limiter lets pass while all CPUs hammer it.
  *
- * A ring of the other uplink's packet socket keeps the time at which each packet left the limiter: the stamp is taken by the
- * CPU that carried it, before the packet waits in any queue. So in each interval [t_i, t_j] of packets of length L
+ * A ring of the other uplink's packet socket keeps the time at which each packet left the limiter:
+ * the stamp is taken by the CPU that carried it, before the packet waits in any queue. So in each
+ * interval [t_i, t_j] of packets of length L
  *
  *     s_i + ... + s_j <= B + R*(t_j - t_i) + cpus * L
  *
- * where the last term is what each CPU may have between the limiter's clock and the stamp. The uplink has no queue then: one
- * CPU would send what others queued while it was away. A pacing limiter gives packets departure times, and fq does just
- * that: for it only intervals that begin with the run are judged, which lateness cannot make worse.
+ * where the last term is what each CPU may have between the limiter's clock and the stamp. The
+ * uplink has no queue then: one CPU would send what others queued while it was away. A pacing
+ * limiter gives packets departure times, and fq does just that: for it only intervals that begin
+ * with the run are judged, which lateness cannot make worse.
  */
 #define _GNU_SOURCE
 #include "stress.h"
@@ -22,6 +24,7 @@
 #include <net/if.h>
 #include <netinet/ip.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -39,7 +42,10 @@
 /* Time for what is under way to arrive. */
 #define DRAIN_NS (300 * NSEC_PER_MSEC)
 
-/* Time for which all CPUs send to see how fast they are; the rate is a quarter of that, between these, bytes/s. */
+/*
+ * Time for which all CPUs send to see how fast they are; the rate is a quarter of that, between
+ * these, bytes/s.
+ */
 #define PROBE_NS (700 * NSEC_PER_MSEC)
 #define RATE_MIN 2000
 #define RATE_MAX 400000
@@ -51,11 +57,14 @@ struct trial {
 	uint32_t limiter;	/* enum ovs_shim_limiter */
 	uint32_t burst;		/* B, bytes */
 	uint32_t bytes;		/* L, of a packet */
-	bool rounds;		/* the bucket fills, then each CPU sends twice what it holds, and so on */
+	bool rounds;		/* each CPU sends twice what the bucket holds, once it is full */
 	bool change;		/* ceiling and weight change meanwhile */
 };
 
-/* The trials. A full bucket is what two CPUs may spend twice, so one trial lets it fill again and again. */
+/*
+ * The trials. A full bucket is what two CPUs may spend twice, so one trial lets it fill again and
+ * again.
+ */
 static const struct trial trials[] = {
 	{ "steady", "static", OVS_SHIM_LIMITER_POLICE, 20000, 600, false, false },
 	{ "full-bucket", "static", OVS_SHIM_LIMITER_POLICE, 12000, 600, true, false },
@@ -90,12 +99,15 @@ static void ring_open(struct ring *ring, int ns, const char *device)
 	namespace_enter(ns);
 	address.sll_ifindex = (int)if_nametoindex(device);
 	ring->fd = socket(AF_PACKET, SOCK_RAW, 0);
-	if (ring->fd < 0 || setsockopt(ring->fd, SOL_PACKET, PACKET_VERSION, &version, sizeof(version)) ||
+	if (ring->fd < 0 ||
+	    setsockopt(ring->fd, SOL_PACKET, PACKET_VERSION, &version, sizeof(version)) ||
 	    setsockopt(ring->fd, SOL_PACKET, PACKET_RX_RING, &request, sizeof(request)) ||
 	    setsockopt(ring->fd, SOL_SOCKET, SO_TIMESTAMPNS, &one, sizeof(one)))
 		die(true, "ring");
-	ring->slots = mmap(NULL, (size_t)RING_PACKETS * RING_SLOT, PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd, 0);
-	if (ring->slots == MAP_FAILED || bind(ring->fd, (struct sockaddr *)&address, sizeof(address)))
+	ring->slots = mmap(NULL, (size_t)RING_PACKETS * RING_SLOT, PROT_READ | PROT_WRITE,
+			   MAP_SHARED, ring->fd, 0);
+	if (ring->slots == MAP_FAILED ||
+	    bind(ring->fd, (struct sockaddr *)&address, sizeof(address)))
 		die(true, "ring");
 }
 
@@ -109,12 +121,16 @@ static void ring_close(struct ring *ring)
 /* Compares two arrivals by time. */
 static int by_time(const void *a, const void *b)
 {
-	int64_t first = ((const struct arrival *)a)->at_ns, second = ((const struct arrival *)b)->at_ns;
+	int64_t first = ((const struct arrival *)a)->at_ns,
+		second = ((const struct arrival *)b)->at_ns;
 
 	return (first > second) - (first < second);
 }
 
-/* Takes the datagrams that arrived, all stamped if that is asked for, out of the ring, in order of time; returns how many. */
+/*
+ * Takes the datagrams that arrived, all stamped if that is asked for, out of the ring, in order of
+ * time; returns how many.
+ */
 static int ring_take(struct ring *ring, struct arrival *arrivals, bool stamped)
 {
 	struct tpacket_stats stats;
@@ -122,8 +138,10 @@ static int ring_take(struct ring *ring, struct arrival *arrivals, bool stamped)
 	int n = 0;
 
 	for (int i = 0; i < RING_PACKETS; i++) {
-		struct tpacket2_hdr *head = (struct tpacket2_hdr *)(ring->slots + (size_t)i * RING_SLOT);
-		const struct sockaddr_ll *from = (const void *)((char *)head + TPACKET_ALIGN(sizeof(*head)));
+		struct tpacket2_hdr *head =
+			(struct tpacket2_hdr *)(ring->slots + (size_t)i * RING_SLOT);
+		const struct sockaddr_ll *from =
+			(const void *)((char *)head + TPACKET_ALIGN(sizeof(*head)));
 		const uint8_t *frame = (const uint8_t *)head + head->tp_mac;
 
 		if (stamped && !(head->tp_status & TP_STATUS_USER))
@@ -133,7 +151,8 @@ static int ring_take(struct ring *ring, struct arrival *arrivals, bool stamped)
 			continue;
 		if (stamped && !(head->tp_status & TP_STATUS_TS_SOFTWARE))
 			die(false, "a packet bears no stamp of its arrival");
-		arrivals[n++] = (struct arrival){ head->tp_sec * NSEC_PER_SEC + head->tp_nsec, head->tp_len };
+		arrivals[n++] = (struct arrival){ head->tp_sec * NSEC_PER_SEC + head->tp_nsec,
+						  head->tp_len };
 	}
 	if (getsockopt(ring->fd, SOL_PACKET, PACKET_STATISTICS, &stats, &bytes) || stats.tp_drops)
 		die(false, "the ring of %d packets was too small", RING_PACKETS);
@@ -151,25 +170,31 @@ struct changer {
 	unsigned long changes;		/* that the kernel took */
 };
 
-/* Changes the ceiling between R and R/2, the weight, and with several laws the law; a thread's main function. */
+/*
+ * Changes the ceiling between R and R/2, the weight, and with several laws the law; a thread's main
+ * function.
+ */
 static void *change_run(void *data)
 {
 	struct changer *changer = data;
 	uint64_t state = 1;
 	struct netlink nl;
+	int law;
 
 	netlink_open(&nl, NETLINK_GENERIC, changer->side->host_ns);
 	while (!changer->stop) {
 		struct message message;
 
 		shim_port_begin(&nl, &message, VM_DEVICE);
-		message_put_u64(&message, OVS_SHIM_PORT_MAX_RATE, changer->rate / (1 + draw(&state, 2)));
+		message_put_u64(&message, OVS_SHIM_PORT_MAX_RATE,
+				changer->rate / (1 + draw(&state, 2)));
 		message_put_u32(&message, OVS_SHIM_PORT_WEIGHT, 1 + draw(&state, 9));
 		changer->changes += !shim_settings(&nl, &message);
 		if (!changer->trial->law && draw(&state, 8) == 0) {
 			shim_settings_begin(&nl, &message);
+			law = (int)draw(&state, (uint32_t)changer->laws->n);
 			message_put_string(&message, OVS_SHIM_SETTINGS_LAW,
-					   changer->laws->names[draw(&state, (uint32_t)changer->laws->n)]);
+					   changer->laws->names[law]);
 			changer->changes += !shim_settings(&nl, &message);
 		}
 		nap_ns(NSEC_PER_MSEC);
@@ -179,8 +204,8 @@ static void *change_run(void *data)
 }
 
 /* Lets each CPU send for some time as the trial says; returns the packets of all. */
-static unsigned long hammer_all(const struct trial *trial, const struct side *side, uint64_t rate, int64_t time_ns,
-				unsigned long *least)
+static unsigned long hammer_all(const struct trial *trial, const struct side *side, uint64_t rate,
+				int64_t time_ns, unsigned long *least)
 {
 	struct hammer hammers[CPUS_MAX] = { 0 };
 	pthread_t threads[CPUS_MAX];
@@ -188,12 +213,17 @@ static unsigned long hammer_all(const struct trial *trial, const struct side *si
 
 	for (int i = 0; i < cpus; i++) {
 		hammers[i] = (struct hammer){
-			.cpu = i, .ns = side->guest_ns, .device = GUEST_DEVICE, .addresses = 4, .bytes = trial->bytes,
+			.cpu = i,
+			.ns = side->guest_ns,
+			.device = GUEST_DEVICE,
+			.addresses = 4,
+			.bytes = trial->bytes,
 		};
 		if (trial->rounds && rate) {
 			/* Each sends 2B, two within B / R, and the bucket takes B / R to fill. */
 			hammers[i].round = 2 * trial->burst / trial->bytes;
-			hammers[i].round_ns = (int64_t)(5 * trial->burst * (uint64_t)NSEC_PER_SEC / (2 * rate));
+			hammers[i].round_ns =
+				(int64_t)(5 * trial->burst * (uint64_t)NSEC_PER_SEC / (2 * rate));
 		}
 		pthread_create(&threads[i], NULL, hammer_run, &hammers[i]);
 	}
@@ -230,8 +260,12 @@ static void trial_prepare(const struct trial *trial, struct netlink *nl, uint64_
 	nap_ns((int64_t)trial->burst * NSEC_PER_SEC / (int64_t)rate + 50 * NSEC_PER_MSEC);
 }
 
-/* Returns the most by which bytes of an interval exceed R times its length; from_start: of those that begin with start. */
-static double excess(uint64_t rate, const struct arrival *arrivals, int n, int64_t start_ns, bool from_start)
+/*
+ * Returns the most by which bytes of an interval exceed R times its length; from_start: of those
+ * that begin with start.
+ */
+static double excess(uint64_t rate, const struct arrival *arrivals, int n, int64_t start_ns,
+		     bool from_start)
 {
 	double sum = 0, low = 0, most = 0, per_ns = (double)rate / NSEC_PER_SEC;
 
@@ -258,14 +292,16 @@ static uint64_t trial_rate(const struct trial *trial, const struct side *side)
 }
 
 /* Runs one trial for some seconds and tells what came of it; returns whether the bound held. */
-static bool trial_run(const struct trial *trial, struct side *sides, struct arrival *arrivals, int seconds)
+static bool trial_run(const struct trial *trial, struct side *sides, struct arrival *arrivals,
+		      int seconds)
 {
 	bool paced = trial->limiter == OVS_SHIM_LIMITER_PACE, bound, busy;
 	uint64_t rate = trial_rate(trial, &sides[0]);
 	struct changer changer = { .trial = trial, .side = &sides[0], .rate = rate };
 	double worst, allowed, passed = 0, offered, could;
-	unsigned long sent, least;
 	static struct laws laws;
+	unsigned long sent, least;
+	char settings[80];
 	struct timespec started;
 	struct netlink nl;
 	pthread_t change;
@@ -303,14 +339,15 @@ static bool trial_run(const struct trial *trial, struct side *sides, struct arri
 	worst = excess(rate, arrivals, n, start_ns, paced);
 	allowed = (double)trial->burst + (double)cpus * trial->bytes;
 	could = trial->burst + (double)rate * seconds;
+	snprintf(settings, sizeof(settings), "B %u, %d packets of %u, changes %lu", trial->burst,
+		 cpus, trial->bytes, changer.changes);
 	bound = worst <= allowed;
-	/* It was hammered: the limiter dropped, and each CPU sent; and it let pass what it should. */
+	/* The limiter dropped and each CPU sent, so it was hammered; it let pass what it should. */
 	busy = offered > passed * 1.1 && (double)least > (double)sent / (8 * cpus) &&
 	       passed > could * (trial->change || trial->rounds ? 0.1 : 0.5);
-	say("conserve %s %s R %llu passed %.0f of %.0f bytes, at most %.0f over R*t, allowed %.0f (B %u + %d packets of "
-	    "%u), changes %lu%s", bound && busy ? "ok" : "FAILED", trial->name, (unsigned long long)rate, passed,
-	    offered, worst, allowed, trial->burst, cpus, trial->bytes, changer.changes,
-	    busy ? "" : ", not hammered enough to tell");
+	say("conserve %s %s R %llu passed %.0f of %.0f bytes, %.0f over R*t, allowed %.0f%s; %s",
+	    bound && busy ? "ok" : "FAILED", trial->name, (unsigned long long)rate, passed, offered,
+	    worst, allowed, busy ? "" : ", not hammered enough to tell", settings);
 	return bound && busy;
 }
 

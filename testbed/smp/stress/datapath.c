@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Datapaths of openvswitch, by its own netlink families: a bridge of two ports without ovs-vswitchd.
+ * Datapaths of openvswitch, by its own netlink families: a bridge of two ports without
+ * ovs-vswitchd.
  */
 #include "stress.h"
 
@@ -12,7 +13,8 @@
 #include <string.h>
 
 /* Begins a request of one of openvswitch's families; returns 0 or a negative errno value. */
-static int begin(struct netlink *nl, struct message *message, const char *name, uint8_t command, uint32_t datapath)
+static int begin(struct netlink *nl, struct message *message, const char *name, uint8_t command,
+		 uint32_t datapath)
 {
 	struct ovs_header head = { .dp_ifindex = (int)datapath };
 	int family = netlink_family(nl, name);
@@ -118,8 +120,12 @@ static void put_match(struct message *message, uint32_t port, uint16_t ethertype
 		message_put(message, OVS_KEY_ATTR_IPV6, &ipv6, sizeof(ipv6));
 }
 
-/* Sends what comes in by one port with an Ethernet type out by the other; returns 0 or a negative errno value. */
-static int flow_new(struct netlink *nl, uint32_t datapath, uint32_t in, uint32_t out, uint16_t ethertype)
+/*
+ * Sends what comes in by one port with an Ethernet type out by the other; returns 0 or a negative
+ * errno value.
+ */
+static int flow_new(struct netlink *nl, uint32_t datapath, uint32_t in, uint32_t out,
+		    uint16_t ethertype)
 {
 	struct message message;
 	uint32_t nest;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Packets of one CPU, as fast as it can: a packet socket hands each to the device, and the softirq that carries it through
- * the datapath runs on the same CPU before send() returns.
+ * Packets of one CPU, as fast as it can: a packet socket hands each to the device, and the softirq
+ * that carries it through the datapath runs on the same CPU before send() returns.
  */
 #define _GNU_SOURCE
 #include "stress.h"
@@ -42,7 +42,8 @@ struct packet {
 	uint32_t bytes;			/* length */
 };
 
-_Static_assert(offsetof(struct packet, data) == sizeof(struct virtio_net_hdr), "the socket takes them as one");
+_Static_assert(offsetof(struct packet, data) == sizeof(struct virtio_net_hdr),
+	       "the socket takes them as one");
 
 /* Returns the Internet checksum of bytes that begin at an even offset. */
 static uint16_t checksum(const void *data, size_t bytes)
@@ -69,34 +70,45 @@ static void fill_ethernet(struct packet *packet, bool back, uint16_t type)
 }
 
 /* Writes an IPv4 header: 10.9.0.1 on are behind a, 10.9.1.1 on behind b. */
-static void fill_ipv4(struct packet *packet, bool back, int address, uint8_t protocol, uint8_t ecn, uint32_t payload)
+static void fill_ipv4(struct packet *packet, bool back, int address, uint8_t protocol, uint8_t ecn,
+		      uint32_t payload)
 {
 	struct iphdr *head = (struct iphdr *)(packet->data + ETH_HLEN);
 	uint32_t a = htonl(0x0a090001), b = htonl(0x0a090101 + (uint32_t)address);
 
 	fill_ethernet(packet, back, ETH_P_IP);
 	*head = (struct iphdr){
-		.version = 4, .ihl = 5, .tos = ecn, .ttl = 64, .protocol = protocol,
-		.tot_len = htons((uint16_t)(sizeof(*head) + payload)), .saddr = back ? b : a, .daddr = back ? a : b,
+		.version = 4,
+		.ihl = 5,
+		.tos = ecn,
+		.ttl = 64,
+		.protocol = protocol,
+		.tot_len = htons((uint16_t)(sizeof(*head) + payload)),
+		.saddr = back ? b : a,
+		.daddr = back ? a : b,
 	};
 	head->check = checksum(head, sizeof(*head));
 	packet->bytes = ETH_HLEN + sizeof(*head) + payload;
 }
 
 /* Makes a datagram of bytes, Ethernet header included. */
-static void make_udp(struct packet *packet, const struct hammer *hammer, int address, uint8_t ecn, uint32_t bytes)
+static void make_udp(struct packet *packet, const struct hammer *hammer, int address, uint8_t ecn,
+		     uint32_t bytes)
 {
 	struct udphdr *head = (struct udphdr *)(packet->data + ETH_HLEN + sizeof(struct iphdr));
 	uint32_t payload = bytes - ETH_HLEN - (uint32_t)sizeof(struct iphdr);
 
 	fill_ipv4(packet, hammer->back, address, IPPROTO_UDP, ecn, payload);
 	*head = (struct udphdr){
-		.source = htons(7), .dest = htons((uint16_t)(9000 + hammer->cpu)), .len = htons((uint16_t)payload),
+		.source = htons(7),
+		.dest = htons((uint16_t)(9000 + hammer->cpu)),
+		.len = htons((uint16_t)payload),
 	};
 }
 
 /* Makes a datagram of IPv6, fd00::a to fd00:1::, of bytes with the Ethernet header. */
-static void make_udp6(struct packet *packet, const struct hammer *hammer, int address, uint8_t ecn, uint32_t bytes)
+static void make_udp6(struct packet *packet, const struct hammer *hammer, int address, uint8_t ecn,
+		      uint32_t bytes)
 {
 	struct ip6_hdr *head = (struct ip6_hdr *)(packet->data + ETH_HLEN);
 	struct udphdr *udp = (struct udphdr *)(head + 1);
@@ -105,45 +117,66 @@ static void make_udp6(struct packet *packet, const struct hammer *hammer, int ad
 	struct in6_addr b = { .s6_addr = { 0xfd, 0, 0, 1, [15] = (uint8_t)address } };
 
 	fill_ethernet(packet, hammer->back, ETH_P_IPV6);
-	*head = (struct ip6_hdr){ .ip6_src = hammer->back ? b : a, .ip6_dst = hammer->back ? a : b };
+	*head = (struct ip6_hdr){
+		.ip6_src = hammer->back ? b : a,
+		.ip6_dst = hammer->back ? a : b,
+	};
 	head->ip6_flow = htonl(6U << 28 | (uint32_t)ecn << 20);
 	head->ip6_plen = htons(payload);
 	head->ip6_nxt = IPPROTO_UDP;
 	head->ip6_hlim = 64;
-	*udp = (struct udphdr){ .source = htons(7), .dest = htons(9), .len = htons(payload), .check = 1 };
+	*udp = (struct udphdr){
+		.source = htons(7),
+		.dest = htons(9),
+		.len = htons(payload),
+		.check = 1,
+	};
 	packet->bytes = bytes;
 }
 
-/* Makes a TCP segment of a connection that begins anew now and then; the other direction acknowledges. */
-static void make_tcp(struct packet *packet, const struct hammer *hammer, int address, uint32_t number, uint8_t ecn,
-		     uint32_t bytes)
+/*
+ * Makes a TCP segment of a connection that begins anew now and then; the other direction
+ * acknowledges.
+ */
+static void make_tcp(struct packet *packet, const struct hammer *hammer, int address,
+		     uint32_t number, uint8_t ecn, uint32_t bytes)
 {
 	struct tcphdr *head = (struct tcphdr *)(packet->data + ETH_HLEN + sizeof(struct iphdr));
-	uint32_t payload = hammer->back ? (uint32_t)sizeof(*head) : bytes - ETH_HLEN - (uint32_t)sizeof(struct iphdr);
+	uint32_t payload = hammer->back ? (uint32_t)sizeof(*head) :
+					  bytes - ETH_HLEN - (uint32_t)sizeof(struct iphdr);
 	bool first = number % 256 < ADDRESSES;
 
 	if (first)
 		payload = sizeof(*head);
 	fill_ipv4(packet, hammer->back, address, IPPROTO_TCP, first ? 0 : ecn, payload);
 	*head = (struct tcphdr){
-		.source = htons(hammer->back ? 5001 : 40000), .dest = htons(hammer->back ? 40000 : 5001),
-		.seq = htonl(number * 600), .ack_seq = htonl(number * 600), .doff = 5,
-		.syn = first, .ack = !first || hammer->back, .window = htons(4096),
+		.source = htons(hammer->back ? 5001 : 40000),
+		.dest = htons(hammer->back ? 40000 : 5001),
+		.seq = htonl(number * 600),
+		.ack_seq = htonl(number * 600),
+		.doff = 5,
+		.syn = first,
+		.ack = !first || hammer->back,
+		.window = htons(4096),
 	};
 	/* ECE in an ACK now and then; a SYN that asks for ECN. */
 	head->res2 = first ? (hammer->back ? 1 : 3) : (hammer->back && number % 3 == 0);
 }
 
 /* Makes a TCP segment of several times the MTU, to be cut by whoever sends it on. */
-static void make_long(struct packet *packet, const struct hammer *hammer, int address, uint32_t number)
+static void make_long(struct packet *packet, const struct hammer *hammer, int address,
+		      uint32_t number)
 {
 	make_tcp(packet, hammer, address, number, ECN_ECT_0, PACKET_BYTES);
 	if (packet->bytes <= ETH_HLEN + ETH_DATA_LEN)
 		return;
 	packet->head = (struct virtio_net_hdr){
-		.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM, .gso_type = VIRTIO_NET_HDR_GSO_TCPV4, .gso_size = SEGMENT_BYTES,
+		.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+		.gso_type = VIRTIO_NET_HDR_GSO_TCPV4,
+		.gso_size = SEGMENT_BYTES,
 		.hdr_len = ETH_HLEN + sizeof(struct iphdr) + sizeof(struct tcphdr),
-		.csum_start = ETH_HLEN + sizeof(struct iphdr), .csum_offset = offsetof(struct tcphdr, check),
+		.csum_start = ETH_HLEN + sizeof(struct iphdr),
+		.csum_offset = offsetof(struct tcphdr, check),
 	};
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The first process of a machine with several CPUs: stresses the shim and tells the runner on the first serial port.
+ * The first process of a machine with several CPUs: stresses the shim and tells the runner on the
+ * first serial port.
  *
  * The kernel passes what its command line has and it does not know as environment:
  *
@@ -8,7 +9,8 @@
  *     STRESS_CONSERVE  seconds of each trial of conservation
  *     STRESS_CHURN     seconds of changes under traffic
  *
- * Lines begin with "progress", "conserve", "churn", "count", "control" or "failed:"; "end" is the last one.
+ * Lines begin with "progress", "conserve", "churn", "count", "control" or "failed:"; "end" is the
+ * last one.
  */
 #define _GNU_SOURCE
 #include "stress.h"
@@ -180,7 +182,10 @@ static void begin(void)
 	put_file("/proc/sys/net/ipv6/conf/default/accept_dad", "0");
 }
 
-/* Loads what openvswitch.ko needs where the kernel has it as modules: before0.ko, before1.ko and so on. */
+/*
+ * Loads what openvswitch.ko needs where the kernel has it as modules: before0.ko, before1.ko and so
+ * on.
+ */
 static void load_before(void)
 {
 	for (int i = 0;; i++) {
@@ -196,7 +201,10 @@ static void load_before(void)
 	}
 }
 
-/* Lets the planted module do wrong for packets of all CPUs; the runner looks for what the kernel says of it. */
+/*
+ * Lets the planted module do wrong for packets of all CPUs; the runner looks for what the kernel
+ * says of it.
+ */
 static void control_run(struct side *sides, const char *what)
 {
 	struct hammer hammers[CPUS_MAX] = { 0 };
@@ -210,7 +218,11 @@ static void control_run(struct side *sides, const char *what)
 		die(false, "planted.ko: %s", strerror(-error));
 	for (int i = 0; i < cpus; i++) {
 		hammers[i] = (struct hammer){
-			.cpu = i, .ns = sides[0].guest_ns, .device = GUEST_DEVICE, .addresses = 1, .bytes = 100,
+			.cpu = i,
+			.ns = sides[0].guest_ns,
+			.device = GUEST_DEVICE,
+			.addresses = 1,
+			.bytes = 100,
 		};
 		pthread_create(&threads[i], NULL, hammer_run, &hammers[i]);
 	}
@@ -226,7 +238,10 @@ static void control_run(struct side *sides, const char *what)
 		die(false, "removing planted.ko: %s", strerror(-error));
 }
 
-/* Runs all parts in turn; lockdep falls silent after its first complaint, so the planted one comes last. */
+/*
+ * Runs all parts in turn; lockdep falls silent after its first complaint, so the planted one comes
+ * last.
+ */
 int main(void)
 {
 	const char *what = getenv("STRESS_CONTROL");

@@ -46,7 +46,8 @@ void message_begin(struct message *message, uint16_t type, uint16_t flags)
 }
 
 /* Begins a request of a generic family. */
-void message_begin_generic(struct message *message, uint16_t family, uint8_t command, uint16_t flags)
+void message_begin_generic(struct message *message, uint16_t family, uint8_t command,
+			   uint16_t flags)
 {
 	struct genlmsghdr head = { .cmd = command, .version = 1 };
 
@@ -124,9 +125,9 @@ void message_end(struct message *message, uint32_t nest)
 /* Sends a request and reads all answers; returns 0 or the kernel's negative errno value. */
 int netlink_call(struct netlink *nl, struct message *message, answer_fn answer, void *data)
 {
+	static _Thread_local char room[MESSAGE_BYTES] __attribute__((aligned(8)));
 	struct nlmsghdr *head = (struct nlmsghdr *)message->data;
 	bool dump = (head->nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP;
-	static _Thread_local char room[MESSAGE_BYTES] __attribute__((aligned(8)));
 
 	head->nlmsg_len = message->bytes;
 	head->nlmsg_seq = ++nl->sequence;
@@ -143,7 +144,8 @@ int netlink_call(struct netlink *nl, struct message *message, answer_fn answer, 
 			die(false, "no answer to a netlink request within %d s", ANSWER_S);
 		if (got < 0)
 			return -errno;
-		for (struct nlmsghdr *one = (struct nlmsghdr *)room; NLMSG_OK(one, got); one = NLMSG_NEXT(one, got)) {
+		for (struct nlmsghdr *one = (struct nlmsghdr *)room; NLMSG_OK(one, got);
+		     one = NLMSG_NEXT(one, got)) {
 			if (one->nlmsg_seq != nl->sequence)
 				continue;
 			if (one->nlmsg_type == NLMSG_ERROR)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Namespaces, links and queues, by rtnetlink.  What fails here ends the machine, except where it is told.
+ * Namespaces, links and queues, by rtnetlink.  What fails here ends the machine, except where it is
+ * told.
  */
 #define _GNU_SOURCE
 #include "stress.h"
@@ -62,7 +63,8 @@ static void demand(int ns, struct message *message, const char *what, const char
 }
 
 /* Makes a pair of linked devices in two namespaces. */
-void link_pair(int ns, const char *name, int peer_ns, const char *peer, const uint8_t *mac, const uint8_t *peer_mac)
+void link_pair(int ns, const char *name, int peer_ns, const char *peer, const uint8_t *mac,
+	       const uint8_t *peer_mac)
 {
 	struct ifinfomsg info = { .ifi_family = AF_UNSPEC };
 	uint32_t nest, data, other;

@@ -22,8 +22,10 @@ void scene_links(struct side *sides)
 		sides[i].letter = (char)('a' + i);
 		sides[i].guest_ns = namespace_new();
 		sides[i].host_ns = namespace_new();
-		mac[5] = peer_mac[5] = (uint8_t)(0x0a + i);
-		link_pair(sides[i].guest_ns, GUEST_DEVICE, sides[i].host_ns, VM_DEVICE, mac, peer_mac);
+		mac[5] = (uint8_t)(0x0a + i);
+		peer_mac[5] = mac[5];
+		link_pair(sides[i].guest_ns, GUEST_DEVICE, sides[i].host_ns, VM_DEVICE, mac,
+			  peer_mac);
 	}
 	mac[4] = 2;
 	peer_mac[4] = 3;
@@ -46,7 +48,10 @@ int scene_datapath(struct netlink *nl)
 	return error;
 }
 
-/* Gives a hypervisor's ports their roles, the VM a ceiling in bytes/s; returns 0 or a negative errno value. */
+/*
+ * Gives a hypervisor's ports their roles, the VM a ceiling in bytes/s; returns 0 or a negative
+ * errno value.
+ */
 int scene_roles(struct netlink *nl, uint64_t max_rate)
 {
 	struct message message;
@@ -96,6 +101,7 @@ void scene_clear(struct side *sides)
 		error = datapath_delete(&nl);
 		netlink_close(&nl);
 		if (error)
-			die(false, "removing the datapath of %c: %s", sides[i].letter, strerror(-error));
+			die(false, "removing the datapath of %c: %s", sides[i].letter,
+			    strerror(-error));
 	}
 }

@@ -124,7 +124,10 @@ static void take_knob(const char *attributes, int bytes, void *data)
 	laws->knobs_n++;
 }
 
-/* Takes the names of laws and the knobs of one from the settings; "none", which switches the shim off, is no law. */
+/*
+ * Takes the names of laws and the knobs of one from the settings; "none", which switches the shim
+ * off, is no law.
+ */
 static void take_laws(const char *attributes, int bytes, void *data)
 {
 	struct laws *laws = data;
@@ -135,7 +138,8 @@ static void take_laws(const char *attributes, int bytes, void *data)
 		const char *inner = attributes + NLA_HDRLEN;
 		int type = attribute->nla_type & NLA_TYPE_MASK;
 
-		while ((type == OVS_SHIM_SETTINGS_LAWS || type == OVS_SHIM_SETTINGS_KNOBS) && left >= NLA_HDRLEN) {
+		while ((type == OVS_SHIM_SETTINGS_LAWS || type == OVS_SHIM_SETTINGS_KNOBS) &&
+		       left >= NLA_HDRLEN) {
 			const struct nlattr *one = (const struct nlattr *)inner;
 
 			if (type == OVS_SHIM_SETTINGS_KNOBS)
@@ -182,7 +186,8 @@ static void take_stat(const char *attributes, int bytes, void *data)
 		int left = attribute->nla_len - NLA_HDRLEN;
 		const char *inner = attributes + NLA_HDRLEN;
 
-		while ((attribute->nla_type & NLA_TYPE_MASK) == OVS_SHIM_PORT_STATS && left >= NLA_HDRLEN) {
+		while ((attribute->nla_type & NLA_TYPE_MASK) == OVS_SHIM_PORT_STATS &&
+		       left >= NLA_HDRLEN) {
 			const struct nlattr *one = (const struct nlattr *)inner;
 
 			if ((one->nla_type & NLA_TYPE_MASK) == wanted->stat)

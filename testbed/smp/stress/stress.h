@@ -2,10 +2,13 @@
 /*
  * What the parts of the stress program share.
  *
- * It is the first and only process of a machine with several CPUs.  Two hypervisors are network namespaces with a
- * datapath each; VM a is a port of the first, VM b of the second, and their uplinks are the two ends of one link:
+ * It is the first and only process of a machine with several CPUs.  Two hypervisors are network
+ * namespaces with a datapath each; VM a is a port of the first, VM b of the second, and their
+ * uplinks are the two ends of one link:
  *
- *     guest a --- vm (port 1) | hypervisor a | uplink (port 2) --- uplink | hypervisor b | vm --- guest b
+ *     guest a --- vm (port 1) | hypervisor a | uplink (port 2)
+ *                                                     |
+ *     guest b --- vm (port 1) | hypervisor b | uplink (port 2)
  *
  * It knows of the shim what its netlink family says, and nothing else.
  */
@@ -98,7 +101,8 @@ int module_unload(const char *name);
 void netlink_open(struct netlink *nl, int protocol, int ns);
 void netlink_close(struct netlink *nl);
 void message_begin(struct message *message, uint16_t type, uint16_t flags);
-void message_begin_generic(struct message *message, uint16_t family, uint8_t command, uint16_t flags);
+void message_begin_generic(struct message *message, uint16_t family, uint8_t command,
+			   uint16_t flags);
 void message_append(struct message *message, const void *data, uint32_t bytes);
 void message_put(struct message *message, uint16_t attribute, const void *data, uint32_t bytes);
 void message_put_u8(struct message *message, uint16_t attribute, uint8_t value);
@@ -115,7 +119,8 @@ int netlink_family(struct netlink *nl, const char *name);
 
 int namespace_new(void);
 void namespace_enter(int ns);
-void link_pair(int ns, const char *name, int peer_ns, const char *peer, const uint8_t *mac, const uint8_t *peer_mac);
+void link_pair(int ns, const char *name, int peer_ns, const char *peer, const uint8_t *mac,
+	       const uint8_t *peer_mac);
 int link_delete(int ns, const char *name);
 void link_up(int ns, const char *name, bool up);
 void link_fq(int ns, const char *name);
@@ -181,7 +186,10 @@ bool conserve_all(struct side *sides, int seconds);
 
 /* churn.c */
 
-/* Changes all that can be changed under traffic for some seconds; returns whether enough of it was done. */
+/*
+ * Changes all that can be changed under traffic for some seconds; returns whether enough of it was
+ * done.
+ */
 bool churn_all(struct side *sides, int seconds);
 
 /* scene.c */
@@ -198,7 +206,10 @@ void scene_clear(struct side *sides);
 /* Makes one hypervisor's datapath with ports and flows; returns 0 or a negative errno value. */
 int scene_datapath(struct netlink *nl);
 
-/* Gives a hypervisor's ports their roles, the VM a ceiling in bytes/s; returns 0 or a negative errno value. */
+/*
+ * Gives a hypervisor's ports their roles, the VM a ceiling in bytes/s; returns 0 or a negative
+ * errno value.
+ */
 int scene_roles(struct netlink *nl, uint64_t max_rate);
 
 #endif
