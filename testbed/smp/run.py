@@ -26,6 +26,16 @@ CONTROLS: Dict[str, Tuple[str, str]] = {
     "debian": ("race", "planted_race"), "debian_rt": ("race", "planted_race"), "kcsan": ("race", "planted_race"),
     "lockdep": ("order", "planted_order"), "rt": ("order", "planted_order")}
 
+# The second serial port as a console, and the same without a lock: a console takes its port's lock even where only raw
+# spinlocks may be taken, so lockdep would complain of the first line printed in an interrupt, and then of nothing more.
+CONSOLE = ("console=ttyS1",)
+LOCKLESS_CONSOLE = ("console=null", "earlycon=uart8250,io,0x2f8", "keep_bootcon")
+
+# Parameters of a kernel.
+PARAMETERS: Dict[str, Tuple[str, ...]] = {
+    "debian": CONSOLE, "debian_rt": CONSOLE, "kcsan": CONSOLE, "lockdep": LOCKLESS_CONSOLE,
+    "rt": CONSOLE}
+
 # Memory of a machine.
 MEMORY = "512M"
 
@@ -95,9 +105,10 @@ def initial_ram_disk(files: Dict[str, Path]) -> bytes:
 
 def command_line(artifacts: SmpArtifacts, length: Length, cpus: int, out: Path) -> List[str]:
     """Return QEMU's arguments for a machine whose files are in out."""
-    parameters = ["console=ttyS1", "rdinit=/init", "panic=-1", "oops=panic", "tsc=reliable", "clocksource=tsc",
-                  "nokaslr", "mitigations=off", "watchdog_thresh=60", f"STRESS_CONTROL={CONTROLS[artifacts.kind][0]}",
-                  f"STRESS_CONSERVE={length.conserve_s}", f"STRESS_CHURN={length.churn_s}"]
+    parameters = [*PARAMETERS[artifacts.kind], "rdinit=/init", "panic=-1", "oops=panic", "tsc=reliable",
+                  "clocksource=tsc", "nokaslr", "mitigations=off", "watchdog_thresh=60",
+                  f"STRESS_CONTROL={CONTROLS[artifacts.kind][0]}", f"STRESS_CONSERVE={length.conserve_s}",
+                  f"STRESS_CHURN={length.churn_s}"]
     return [QEMU, "-accel", "tcg,thread=multi", "-smp", str(cpus), "-m", MEMORY, "-cpu", "max,la57=off", "-nodefaults",
             "-no-reboot", "-display", "none", "-serial", "stdio", "-serial", f"file:{out / 'console.log'}",
             "-kernel", str(artifacts.image), "-initrd", str(out / "initrd.gz"), "-append", " ".join(parameters)]

@@ -9,7 +9,7 @@ from typing import List
 
 import pytest
 
-from sdngcc.testbed.smp.build import SmpArtifacts
+from sdngcc.testbed.smp.build import KINDS, SmpArtifacts
 from sdngcc.testbed.smp.console import Complaint, complaints
 from sdngcc.testbed.smp.run import LONG, SHORT, Outcome, _judge_console, _judge_report, command_line, initial_ram_disk
 
@@ -157,3 +157,10 @@ def test_machine_has_the_cpus_asked_for_and_no_acceleration(tmp_path: Path) -> N
     assert argv[argv.index("-smp") + 1] == "3" and argv[argv.index("-accel") + 1] == "tcg,thread=multi"
     assert "STRESS_CONTROL=order" in argv[argv.index("-append") + 1]
     assert SHORT.churn_s < LONG.churn_s
+
+
+def test_lockdep_has_a_console_without_a_lock(tmp_path: Path) -> None:
+    for kind in KINDS:
+        artifacts = SmpArtifacts(kind, Path("bzImage"), [], Path("o.ko"), Path("p.ko"), Path("stress"), frozenset())
+        told = command_line(artifacts, SHORT, 2, tmp_path)[-1].split()
+        assert ("console=ttyS1" in told) == (kind != "lockdep") == ("keep_bootcon" not in told)
