@@ -15,15 +15,18 @@ from sdngcc.testbed.build import ROOT, BuildError
 from sdngcc.testbed.smp.build import KINDS, smp_build
 from sdngcc.testbed.smp.run import LONG, SHORT, Outcome, run_machine
 
+# Columns that the table takes.
+WIDTH = 120
+
 
 def _table(outcomes: List[Outcome]) -> Table:
     """Return what came of the runs, a line each."""
-    table = Table("kernel", "CPUs", "seconds", "changes", "packets", "conserved", "control told", "others' races",
-                  "result")
+    table = Table("kernel", "CPUs", "seconds", "changes", "packets", "conserved", "watched", "control told",
+                  "others' races", "result")
     for outcome in outcomes:
         table.add_row(outcome.kind, str(outcome.cpus), f"{outcome.wall_s:.0f}", str(outcome.changes),
                       str(outcome.packets), f"{outcome.conserved} of {outcome.trials}",
-                      "yes" if outcome.control else "no", str(len(outcome.others)),
+                      str(outcome.watched or "-"), "yes" if outcome.control else "no", str(len(outcome.others)),
                       f"{len(outcome.findings)} findings" if outcome.findings else "ok")
     return table
 
@@ -63,7 +66,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         outcomes.append(outcome)
         for finding in outcome.findings:
             print(f"{kind}: {finding}\n", flush=True)
-    Console().print(_table(outcomes))
+    Console(width=WIDTH).print(_table(outcomes))
     return 1 if any(outcome.findings for outcome in outcomes) else 0
 
 

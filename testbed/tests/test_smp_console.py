@@ -130,15 +130,24 @@ def test_races_of_others_are_told_and_no_finding() -> None:
 
 def test_report_of_the_program() -> None:
     outcome = Outcome("kcsan", 2)
-    lines = ["progress booted: 2 CPUs", "conserve ok steady R 1", "churn 100 changes, 2000 packets", "end"]
+    lines = ["progress booted: 2 CPUs", "conserve ok steady R 1", "churn 100 changes, 2000 packets", "watched 50000",
+             "end"]
     _judge_report(lines, outcome)
     assert (outcome.trials, outcome.conserved, outcome.changes, outcome.packets) == (1, 1, 100, 2000)
-    assert not outcome.findings
+    assert outcome.watched == 50000 and not outcome.findings
     for lines in (["conserve FAILED steady R 1", "end"], ["conserve ok steady"], ["end"], [],
                   ["conserve ok steady", "failed: no packets pass after the changes", "end"]):
-        outcome = Outcome("kcsan", 2)
+        outcome = Outcome("lockdep", 2)
         _judge_report(lines, outcome)
         assert len(outcome.findings) >= 1, lines
+
+
+def test_who_looks_for_races_must_have_looked() -> None:
+    lines = ["conserve ok steady R 1", "watched 7", "end"]
+    for kind, findings in (("kcsan", 1), ("debian", 1), ("debian_rt", 1), ("lockdep", 0), ("rt", 0)):
+        outcome = Outcome(kind, 2)
+        _judge_report(lines, outcome)
+        assert len(outcome.findings) == findings, kind
 
 
 def test_initial_ram_disk_holds_what_it_was_given(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@
  *     STRESS_CONSERVE  seconds of each trial of conservation
  *     STRESS_CHURN     seconds of changes under traffic
  *
- * Lines begin with "progress", "conserve", "churn", "count", "control" or "failed:"; "end" is the
- * last one.
+ * Lines begin with "progress", "conserve", "churn", "count", "watched", "control" or "failed:";
+ * "end" is the last one.
  */
 #define _GNU_SOURCE
 #include "stress.h"
@@ -109,6 +109,20 @@ bool put_file(const char *path, const char *text)
 	return good;
 }
 
+/* Reads the begin of a file as a text; returns whether there is any. */
+static bool get_file(const char *path, char *text, size_t bytes)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got;
+
+	if (fd < 0)
+		return false;
+	got = read(fd, text, bytes - 1);
+	close(fd);
+	text[got > 0 ? got : 0] = '\0';
+	return got > 0;
+}
+
 uint32_t draw(uint64_t *state, uint32_t bound)
 {
 	*state = *state * 6364136223846793005ULL + 1442695040888963407ULL;
@@ -201,6 +215,23 @@ static void load_before(void)
 	}
 }
 
+/* Tells how many accesses to memory were watched for races so far, where something watches. */
+static void tell_watched(void)
+{
+	static const char title[] = "setup_watchpoints:";
+	char text[2048];
+	char *at;
+
+	if (get_file("/sys/module/watch/parameters/watched", text, sizeof(text))) {
+		say("watched %lu", strtoul(text, NULL, 10));
+	} else if (get_file("/sys/kernel/debug/kcsan", text, sizeof(text))) {
+		at = strstr(text, title);
+		if (!at)
+			die(false, "KCSAN does not tell what it watched");
+		say("watched %lu", strtoul(at + strlen(title), NULL, 10));
+	}
+}
+
 /*
  * Lets the planted module do wrong for packets of all CPUs; the runner looks for what the kernel
  * says of it.
@@ -259,6 +290,7 @@ int main(void)
 	put_file("/sys/kernel/debug/kcsan", "on");
 	conserve_all(sides, option("STRESS_CONSERVE", 5));
 	churn_all(sides, option("STRESS_CHURN", 30));
+	tell_watched();
 	if (what) {
 		say("progress control: %s", what);
 		control_run(sides, what);
