@@ -23,7 +23,6 @@
 #include <linux/module.h>
 #include <linux/percpu.h>
 #include <linux/preempt.h>
-#include <linux/random.h>
 #include <linux/sched.h>
 #include <linux/sched/task_stack.h>
 #include <linux/smp.h>
@@ -81,6 +80,9 @@ static DEFINE_PER_CPU(int, watch_skip);
 
 /* The CPU watches an access, or was told to look away. */
 static DEFINE_PER_CPU(int, watch_busy);
+
+/* State of each CPU's pseudo-random numbers. */
+static DEFINE_PER_CPU(u32, watch_random);
 
 /* Accesses that were watched. */
 static atomic_long_t watch_count;
@@ -205,6 +207,18 @@ static bool watch_meet(struct watch_slot *slot, unsigned long ip, unsigned long 
 	return true;
 }
 
+/*
+ * Returns a number below bound by chance.  The kernel's own would take a lock, which sleeps under
+ * PREEMPT_RT.  With preemption off, while watch_busy keeps interrupts away.
+ */
+static u32 watch_draw(u32 bound)
+{
+	u32 next = this_cpu_read(watch_random) * 1664525 + 1013904223 + 2 * smp_processor_id();
+
+	this_cpu_write(watch_random, next);
+	return (u64)next * bound >> 32;
+}
+
 /* Watches an access for a while.  With preemption off. */
 static noinline void watch_wait(struct watch_slot *slot, unsigned long ip, unsigned long address,
 				size_t bytes, bool write)
@@ -224,7 +238,7 @@ static noinline void watch_wait(struct watch_slot *slot, unsigned long ip, unsig
 	atomic_long_inc(&watch_count);
 	before = watch_look(address, bytes);
 	udelay(irqs_disabled() ? WATCH_ATOMIC_US
-			       : WATCH_US_MIN + prandom_u32_max(WATCH_US_MORE));
+			       : WATCH_US_MIN + watch_draw(WATCH_US_MORE));
 	after = watch_look(address, bytes);
 	changed = before != after;
 	held = (long)address;
@@ -255,7 +269,7 @@ static __always_inline void watch_access(unsigned long ip, unsigned long address
 	preempt_disable();
 	if (this_cpu_read(watch_busy) == 0) {
 		this_cpu_write(watch_busy, 1);
-		this_cpu_write(watch_skip, WATCH_SKIP_MIN + prandom_u32_max(WATCH_SKIP_MORE));
+		this_cpu_write(watch_skip, WATCH_SKIP_MIN + watch_draw(WATCH_SKIP_MORE));
 		watch_wait(slot, ip, address, bytes, write);
 		this_cpu_write(watch_busy, 0);
 	}
