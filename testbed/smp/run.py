@@ -27,7 +27,7 @@ CONTROLS: Dict[str, Tuple[str, str]] = {
     "lockdep": ("order", "planted_order"), "rt": ("order", "planted_order")}
 
 # Accesses that must have been watched for races before silence about them says anything.
-WATCHED_MIN = 20000
+WATCHED_MIN = 5000
 
 # The second serial port as a console, and the same without a lock: a console takes its port's lock even where only raw
 # spinlocks may be taken, so lockdep would complain of the first line printed in an interrupt, and then of nothing more.
