@@ -16,8 +16,8 @@
  * one it came by: the copy is charged like any packet that the VM sends, for it takes as much of
  * the uplink.
  *
- * A packet's frame, path and action are filled where that is needed.  Zeroing them first, as kernels
- * may be built to do with what stands on the stack, would cost as much as judging the packet.
+ * A packet's frame, path and action are filled where that is needed.  Zeroing them first, as a
+ * kernel may be built to do with what stands on the stack, would cost as much as the judgement.
  *
  * Departure times are CLOCK_MONOTONIC and obeyed by sch_fq on the uplink.  ovs_vport_send() clears
  * skb->tstamp before it calls us, with softirqs off.

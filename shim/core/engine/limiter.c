@@ -23,9 +23,9 @@
  *
  * Packets that wait are bounded in number, too, for a queuing discipline has room for so many
  * packets, not for so much time.  At most m may wait on an uplink: with s = m/16 rounded up, every
- * s-th packet that is given a departure leaves its time in a ring of n = (m - s + 1)/s <= 16 rounded
- * down; one that finds the time left a round ago, s * n packets before it, still to come is dropped.
- * Up to s - 1 more follow before the next one looks, and s * n + s - 1 <= m.
+ * s-th packet that is given a departure leaves its time in a ring of n = (m - s + 1)/s <= 16,
+ * rounded down; one that finds the time left a round ago, s * n packets before it, still to come is
+ * dropped.  Up to s - 1 more follow before the next one looks, and s * n + s - 1 <= m.
  */
 #include "../arith.h"
 #include "engine.h"
