@@ -115,7 +115,8 @@ void shim_limiter_apply(struct shim_limiter *limiter, u64 now_ns)
 	u32 depth = limiter->vm->mode.depth - lease;
 	struct shim_rate rate;
 
-	if (limiter->rate.bytes_per_s == bytes_per_s && limiter->rate.burst_bytes == depth)
+	if (limiter->rate.bytes_per_s == bytes_per_s && limiter->rate.burst_bytes == depth &&
+	    limiter->lease_ticks == shim_bucket_cost(&limiter->rate, lease))
 		return;
 	if (limiter->rate.bytes_per_s != bytes_per_s)
 		shim_host_rate_changed(limiter, bytes_per_s);

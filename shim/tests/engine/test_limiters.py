@@ -168,6 +168,19 @@ def test_packets_that_pass_without_a_look_at_the_clock_are_part_of_the_burst(
         assert pause_ns == 1000 or at_once > 0.85 * depth
 
 
+def test_what_passes_without_the_clock_goes_by_the_limiter_in_force(host: Host) -> None:
+    """A policing bucket as deep as what a pacing one had left for the clock keeps nothing of the other's rest."""
+    host.law("static")
+    host.set(quantum_bytes=3028)
+    uplink, vm = host.uplink(CAPACITY), host.vm(most=1_000_000)
+    host.send(vm, uplink, own(0), THERE, bytes=64)
+    host.set(burst_bytes=3028 - 3028 // 8)
+    host.set(limiter=0)
+    host.pass_time(SECOND // 2)
+    passed = sum(host.send(vm, uplink, own(0), THERE, bytes=50).passed > 0 for _ in range(100))
+    assert 50 * passed <= 3028 - 3028 // 8
+
+
 def test_no_more_packets_wait_than_may(host: Host) -> None:
     host.law("static")
     host.set(waiting_max=64, horizon_ns=SECOND)
