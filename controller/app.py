@@ -9,16 +9,18 @@ import logging
 import time
 from typing import Any, Callable, TypeVar
 
-from sdngcc.controller import compat, openflow, settings
+from sdngcc.controller import settings
 from sdngcc.controller.cluster.runner import PERIOD_S as CLUSTER_PERIOD_S
 from sdngcc.controller.cluster.runner import Cluster
+from sdngcc.controller.databases.ovsdb import Policy
 from sdngcc.controller.engine import Engine
-from sdngcc.controller.ovsdb import Policy
+from sdngcc.controller.framework import compat
 from sdngcc.controller.rest.audit import AuditLog
 from sdngcc.controller.rest.live import Live
-from sdngcc.controller.rest.room import House
+from sdngcc.controller.rest.resource import RestContext
 from sdngcc.controller.rest.server import SAMPLE_S, Server
 from sdngcc.controller.sources import PortMarks
+from sdngcc.controller.wire import openflow
 
 LOG = logging.getLogger(__name__)
 
@@ -58,8 +60,8 @@ class SdnGcc(compat.App):
             self.cluster.attach(self.engine)
         self.policy = Policy(self.settings.ovsdb, compat.hub.sleep)
         audit = AuditLog(self.settings.audit_file, self.engine.counters)
-        house = House(self.engine, self.policy, Live(self.engine), audit, lambda: compat.hub.sleep(0))
-        self.rest = Server(house, self.settings)
+        context = RestContext(self.engine, self.policy, Live(self.engine), audit, lambda: compat.hub.sleep(0))
+        self.rest = Server(context, self.settings)
 
     def start(self) -> None:
         """Start the clock, the OVSDB clients and REST."""
@@ -78,7 +80,7 @@ class SdnGcc(compat.App):
     def stop(self) -> None:
         """End clock, OVSDB clients and REST; take the events that wait; write what is left of the trace.
 
-        The framework ends its event loop by an event, and waits for room in the queue first: were the loop
+        The framework ends its event loop by an event, and waits for resource in the queue first: were the loop
         killed too, a full queue (switches that all disconnect at once) would never have any.
         """
         self.rest.close()

@@ -11,22 +11,22 @@ import os
 import time
 from typing import Any, Callable, Optional
 
-from sdngcc.controller import experimenter, openflow, packets
-from sdngcc.controller.attribution import Attribution
 from sdngcc.controller.cluster.adopt import Adoption
 from sdngcc.controller.cluster.owner import Alone, Owner
-from sdngcc.controller.counters import Counters, PairBytes, SplitBytes
-from sdngcc.controller.forwarding import COOKIE, COOKIE_MASK, PAIR, Forwarder
-from sdngcc.controller.inventory import SwitchRecord, VmRecord
-from sdngcc.controller.monitor import FAR_NS, NAP_NS, Monitor
-from sdngcc.controller.notifier import Notifier
-from sdngcc.controller.paths import Paths, Tunnel
-from sdngcc.controller.relations import Relations
-from sdngcc.controller.rounds import Network, Rounds
+from sdngcc.controller.forwarding.forwarder import COOKIE, COOKIE_MASK, PAIR, Forwarder
+from sdngcc.controller.network.attribution import Attribution
+from sdngcc.controller.network.counters import Counters, PairBytes, SplitBytes
+from sdngcc.controller.network.inventory import SwitchRecord, VmRecord
+from sdngcc.controller.network.paths import Paths, Tunnel
+from sdngcc.controller.network.relations import Relations
+from sdngcc.controller.network.topology import Port, Topology
+from sdngcc.controller.rates.monitor import FAR_NS, NAP_NS, Monitor
+from sdngcc.controller.rates.notifier import Notifier
+from sdngcc.controller.rates.rounds import Network, Rounds
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.sources import PREPARE_XID, SOURCES, PortMarks
-from sdngcc.controller.topology import Port, Topology
 from sdngcc.controller.trace import Trace
+from sdngcc.controller.wire import experimenter, openflow, packets
 
 SECOND_NS = 1_000_000_000
 STATE_LOST_NS = 2 * SECOND_NS
@@ -218,7 +218,7 @@ class Engine:
     def port_speed(self, dpid: int, number: int, speed: int) -> None:
         """Take a port's speed, bytes/s; 0: the switch does not know."""
         if dpid in self.switches:
-            self.rounds.steering.set_speed((dpid, number), speed)
+            self.rounds.explicit.set_speed((dpid, number), speed)
 
     def port_changed(self, dpid: int, number: int, name: str, mac: bytes, up: bool) -> None:
         """Take a port that was added or changed."""

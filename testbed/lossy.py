@@ -55,7 +55,7 @@ class LossyNotices:
 
     def install(self) -> None:
         """Let the notifier of this process lose messages."""
-        from sdngcc.controller.notifier import Notifier
+        from sdngcc.controller.rates.notifier import Notifier
 
         compose = Notifier.compose
 
@@ -70,7 +70,7 @@ def main() -> None:
     """Run the controller with the seed and the losses that the command line names."""
     loss = LossyNotices(map(float, sys.argv[2:]), int(sys.argv[1]))
     signal.signal(signal.SIGUSR1, loss.next)
-    from sdngcc.controller import launcher
+    from sdngcc.controller.framework import launcher
 
     launcher.prepare()
     from sdngcc.controller import settings

@@ -26,7 +26,7 @@ def controller(config: Optional[pathlib.Path], framework: Optional[str], check: 
     Settings come from --config and from SDNGCC_CONTROLLER_<KEY> in the environment, which wins;
     docs/operator-guide.md has the list. Switches connect by OpenFlow 1.3.
     """
-    from sdngcc.controller import launcher
+    from sdngcc.controller.framework import launcher
 
     if not check:
         launcher.prepare()

@@ -9,9 +9,9 @@ each switch for the flows of this project and knows what the others learned from
 import dataclasses
 from typing import Callable
 
-from sdngcc.controller import openflow
-from sdngcc.controller.forwarding import COOKIE, COOKIE_MASK, LEARNED, PAIR, Forwarder
-from sdngcc.controller.relations import Relations
+from sdngcc.controller.forwarding.forwarder import COOKIE, COOKIE_MASK, LEARNED, PAIR, Forwarder
+from sdngcc.controller.network.relations import Relations
+from sdngcc.controller.wire import openflow
 
 
 @dataclasses.dataclass

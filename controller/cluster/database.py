@@ -22,7 +22,7 @@ from sdngcc.controller.cluster.view import (
     Transaction,
     View,
 )
-from sdngcc.controller.ovsdb import expect
+from sdngcc.controller.databases.ovsdb import expect
 
 SCHEMA = pathlib.Path(__file__).with_name("sdngcc.ovsschema")
 PROBE_MS = 1000

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps one controller in the cluster: runs its seat against the database, gives switches its roles.
+"""Keeps one controller in the cluster: runs its membership against the database, gives switches its roles.
 
 Roles: the owner of a switch is its MASTER under the generation id the database gave it, so the switch itself
 refuses a former owner. All others are SLAVE at fabric switches and EQUAL at hypervisor bridges, where the owner
@@ -11,11 +11,11 @@ import logging
 import uuid
 from typing import Callable, Sequence
 
-from sdngcc.controller import openflow
 from sdngcc.controller.cluster.database import ClusterDatabase
 from sdngcc.controller.cluster.lease import Terms
-from sdngcc.controller.cluster.seat import Seat
+from sdngcc.controller.cluster.membership import Membership
 from sdngcc.controller.engine import Engine
+from sdngcc.controller.wire import openflow
 
 PERIOD_S = 0.02
 _NO_ANSWER_BEATS = 2  # then another server is tried
@@ -26,7 +26,10 @@ LOG = logging.getLogger(__name__)
 
 
 class Cluster:
-    """The rim of a seat.  ``send(dpid, data)`` puts OpenFlow bytes on a switch's connection; ``clock`` counts ns."""
+    """The rim of a membership.
+
+    ``send(dpid, data)`` puts OpenFlow bytes on a switch's connection; ``clock`` counts ns.
+    """
 
     shared = True
 
@@ -38,7 +41,7 @@ class Cluster:
         send: Callable[[int, bytes], bool],
         clock: Callable[[], int],
     ) -> None:
-        self.seat = Seat(sender, Terms(lease_ms * 1_000_000), lambda: uuid.uuid4().hex)
+        self.membership = Membership(sender, Terms(lease_ms * 1_000_000), lambda: uuid.uuid4().hex)
         self._database = ClusterDatabase(remotes)
         self._send = send
         self._clock = clock
@@ -62,11 +65,11 @@ class Cluster:
 
     def owns(self, dpid: int) -> bool:
         """Tell whether this controller may act for a switch now."""
-        return self.seat.owns(dpid, self._clock())
+        return self.membership.owns(dpid, self._clock())
 
     def is_live(self) -> bool:
         """Tell whether it holds a lease now."""
-        return self.seat.is_live(self._clock())
+        return self.membership.is_live(self._clock())
 
     # What the application tells
 
@@ -77,19 +80,19 @@ class Cluster:
         if self._held.pop(dpid, None) is not None:
             self._engine.give_up(dpid)  # until it has its role and flows again
         self._send(dpid, openflow.hear_all(self._next_xid()))
-        self.seat.set_connected(frozenset(self._roles))
+        self.membership.set_connected(frozenset(self._roles))
 
     def disconnected(self, dpid: int) -> None:
         """Take a switch whose connection ended; it is forgotten once no other controller has one."""
         self._roles.pop(dpid, None)
         self._away.add(dpid)
-        self.seat.set_connected(frozenset(self._roles))
+        self.membership.set_connected(frozenset(self._roles))
 
     def role_reply(self, dpid: int, role: int, generation: int) -> None:
         """Take a switch's answer to a request for a role; after a refusal it tells the generation id it knows."""
         if dpid in self._doubted and dpid in self._held and role != openflow.ROLE_MASTER:
             LOG.warning("switch %016x knows generation %d already; claiming a later one", dpid, generation)
-            self.seat.refused(dpid, generation)
+            self.membership.refused(dpid, generation)
         self._doubted.discard(dpid)
 
     def role_refused(self, dpid: int, code: int) -> None:
@@ -103,24 +106,24 @@ class Cluster:
 
     def run(self) -> None:
         """Do what is due; call it every PERIOD_S."""
-        database, seat, now = self._database, self.seat, self._clock()
+        database, membership, now = self._database, self.membership, self._clock()
         database.run()
         if not database.has_connected():
             self._tell_unreachable(now)
             return
-        seat.see(database.view(), now)
+        membership.see(database.view(), now)
         if self._pending:
-            give_up = seat.waiting_ns(now) > _NO_ANSWER_BEATS * seat.terms.beat_ns
+            give_up = membership.waiting_ns(now) > _NO_ANSWER_BEATS * membership.terms.beat_ns
             stored = database.outcome(give_up)
             if stored is not None:
                 self._pending = False
-                seat.done(stored)
+                membership.done(stored)
             if give_up:
                 database.reconnect()
             if stored:
                 self._heard_ns, self._unreachable_told = now, False
         if not self._pending:
-            change = seat.next(now)
+            change = membership.next(now)
             if change is not None:
                 database.start(change)
                 self._pending = True
@@ -128,23 +131,23 @@ class Cluster:
         self._act(now)
 
     def _tell_unreachable(self, now: int) -> None:
-        if now - self._heard_ns > _UNREACHABLE_NS and not self._unreachable_told and not self.seat.is_live(now):
+        if now - self._heard_ns > _UNREACHABLE_NS and not self._unreachable_told and not self.membership.is_live(now):
             self._unreachable_told = True
             remotes = ", ".join(self._database.remotes)
             LOG.error("cluster: no database at %s takes changes; no switch is acted for until one does", remotes)
 
     def _act(self, now: int) -> None:
         """Bring engine and roles in line with what is owned."""
-        seat, engine = self.seat, self._engine
-        for note in seat.notes:
+        membership, engine = self.membership, self._engine
+        for note in membership.notes:
             LOG.warning("%s", note)
-        seat.notes.clear()
-        live = seat.is_live(now)
+        membership.notes.clear()
+        live = membership.is_live(now)
         if live != self._live:
             self._live = live
             LOG.info("cluster: lease %s", "held" if live else "lost: acting for no switch")
-            engine.notifier.numbering.raise_to(seat.epoch)
-        owned = seat.owned(now)
+            engine.notifier.numbering.raise_to(membership.epoch)
+        owned = membership.owned(now)
         for dpid in [dpid for dpid in self._held if dpid not in owned or dpid not in self._roles]:
             del self._held[dpid]
             engine.give_up(dpid)
@@ -157,12 +160,12 @@ class Cluster:
             if dpid in owned:
                 self._held[dpid] = owned[dpid]
         self._look_for_newcomers(owned)
-        for dpid in [dpid for dpid in self._away if not seat.others_connected(dpid, now)]:
+        for dpid in [dpid for dpid in self._away if not membership.others_connected(dpid, now)]:
             self._away.discard(dpid)
             engine.switch_down(dpid)
 
     def _set_role(self, dpid: int, owned: dict[int, int]) -> None:
-        row = self.seat.view.switches.get(dpid)
+        row = self.membership.view.switches.get(dpid)
         if dpid in owned:
             wanted = (openflow.ROLE_MASTER, owned[dpid])
         elif self._engine.switches[dpid].hypervisor or row is None:
@@ -177,7 +180,7 @@ class Cluster:
 
     def _look_for_newcomers(self, owned: dict[int, int]) -> None:
         """Let controllers that just connected to a switch see its links, which they may not look for themselves."""
-        members = self.seat.view.members.values()
+        members = self.membership.view.members.values()
         others = frozenset((member.incarnation, dpid) for member in members for dpid in member.switches)
         if others != self._others:
             for dpid in {dpid for _, dpid in others - self._others} & owned.keys():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The WSGI application: rooms at their paths, and refusals in JSON."""
+"""The WSGI application: resources at their paths, and refusals in JSON."""
 
 import logging
 from typing import Any
@@ -9,7 +9,7 @@ import falcon
 from sdngcc.controller.rest import events, metrics, openapi, page, ports, status, switches, vms
 from sdngcc.controller.rest.auth import Guard
 from sdngcc.controller.rest.reporter import Reporter
-from sdngcc.controller.rest.room import House, Route, refuse
+from sdngcc.controller.rest.resource import RestContext, Route, refuse
 
 LOG = logging.getLogger(__name__)
 
@@ -35,29 +35,31 @@ def _as_json(request: falcon.Request, response: falcon.Response, error: falcon.H
 class _Headers:
     """Falcon middleware: headers of every answer."""
 
-    def process_response(self, request: falcon.Request, response: falcon.Response, room: Any, succeeded: bool) -> None:
+    def process_response(
+        self, request: falcon.Request, response: falcon.Response, resource: Any, succeeded: bool
+    ) -> None:
         """Keep answers out of caches, and browsers from guessing at them."""
         response.set_header("X-Content-Type-Options", "nosniff")
         response.set_header("Referrer-Policy", "no-referrer")
         response.set_header("Cache-Control", "no-store")
 
 
-def make_app(house: House, reporter: Reporter, guard: Guard, tokens: bool) -> falcon.App:
+def make_app(context: RestContext, reporter: Reporter, guard: Guard, tokens: bool) -> falcon.App:
     """Return the WSGI application; ``tokens`` tells whether requests must bear one."""
     app: falcon.App = falcon.App(middleware=[guard, _Headers()])
 
     def broken(req: falcon.Request, resp: falcon.Response, error: Exception, params: Any) -> None:
-        house.engine.counters["internal_errors"] += 1
+        context.engine.counters["internal_errors"] += 1
         LOG.error("internal error at %s %s; the controller goes on", req.method, req.path, exc_info=error)
         raise refuse(500, "internal error; the controller's log has it")
 
     app.set_error_serializer(_as_json)
     app.add_error_handler(Exception, broken)
     for route in ROUTES:
-        room = route.room(house, reporter)
-        if isinstance(room, openapi.OpenApi):
-            room.document = openapi.make_document(ROUTES, tokens)
-        app.add_route(route.path, room)
+        resource = route.resource(context, reporter)
+        if isinstance(resource, openapi.OpenApi):
+            resource.document = openapi.make_document(ROUTES, tokens)
+        app.add_route(route.path, resource)
     page.add_to(app)
     app.add_sink(_not_found)
     return app

@@ -17,7 +17,7 @@ from typing import Counter, Optional
 
 import falcon
 
-from sdngcc.controller.rest.room import refuse
+from sdngcc.controller.rest.resource import refuse
 
 # Where the page's files are: they show nothing of the network and so need no token.
 PAGE_PATH = "/page/"

@@ -14,7 +14,7 @@ import falcon
 import pydantic
 
 from sdngcc.controller.rest import models
-from sdngcc.controller.rest.room import Operation, Room, Route, read_query, refuse
+from sdngcc.controller.rest.resource import Operation, Resource, Route, read_query, refuse
 
 HEARTBEAT_S = 15.0
 QUEUE_MAX = 64
@@ -151,7 +151,7 @@ class Broker:
             client.end()
 
 
-class Events(Room):
+class Events(Resource):
     """/v1/events."""
 
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:

@@ -9,8 +9,8 @@ import dataclasses
 from typing import Callable, Optional
 
 from sdngcc.controller.engine import Engine
+from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.sources import Reading
-from sdngcc.controller.topology import Hop
 
 SAMPLE_S = 1.0
 

@@ -9,10 +9,10 @@ import ipaddress
 import re
 from typing import Optional
 
-from sdngcc.controller.inventory import VmRecord
-from sdngcc.controller.relations import Relations
+from sdngcc.controller.network.inventory import VmRecord
+from sdngcc.controller.network.relations import Relations
 from sdngcc.controller.rest import models
-from sdngcc.controller.rest.room import House, dpid_text, refuse
+from sdngcc.controller.rest.resource import RestContext, dpid_text, refuse
 
 CANDIDATES_MAX = 20
 
@@ -52,13 +52,13 @@ def has_ip(relations: Relations, vm: VmRecord, address: bytes) -> bool:
     return any(address in host.addresses for host in relations.hosts_at(vm.place))
 
 
-def find_all(house: House, name: str) -> list[VmRecord]:
+def find_all(context: RestContext, name: str) -> list[VmRecord]:
     """Return the machines a name fits; those whose id or place it is, else whatever else fits."""
-    vms = house.vms()
+    vms = context.vms()
     named = [vm for vm in vms if vm.bridge_id == name] or [vm for vm in vms if vm.id == name]
     if named:
         return named
-    relations, mac, address = house.engine.relations, mac_bytes(name), ip_bytes(name)
+    relations, mac, address = context.engine.relations, mac_bytes(name), ip_bytes(name)
     return [
         vm
         for vm in vms
@@ -68,9 +68,9 @@ def find_all(house: House, name: str) -> list[VmRecord]:
     ]
 
 
-def find(house: House, name: str) -> VmRecord:
+def find(context: RestContext, name: str) -> VmRecord:
     """Return the machine a name means; a name that fits none or several is refused."""
-    found = find_all(house, name)
+    found = find_all(context, name)
     if len(found) == 1:
         return found[0]
     if not found:
@@ -80,7 +80,7 @@ def find(house: House, name: str) -> VmRecord:
             field="vm",
             allowed="what GET /v1/vms lists",
         )
-    shown = [candidate(house, vm) for vm in found[:CANDIDATES_MAX]]
+    shown = [candidate(context, vm) for vm in found[:CANDIDATES_MAX]]
     raise refuse(
         409,
         f'"{name}" fits {len(found)} virtual machines',
@@ -90,9 +90,9 @@ def find(house: House, name: str) -> VmRecord:
     )
 
 
-def candidate(house: House, vm: VmRecord) -> models.Candidate:
+def candidate(context: RestContext, vm: VmRecord) -> models.Candidate:
     """Return a machine as a refusal lists it."""
-    hosts = house.engine.relations.hosts_at(vm.place)
+    hosts = context.engine.relations.hosts_at(vm.place)
     return models.Candidate(
         id=vm.id,
         switch=dpid_text(vm.place[0]),

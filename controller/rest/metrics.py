@@ -12,11 +12,11 @@ import prometheus_client
 from prometheus_client import core, exposition
 
 from sdngcc import __version__
-from sdngcc.controller.experimenter import VmReading
-from sdngcc.controller.inventory import VmRecord
+from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.rest import models
-from sdngcc.controller.rest.room import House, Operation, Room, Route, dpid_text, read_query
+from sdngcc.controller.rest.resource import Operation, Resource, RestContext, Route, dpid_text, read_query
 from sdngcc.controller.rest.switches import show_poll
+from sdngcc.controller.wire.experimenter import VmReading
 
 # Counters of the engine that an alert may name: there from the start, or the first increase would not be seen.
 EVENTS = (
@@ -98,22 +98,22 @@ def _gauge(name: str, text: str, value: float) -> core.Metric:
 
 
 class Families:
-    """All families of a house, made one at a time."""
+    """All families of a context, made one at a time."""
 
-    def __init__(self, house: House, event_clients: int) -> None:
-        self._house = house
+    def __init__(self, context: RestContext, event_clients: int) -> None:
+        self._context = context
         self._event_clients = event_clients
 
     def __iter__(self) -> Iterator[core.Metric]:
         """Yield one family after the other."""
         yield from self._controller()
-        yield from self._vms(self._house.vms())
+        yield from self._vms(self._context.vms())
         yield from self._ports()
         yield from self._switches()
         yield from prometheus_client.ProcessCollector(registry=None).collect()
 
     def _controller(self) -> Iterator[core.Metric]:
-        engine = self._house.engine
+        engine = self._context.engine
         switches = engine.switches.values()
         build = core.GaugeMetricFamily("sdngcc_build_info", "The program.", labels=("version",))
         build.add_metric((__version__,), 1)
@@ -162,7 +162,7 @@ class Families:
             yield _family(Of(name, text, get, True), VM_LABELS, told)
 
     def _ports(self) -> Iterator[core.Metric]:
-        engine = self._house.engine
+        engine = self._context.engine
         read: Rows = []
         up: Rows = []
         for dpid, ports in sorted(engine.topology.ports.items()):
@@ -178,11 +178,11 @@ class Families:
 
     def _switches(self) -> Iterator[core.Metric]:
         polls: Rows = []
-        for dpid in sorted(self._house.engine.switches):
-            poll = show_poll(self._house, dpid)
+        for dpid in sorted(self._context.engine.switches):
+            poll = show_poll(self._context, dpid)
             if poll:
                 polls.append(((dpid_text(dpid),), poll))
-        connected: Rows = [((dpid_text(dpid),), 1) for dpid in sorted(self._house.engine.switches)]
+        connected: Rows = [((dpid_text(dpid),), 1) for dpid in sorted(self._context.engine.switches)]
         yield _family(Of("switch_connected", "Switches connected.", lambda one: one), ("switch",), connected)
         for one in POLL_METRICS:
             yield _family(one, ("switch",), polls)
@@ -199,16 +199,16 @@ class _One:
         yield self._family
 
 
-class Metrics(Room):
+class Metrics(Resource):
     """/metrics."""
 
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         """Write all metrics in Prometheus' text format."""
         read_query(request, models.Query)
         text = []
-        for family in Families(self._house, len(self._reporter.broker.clients)):
+        for family in Families(self._context, len(self._reporter.broker.clients)):
             text.append(exposition.generate_latest(_One(family)))  # type: ignore[arg-type]
-            self._house.pause()
+            self._context.pause()
         response.content_type = prometheus_client.CONTENT_TYPE_LATEST
         response.data = b"".join(text)
 

@@ -10,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from sdngcc import __version__
 from sdngcc.controller.rest import models
-from sdngcc.controller.rest.room import House, Operation, Room, Route, read_query, reply
+from sdngcc.controller.rest.resource import Operation, Resource, RestContext, Route, read_query, reply
 
 _REFERENCE = "#/components/schemas/{model}"
 
@@ -147,11 +147,11 @@ def make_document(routes: Iterable[Route], tokens: bool) -> Document:
     return Document(document)
 
 
-class OpenApi(Room):
+class OpenApi(Resource):
     """/v1/openapi.json; ``document`` is set by who knows all routes."""
 
-    def __init__(self, house: House, reporter: Any) -> None:
-        super().__init__(house, reporter)
+    def __init__(self, context: RestContext, reporter: Any) -> None:
+        super().__init__(context, reporter)
         self.document = Document({})
 
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:

@@ -3,16 +3,16 @@
 
 import falcon
 
-from sdngcc.controller import topology
+from sdngcc.controller.network import topology
+from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.rest import models
-from sdngcc.controller.rest.room import House, Operation, Room, Route, dpid_text, page, read_query, reply
-from sdngcc.controller.topology import Hop
+from sdngcc.controller.rest.resource import Operation, Resource, RestContext, Route, dpid_text, page, read_query, reply
 
 
-def show(house: House, place: Hop, port: topology.Port) -> models.Port:
+def show(context: RestContext, place: Hop, port: topology.Port) -> models.Port:
     """Return a port as REST shows it."""
-    engine, (dpid, number) = house.engine, place
-    peer, pace = engine.topology.peer(dpid, number), house.live.paces.get(place)
+    engine, (dpid, number) = context.engine, place
+    peer, pace = engine.topology.peer(dpid, number), context.live.paces.get(place)
     reading = engine.source.readings(dpid).get(number)
     return models.Port(
         switch=dpid_text(dpid),
@@ -35,7 +35,7 @@ def show(house: House, place: Hop, port: topology.Port) -> models.Port:
     )
 
 
-class Ports(Room):
+class Ports(Resource):
     """/v1/ports."""
 
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -48,11 +48,11 @@ class Ports(Room):
             if self._fits((dpid, number), port.name, query)
         ]
         shown, following = page(found, query, lambda item: item[0])
-        ports = [show(self._house, *item) for item in self._house.in_turns(shown)]
+        ports = [show(self._context, *item) for item in self._context.in_turns(shown)]
         reply(response, models.Ports(ports=ports, total=len(found), next=following))
 
     def _fits(self, place: Hop, name: str, query: models.PortQuery) -> bool:
-        pace = self._house.live.paces.get(place)
+        pace = self._context.live.paces.get(place)
         return (
             (query.switch is None or int(query.switch, 16) == place[0])
             and (query.name is None or query.name == name)

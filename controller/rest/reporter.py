@@ -7,12 +7,12 @@ compares it with what it saw before.
 
 from typing import Mapping, Optional
 
-from sdngcc.controller.inventory import VmRecord
+from sdngcc.controller.network.inventory import VmRecord
+from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.rest import models
 from sdngcc.controller.rest.audit import now_text
 from sdngcc.controller.rest.events import Broker, Snapshot
-from sdngcc.controller.rest.room import House, dpid_text, vm_state
-from sdngcc.controller.topology import Hop
+from sdngcc.controller.rest.resource import RestContext, dpid_text, vm_state
 
 Stored = Optional[Mapping[str, int]]
 
@@ -44,9 +44,9 @@ def vm_row(vm: VmRecord) -> models.VmRow:
 class Reporter:
     """Compares and publishes."""
 
-    def __init__(self, house: House, broker: Broker) -> None:
+    def __init__(self, context: RestContext, broker: Broker) -> None:
         self.broker = broker
-        self._house = house
+        self._context = context
         self._vms: dict[str, models.VmRow] = {}
         self._ports: dict[str, models.PortRow] = {}
         self._switches: dict[int, int] = {}  # datapath id -> connected since, ns
@@ -55,8 +55,8 @@ class Reporter:
 
     def tick(self) -> None:
         """Sample the ports and publish what changed."""
-        house = self._house
-        house.live.sample(house.pause)
+        context = self._context
+        context.live.sample(context.pause)
         self._publish_switches()
         self._publish_notices()
         self._publish_policy()
@@ -82,12 +82,12 @@ class Reporter:
         ]
 
     def _read_rows(self) -> None:
-        house = self._house
-        self._vms = {place_text(vm.place): vm_row(vm) for vm in house.vms()}
+        context = self._context
+        self._vms = {place_text(vm.place): vm_row(vm) for vm in context.vms()}
         self._ports = {}
-        for dpid, ports in sorted(house.engine.topology.ports.items()):
+        for dpid, ports in sorted(context.engine.topology.ports.items()):
             for number, port in sorted(ports.items()):
-                pace, place = house.live.paces.get((dpid, number)), place_text((dpid, number))
+                pace, place = context.live.paces.get((dpid, number)), place_text((dpid, number))
                 self._ports[place] = models.PortRow(
                     place=place,
                     name=port.name,
@@ -98,18 +98,18 @@ class Reporter:
                 )
 
     def _publish_switches(self) -> None:
-        now = {dpid: switch.since_ns for dpid, switch in self._house.engine.switches.items()}
+        now = {dpid: switch.since_ns for dpid, switch in self._context.engine.switches.items()}
         for dpid in sorted({*now, *self._switches}):
             if dpid in self._switches and self._switches[dpid] != now.get(dpid):
                 self.broker.publish("switch", models.SwitchEvent(switch=dpid_text(dpid), connected=False))
             if dpid in now and self._switches.get(dpid) != now[dpid]:
                 self.broker.publish("switch", models.SwitchEvent(switch=dpid_text(dpid), connected=True))
-            self._house.pause()  # many at once must not fill the clients' queues
+            self._context.pause()  # many at once must not fill the clients' queues
         self._switches = now
 
     def _publish_notices(self) -> None:
         told, notices = {}, []
-        for vm in self._house.vms():
+        for vm in self._context.vms():
             told[vm.place] = (vm.notices, vm.marks)
             messages, marks = self._told.get(vm.place, (0, 0))
             if vm.notices > messages:
@@ -125,11 +125,11 @@ class Reporter:
     def _publish_policy(self) -> None:
         """Record what others stored in OVSDB."""
         stored: dict[Hop, Stored] = {}
-        for vm in self._house.vms():
-            if vm.place in self._house.being_changed:
+        for vm in self._context.vms():
+            if vm.place in self._context.being_changed:
                 stored[vm.place] = self._stored.get(vm.place)
                 continue
-            now = stored[vm.place] = self._house.policy.read(vm.place[0], vm.name)
+            now = stored[vm.place] = self._context.policy.read(vm.place[0], vm.name)
             before = self._stored.get(vm.place)
             if before is not None and now is not None and before != now:
                 self.record_change(vm, before, now, "ovsdb", None)
@@ -150,6 +150,6 @@ class Reporter:
             result="stored" if error is None else "refused",
             error=error,
         )
-        self._house.audit.add(record)
+        self._context.audit.add(record)
         self.broker.publish("policy", record)
         self._stored[vm.place] = after

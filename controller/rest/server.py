@@ -15,7 +15,7 @@ from sdngcc.controller.rest.auth import Guard
 from sdngcc.controller.rest.events import Broker
 from sdngcc.controller.rest.live import SAMPLE_S
 from sdngcc.controller.rest.reporter import Reporter
-from sdngcc.controller.rest.room import House
+from sdngcc.controller.rest.resource import RestContext
 from sdngcc.controller.settings import Settings, split_address
 
 LOG = logging.getLogger(__name__)
@@ -59,17 +59,17 @@ class _Listener:
 class Server:
     """REST of a controller; raises SettingsError when a file its settings name is unusable."""
 
-    def __init__(self, house: House, settings: Settings) -> None:
-        self._house = house
+    def __init__(self, context: RestContext, settings: Settings) -> None:
+        self._context = context
         self._settings = settings
         tokens = settings.read_tokens()
         self._tls = settings.read_tls()
-        house.changing = eventlet.semaphore.Semaphore()
-        counters = house.engine.counters
-        epoch = house.engine.notifier.numbering.epoch
+        context.changing = eventlet.semaphore.Semaphore()
+        counters = context.engine.counters
+        epoch = context.engine.notifier.numbering.epoch
         broker = Broker(epoch, settings.rest_event_clients, counters, eventlet.queue.LightQueue)
-        self.reporter = Reporter(house, broker)
-        self._app = make_app(house, self.reporter, Guard(tokens, settings.rest_hosts, counters), bool(tokens))
+        self.reporter = Reporter(context, broker)
+        self._app = make_app(context, self.reporter, Guard(tokens, settings.rest_hosts, counters), bool(tokens))
 
     def serve(self) -> None:
         """Answer until killed."""

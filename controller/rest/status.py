@@ -8,11 +8,11 @@ import pydantic
 
 from sdngcc.controller.rest import models
 from sdngcc.controller.rest.audit import KEPT
-from sdngcc.controller.rest.room import Operation, Room, Route, read_query, reply
+from sdngcc.controller.rest.resource import Operation, Resource, Route, read_query, reply
 from sdngcc.controller.settings import Settings
 
 
-class SettingsView(Room):
+class SettingsView(Resource):
     """/v1/settings."""
 
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -21,7 +21,7 @@ class SettingsView(Room):
         reply(response, self._engine.settings)
 
 
-class Status(Room):
+class Status(Resource):
     """/v1/status."""
 
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -59,13 +59,13 @@ class AuditQuery(models.Query):
     )
 
 
-class AuditView(Room):
+class AuditView(Resource):
     """/v1/audit."""
 
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         """Show the last changes of policy."""
         query = read_query(request, AuditQuery)
-        reply(response, models.Audit(records=list(self._house.audit.records)[-query.n :]))
+        reply(response, models.Audit(records=list(self._context.audit.records)[-query.n :]))
 
 
 ROUTES = (

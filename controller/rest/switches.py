@@ -5,15 +5,15 @@ from typing import Optional
 
 import falcon
 
-from sdngcc.controller.inventory import SwitchRecord
+from sdngcc.controller.network.inventory import SwitchRecord
+from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.rest import models
-from sdngcc.controller.rest.room import House, Operation, Room, Route, dpid_text, read_query, reply
-from sdngcc.controller.topology import Hop
+from sdngcc.controller.rest.resource import Operation, Resource, RestContext, Route, dpid_text, read_query, reply
 
 
-def show_poll(house: House, dpid: int) -> Optional[models.Poll]:
+def show_poll(context: RestContext, dpid: int) -> Optional[models.Poll]:
     """Return how the polls of a switch go; None when it is not polled."""
-    monitor = house.engine.monitor
+    monitor = context.engine.monitor
     poll = monitor.polls.get(dpid)
     if poll is None:
         return None
@@ -27,7 +27,7 @@ def show_poll(house: House, dpid: int) -> Optional[models.Poll]:
     )
 
 
-def show(house: House, switch: SwitchRecord, links: list[models.SwitchLink]) -> models.Switch:
+def show(context: RestContext, switch: SwitchRecord, links: list[models.SwitchLink]) -> models.Switch:
     """Return a switch as REST shows it."""
     return models.Switch(
         switch=dpid_text(switch.dpid),
@@ -37,11 +37,11 @@ def show(house: House, switch: SwitchRecord, links: list[models.SwitchLink]) -> 
         reports_vms=switch.vm_state,
         vms=sorted(vm.id for vm in switch.vms.values()),
         links=links,
-        poll=show_poll(house, switch.dpid),
+        poll=show_poll(context, switch.dpid),
     )
 
 
-class Switches(Room):
+class Switches(Resource):
     """/v1/switches."""
 
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -53,11 +53,11 @@ class Switches(Room):
                 link = models.SwitchLink(port=near[1], switch=dpid_text(far[0]), peer_port=far[1])
                 links.setdefault(near[0], []).append(link)
         switches = [switch for _, switch in sorted(self._engine.switches.items())]
-        shown = [show(self._house, switch, links.get(switch.dpid, [])) for switch in self._house.in_turns(switches)]
+        shown = [show(self._context, switch, links.get(switch.dpid, [])) for switch in self._context.in_turns(switches)]
         reply(response, models.Switches(switches=shown))
 
 
-class Topology(Room):
+class Topology(Resource):
     """/v1/topology."""
 
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
@@ -77,7 +77,7 @@ class Topology(Room):
         )
 
     def _link(self, one: Hop, other: Hop) -> models.TopologyLink:
-        near, far = self._house.live.paces.get(one), self._house.live.paces.get(other)
+        near, far = self._context.live.paces.get(one), self._context.live.paces.get(other)
         return models.TopologyLink(
             ends=(
                 models.End(switch=dpid_text(one[0]), port=one[1]),

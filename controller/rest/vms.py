@@ -4,14 +4,14 @@
 import falcon
 import pydantic
 
-from sdngcc.controller.inventory import VmRecord
-from sdngcc.controller.ovsdb import PolicyError
+from sdngcc.controller.databases.ovsdb import PolicyError
+from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.rest import lookup, models
 from sdngcc.controller.rest.audit import AuditError
-from sdngcc.controller.rest.room import (
-    House,
+from sdngcc.controller.rest.resource import (
     Operation,
-    Room,
+    Resource,
+    RestContext,
     Route,
     dpid_text,
     page,
@@ -24,12 +24,12 @@ from sdngcc.controller.rest.room import (
 BODY_MAX_BYTES = 4096
 
 
-def show(house: House, vm: VmRecord) -> models.Vm:
+def show(context: RestContext, vm: VmRecord) -> models.Vm:
     """Return a machine as REST shows it."""
-    relations, reading = house.engine.relations, vm.reading
+    relations, reading = context.engine.relations, vm.reading
     hosts = relations.hosts_at(vm.place)
     targets = sorted({target for host in hosts for target in relations.targets(host.mac)})
-    stored = house.policy.read(vm.place[0], vm.name)
+    stored = context.policy.read(vm.place[0], vm.name)
     return models.Vm(
         id=vm.id,
         switch=dpid_text(vm.place[0]),
@@ -52,7 +52,7 @@ def show(house: House, vm: VmRecord) -> models.Vm:
         messages_accepted=reading and reading.messages,
         messages_refused=reading and reading.refused,
         marks_accepted=reading and reading.message_marks,
-        age_ms=reading and (house.engine.clock() - vm.read_ns) // 1_000_000,
+        age_ms=reading and (context.engine.clock() - vm.read_ns) // 1_000_000,
         macs=[lookup.mac_text(host.mac) for host in hosts],
         addresses=sorted(lookup.ip_text(address) for host in hosts for address in host.addresses),
         destinations=[lookup.mac_text(target) for target in targets],
@@ -60,16 +60,16 @@ def show(house: House, vm: VmRecord) -> models.Vm:
     )
 
 
-class Vms(Room):
+class Vms(Resource):
     """/v1/vms."""
 
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         """List the machines that fit all filters."""
         query = read_query(request, models.VmQuery)
-        found = self._house.vms() if query.name is None else lookup.find_all(self._house, query.name)
+        found = self._context.vms() if query.name is None else lookup.find_all(self._context, query.name)
         found = [vm for vm in found if self._fits(vm, query)]
         shown, following = page(found, query, lambda vm: vm.place)
-        vms = [show(self._house, vm) for vm in self._house.in_turns(shown)]
+        vms = [show(self._context, vm) for vm in self._context.in_turns(shown)]
         reply(response, models.Vms(vms=vms, total=len(found), next=following))
 
     def _fits(self, vm: VmRecord, query: models.VmQuery) -> bool:
@@ -84,22 +84,22 @@ class Vms(Room):
         )
 
 
-class Vm(Room):
+class Vm(Resource):
     """/v1/vms/<any name of a machine>."""
 
     def on_get(self, request: falcon.Request, response: falcon.Response, vm: str) -> None:
         """Show one machine."""
         read_query(request, models.Query)
-        reply(response, show(self._house, lookup.find(self._house, vm)))
+        reply(response, show(self._context, lookup.find(self._context, vm)))
 
     def on_put(self, request: falcon.Request, response: falcon.Response, vm: str) -> None:
         """Change weight, min or max; what is stored comes back."""
         read_query(request, models.Query)
-        house, found = self._house, lookup.find(self._house, vm)
+        context, found = self._context, lookup.find(self._context, vm)
         who, address = request.context.who, request.remote_addr
-        with house.changing:
-            before = house.policy.read(found.place[0], found.name)
-            house.being_changed.add(found.place)
+        with context.changing:
+            before = context.policy.read(found.place[0], found.name)
+            context.being_changed.add(found.place)
             try:
                 self._change(found, _read_changes(request, found))
             except falcon.HTTPStatus as refusal:
@@ -107,23 +107,23 @@ class Vm(Room):
                 self._reporter.record_change(found, before, before, who, address, error)
                 raise
             finally:
-                house.being_changed.discard(found.place)
-            after = house.policy.read(found.place[0], found.name)
+                context.being_changed.discard(found.place)
+            after = context.policy.read(found.place[0], found.name)
             self._reporter.record_change(found, before, after, who, address)
-        reply(response, show(house, found))
+        reply(response, show(context, found))
 
     def _change(self, vm: VmRecord, changes: dict[str, "int | None"]) -> None:
         """Check a change against what is stored, and store it."""
         self._check(vm, changes)
         try:
-            self._house.audit.check()
-            self._house.policy.write(vm.place[0], vm.name, changes, lambda: self._check(vm, changes))
+            self._context.audit.check()
+            self._context.policy.write(vm.place[0], vm.name, changes, lambda: self._check(vm, changes))
         except (AuditError, PolicyError) as error:
             raise refuse(503, str(error), in_force=_in_force(vm)) from None
 
     def _check(self, vm: VmRecord, changes: dict[str, "int | None"]) -> None:
         """Refuse a change that does not go with what is stored."""
-        policy, port = self._house.policy, (vm.place[0], vm.name)
+        policy, port = self._context.policy, (vm.place[0], vm.name)
         stored = policy.read(*port)
         if stored is None:
             remotes = ", ".join(policy.remotes) or "none"

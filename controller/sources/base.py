@@ -18,11 +18,11 @@ import collections
 import enum
 from typing import Any, Callable, NamedTuple, Optional
 
-from sdngcc.controller.experimenter import Reply
-from sdngcc.controller.forwarding import Tables
-from sdngcc.controller.openflow import FlowStatistics
+from sdngcc.controller.forwarding.forwarder import Tables
+from sdngcc.controller.network.topology import Hop, Topology
 from sdngcc.controller.settings import Settings
-from sdngcc.controller.topology import Hop, Topology
+from sdngcc.controller.wire.experimenter import Reply
+from sdngcc.controller.wire.openflow import FlowStatistics
 
 PREPARE_XID = 0x80000001  # no request has it: those count from 1 to 0x7fffffff
 

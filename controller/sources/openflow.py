@@ -14,11 +14,11 @@ Wraps of the kernel's 32-bit counters are dealt with in the switch, whose counte
 import dataclasses
 from typing import Optional
 
-from sdngcc.controller import experimenter
-from sdngcc.controller.experimenter import KINDS, PortReading, Reply
+from sdngcc.controller.network.topology import Topology
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.sources.base import MarkSource, PortMarks, Reading, Semantics
-from sdngcc.controller.topology import Topology
+from sdngcc.controller.wire import experimenter
+from sdngcc.controller.wire.experimenter import KINDS, PortReading, Reply
 
 
 @dataclasses.dataclass

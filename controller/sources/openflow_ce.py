@@ -27,14 +27,14 @@ Told apart:
 import dataclasses
 from typing import Optional
 
-from sdngcc.controller import openflow
-from sdngcc.controller.forwarding import COOKIE, COOKIE_MASK, COUNTING, Tables
-from sdngcc.controller.openflow import FlowStatistics
+from sdngcc.controller.forwarding.forwarder import COOKIE, COOKIE_MASK, COUNTING, Tables
+from sdngcc.controller.network.topology import Hop, Topology
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.sources.base import PREPARE_XID, MarkSource, PortMarks, Reading, Semantics
 from sdngcc.controller.sources.pace import Pace, difference, longest, scale
 from sdngcc.controller.sources.upstream import Upstream
-from sdngcc.controller.topology import Hop, Topology
+from sdngcc.controller.wire import openflow
+from sdngcc.controller.wire.openflow import FlowStatistics
 
 CE = 3
 COUNT_TABLE, FORWARD_TABLE, LEAVE_TABLE = range(3)

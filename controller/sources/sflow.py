@@ -31,6 +31,7 @@ import time
 from typing import Any, Callable, Optional
 
 from sdngcc.controller.mappings import Agent, read_agent, read_port, read_switch
+from sdngcc.controller.network.topology import Hop, Topology
 from sdngcc.controller.settings import Settings, split_address
 from sdngcc.controller.sources.base import Deliver, MarkSource, PortMarks, Reading, Semantics
 from sdngcc.controller.sources.origin import Origin
@@ -45,7 +46,6 @@ from sdngcc.controller.sources.sflow_datagram import (
     decode,
 )
 from sdngcc.controller.sources.upstream import Upstream
-from sdngcc.controller.topology import Hop, Topology
 
 FLUSH_NS = 1_000_000_000  # agents keep a datagram that is not full this long
 SILENT_NS = 30_000_000_000

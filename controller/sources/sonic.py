@@ -27,11 +27,11 @@ import time
 from typing import Any, Callable, Optional
 
 from sdngcc.controller.mappings import read_port, read_switch
+from sdngcc.controller.network.topology import Topology
 from sdngcc.controller.settings import Settings, read_secret, split_address
 from sdngcc.controller.sources.base import Deliver, MarkSource, PortMarks, Reading, Semantics
 from sdngcc.controller.sources.origin import Origin
 from sdngcc.controller.sources.pace import Pace, difference, scale
-from sdngcc.controller.topology import Topology
 
 COUNTERS_DB = 2
 PORT_MAP = "COUNTERS_PORT_NAME_MAP"

@@ -17,7 +17,7 @@ Nothing is attributed where CE arrives by a port without a known link: a host se
 import collections
 from typing import Callable, Optional
 
-from sdngcc.controller.topology import Hop
+from sdngcc.controller.network.topology import Hop
 
 Peer = Callable[[int, int], Optional[Hop]]
 

@@ -6,8 +6,8 @@ import struct
 import zlib
 from typing import Callable, Optional
 
-from sdngcc.controller import experimenter, openflow
-from sdngcc.controller.experimenter import PortReading, VmReading
+from sdngcc.controller.wire import experimenter, openflow
+from sdngcc.controller.wire.experimenter import PortReading, VmReading
 
 CONTROLLER = openflow.OFPP_CONTROLLER
 

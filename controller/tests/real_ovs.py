@@ -5,7 +5,7 @@ import pathlib
 import shutil
 import subprocess
 
-from .wire import PATIENCE_S, wait_for
+from .processes import PATIENCE_S, wait_for
 
 VSWITCHD = shutil.which("ovs-vswitchd", path="/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin")
 SCHEMA = pathlib.Path("/usr/share/openvswitch/vswitch.ovsschema")

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sdngcc.controller import experimenter, message
 from sdngcc.controller.engine import Engine
 from sdngcc.controller.settings import Settings
+from sdngcc.controller.wire import experimenter, message
 
 from .fabric import Fabric, arp, ipv4, mac, port_reading, vm_reading
 

@@ -3,8 +3,8 @@
 
 import pytest
 
-from sdngcc.controller import message
 from sdngcc.controller.settings import Settings
+from sdngcc.controller.wire import message
 
 from .fabric import vm_reading
 from .test_engine import H1, H2, H3, KEY, PLACES, T1, T2, connected, talk

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
-from sdngcc.controller.maxmin import Claim, allot
+from sdngcc.controller.rates.maxmin import Claim, allot
 from sdngcc.testbed.parameters import Parameters, make_parameters, parse_settings
 from sdngcc.testbed.statistics import jain, mean, percentile
 from sdngcc.testbed.workload import Program, Workload

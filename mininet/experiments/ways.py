@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
-from sdngcc.controller.topology import Topology
+from sdngcc.controller.network.topology import Topology
 from sdngcc.experiments.base import (
     TCP_PAYLOAD,
     Case,

@@ -22,7 +22,7 @@ PERIOD_US = 5000
 MONITOR_PERIOD_S = 0.05
 _END_S = 60
 _SIMPLE = """
-from sdngcc.controller import launcher
+from sdngcc.controller.framework import launcher
 launcher.prepare()
 import sys
 from ryu.app import simple_monitor_13

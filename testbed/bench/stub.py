@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Dict, List
 
-from sdngcc.controller import experimenter, openflow
+from sdngcc.controller.wire import experimenter, openflow
 
 _XID = struct.Struct("!I")
 _PORT_STATS_BYTES = 112

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from sdngcc.controller.notifier import Notifier
+from sdngcc.controller.rates.notifier import Notifier
 from sdngcc.testbed.lossy import LossyNotices, loss_filter
 
 ETHERNET = bytes(12)

@@ -16,7 +16,7 @@ from typing import Dict, Iterator, List, Tuple
 from control import KEY, frame, grant
 from lab import BRIDGE, PROTOCOL, V1, V2, Lab, U, check, equal, frames, ifindex, ipv4, main, run, settle, udp
 
-from sdngcc.controller.message import decode_v1
+from sdngcc.controller.wire.message import decode_v1
 from sdngcc.shim.netlink import Peer
 
 PUBLIC = "198.51.100.1"

@@ -30,7 +30,7 @@ from lab import (
     udp,
 )
 
-from sdngcc.controller.message import MessageError, decode_v1, encode_v0
+from sdngcc.controller.wire.message import MessageError, decode_v1, encode_v0
 from sdngcc.shim.netlink import Limiter, ShimRefused
 
 NO_KEY = bytes(16)

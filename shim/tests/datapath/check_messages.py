@@ -29,7 +29,7 @@ from lab import (
     udp,
 )
 
-from sdngcc.controller.message import Message, encode_v0, encode_v1
+from sdngcc.controller.wire.message import Message, encode_v0, encode_v1
 from sdngcc.shim.netlink import Limiter, ShimRefused
 
 KEY = bytes(range(16))

@@ -32,7 +32,7 @@ from lab import (
     udp,
 )
 
-from sdngcc.controller.message import Message, decode_v1, encode_v1
+from sdngcc.controller.wire.message import Message, decode_v1, encode_v1
 from sdngcc.shim.netlink import Peer, ShimClient, ShimRefused
 
 KEY = bytes(range(16))

@@ -12,9 +12,9 @@ from typing import Dict
 
 from lab import BRIDGE, CE, ECT_0, U_6, V1, V1_6, Lab, U, check, equal, ipv4, ipv6, main, run, udp
 
+from sdngcc.controller.network.topology import Hop, Port, Topology
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.sources.sflow import SFlowMarks
-from sdngcc.controller.topology import Hop, Port, Topology
 
 COLLECTOR = ("127.0.0.1", 6343)
 FAR = 0xF

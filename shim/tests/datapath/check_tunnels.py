@@ -37,7 +37,7 @@ from lab import (
     udp,
 )
 
-from sdngcc.controller.message import Message, decode_v1, encode_v1
+from sdngcc.controller.wire.message import Message, decode_v1, encode_v1
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 

@@ -11,7 +11,7 @@ from typing import Dict, List, Tuple
 
 from lab import BRIDGE, ECT_0, PROTOCOL, V1, Lab, U, check, equal, ifindex, ipv4, main, run, udp
 
-from sdngcc.controller.message import Message, encode_v1
+from sdngcc.controller.wire.message import Message, encode_v1
 
 # The database's statistics, and with them a kernel that lost its state, are looked at every 5 s; virtual.
 REFRESH_S = 6.0

@@ -9,7 +9,7 @@ from typing import Dict
 
 from lab import PROTOCOL, V1, U, ipv4, ipv6
 
-from sdngcc.controller.message import TYPE_RATE, TYPE_REPORT, Message, encode_v1
+from sdngcc.controller.wire.message import TYPE_RATE, TYPE_REPORT, Message, encode_v1
 
 KEY = bytes(range(16))
 OTHER_KEY = bytes(range(16, 32))

@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 import pytest
 
-from sdngcc.controller.message import TYPE_RATE, TYPE_REPORT, Message, encode_v1
+from sdngcc.controller.wire.message import TYPE_RATE, TYPE_REPORT, Message, encode_v1
 from sdngcc.shim import core as binding
 
 from .host import KEY, Host, address

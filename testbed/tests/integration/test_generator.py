@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from sdngcc.controller.tests.wire import free_port
+from sdngcc.controller.tests.processes import free_port
 from sdngcc.testbed.build import build
 from sdngcc.testbed.inside import run_inside
 

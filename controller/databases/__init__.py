@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rim to databases that say who is where: OVSDB."""

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts Ryu or os-ken with the application, under today's eventlet.
+
+Ryu 4.34 imports eventlet.wsgi.ALREADY_HANDLED, which eventlet dropped: it must be there before Ryu's own
+launcher is imported, so no application can mend it.  The standard library must be made cooperative as
+early, before anything else holds its locks.
+"""
+
+import importlib
+import importlib.util
+import os
+import signal
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sdngcc.controller.settings import Settings
+
+
+FRAMEWORKS = {"ryu": "ryu", "os-ken": "os_ken"}  # name of the setting -> module, in order of preference
+
+
+def find_framework(name: str) -> str:
+    """Return the module of the framework a setting names; "auto" takes what is installed, Ryu first.
+
+    Raises SettingsError when it is not installed, or when Ryu's own manager is to run another one's application.
+    """
+    from sdngcc.controller.settings import SettingsError
+
+    there = {known: module for known, module in FRAMEWORKS.items() if importlib.util.find_spec(module)}
+    if name == "auto" and there:
+        return next(iter(there.values()))
+    if name not in there:
+        found = ", ".join(there) or "neither Ryu nor os-ken"
+        raise SettingsError(f"framework: {name} cannot be used; installed: {found}")
+    if name != "ryu" and "ryu.cmd.manager" in sys.modules:
+        raise SettingsError(f"framework: ryu-manager runs no {name}; start `sdngcc controller` instead")
+    return there[name]
+
+
+def prepare() -> None:
+    """Make the process ready for Ryu; call it before importing anything else of the controller."""
+    os.environ.setdefault("OSKEN_HUB_TYPE", "eventlet")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import eventlet
+        import eventlet.wsgi
+    if not hasattr(eventlet.wsgi, "ALREADY_HANDLED"):
+        eventlet.wsgi.ALREADY_HANDLED = []
+    eventlet.monkey_patch()
+
+
+def start(chosen: "Settings", verbose: bool = False) -> None:
+    """Run the controller with the given settings until it is stopped.
+
+    Raises SettingsError when the framework they name is not installed, or TLS files are unusable.
+    """
+    import eventlet.hubs
+
+    from sdngcc.controller import settings
+    from sdngcc.controller.framework import tls
+
+    tls.server_context(chosen)
+    framework = find_framework(chosen.framework)
+    eventlet.hubs.use_hub(chosen.event_hub)
+    address, port = settings.split_address(chosen.openflow)
+    args = ["--ofp-listen-host", address, "--ofp-tcp-listen-port", str(port)]
+    args += ["--default-log-level", "10" if verbose else "20"]
+    settings.adopt(chosen)
+    _stop_on(signal.SIGTERM)
+    if framework == "ryu":
+        manager = importlib.import_module("ryu.cmd.manager")
+        manager.main(args=[*args, "sdngcc.controller.app"], prog="sdngcc")
+    else:
+        _run_os_ken(args)
+
+
+def _stop_on(number: int) -> None:
+    """Let a signal end the process as Ctrl-C would: applications are stopped, the trace is written.
+
+    The exception is thrown where the main greenlet waits; raised in the handler itself, it would end whichever greenlet
+    happens to run, or be swallowed there, and the controller would stay.
+    """
+    import eventlet
+    import eventlet.hubs
+
+    main = eventlet.getcurrent()
+
+    def interrupt(number: int, frame: Any) -> None:
+        eventlet.hubs.get_hub().schedule_call_global(0, main.throw, KeyboardInterrupt)
+
+    signal.signal(number, interrupt)
+
+
+def _run_os_ken(args: list[str]) -> None:
+    """Do what osken-manager did while there was one."""
+    hub = importlib.import_module("os_ken.lib.hub")
+    log = importlib.import_module("os_ken.log")
+    log.early_init_log(20)
+    manager = importlib.import_module("os_ken.base.app_manager").AppManager
+    importlib.import_module("os_ken.controller.controller")
+    importlib.import_module("os_ken.cfg").CONF(args=args, project="os_ken", default_config_files=[])
+    log.init_log()
+    apps = manager.get_instance()
+    apps.load_apps(["sdngcc.controller.app"])
+    services = apps.instantiate_apps(**apps.create_contexts())
+    try:
+        hub.joinall(services)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        apps.close()

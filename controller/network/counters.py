@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests for counters of flows and groups: what is asked of which switch, when, and what the answers give.
+
+A switch is asked only while somebody wants its counters, never while it owes an answer.
+"""
+
+import abc
+import dataclasses
+from typing import Callable, Optional
+
+from sdngcc.controller.network.proportions import Proportions
+from sdngcc.controller.network.relations import Pair
+from sdngcc.controller.network.topology import Hop
+from sdngcc.controller.wire import openflow
+
+WANTED_NS = 2_000_000_000  # a switch is asked this long after its counters were last of use
+LOST_NS = 2_000_000_000  # an answer not there by then is lost
+
+
+@dataclasses.dataclass
+class _Switch:
+    """How the asking of a switch goes."""
+
+    wanted_ns: int
+    due_ns: int
+    xid: int = 0  # of the request not answered yet; 0: none
+    asked_ns: int = 0
+    parts: list[bytes] = dataclasses.field(default_factory=list)
+
+
+class Counters(abc.ABC):
+    """One kind of counters; ``period_ns`` lies between two requests to a switch."""
+
+    kind: int  # of multipart message
+
+    def __init__(self, period_ns: int) -> None:
+        self.period_ns = period_ns
+        self.replies = 0
+        self.lost = 0
+        self._switches: dict[int, _Switch] = {}
+
+    @abc.abstractmethod
+    def request(self, xid: int) -> bytes:
+        """Return the message that asks a switch for all counters of the kind."""
+
+    @abc.abstractmethod
+    def take(self, dpid: int, parts: list[bytes]) -> None:
+        """Take a whole reply; raises openflow.MessageError for one that cannot be read."""
+
+    def want(self, dpid: int, now_ns: int) -> None:
+        """Keep a switch's counters fresh from now on, for WANTED_NS."""
+        switch = self._switches.get(dpid)
+        if switch is None:
+            self._switches[dpid] = _Switch(now_ns, now_ns)
+        else:
+            switch.wanted_ns = now_ns
+
+    def due(self, now_ns: int) -> list[int]:
+        """Return the switches to ask now; the caller calls asked() for each that it could ask."""
+        turn = []
+        for dpid, switch in list(self._switches.items()):
+            if switch.xid and now_ns - switch.asked_ns > LOST_NS:
+                self.lost += 1
+                switch.xid = 0
+            if now_ns - switch.wanted_ns > WANTED_NS:
+                if not switch.xid:
+                    del self._switches[dpid]
+            elif not switch.xid and now_ns >= switch.due_ns:
+                switch.due_ns = now_ns + self.period_ns
+                turn.append(dpid)
+        return turn
+
+    def asked(self, dpid: int, xid: int, now_ns: int) -> None:
+        """Note a request on its way."""
+        switch = self._switches[dpid]
+        switch.xid, switch.asked_ns = xid, now_ns
+        switch.parts.clear()
+
+    def owes(self, dpid: int, xid: int) -> bool:
+        """Tell whether that transaction is our request to a switch, not answered yet."""
+        switch = self._switches.get(dpid)
+        return switch is not None and switch.xid == xid != 0
+
+    def refused(self, dpid: int) -> None:
+        """Take note that a switch answered a request with an error: it is asked again a period later."""
+        self._switches[dpid].xid = 0
+
+    def next_ns(self, now_ns: int) -> int:
+        """Return when a switch is due next, at most LOST_NS from now."""
+        return min((switch.due_ns for switch in self._switches.values() if not switch.xid), default=now_ns + LOST_NS)
+
+    def feed(self, dpid: int, data: bytes) -> None:
+        """Take one part of a multipart reply; those to others' requests are left alone.
+
+        Raises openflow.MessageError for a reply that cannot be read.
+        """
+        if not self.owes(dpid, int.from_bytes(data[4:8], "big")):
+            return
+        switch = self._switches[dpid]
+        switch.parts.append(data)
+        if openflow.more_parts(data):
+            return
+        parts, switch.parts, switch.xid = switch.parts, [], 0
+        self.replies += 1
+        self.take(dpid, parts)
+
+    def forget(self, dpid: int) -> None:
+        """Forget a switch that is gone."""
+        self._switches.pop(dpid, None)
+
+
+class PairBytes(Counters):
+    """In what proportion machines send to their destinations: the pairs' flows at the hypervisors' edge.
+
+    ``find(number)`` returns the pair of the flow whose cookie ends in that number and its source's place, None
+    when it is gone; ``cookie`` and ``mask`` tell the pairs' flows from others.
+    """
+
+    kind = openflow.OFPMP_FLOW
+
+    def __init__(
+        self, period_ns: int, cookie: int, mask: int, find: Callable[[int], Optional[tuple[Pair, Hop]]]
+    ) -> None:
+        super().__init__(period_ns)
+        self.proportions: Proportions[Hop, Pair] = Proportions()
+        self._cookie, self._mask = cookie, mask
+        self._find = find
+
+    def request(self, xid: int) -> bytes:
+        """Return the message that asks a switch for the counters of its pairs' flows."""
+        return openflow.flow_statistics_request(xid, self._cookie, self._mask)
+
+    def take(self, dpid: int, parts: list[bytes]) -> None:
+        """Take the counters of all pairs' flows of a bridge."""
+        machines: dict[Hop, dict[Pair, tuple[int, int]]] = {}
+        for flow in (flow for part in parts for flow in openflow.flow_statistics(part)):
+            number = flow.cookie & 0xFFFFFFFF
+            found = self._find(number)
+            if found is not None and found[1][0] == dpid and flow.bytes != openflow.NOT_COUNTED:
+                machines.setdefault(found[1], {})[found[0]] = (number, flow.bytes)
+        self.proportions.keep(lambda place: place[0] != dpid or place in machines)
+        for place, counters in machines.items():
+            self.proportions.take(place, counters)
+
+    def forget(self, dpid: int) -> None:
+        """Forget a bridge that is gone."""
+        super().forget(dpid)
+        self.proportions.keep(lambda place: place[0] != dpid)
+
+
+Split = tuple[int, Pair]  # (datapath id, the pair whose frames part there)
+
+
+class SplitBytes(Counters):
+    """In what proportion a pair's frames part at a switch with several ways: the buckets of its select group.
+
+    ``find(dpid, group)`` returns the pair and the ports of a group's buckets, in order, None when it is gone.
+    """
+
+    kind = openflow.OFPMP_GROUP
+
+    def __init__(self, period_ns: int, find: Callable[[int, int], Optional[tuple[Pair, list[int]]]]) -> None:
+        super().__init__(period_ns)
+        self.proportions: Proportions[Split, int] = Proportions()
+        self._find = find
+
+    def request(self, xid: int) -> bytes:
+        """Return the message that asks a switch for the counters of its groups."""
+        return openflow.group_statistics_request(xid)
+
+    def take(self, dpid: int, parts: list[bytes]) -> None:
+        """Take the counters of all groups of a switch."""
+        seen = set()
+        for group in (group for part in parts for group in openflow.group_statistics(part)):
+            found = self._find(dpid, group.number)
+            if found is None or len(found[1]) != len(group.buckets) or openflow.NOT_COUNTED in group.buckets:
+                continue
+            seen.add(found[0])
+            self.proportions.take(
+                (dpid, found[0]),
+                {port: (group.number, count) for port, count in zip(found[1], group.buckets)},
+            )
+        self.proportions.keep(lambda split: split[0] != dpid or split[1] in seen)
+
+    def forget(self, dpid: int) -> None:
+        """Forget a switch that is gone."""
+        super().forget(dpid)
+        self.proportions.keep(lambda split: split[0] != dpid)

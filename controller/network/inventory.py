@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of switches and virtual machines: the operator's view.
+
+A virtual machine is a port of a hypervisor bridge.  Its id is the interface's external_ids:iface-id (the
+Neutron port id under OpenStack) when OVSDB can be read, else "<datapath id in hex>:<port name>".
+"""
+
+import dataclasses
+from typing import Optional
+
+from sdngcc.controller.network.topology import Hop
+from sdngcc.controller.rates.numbering import Hearing
+from sdngcc.controller.wire.experimenter import VM_ACTIVE, VmReading
+
+
+@dataclasses.dataclass
+class VmRecord:
+    """A virtual machine; rates in bytes/s."""
+
+    place: Hop
+    id: str
+    name: str  # of its port
+    reading: Optional[VmReading] = None  # last VM_STATE entry
+    read_ns: int = 0  # when it came
+    notices: int = 0  # messages sent to it
+    marks: int = 0  # marks in them
+    hearing: Hearing = dataclasses.field(default_factory=Hearing)  # how it takes them
+
+    @property
+    def bridge_id(self) -> str:
+        """Return the name no other machine has: "<datapath id in hex>:<port name>"."""
+        return f"{self.place[0]:016x}:{self.name}"
+
+    @property
+    def iface_id(self) -> Optional[str]:
+        """Return its interface's external_ids:iface-id; None when OVSDB has none or cannot be read."""
+        return None if self.id == self.bridge_id else self.id
+
+    @property
+    def sent_rate(self) -> int:
+        """Return what it sent over the shim's last period."""
+        return self.reading.sent_rate if self.reading else 0
+
+    @property
+    def weight(self) -> int:
+        """Return its weight."""
+        return self.reading.weight if self.reading else 1
+
+    @property
+    def active(self) -> bool:
+        """Tell whether the shim holds a share for it."""
+        return bool(self.reading and self.reading.flags & VM_ACTIVE)
+
+
+@dataclasses.dataclass
+class SwitchRecord:
+    """A connected switch."""
+
+    dpid: int
+    since_ns: int
+    settled: bool = False  # links had time to be found
+    hypervisor: bool = False
+    vm_state: Optional[bool] = None  # whether it answers VM_STATE; None: not known yet
+    marks: Optional[bool] = None  # whether it answers PORT_MARKS
+    state_xid: int = 0  # of the VM_STATE request not answered yet; 0: none
+    state_asked_ns: int = 0
+    state_ns: int = 0  # when VM_STATE was last answered
+    vms: dict[int, VmRecord] = dataclasses.field(default_factory=dict)  # by port
+    uplinks: set[int] = dataclasses.field(default_factory=set)

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The marks of a congested port divided among the virtual machines that sent through it.
+
+With M new marks and sources i that sent s_i bytes/s through the port, ``bytes`` gives m_i = M * s_i / sum(s),
+the default: equal marks make the cut additive, and additive increase with additive decrease keeps whatever
+difference it starts from.  While no rate is known the active sources share equally.  ``sent`` is the same with
+all bytes a source sent, wherever to; it is there for comparison.  ``equal`` gives m_i = M / n, the paper's
+literal form (Algorithm 4, line 18).  Marks are whole numbers, so each m_i is rounded such that they add up to M
+exactly, and what rounding took from a source or gave it is carried to the port's next division: over time
+nobody gains by it.
+"""
+
+import dataclasses
+import math
+from typing import Mapping, Sequence
+
+from sdngcc.controller.network.topology import Hop
+
+Vm = Hop  # a virtual machine is known by its (hypervisor bridge, port)
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A virtual machine that sends through a port."""
+
+    vm: Vm
+    sent_rate: int = 0  # bytes/s over its last period, through the port
+    weight: int = 1
+    active: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Congestion:
+    """New marks of one port and the machines behind them."""
+
+    point: Hop
+    marks: int
+    interval_ns: int  # time over which they were counted
+    sources: Sequence[Source]
+
+
+@dataclasses.dataclass(frozen=True)
+class Notice:
+    """What one machine is told after one period."""
+
+    vm: Vm
+    marks: int  # from all its congested ports; with a rate, 0
+    interval_ns: int  # of the point below
+    weight_total: int  # of the sources sharing the point below
+    point: Hop  # the port most of the marks came from; with a rate, the one it is shared at
+    rate: int = 0  # explicit, bytes/s; 0: none
+
+
+class Divider:
+    """Divides marks; remembers what rounding owes to whom."""
+
+    def __init__(self, division: str) -> None:
+        """``division`` is "bytes", "sent" or "equal"; ValueError otherwise."""
+        if division not in ("bytes", "sent", "equal"):
+            raise ValueError(f'division "{division}" is not known; there are "bytes", "sent" and "equal"')
+        self.division = division
+        self._owed: dict[Hop, dict[Vm, float]] = {}
+
+    def forget(self, point: Hop) -> None:
+        """Drop what rounding owes at a port that is gone."""
+        self._owed.pop(point, None)
+
+    def divide(self, congestion: Congestion) -> dict[Vm, int]:
+        """Return each source's marks; they add up to the port's marks unless there are no sources."""
+        sources = congestion.sources
+        if not sources:
+            return {}
+        rates = [1.0 if self.division == "equal" else float(source.sent_rate) for source in sources]
+        total = sum(rates)
+        if total <= 0:
+            rates = [float(source.active) for source in sources]
+            total = sum(rates)
+        if total <= 0:
+            rates, total = [1.0] * len(sources), float(len(sources))
+        owed = self._owed.get(congestion.point, {})
+        exact = {
+            source.vm: congestion.marks * rate / total + owed.get(source.vm, 0.0)
+            for source, rate in zip(sources, rates)
+        }
+        given = _round(exact, congestion.marks)
+        self._owed[congestion.point] = {vm: min(1.0, max(-1.0, wanted - given[vm])) for vm, wanted in exact.items()}
+        return given
+
+    def notices(self, congestions: Sequence[Congestion]) -> list[Notice]:
+        """Divide every port's marks and return one notice for each machine that got any, in order."""
+        parts: dict[Vm, list[tuple[int, Congestion]]] = {}
+        for congestion in congestions:
+            for vm, marks in self.divide(congestion).items():
+                if marks > 0:
+                    parts.setdefault(vm, []).append((marks, congestion))
+        told = []
+        for vm in sorted(parts):
+            _, worst = max(parts[vm], key=lambda part: (part[0], part[1].point))
+            told.append(
+                Notice(
+                    vm=vm,
+                    marks=sum(marks for marks, _ in parts[vm]),
+                    interval_ns=worst.interval_ns,
+                    weight_total=weight_total(worst.sources),
+                    point=worst.point,
+                )
+            )
+        return told
+
+
+def weight_total(sources: Sequence[Source]) -> int:
+    """Return the sum of the weights of the active sources, of all if none is known to be active."""
+    return sum(source.weight for source in sources if source.active) or sum(source.weight for source in sources)
+
+
+def _round(exact: Mapping[Vm, float], total: int) -> dict[Vm, int]:
+    """Round to whole numbers of at least 0 that add up to total, the largest remainders first."""
+    given = {vm: max(0, math.floor(wanted)) for vm, wanted in exact.items()}
+    spare = total - sum(given.values())
+    step = 1 if spare > 0 else -1
+    order = sorted(exact, key=lambda vm: (step * (given[vm] - exact[vm]), vm))
+    while spare:
+        for vm in order:
+            if not spare:
+                break
+            if step > 0 or given[vm] > 0:
+                given[vm] += step
+                spare -= step
+    return given

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Explicit rates: what each machine is told under ``decision: maxmin``, and when.
+
+Every period each port's allowance follows from its marks (capacity.py), each machine's demand from what it sent, and
+maxmin.py divides the ones among the others.
+
+A machine whose last WINDOW readings all sent less than BINDING of its limit, and dropped nothing, can use no more than
+MARGIN times the most of the LATEST; the rest goes to others.  What nobody can use is offered to all, by weight, so that
+limits add up to what the port carries and yet nobody starts from nothing.  Where others use all of it, such a machine
+is told no less than an eighth of the part it would have, though only what it uses is set aside for it.  One reading at
+its limit, and it may have its whole part again: in two periods.
+
+A machine is told when its rate moved or a refresh is due, for the shim's law goes on by itself after a silence.  One
+that is entitled to its share E(i) and has it is told nothing: the shim gives it that without the controller.
+
+Controllers of a cluster all compute this, and the owner of the port that bounds a machine tells it: a shim obeys
+whatever rate came last. Where no port on its way is full, who owns them all does, if anybody.
+"""
+
+import collections
+import dataclasses
+import math
+from typing import Callable, Mapping, NamedTuple, Optional
+
+from sdngcc.controller.mappings import read_capacity
+from sdngcc.controller.network.attribution import Attribution
+from sdngcc.controller.network.inventory import SwitchRecord, VmRecord
+from sdngcc.controller.network.topology import Hop
+from sdngcc.controller.rates import maxmin
+from sdngcc.controller.rates.capacity import Capacity, Marked
+from sdngcc.controller.rates.division import Notice
+from sdngcc.controller.settings import Settings
+from sdngcc.controller.wire.message import RATE_MAX, RATE_MIN
+
+WINDOW = 3  # readings
+LATEST = 2  # of them; the first one below the limit may be of the period in which a machine stopped
+BINDING = 0.9  # of the limit
+MARGIN = 1.25
+RESERVE = 0.125  # of a part not used, told but not set aside
+RISE = 1.01  # changes that are worth a message
+FALL = 0.9975
+AT_SHARE = 0.999
+NEAR_SHARE = 0.95
+REFRESH_NS = 40_000_000  # a fifth of the shim's rate-timeout
+MBPS = 125_000  # bytes/s
+
+
+class Told(NamedTuple):
+    """What a machine was told last."""
+
+    rate: int  # bytes/s
+    time_ns: int
+
+
+@dataclasses.dataclass
+class _Machine:
+    """What is remembered of a machine that sends."""
+
+    read_ns: int = 0  # when its last reading came
+    sent: "collections.deque[int]" = dataclasses.field(default_factory=lambda: collections.deque(maxlen=LATEST))
+    bound: "collections.deque[bool]" = dataclasses.field(default_factory=lambda: collections.deque(maxlen=WINDOW))
+    drops: int = 0  # by its limiter, as last read
+    told: Optional[Told] = None
+
+    def take(self, vm: VmRecord) -> None:
+        """Take the machine's reading, once."""
+        if vm.reading and vm.read_ns != self.read_ns:
+            self.read_ns = vm.read_ns
+            self.sent.append(vm.reading.sent_rate)
+            dropped, self.drops = vm.reading.drops > self.drops, vm.reading.drops
+            self.bound.append(dropped or vm.reading.sent_rate >= BINDING * vm.reading.rate)
+
+    def demand(self) -> float:
+        """Return what it can use, bytes/s; infinite while that is not known."""
+        if len(self.bound) < WINDOW or any(self.bound):
+            return math.inf
+        return MARGIN * max(self.sent)
+
+
+def _ceiling(vm: VmRecord) -> float:
+    """Return what a machine may never exceed, bytes/s."""
+    return vm.reading.max_rate if vm.reading and vm.reading.max_rate else math.inf
+
+
+class ExplicitRates:
+    """Rates of all machines; ``owns(dpid)`` tells for which switches' ports this controller speaks."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        switches: dict[int, SwitchRecord],
+        attribution: Attribution,
+        owns: Callable[[int], bool],
+    ) -> None:
+        self.speeds: dict[Hop, int] = {}  # of ports, bytes/s, as their switches say
+        self._settings = settings
+        self._set_mbps = dict(read_capacity(text) for text in settings.capacities)
+        self._switches = switches
+        self._attribution = attribution
+        self._owns = owns
+        self._machines: dict[Hop, _Machine] = {}
+        self._capacities: dict[Hop, Capacity] = {}
+        self._decided_ns = 0
+
+    def known_capacity(self, hop: Hop) -> float:
+        """Return a port's capacity in bytes/s as set, else as its switch says; infinite if neither does."""
+        set_mbps = self._set_mbps.get(hop, self._settings.capacity_mbps)
+        return set_mbps * MBPS if set_mbps else float(self.speeds.get(hop) or math.inf)
+
+    def set_speed(self, hop: Hop, speed: int) -> None:
+        """Take a port's speed, bytes/s, from its switch; 0: the switch does not know."""
+        if self.speeds.get(hop) != speed:
+            self.speeds[hop] = speed
+            self._capacities.pop(hop, None)
+
+    def forget(self, dpid: int, port: Optional[int] = None) -> None:
+        """Forget a port that is gone or came anew, or a whole switch."""
+        for table in (self._machines, self._capacities, self.speeds):
+            for hop in [hop for hop in table if hop[0] == dpid and port in (None, hop[1])]:
+                del table[hop]
+
+    def decide(self, marks: Mapping[Hop, Marked], now_ns: int) -> list[Notice]:
+        """Take the marks of a period, and the machines' readings, and return who is to be told what rate."""
+        elapsed_ns = min(now_ns - self._decided_ns, 2 * self._settings.period_us * 1000)
+        self._decided_ns = now_ns
+        claims, machines = self._claims()
+        allowed = self._allowances(claims, machines, marks, elapsed_ns)
+        needed = maxmin.allot(claims, allowed)
+        # What nobody needs is offered to all: who begins has a part at once, and limits still fit the ports.
+        offered = maxmin.allot(
+            {
+                place: claim._replace(low=needed[place].rate, high=_ceiling(machines[place]))
+                for place, claim in claims.items()
+            },
+            allowed,
+        )
+        notices = []
+        for place, got in offered.items():
+            machine, vm = self._machines[place], machines[place]
+            if not all(self._owns(hop[0]) for hop in ([got.bottleneck] if got.bottleneck else claims[place].routes)):
+                machine.told = None
+                continue
+            rate = self._rate(got.rate, claims[place].weight * needed[place].level, vm)
+            if not self._due(machine, vm, rate, now_ns):
+                continue
+            machine.told = Told(rate, now_ns)
+            point = got.bottleneck or min(claims[place].routes)
+            notices.append(
+                Notice(
+                    vm=place,
+                    marks=0,
+                    interval_ns=0,
+                    weight_total=sum(claim.weight for claim in claims.values() if point in claim.routes),
+                    point=point,
+                    rate=rate,
+                )
+            )
+        return notices
+
+    def _claims(self) -> tuple[dict[Hop, maxmin.Claim], dict[Hop, VmRecord]]:
+        """Return what the machines that send may send, and their records."""
+        claims, machines = {}, {}
+        for dpid in sorted(self._switches):
+            for number, vm in sorted(self._switches[dpid].vms.items()):
+                reading, place = vm.reading, (dpid, number)
+                if reading is None or not vm.active:
+                    self._machines.pop(place, None)
+                    continue
+                machine = self._machines.setdefault(place, _Machine())
+                machine.take(vm)
+                demand = machine.demand()
+                claims[place] = maxmin.Claim(
+                    self._routes(place, reading.uplink),
+                    max(1, reading.weight),
+                    min(reading.min_rate, demand),
+                    min(_ceiling(vm), demand),
+                )
+                machines[place] = vm
+        return claims, machines
+
+    def _routes(self, place: Hop, uplink: int) -> dict[Hop, float]:
+        """Return the ports on a machine's way that can be full; at least its uplink."""
+        routes = {
+            hop: part
+            for hop, part in self._attribution.routes(place).items()
+            if hop[0] not in self._switches or hop[1] not in self._switches[hop[0]].vms
+        }
+        return routes or {(place[0], uplink): 1.0}
+
+    def _allowances(
+        self,
+        claims: Mapping[Hop, maxmin.Claim],
+        machines: Mapping[Hop, VmRecord],
+        marks: Mapping[Hop, Marked],
+        elapsed_ns: int,
+    ) -> dict[Hop, float]:
+        """Return what machines may send through each port of their ways, bytes/s."""
+        sent: dict[Hop, float] = {}
+        allowed: dict[Hop, float] = {}
+        for place, claim in claims.items():
+            reading = machines[place].reading
+            for hop, part in claim.routes.items():
+                sent[hop] = sent.get(hop, 0.0) + part * machines[place].sent_rate
+                if hop[0] == place[0] and reading:
+                    # An uplink: the shares E(i) add up to what it carries, or to the ceilings of all.
+                    allowed[hop] = allowed.get(hop, 0.0) + reading.share
+        for hop in [hop for hop in self._capacities if hop not in sent]:
+            del self._capacities[hop]
+        for hop in sent.keys() - allowed.keys():
+            capacity = self._capacities.get(hop)
+            if capacity is None:
+                headroom = self._settings.headroom_percent / 100
+                capacity = self._capacities[hop] = Capacity(self.known_capacity(hop), headroom)
+            allowed[hop] = capacity.update(sent[hop], marks.get(hop, Marked(0, 0)), elapsed_ns)
+        return allowed
+
+    @staticmethod
+    def _rate(offered: float, part: float, vm: VmRecord) -> int:
+        """Return the rate to tell a machine, bytes/s; its part is what the full ports on its way would give it."""
+        assert vm.reading is not None
+        if math.isfinite(part):
+            rate = max(offered, RESERVE * part)
+        else:
+            # No port on its way is full: that the fabric's headroom is missing from its share hurts nobody.
+            rate = offered if offered < NEAR_SHARE * vm.reading.share else float(vm.reading.share)
+        rate = min(max(rate, vm.reading.min_rate), _ceiling(vm))
+        return round(min(max(rate, RATE_MIN), RATE_MAX))
+
+    @staticmethod
+    def _due(machine: _Machine, vm: VmRecord, rate: int, now_ns: int) -> bool:
+        """Tell whether a machine is to be told its rate now."""
+        assert vm.reading is not None
+        share = vm.reading.share
+        if AT_SHARE * share <= rate <= share / AT_SHARE and vm.reading.rate >= AT_SHARE * share:
+            machine.told = None
+            return False
+        if machine.told is None:
+            return True
+        return (
+            rate >= RISE * machine.told.rate
+            or rate <= FALL * machine.told.rate
+            or now_ns - machine.told.time_ns >= REFRESH_NS
+        )

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Notices made into control messages, each a packet-out at the machine's own hypervisor bridge."""
+
+import collections
+from typing import Optional
+
+from sdngcc.controller.network.inventory import VmRecord
+from sdngcc.controller.network.relations import Pair, Relations
+from sdngcc.controller.rates.division import Notice
+from sdngcc.controller.rates.numbering import Numbering
+from sdngcc.controller.settings import Settings
+from sdngcc.controller.wire import message, openflow, packets
+
+_U32_MAX = 0xFFFFFFFF
+
+
+class Notifier:
+    """Composes messages under the operator's key; numbers them.
+
+    Raises SettingsError when the key file is unusable.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        relations: Relations,
+        counters: "collections.Counter[str]",
+        epoch: Optional[int] = None,
+    ) -> None:
+        self.numbering = Numbering(epoch)
+        self._settings = settings
+        self._relations = relations
+        self._counters = counters
+        self._key = settings.read_key()
+
+    def compose(self, notice: Notice, vm: VmRecord, pair: Pair) -> bytes:
+        """Return the packet-out of a notice, empty when the machine has no address to be told at.
+
+        ``pair`` is one of the machine's (source, destination) behind the congested port.
+        """
+        host, other = self._relations.hosts[pair[0]], self._relations.hosts.get(pair[1])
+        ipv4 = host.address(True) is not None
+        address = host.address(ipv4)
+        version = self._settings.message_version
+        if address is None and version == "v1":
+            # Known from flows only (cluster/adopt.py); the message leaves at its port whatever the address.
+            address = packets.link_local(host.mac)
+        if address is None or (version == "v0" and not ipv4):
+            self._counters["notices_without_address"] += 1
+            return b""
+        peer = (other.address(ipv4) if other else None) or address
+        if version == "v0":
+            payload = message.encode_v0(notice.marks)
+        else:
+            epoch, sequence = self.numbering.next(vm.hearing)
+            payload = message.encode_v1(
+                message.Message(
+                    vm=address,
+                    peer=peer,
+                    marks=min(notice.marks, _U32_MAX),
+                    interval_ns=notice.interval_ns,
+                    rate=notice.rate,
+                    weight_total=min(notice.weight_total, _U32_MAX),
+                    point_datapath=notice.point[0],
+                    point_port=notice.point[1],
+                    sender=self._settings.sender_id,
+                    epoch=epoch,
+                    sequence=sequence,
+                    type=message.TYPE_RATE if notice.rate else message.TYPE_MARKS,
+                ),
+                self._key,
+            )
+        vm.notices += 1
+        vm.marks += notice.marks
+        self._counters["notices"] += 1
+        frame = packets.message_frame(host.mac, pair[1], address, peer, self._settings.protocol, payload)
+        return openflow.packet_out(frame, (notice.vm[1],))

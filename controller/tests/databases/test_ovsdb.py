@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names and policy in a real ovsdb-server with Open vSwitch's schema."""
+
+import pathlib
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from sdngcc.controller.databases.ovsdb import Policy, PolicyError
+from sdngcc.controller.network.paths import Tunnel
+from sdngcc.controller.wire.packets import mapped
+
+pytestmark = pytest.mark.filterwarnings(r"ignore:\s*Eventlet is deprecated")
+SCHEMA = pathlib.Path("/usr/share/openvswitch/vswitch.ovsschema")
+needs_ovsdb = pytest.mark.skipif(
+    not (shutil.which("ovsdb-server") and SCHEMA.exists()), reason="Open vSwitch is not installed"
+)
+
+
+class Database:
+    def __init__(self, folder):
+        self.remote = f"unix:{folder}/db.sock"
+        subprocess.run(["ovsdb-tool", "create", f"{folder}/db", SCHEMA], check=True)
+        self._socket = folder / "db.sock"
+        self._command = ["ovsdb-server", f"--remote=p{self.remote}", f"--unixctl={folder}/ctl", "-vconsole:off",
+                         f"{folder}/db"]  # fmt: skip
+        self._start()
+        self.vsctl("init")
+        self.vsctl("add-br", "br0", "--", "set", "bridge", "br0", "other_config:a=b", "datapath_id=00000000000000a1")
+        self.vsctl("add-port", "br0", "tap0", "--", "set", "interface", "tap0", "external_ids:iface-id=neutron-0")
+        self.vsctl("add-port", "br0", "tap1", "--", "set", "interface", "tap1", "other_config:shim-role=vm",
+                   "other_config:shim-min-rate=3000000")  # fmt: skip
+        self.vsctl("add-port", "br0", "up0", "--", "set", "interface", "up0", "other_config:shim-role=uplink",
+                   "other_config:shim-capacity=10000000")  # fmt: skip
+
+    def _start(self):
+        self.process = subprocess.Popen(self._command)
+        for _ in range(100):
+            if self._socket.exists():
+                break
+            time.sleep(0.05)
+
+    def restart(self):
+        self.process.kill()
+        self.process.wait(10)
+        self._socket.unlink(missing_ok=True)
+        self._start()
+        self.vsctl("set", "bridge", "br0", "datapath_id=00000000000000a1")  # not kept: ovs-vswitchd writes it
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(10)
+
+    def vsctl(self, *words):
+        command = ["ovs-vsctl", "--no-wait", f"--db={self.remote}", *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=10).stdout
+
+
+@pytest.fixture
+def database(tmp_path):
+    found = Database(tmp_path)
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def policy(database):
+    client = Policy([database.remote], time.sleep)
+    for _ in range(100):
+        client.run()
+        if client.read(0xA1, "up0") is not None:
+            break
+        time.sleep(0.02)
+    return client
+
+
+@needs_ovsdb
+def test_names(policy):
+    assert policy.interfaces() == {(0xA1, "tap0"): "neutron-0"}
+
+
+@needs_ovsdb
+def test_policy_is_stored_where_ovs_vsctl_sees_it(database, policy):
+    policy.write(0xA1, "tap0", {"weight": 3, "max": 8_000_000})
+    stored = database.vsctl("get", "interface", "tap0", "other_config").strip()
+    assert stored == '{shim-max-rate="8000000", shim-weight="3"}'
+    policy.write(0xA1, "tap0", {"max": None, "weight": 4})
+    assert policy.read(0xA1, "tap0") == {"weight": 4}
+    assert database.vsctl("get", "interface", "tap0", "other_config").strip() == '{shim-weight="4"}'
+
+
+@needs_ovsdb
+def test_what_others_set_is_seen(database, policy):
+    database.vsctl("set", "interface", "tap0", "other_config:shim-weight=7")
+    for _ in range(100):
+        policy.run()
+        if policy.read(0xA1, "tap0") == {"weight": 7}:
+            break
+        time.sleep(0.02)
+    assert policy.read(0xA1, "tap0") == {"weight": 7}
+
+
+@needs_ovsdb
+def test_guarantees_of_the_others_and_the_uplinks_capacity(policy):
+    assert policy.guarantees(0xA1, "tap0") == (3_000_000, 10_000_000)
+    assert policy.guarantees(0xA1, "tap1") == (0, 10_000_000)
+
+
+@needs_ovsdb
+def test_of_two_that_grant_the_same_capacity_at_once_the_later_sees_the_others(database, policy):
+    other = Policy([database.remote], time.sleep)
+    seen = []
+
+    def check():
+        granted, capacity = policy.guarantees(0xA1, "tap0")
+        seen.append(granted)
+        if len(seen) == 1:
+            other.write(0xA1, "tap1", {"min": 6_000_000})  # between what is read here and what is stored
+        if granted + 6_000_000 > capacity:
+            raise PermissionError
+
+    while other.read(0xA1, "up0") is None:
+        other.run()
+    with pytest.raises(PermissionError):
+        policy.write(0xA1, "tap0", {"min": 6_000_000}, check)
+    assert seen == [3_000_000, 6_000_000]
+    assert policy.read(0xA1, "tap0") == {}
+    policy.write(0xA1, "tap0", {"min": 4_000_000})
+    assert policy.read(0xA1, "tap0") == {"min": 4_000_000}
+
+
+@needs_ovsdb
+def test_unknown_port(policy):
+    assert policy.read(0xA1, "tap9") is None
+    with pytest.raises(PolicyError, match="no OVSDB remote has port tap9 of switch 00000000000000a1"):
+        policy.write(0xA1, "tap9", {"weight": 1})
+
+
+@needs_ovsdb
+def test_database_that_is_gone(database, policy, monkeypatch):
+    monkeypatch.setattr("sdngcc.controller.databases.ovsdb.COMMIT_TIMEOUT_S", 0.2)
+    database.process.terminate()
+    database.process.wait(10)
+    with pytest.raises(PolicyError):
+        policy.write(0xA1, "tap0", {"weight": 9})
+
+
+def test_no_remote():
+    policy = Policy([], time.sleep)
+    policy.run()
+    assert policy.interfaces() == {} and policy.read(1, "tap0") is None
+
+
+@needs_ovsdb
+def test_tunnels_ends_are_read_and_those_set_by_flows_left_out(database, policy):
+    for name, options in (
+        ("vx1", ["options:local_ip=10.9.0.1", "options:remote_ip=10.9.0.2"]),
+        ("vx2", ["options:remote_ip=fd00::2"]),
+        ("vx3", ["options:remote_ip=flow"]),
+    ):
+        database.vsctl("add-port", "br0", name, "--", "set", "interface", name, "type=vxlan", *options)
+    for _ in range(250):
+        policy.run()
+        if policy.read(0xA1, "vx3") is not None:
+            break
+        time.sleep(0.02)
+    assert policy.tunnels() == {
+        (0xA1, "vx1"): Tunnel(mapped(bytes((10, 9, 0, 1))), mapped(bytes((10, 9, 0, 2)))),
+        (0xA1, "vx2"): Tunnel(None, bytes.fromhex("fd00" + "00" * 13 + "02")),
+    }

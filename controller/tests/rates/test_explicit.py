@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Explicit rates in a fluid model: machines that obey, a port that marks over its threshold, periods of T_i."""
+
+import pytest
+
+from sdngcc.controller.network.inventory import SwitchRecord, VmRecord
+from sdngcc.controller.rates.capacity import Marked
+from sdngcc.controller.rates.explicit import REFRESH_NS, ExplicitRates
+from sdngcc.controller.settings import Settings
+from sdngcc.controller.wire.experimenter import VM_ACTIVE, VmReading
+
+MS = 1_000_000
+C = 125_000_000  # bytes/s
+T = 5 * MS
+BUFFER, THRESHOLD = 150_000, 30_000  # bytes
+NEAR, FAR = (100, 1), (101, 1)
+UPLINK = 99
+
+
+class Network:
+    """Machines, each on a hypervisor of its own, and the ports they share.
+
+    A machine sends what it wants within its limit. Rates told in a period are in force from the next one on.
+    """
+
+    def __init__(self, wanted, routes=None, capacity=None, assumed=None, outside=0.0, weights=None, period=T, **limits):
+        self.settings = Settings(
+            key_file="k", decision="maxmin", period_us=period // 1000, capacity_mbps=(assumed or C) / 125_000
+        )
+        self.period = period
+        self.wanted = list(wanted)
+        self.paths = routes or [(NEAR,)] * len(self.wanted)
+        self.capacity = capacity or {NEAR: C, FAR: C}
+        self.outside = outside
+        self.weights = weights or [1] * len(self.wanted)
+        self.limits = limits
+        self.switches = {number: SwitchRecord(number, 0, hypervisor=True) for number in range(len(self.wanted))}
+        self.owned = {*self.switches, NEAR[0], FAR[0]}
+        self.explicit = ExplicitRates(self.settings, self.switches, self, lambda dpid: dpid in self.owned)
+        self.limit = [C // 10] * len(self.wanted)
+        self.sent = [0.0] * len(self.wanted)
+        self.queue = dict.fromkeys(self.capacity, 0.0)
+        self.now = 0
+        self.told = 0
+        self.history, self.queues = [], []
+
+    def routes(self, place):
+        return dict.fromkeys([(place[0], UPLINK), *self.paths[place[0]]], 1.0)
+
+    def _read(self):
+        for number, switch in self.switches.items():
+            if self.wanted[number]:
+                vm = switch.vms.setdefault(1, VmRecord((number, 1), str(number), "tap"))
+                vm.read_ns = self.now
+                vm.reading = VmReading(1, UPLINK, self.weights[number], VM_ACTIVE, self.limit[number], C,
+                                       self.limits.get("low", 0), self.limits.get("high", 0), int(self.sent[number]),
+                                       0, 0, 0, 0, 0, 0)  # fmt: skip
+
+    def step(self, count=1):
+        """Let periods pass."""
+        for _ in range(count):
+            self.now += self.period
+            self.sent = [min(one, limit) for one, limit in zip(self.wanted, self.limit)]
+            marks = {}
+            for hop, capacity in self.capacity.items():
+                arriving = self.outside * (hop == NEAR)
+                arriving += sum(sent for sent, path in zip(self.sent, self.paths) if hop in path)
+                before = self.queue[hop]
+                seconds = self.period / 1e9
+                after = self.queue[hop] = min(BUFFER, max(0.0, before + (arriving - capacity) * seconds))
+                over = sum(level > THRESHOLD for level in (before, (before + after) / 2, after)) / 3
+                if over:
+                    marks[hop] = Marked(int(over * min(arriving, capacity) * seconds / 1514), self.period)
+            self._read()
+            for notice in self.explicit.decide(marks, self.now):
+                self.told += 1
+                self.limit[notice.vm[0]] = notice.rate
+            self.history.append(self.sent)
+            self.queues.append(self.queue[NEAR])
+
+    def mean(self, number, periods):
+        return sum(sent[number] for sent in self.history[-periods:]) / periods
+
+
+def settled(network, wanted, within=0.05):
+    return all(abs(have - want) <= within * want for have, want in zip(network.limit, wanted))
+
+
+@pytest.mark.parametrize("count", [2, 4, 32])
+@pytest.mark.parametrize("period", [T, 20 * MS])
+def test_all_begin_together_and_have_their_parts_in_five_periods(count, period):
+    network = Network([C] * count, period=period)
+    network.step(5)
+    assert settled(network, [C / count] * count, 0.05)
+    network.step(200)
+    assert settled(network, [C / count] * count, 0.02)
+    assert sum(network.sent) >= 0.98 * C
+    assert max(network.queues[100:]) <= THRESHOLD
+
+
+def test_weights_count():
+    network = Network([C] * 3, weights=[1, 2, 4])
+    network.step(3)
+    assert settled(network, [C / 7, C * 2 / 7, C * 4 / 7], 0.02)
+
+
+def test_a_newcomer_has_its_part_within_five_periods_and_leaves_no_queue():
+    network = Network([C, C, C, 0])
+    network.step(100)
+    network.wanted[3] = C
+    for _ in range(5):
+        network.step()
+        if settled(network, [C / 4] * 4, 0.05):
+            break
+    assert settled(network, [C / 4] * 4, 0.05)
+    network.step(20)
+    assert network.queue[NEAR] < THRESHOLD
+    assert sum(network.sent) >= 0.98 * C
+
+
+def test_what_a_machine_leaves_goes_to_the_others_within_five_periods_and_back():
+    network = Network([C, C])
+    network.step(100)
+    network.wanted[0] = C / 10
+    network.step(6)
+    assert network.sent[1] > 0.85 * C
+    network.wanted[0] = C
+    network.step(5)
+    assert settled(network, [C / 2] * 2, 0.05)
+
+
+def test_parking_lot():
+    network = Network([C, C, C], routes=[(NEAR, FAR), (NEAR,), (FAR,)], capacity={NEAR: C, FAR: C})
+    network.step(5)
+    assert settled(network, [C / 2] * 3, 0.02)
+    assert max(network.queues) < THRESHOLD
+
+
+@pytest.mark.parametrize("assumed", [2 * C, 10 * C])
+def test_marks_find_a_capacity_that_is_less_than_said(assumed):
+    network = Network([C] * 4, assumed=assumed)
+    network.step(600)
+    assert sum(network.mean(number, 400) for number in range(4)) >= 0.93 * C
+    assert [network.mean(number, 400) / C for number in range(4)] == pytest.approx([0.24] * 4, abs=0.015)
+    assert sorted(network.queues[-400:])[200] <= THRESHOLD
+
+
+def test_marks_make_room_for_traffic_that_nobody_limits():
+    network = Network([C] * 3)
+    network.step(50)
+    network.outside = 0.3 * C
+    network.step(100)
+    assert sum(network.mean(number, 60) for number in range(3)) == pytest.approx(0.67 * C, rel=0.06)
+    network.outside = 0.0
+    network.step(300)
+    assert sum(network.sent) >= 0.98 * C
+
+
+def test_bounds_are_kept():
+    network = Network([C] * 4, low=C // 3, high=C // 2)
+    network.step(10)
+    assert all(C // 3 <= limit <= C // 2 for limit in network.limit)
+
+
+def test_messages_are_few_when_nothing_moves():
+    network = Network([C] * 4)
+    network.step(100)
+    network.told = 0
+    network.step(100)
+    assert network.told == 4 * (100 * T // REFRESH_NS)
+
+
+def test_a_machine_alone_on_its_way_is_told_its_share_once():
+    network = Network([C / 20])
+    network.step(10)
+    assert network.limit == [C]
+    network.told = 0
+    network.step(100)
+    assert network.told == 0
+
+
+def test_of_a_cluster_the_owner_of_the_full_port_tells():
+    network = Network([C] * 4, routes=[(NEAR,), (NEAR,), (FAR,), (FAR,)])
+    network.owned.remove(FAR[0])
+    network.step(50)
+    assert settled(network, [C / 2] * 2) and network.limit[2:] == [C // 10] * 2
+    network.owned = {FAR[0]}
+    before = network.limit[:2]
+    network.step(50)
+    assert settled(network, [C / 2] * 4) and network.limit[:2] == before
+
+
+def test_where_no_port_is_full_only_who_owns_the_whole_way_tells():
+    network = Network([C / 20])
+    network.owned.remove(NEAR[0])
+    network.step(10)
+    assert network.told == 0
+    network.owned.add(NEAR[0])
+    network.step(10)
+    assert network.limit == [C]
+
+
+def test_a_switch_that_is_gone_is_forgotten():
+    network = Network([C, C])
+    network.step(10)
+    del network.switches[1]
+    network.wanted[1] = 0
+    network.explicit.forget(1)
+    network.explicit.forget(100)
+    network.step(5)
+    assert network.limit[0] == pytest.approx(0.99 * C)
+
+
+def test_a_machine_whose_limiter_drops_is_not_taken_for_content():
+    network = Network([C, C / 10])
+    network.step(20)
+    assert network.limit[1] < C / 5
+    vm = network.switches[1].vms[1]
+    network.now += T
+    network._read()
+    vm.reading = vm.reading._replace(drops=1)
+    rates = {notice.vm[0]: notice.rate for notice in network.explicit.decide({}, network.now)}
+    assert rates == {0: pytest.approx(0.99 * C / 2), 1: pytest.approx(0.99 * C / 2)}
+
+
+def test_machines_that_begin_together_after_a_pause_fit_the_port_at_once():
+    network = Network([C / 10**4] * 4)
+    network.step(20)
+    assert sum(network.limit) <= C
+    network.wanted = [C] * 4
+    network.step(5)
+    assert max(network.queues) < THRESHOLD
+    assert settled(network, [C / 4] * 4, 0.05)
+
+
+def test_marks_of_a_burst_that_readings_show_late_do_not_lower_the_capacity():
+    network = Network([C] * 4)
+    network.step(50)
+    network.explicit.decide({NEAR: Marked(100, T)}, network.now + T)
+    network.explicit.decide({}, network.now + 2 * T)
+    assert network.explicit._capacities[NEAR].allowed == pytest.approx(0.99 * C)

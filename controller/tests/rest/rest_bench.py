@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""REST on the two-rack fabric in memory: policy in a dictionary, requests by falcon's own WSGI client."""
+
+import falcon.testing
+
+from sdngcc.controller.databases.ovsdb import PolicyError
+from sdngcc.controller.rest.application import make_app
+from sdngcc.controller.rest.audit import AuditLog
+from sdngcc.controller.rest.auth import Guard
+from sdngcc.controller.rest.events import Broker
+from sdngcc.controller.rest.live import Live
+from sdngcc.controller.rest.reporter import Reporter
+from sdngcc.controller.rest.resource import RestContext
+
+from ..test_engine import H1, connected
+
+
+class FakePolicy:
+    """Policy kept in a dictionary."""
+
+    remotes: tuple[str, ...] = ("unix:/none",)
+
+    def __init__(self):
+        self.stored: dict = {}
+        self.fault = ""
+
+    def read(self, dpid, name):
+        stored = self.stored.get((dpid, name))
+        return None if stored is None else dict(stored)
+
+    def guarantees(self, dpid, name):
+        return 600_000_000, 1_000_000_000
+
+    def write(self, dpid, name, changes, check):
+        check()
+        if self.fault:
+            raise PolicyError(self.fault)
+        for key, value in changes.items():
+            if value is None:
+                self.stored[dpid, name].pop(key, None)
+            else:
+                self.stored[dpid, name][key] = value
+
+
+class Bench:
+    """One controller and its REST; ``tokens`` are secrets by name."""
+
+    def __init__(self, tmp_path, tokens=None, audit_file=None, clients_max=4):
+        self.fabric = connected(tmp_path)
+        self.engine = self.fabric.engine
+        self.engine.set_interfaces({(H1, "vm1a"): "neutron-1"})
+        self.policy = FakePolicy()
+        self.policy.stored[H1, "vm1a"] = {"weight": 2, "max": 10_000_000}
+        counters, tokens = self.engine.counters, tokens or {}
+        self.pauses = []
+        self.context = RestContext(
+            self.engine, self.policy, Live(self.engine), AuditLog(audit_file, counters), lambda: self.pauses.append(1)
+        )
+        self.broker = Broker(7, clients_max, counters)
+        self.reporter = Reporter(self.context, self.broker)
+        guard = Guard(tokens, ("cloud.example",), counters)
+        self.app = make_app(self.context, self.reporter, guard, bool(tokens))
+        self.client = falcon.testing.TestClient(self.app, headers={"Host": "localhost"})
+
+    def get(self, path, **headers):
+        return self.client.simulate_get(path, headers=headers)
+
+    def put(self, body, vm="neutron-1"):
+        if isinstance(body, dict):
+            return self.client.simulate_put(f"/v1/vms/{vm}", json=body)
+        return self.client.simulate_put(f"/v1/vms/{vm}", body=body, headers={"Content-Type": "application/json"})

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The audit log: who, when, from what to what, and what came of it."""
+
+import json
+import os
+
+import pytest
+
+from ..test_engine import H1
+from .rest_bench import Bench
+
+
+@pytest.fixture
+def bench(tmp_path):
+    return Bench(tmp_path, audit_file=tmp_path / "audit.jsonl")
+
+
+def lines(tmp_path, name="audit.jsonl"):
+    return [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
+
+
+def test_a_change_is_recorded(bench, tmp_path):
+    bench.put({"weight": 4})
+    [record] = lines(tmp_path)
+    assert record.pop("time").endswith("Z")
+    assert record == {
+        "who": "loopback", "address": "127.0.0.1", "vm": "neutron-1", "place": "0000000000000001:vm1a",
+        "before": {"weight": 2, "min": None, "max": 10_000_000},
+        "after": {"weight": 4, "min": None, "max": 10_000_000},
+        "result": "stored", "error": None,
+    }  # fmt: skip
+    assert os.stat(tmp_path / "audit.jsonl").st_mode & 0o007 == 0
+
+
+@pytest.mark.parametrize("body", [{"weight": 0}, {"min": 20_000_000}, {"burst": 1}])
+def test_a_refused_change_is_recorded_too(bench, tmp_path, body):
+    refusal = bench.put(body).json
+    [record] = lines(tmp_path)
+    assert record["result"] == "refused" and record["error"] == refusal["error"]
+    assert record["before"] == record["after"]
+
+
+def test_moving_the_file_away_begins_a_new_one(bench, tmp_path):
+    bench.put({"weight": 3})
+    bench.put({"weight": 4})
+    os.rename(tmp_path / "audit.jsonl", tmp_path / "audit.jsonl.1")
+    bench.put({"weight": 5})
+    assert [one["after"]["weight"] for one in lines(tmp_path, "audit.jsonl.1")] == [3, 4]
+    assert [one["after"]["weight"] for one in lines(tmp_path)] == [5]
+    assert [one["after"]["weight"] for one in bench.get("/v1/audit").json["records"]] == [3, 4, 5]
+
+
+def test_without_its_file_nothing_is_changed(tmp_path):
+    bench = Bench(tmp_path, audit_file=tmp_path / "no-such-folder" / "audit")
+    answer = bench.put({"weight": 4})
+    assert answer.status_code == 503 and "audit_file" in answer.json["error"]
+    assert bench.policy.stored[H1, "vm1a"]["weight"] == 2
+    assert bench.engine.counters["audit_lost"] == 1
+
+
+def test_the_last_records_outlive_the_controller(bench, tmp_path):
+    bench.put({"weight": 4})
+    with open(tmp_path / "audit.jsonl", "a") as stream:
+        stream.write("{broken\n")
+    again = Bench(tmp_path, audit_file=tmp_path / "audit.jsonl")
+    again.put({"weight": 6})
+    assert [one["after"]["weight"] for one in again.get("/v1/audit").json["records"]] == [4, 6]
+    assert [one["after"]["weight"] for one in again.get("/v1/audit?n=1").json["records"]] == [6]
+    assert again.get("/v1/audit?n=1001").status_code == 422
+
+
+def test_what_others_store_is_recorded_once(bench, tmp_path):
+    bench.reporter.tick()
+    bench.policy.stored[H1, "vm1a"] = {"weight": 9}
+    bench.reporter.tick()
+    bench.reporter.tick()
+    [record] = lines(tmp_path)
+    assert record["who"] == "ovsdb" and record["address"] is None
+    assert record["before"]["max"] == 10_000_000 and record["after"] == {"weight": 9, "min": None, "max": None}
+
+
+def test_ones_own_change_is_not_taken_for_anothers(bench, tmp_path):
+    bench.reporter.tick()
+    write = bench.policy.write
+
+    def slow(dpid, name, changes, check):
+        write(dpid, name, changes, check)
+        bench.reporter.tick()  # the database told of the change before it confirmed it
+
+    bench.policy.write = slow
+    bench.put({"weight": 4})
+    bench.reporter.tick()
+    assert [one["who"] for one in lines(tmp_path)] == ["loopback"]

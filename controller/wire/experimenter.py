@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The experimenter multiparts of the patched ovs-vswitchd: marks of ports, state of virtual machines.
+
+OpenFlow 1.3 has no field for either.  docs/protocol.md has the layout, include/openflow/shim-ext.h of the
+patches the C side of it.
+"""
+
+import struct
+from typing import NamedTuple, Optional
+
+from sdngcc.controller.wire import openflow
+
+EXPERIMENTER = 0x00025347
+PORT_MARKS = 1
+VM_STATE = 2
+
+KINDS = {1: "red", 2: "fq_codel", 4: "codel", 8: "cake", 16: "choke"}
+
+VM_ACTIVE = 1
+VM_CONGESTED = 2
+
+_REQUEST = struct.Struct("!QQI4x")
+_REPLY = struct.Struct("!QQQI4x")
+_MARKS = struct.Struct("!IIQQQQII")
+_STATE = struct.Struct("!IIIIQQQQQQQQIIQ")
+_PART = struct.Struct("!BBHIHH4xII")  # OpenFlow header, multipart header, experimenter header
+
+
+class PortReading(NamedTuple):
+    """What a port's queues have counted."""
+
+    port: int
+    kinds: int  # bits of KINDS; 0: no mark counter
+    marks: int  # since the switch started
+    packets: int  # sent
+    bytes: int  # sent
+    drops: int
+    backlog_bytes: int
+    backlog_packets: int
+
+
+class VmReading(NamedTuple):
+    """What the shim knows of a virtual machine; rates in bytes/s."""
+
+    port: int
+    uplink: int
+    weight: int
+    flags: int  # VM_ACTIVE, VM_CONGESTED
+    rate: int  # R(i,j), the limit in force
+    share: int  # E(i), its part of the uplink
+    min_rate: int
+    max_rate: int
+    sent_rate: int  # over the shim's last period
+    tx_bytes: int
+    tx_packets: int
+    drops: int
+    messages: int
+    refused: int
+    message_marks: int
+
+
+class ReplyError(ValueError):
+    """A reply that cannot be read; the text says why."""
+
+
+class Reply(NamedTuple):
+    """One whole experimenter reply."""
+
+    exp_type: int
+    generation: int
+    boot: int
+    time_ns: int  # clock of the switch
+    entries: list[bytes]  # packed entries of each part
+
+
+class Assembler:
+    """Puts the parts of multipart replies together, one reply a switch and type at a time."""
+
+    def __init__(self) -> None:
+        self._parts: dict[tuple[int, int], tuple[int, list[bytes]]] = {}
+
+    def forget(self, dpid: int) -> None:
+        """Drop what a switch began to say."""
+        for key in [key for key in self._parts if key[0] == dpid]:
+            del self._parts[key]
+
+    def feed(self, dpid: int, data: bytes) -> Optional[Reply]:
+        """Take a multipart reply message; return the whole reply once its last part is in.
+
+        Raises ReplyError for one that is truncated or of inconsistent length; other experimenters' replies
+        give None.
+        """
+        if len(data) < _PART.size + _REPLY.size:
+            raise ReplyError(f"experimenter reply has {len(data)} bytes; at least {_PART.size + _REPLY.size} needed")
+        _, _, _, xid, _, flags, experimenter, exp_type = _PART.unpack_from(data)
+        if experimenter != EXPERIMENTER or exp_type not in (PORT_MARKS, VM_STATE):
+            return None
+        generation, boot, time_ns, count = _REPLY.unpack_from(data, _PART.size)
+        size = _MARKS.size if exp_type == PORT_MARKS else _STATE.size
+        entries = data[_PART.size + _REPLY.size :]
+        if len(entries) != count * size:
+            raise ReplyError(f"experimenter reply has {len(entries)} bytes for {count} entries of {size} bytes")
+        key = (dpid, exp_type)
+        begun = self._parts.pop(key, None)
+        parts = begun[1] if begun and begun[0] == xid else []
+        parts.append(entries)
+        if flags & openflow.OFPMPF_REPLY_MORE:
+            self._parts[key] = (xid, parts)
+            return None
+        return Reply(exp_type, generation, boot, time_ns, parts)
+
+
+def marks_request(xid: int, generation: int, boot: int) -> bytes:
+    """Return the OpenFlow message that asks for the marks of all ports that moved after a generation."""
+    body = _REQUEST.pack(generation, boot, openflow.OFPP_ANY)
+    return openflow.experimenter_request(xid, EXPERIMENTER, PORT_MARKS, body)
+
+
+def port_readings(reply: Reply) -> list[PortReading]:
+    """Return the entries of a PORT_MARKS reply."""
+    return [PortReading(*entry) for part in reply.entries for entry in _MARKS.iter_unpack(part)]
+
+
+def vm_state_request(xid: int) -> bytes:
+    """Return the OpenFlow message that asks a bridge for the state of all its virtual machines."""
+    return openflow.experimenter_request(xid, EXPERIMENTER, VM_STATE, _REQUEST.pack(0, 0, openflow.OFPP_ANY))
+
+
+def vm_readings(reply: Reply) -> list[VmReading]:
+    """Return the entries of a VM_STATE reply."""
+    return [VmReading(*entry) for part in reply.entries for entry in _STATE.iter_unpack(part)]
+
+
+def merge(first: VmReading, second: VmReading) -> VmReading:
+    """Return one machine's readings on two uplinks as one: sums, and the uplink that carries more."""
+    larger = max(first, second, key=lambda reading: reading.sent_rate)
+    return larger._replace(
+        flags=first.flags | second.flags,
+        rate=first.rate + second.rate,
+        share=first.share + second.share,
+        sent_rate=first.sent_rate + second.sent_rate,
+        tx_bytes=first.tx_bytes + second.tx_bytes,
+        tx_packets=first.tx_packets + second.tx_packets,
+        drops=first.drops + second.drops,
+    )
+
+
+def encode_port_marks(reading: PortReading) -> bytes:
+    """Return a PORT_MARKS entry, as a switch sends it."""
+    return _MARKS.pack(*reading)
+
+
+def encode_vm_state(reading: VmReading) -> bytes:
+    """Return a VM_STATE entry, as a switch sends it."""
+    return _STATE.pack(*reading)
+
+
+def encode_reply(
+    xid: int,
+    exp_type: int,
+    generation: int,
+    boot: int,
+    time_ns: int,
+    entries: list[bytes],
+    more: bool = False,
+) -> bytes:
+    """Return one part of an experimenter reply, as a switch sends it."""
+    body = b"".join(entries)
+    length = _PART.size + _REPLY.size + len(body)
+    head = _PART.pack(
+        openflow.VERSION, openflow.OFPT_MULTIPART_REPLY, length, xid, openflow.OFPMP_EXPERIMENTER,
+        openflow.OFPMPF_REPLY_MORE if more else 0, EXPERIMENTER, exp_type,
+    )  # fmt: skip
+    return head + _REPLY.pack(generation, boot, time_ns, len(entries)) + body
+
+
+def decode_request(data: bytes) -> tuple[int, int, int, int, int]:
+    """Return (xid, exp_type, generation, boot, port) of an experimenter request, as a switch reads it."""
+    _, _, _, xid, _, _, _, exp_type = _PART.unpack_from(data)
+    generation, boot, port = _REQUEST.unpack_from(data, _PART.size)
+    return xid, exp_type, generation, boot, port
