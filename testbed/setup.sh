@@ -53,7 +53,7 @@ python=${PYTHON:-/usr/bin/python3}
 stamp=$({
 	"$python" --version
 	pwd
-	cat requirements.txt constraints.txt setup.py pyproject.toml testbed/setup.sh
+	cat requirements.txt constraints.txt setup.py pyproject.toml testbed/setup.sh controller/ryu-manager.pth
 } | sha256sum | cut -c1-16)
 
 if [ "$(cat .venv/.stamp 2>/dev/null)" = "$stamp" ]; then
