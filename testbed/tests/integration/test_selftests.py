@@ -7,7 +7,8 @@ import pytest
 
 from sdngcc.testbed.inside import run_inside
 
-pytestmark = pytest.mark.uml
+# A release only: two runs of some minutes, which say again what the datapath checks say on every change.
+pytestmark = [pytest.mark.uml, pytest.mark.release]
 
 FOLDER = "tools/testing/selftests/net/openvswitch"
 
