@@ -123,7 +123,9 @@ def settings_text(settings: Settings) -> str:
     ]
     lines += [f"sender {sender} used the other key {silent} s ago"
               for sender, silent in settings.other_key_senders.items()]
-    lines.append(f"peers: a VM has at most {settings.peers_max}; collected after {settings.peer_idle / 1e9:g} s")
+    under = "every law" if settings.conversations else "laws that need them"
+    lines.append(f"peers: under {under}; a VM has at most {settings.peers_max}; "
+                 f"collected after {settings.peer_idle / 1e9:g} s")
     lines.append(f"law {settings.of}: period {settings.period / 1e6:g} ms")
     lines += [f"knob {knob.name} = {knob.value} {knob.unit} (default {knob.default}, {knob.minimum} to "
               f"{knob.maximum}): {knob.help}" for knob in settings.knobs.values()]
@@ -239,6 +241,7 @@ def show(of: Optional[str], as_json: bool) -> None:
 @click.option("--inactive", type=Time(), help="Silence after which a VM's share goes to others, such as 1s.")
 @click.option("--peers-max", type=int, help="Peers a VM may have, under laws that keep them.")
 @click.option("--peer-idle", type=Time(), help="Silence after which a peer is collected, such as 10s.")
+@click.option("--conversations/--no-conversations", default=None, help="Keep peers under laws that need none, too.")
 @click.option("--protocol", type=int, help="IP protocol of control messages.")
 @click.option("--accept-v0/--no-accept-v0", default=None, help="Obey unauthenticated v0 messages.")
 @click.option("--key-file", type=click.File("r"), help="File with the 32 hex digits of the key; all 0: no key.")
@@ -308,7 +311,7 @@ def set_port(device: str, as_json: bool, **given: Any) -> None:
 @shim.command("peers")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list; rates in bytes/s, times in ns.")
 def show_peers(as_json: bool) -> None:
-    """Show what each VM exchanges with each address, under laws that keep peers."""
+    """Show what each VM exchanges with each address, under laws that keep peers or with conversations."""
     ports, peers = with_shim(lambda client: (client.ports(), client.peers()))
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(one) for one in peers], indent=1))

@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experimenter multiparts of the patched ovs-vswitchd: marks of ports, state of virtual machines.
+"""The experimenter messages of the patched ovs-vswitchd: marks of ports, state of virtual machines, whom they talk to.
 
-OpenFlow 1.3 has no field for either.  docs/protocol.md has the layout, include/openflow/shim-ext.h of the
+OpenFlow 1.3 has no field for any of it.  docs/protocol.md has the layout, include/openflow/shim-ext.h of the
 patches the C side of it.
 """
 
 import struct
-from typing import NamedTuple, Optional
+from typing import Iterable, NamedTuple, Optional
 
 from sdngcc.controller.wire import openflow
 
 EXPERIMENTER = 0x00025347
 PORT_MARKS = 1
 VM_STATE = 2
+HOST_VMS = 3
+HOST_PEERS = 4
+VM_MESSAGES = 5
+
+# Bytes that a reply may have in all its parts: more VMs and addresses than a host has.
+REPLY_BYTES_MAX = 64 * 1024 * 1024
 
 KINDS = {1: "red", 2: "fq_codel", 4: "codel", 8: "cake", 16: "choke"}
 
@@ -23,6 +29,10 @@ _REQUEST = struct.Struct("!QQI4x")
 _REPLY = struct.Struct("!QQQI4x")
 _MARKS = struct.Struct("!IIQQQQII")
 _STATE = struct.Struct("!IIIIQQQQQQQQIIQ")
+_PEER = struct.Struct("!IIH6x16s16s16sQQQQQQ")
+_MESSAGE = struct.Struct("!I4x96s")
+_EXPERIMENTER = struct.Struct("!BBHIII")  # OpenFlow header, experimenter header
+_SIZES = {PORT_MARKS: _MARKS.size, VM_STATE: _STATE.size, HOST_VMS: _STATE.size, HOST_PEERS: _PEER.size}
 _PART = struct.Struct("!BBHIHH4xII")  # OpenFlow header, multipart header, experimenter header
 
 
@@ -40,7 +50,10 @@ class PortReading(NamedTuple):
 
 
 class VmReading(NamedTuple):
-    """What the shim knows of a virtual machine; rates in bytes/s."""
+    """What the shim knows of a virtual machine; rates in bytes/s.
+
+    Of VM_STATE port and uplink are OpenFlow ports of the bridge asked, of HOST_VMS the kernel's indexes of the devices.
+    """
 
     port: int
     uplink: int
@@ -57,6 +70,26 @@ class VmReading(NamedTuple):
     messages: int
     refused: int
     message_marks: int
+
+
+class PeerReading(NamedTuple):
+    """What a virtual machine exchanged with one remote address; addresses have 16 bytes, IPv4 as ::ffff:a.b.c.d.
+
+    A counter that is less than before began anew.
+    """
+
+    vm: int  # the kernel's index of the device
+    uplink: int  # the same of the uplink; 0: unknown
+    vlan: int  # by which the address is reached; 0: untagged
+    remote: bytes
+    local: bytes  # the machine's own address, as the uplink has it
+    tunnel: bytes  # far end of the tunnel; zeros: none
+    tunnel_id: int
+    tx_bytes: int
+    tx_packets: int
+    rx_bytes: int
+    rx_packets: int
+    rx_marks: int  # packets received with CE
 
 
 class ReplyError(ValueError):
@@ -87,16 +120,16 @@ class Assembler:
     def feed(self, dpid: int, data: bytes) -> Optional[Reply]:
         """Take a multipart reply message; return the whole reply once its last part is in.
 
-        Raises ReplyError for one that is truncated or of inconsistent length; other experimenters' replies
+        Raises ReplyError for one that is truncated, of inconsistent length or too long; other experimenters' replies
         give None.
         """
         if len(data) < _PART.size + _REPLY.size:
             raise ReplyError(f"experimenter reply has {len(data)} bytes; at least {_PART.size + _REPLY.size} needed")
         _, _, _, xid, _, flags, experimenter, exp_type = _PART.unpack_from(data)
-        if experimenter != EXPERIMENTER or exp_type not in (PORT_MARKS, VM_STATE):
+        size = _SIZES.get(exp_type)
+        if experimenter != EXPERIMENTER or size is None:
             return None
         generation, boot, time_ns, count = _REPLY.unpack_from(data, _PART.size)
-        size = _MARKS.size if exp_type == PORT_MARKS else _STATE.size
         entries = data[_PART.size + _REPLY.size :]
         if len(entries) != count * size:
             raise ReplyError(f"experimenter reply has {len(entries)} bytes for {count} entries of {size} bytes")
@@ -104,6 +137,8 @@ class Assembler:
         begun = self._parts.pop(key, None)
         parts = begun[1] if begun and begun[0] == xid else []
         parts.append(entries)
+        if sum(map(len, parts)) > REPLY_BYTES_MAX:
+            raise ReplyError(f"experimenter reply has more than {REPLY_BYTES_MAX} bytes; forgotten")
         if flags & openflow.OFPMPF_REPLY_MORE:
             self._parts[key] = (xid, parts)
             return None
@@ -131,6 +166,35 @@ def vm_readings(reply: Reply) -> list[VmReading]:
     return [VmReading(*entry) for part in reply.entries for entry in _STATE.iter_unpack(part)]
 
 
+def host_vms_request(xid: int, generation: int, boot: int) -> bytes:
+    """Return the OpenFlow message that asks a host for the VMs whose state moved after a generation."""
+    body = _REQUEST.pack(generation, boot, openflow.OFPP_ANY)
+    return openflow.experimenter_request(xid, EXPERIMENTER, HOST_VMS, body)
+
+
+def host_peers_request(xid: int, generation: int, boot: int) -> bytes:
+    """Return the OpenFlow message that asks a host for the conversations that moved after a generation."""
+    body = _REQUEST.pack(generation, boot, openflow.OFPP_ANY)
+    return openflow.experimenter_request(xid, EXPERIMENTER, HOST_PEERS, body)
+
+
+def peer_readings(reply: Reply) -> list[PeerReading]:
+    """Return the entries of a HOST_PEERS reply."""
+    return [PeerReading(*entry) for part in reply.entries for entry in _PEER.iter_unpack(part)]
+
+
+def vm_messages(xid: int, messages: Iterable[tuple[int, bytes]]) -> bytes:
+    """Return the OpenFlow message that hands v1 control messages to VMs of a host, by the kernel's device index.
+
+    One takes at most 629 of them.
+    """
+    body = b"".join(_MESSAGE.pack(ifindex, message) for ifindex, message in messages)
+    head = _EXPERIMENTER.pack(
+        openflow.VERSION, openflow.OFPT_EXPERIMENTER, _EXPERIMENTER.size + len(body), xid, EXPERIMENTER, VM_MESSAGES
+    )
+    return head + body
+
+
 def merge(first: VmReading, second: VmReading) -> VmReading:
     """Return one machine's readings on two uplinks as one: sums, and the uplink that carries more."""
     larger = max(first, second, key=lambda reading: reading.sent_rate)
@@ -153,6 +217,16 @@ def encode_port_marks(reading: PortReading) -> bytes:
 def encode_vm_state(reading: VmReading) -> bytes:
     """Return a VM_STATE entry, as a switch sends it."""
     return _STATE.pack(*reading)
+
+
+def encode_peer(reading: PeerReading) -> bytes:
+    """Return a HOST_PEERS entry, as a switch sends it."""
+    return _PEER.pack(*reading)
+
+
+def decode_vm_messages(data: bytes) -> list[tuple[int, bytes]]:
+    """Return (device index, control message) of each one in a VM_MESSAGES message, as a switch reads it."""
+    return [(ifindex, message) for ifindex, message in _MESSAGE.iter_unpack(data[_EXPERIMENTER.size :])]
 
 
 def encode_reply(

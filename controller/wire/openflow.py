@@ -12,6 +12,7 @@ from typing import Iterable, NamedTuple, Optional
 
 VERSION = 4
 OFPT_ERROR = 1
+OFPT_EXPERIMENTER = 4
 OFPT_PACKET_OUT = 13
 OFPT_FLOW_MOD = 14
 OFPT_GROUP_MOD = 15

@@ -60,7 +60,7 @@ void shim_message_encode(u8 out[SHIM_MESSAGE_V1_BYTES], const struct shim_messag
 	put(out + 6, SHIM_MESSAGE_V1_BYTES, 2);
 	put(out + 8, message->epoch, 4);
 	put(out + 12, message->sequence, 4);
-	copy_address(out + 16, message->vm);
+	copy_address(out + SHIM_MESSAGE_VM_AT, message->vm);
 	copy_address(out + 32, message->peer);
 	put(out + 48, message->point_datapath, 8);
 	put(out + 56, message->point_port, 4);
@@ -97,7 +97,7 @@ enum shim_message_error shim_message_decode(struct shim_message *message, const 
 	message->flags = (u16)get(data + 4, 2);
 	message->epoch = (u32)get(data + 8, 4);
 	message->sequence = (u32)get(data + 12, 4);
-	copy_address(message->vm, data + 16);
+	copy_address(message->vm, data + SHIM_MESSAGE_VM_AT);
 	copy_address(message->peer, data + 32);
 	message->point_datapath = get(data + 48, 8);
 	message->point_port = (u32)get(data + 56, 4);

@@ -10,6 +10,9 @@
 
 #define SHIM_MESSAGE_V0_BYTES 2
 #define SHIM_MESSAGE_V1_BYTES 96
+
+/* Where a v1 message has the address of the VM that it is for. */
+#define SHIM_MESSAGE_VM_AT 16
 #define SHIM_MESSAGE_MAGIC 0x5347	/* "SG" */
 #define SHIM_MESSAGE_PROTOCOL 253	/* default IP protocol, RFC 3692 */
 

@@ -36,6 +36,7 @@ class SettingsMessage(genlmsg):
         ("OVS_SHIM_SETTINGS_CODEPOINT", "uint8"),
         ("OVS_SHIM_SETTINGS_WAITING_MAX", "uint32"),
         ("OVS_SHIM_SETTINGS_OTHER_KEY_SENDERS", "senders"),
+        ("OVS_SHIM_SETTINGS_CONVERSATIONS", "uint8"),
     )
 
     class knobs(nla):
@@ -82,7 +83,7 @@ class SettingsMessage(genlmsg):
 
 
 class PortMessage(genlmsg):
-    """PORT_GET, PORT_SET and PORT_DEL."""
+    """PORT_GET, PORT_SET, PORT_DEL and MESSAGE."""
 
     prefix = "OVS_SHIM_PORT_"
     nla_map = (
@@ -99,6 +100,7 @@ class PortMessage(genlmsg):
         ("OVS_SHIM_PORT_LAW", "asciiz"),
         ("OVS_SHIM_PORT_ADDRESSES", "addresses|nested"),
         ("OVS_SHIM_PORT_QDISC", "uint32"),
+        ("OVS_SHIM_PORT_MESSAGE", "cdata"),
     )
 
     class stats(nla):
@@ -219,4 +221,10 @@ class PeerMessage(genlmsg):
         ("OVS_SHIM_PEER_RX_PACKETS", "uint64"),
         ("OVS_SHIM_PEER_RX_MARKS", "uint64"),
         ("OVS_SHIM_PEER_TIME", "uint64"),
+        ("OVS_SHIM_PEER_SINCE", "uint64"),
+        ("OVS_SHIM_PEER_LOCAL", "cdata"),
+        ("OVS_SHIM_PEER_UPLINK", "uint32"),
+        ("OVS_SHIM_PEER_VLAN", "uint16"),
+        ("OVS_SHIM_PEER_TUNNEL", "cdata"),
+        ("OVS_SHIM_PEER_TUNNEL_ID", "uint64"),
     )

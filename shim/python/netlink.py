@@ -30,7 +30,8 @@ FAMILY = "ovs_shim"
 VERSION = 1
 
 # Commands, enum ovs_shim_cmd.
-SETTINGS_GET, SETTINGS_SET, PORT_GET, PORT_SET, PORT_DEL, LIMITER_GET, PEER_GET, PEER_SET, PEER_DEL = range(1, 10)
+(SETTINGS_GET, SETTINGS_SET, PORT_GET, PORT_SET, PORT_DEL, LIMITER_GET, PEER_GET, PEER_SET, PEER_DEL,
+ MESSAGE) = range(1, 11)
 
 # Values of the role, limiter and qdisc attributes, in the kernel's order.
 ROLES = ("none", "vm", "uplink")
@@ -107,6 +108,7 @@ class Settings:
     codepoint: int = 1  # which ECT(x) the shim makes, 0 or 1
     waiting_max: int = 0  # packets of a VM that may wait on one uplink; 0: their number is not bounded
     other_key_senders: Dict[int, int] = field(default_factory=dict)  # under the second key: id, s since last heard
+    conversations: bool = False  # VMs have peers under laws that want none, too
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ class Limiter:
 
 @dataclass(frozen=True)
 class Peer:
-    """What one VM exchanges with one address, under a law that wants peers."""
+    """What one VM exchanges with one address, under a law that wants peers or with `conversations`."""
 
     vm: int  # ifindex
     address: str  # of the other end, "10.0.0.1" or "fd00::1"
@@ -164,6 +166,11 @@ class Peer:
     rx_packets: int
     rx_marks: int  # packets received with CE
     time: int  # of the reading, CLOCK_MONOTONIC, ns
+    local: str = "::"  # the VM's own address, as the uplink has it
+    uplink: int = 0  # ifindex; 0: unknown
+    vlan: int = 0  # the VLAN it is reached by; 0: untagged
+    tunnel: Optional[str] = None  # far end of the tunnel; None: there is none
+    tunnel_id: int = 0  # key of the tunnel
 
 
 def _packed(address: str) -> bytes:
@@ -266,7 +273,7 @@ class ShimClient:
             key_set="key_set" in got, peers_max=got["peers_max"], peer_idle=got["peer_idle"],
             knobs={knob.name: knob for knob in knobs}, laws=tuple(got["laws"].get_attrs("OVS_SHIM_LAWS_NAME")),
             key_other_set="key_other_set" in got, codepoint=got.get("codepoint", 1),
-            waiting_max=got.get("waiting_max", 0),
+            waiting_max=got.get("waiting_max", 0), conversations=bool(got.get("conversations", 0)),
             other_key_senders={sender["id"]: sender["silent"] for sender in senders})
 
     def settings_set(self, *, law: Optional[str] = None, period: Optional[int] = None,
@@ -276,7 +283,8 @@ class ShimClient:
                      accept_v0: Optional[bool] = None, key: Optional[bytes] = None,
                      peers_max: Optional[int] = None, peer_idle: Optional[int] = None, of: Optional[str] = None,
                      knobs: Optional[Mapping[str, int]] = None, key_other: Optional[bytes] = None,
-                     codepoint: Optional[int] = None, waiting_max: Optional[int] = None) -> None:
+                     codepoint: Optional[int] = None, waiting_max: Optional[int] = None,
+                     conversations: Optional[bool] = None) -> None:
         """Change the settings named, all or none; the fields of Settings say what they are.
 
         key and key_other are 16 bytes, all zero for none. period and knobs are those of the law `of`, by default of
@@ -290,6 +298,7 @@ class ShimClient:
             "INACTIVE": inactive, "PROTOCOL": protocol, "PEERS_MAX": peers_max, "PEER_IDLE": peer_idle, "OF": of,
             "ACCEPT_V0": None if accept_v0 is None else int(accept_v0), "KEY": key, "KEY_OTHER": key_other,
             "CODEPOINT": codepoint, "WAITING_MAX": waiting_max,
+            "CONVERSATIONS": None if conversations is None else int(conversations),
         }
         attrs: List[Any] = [(f"OVS_SHIM_SETTINGS_{name}", value) for name, value in values.items()
                             if value is not None]
@@ -341,14 +350,24 @@ class ShimClient:
             limiters.append(Limiter(**got))
         return limiters
 
-    def peers(self) -> List[Peer]:
-        """Return the peers of all VMs; while they come and go one may be missing or told twice."""
+    def peers(self, since: Optional[int] = None) -> List[Peer]:
+        """Return the peers of all VMs, or those that had a packet at a time or later (CLOCK_MONOTONIC, ns).
+
+        While peers come and go one may be missing or told twice.
+        """
         peers = []
-        for message in self._dump(PeerMessage, PEER_GET):
+        attrs = [] if since is None else [("OVS_SHIM_PEER_SINCE", since)]
+        for message in self._dump(PeerMessage, PEER_GET, attrs):
             got = _attributes(message, "OVS_SHIM_PEER_")
-            got["address"] = _unpacked(got["address"])
+            for name in ("address", "local", "tunnel"):
+                if name in got:
+                    got[name] = _unpacked(got[name])
             peers.append(Peer(**got))
         return peers
+
+    def message(self, device: Union[str, int], data: bytes) -> None:
+        """Hand a control message to a VM, as if it had come by an uplink; ShimRefused when it is not obeyed."""
+        self._request(PortMessage, MESSAGE, [self._device(device), ("OVS_SHIM_PORT_MESSAGE", data)])
 
     def peer_set(self, device: Union[str, int], address: str, weight: int) -> None:
         """Give a VM's peer a weight, with which it is kept; 0 takes it back.
@@ -399,11 +418,11 @@ class ShimClient:
         except NetlinkError as error:
             raise ShimRefused(error.code, str(error.args[1])) from error
 
-    def _dump(self, message_class: Any, command: int) -> List[Any]:
+    def _dump(self, message_class: Any, command: int, attrs: Sequence[Any] = ()) -> List[Any]:
         """Return a whole dump, begun again if ports came or went meanwhile."""
         for _ in range(DUMP_TRIES):
             try:
-                return self._request(message_class, command, [], NLM_F_REQUEST | NLM_F_DUMP)
+                return self._request(message_class, command, list(attrs), NLM_F_REQUEST | NLM_F_DUMP)
             except NetlinkDumpInterrupted:
                 continue
         raise ShimError(f"ports came and went during each of {DUMP_TRIES} readings")

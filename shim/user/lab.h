@@ -72,8 +72,11 @@ struct shim_lab_limiter {
 /* A peer, as it stands. */
 struct shim_lab_peer {
 	u64 rate;		/* in force, bytes/s; 0: none of its own */
+	u64 tx_bytes;		/* sent */
 	u64 tx_packets;		/* sent */
+	u64 rx_bytes;		/* received */
 	u64 rx_packets;		/* received */
+	u64 rx_marks;		/* packets received with CE */
 	u64 drops;		/* packets over the rate */
 	u32 rank;		/* enum shim_peer_rank */
 	u32 weight;		/* set by an operator; 0: none */
@@ -162,6 +165,12 @@ bool shim_lab_read_limiter(struct shim_vm *vm, struct shim_uplink *uplink,
 
 /* Reads the peer of an address; false: there is none. */
 bool shim_lab_read_peer(struct shim_vm *vm, const u8 *address, struct shim_lab_peer *peer);
+
+/*
+ * Stores the addresses of the peers that shim_peers_moved() tells of a VM, at most `room`; returns
+ * how many it told.
+ */
+u32 shim_lab_moved(struct shim_vm *vm, u64 since_ns, u8 (*addresses)[16], u32 room);
 
 /* Returns how many peers a VM has. */
 u32 shim_lab_peers(const struct shim_vm *vm);

@@ -53,7 +53,7 @@ void shim_decide_sent(struct shim_vm *vm, struct shim_uplink *uplink,
 
 	shim_action_init(action, packet);
 	*path = (struct shim_path){};
-	if (unlikely(wants & (SHIM_LAW_PEERS | SHIM_LAW_FLOWS)))
+	if (unlikely(wants & (SHIM_VM_PEERS | SHIM_LAW_FLOWS)))
 		path->settings = shim_engine_settings(vm->engine);
 	action->drop = shim_sources_check(vm, packet);
 	if (unlikely(action->drop))
@@ -68,15 +68,17 @@ void shim_decide_sent(struct shim_vm *vm, struct shim_uplink *uplink,
 		action->ecn = SHIM_ECT_ZERO;
 		shim_vm_count(vm, SHIM_TX_CE_CLEARED, packet->packets);
 	}
-	if (unlikely(wants & SHIM_LAW_PEERS)) {
+	if (unlikely(wants & SHIM_VM_PEERS)) {
 		bool group = packet->version && shim_address_group(&packet->destination);
 
 		if (packet->version && !group)
 			path->peer = shim_peer_get(vm, uplink, &packet->destination, true,
 						   packet->now_ns);
-		path->shared = !path->peer && !group;
-		if (!path->peer && packet->echo_free)
-			action->echo = false;
+		if (!path->peer && wants & SHIM_LAW_PEERS) {
+			path->shared = !group;
+			if (packet->echo_free)
+				action->echo = false;
+		}
 	}
 	decide_ecn(vm, path, packet, action, wants);
 	if (unlikely(packet->gso && READ_ONCE(vm->mode.segment)))
@@ -161,13 +163,13 @@ void shim_decide_received(struct shim_vm *vm, struct shim_uplink *uplink,
 		return;
 	if (packet->ecn == SHIM_CE)
 		shim_vm_count(vm, SHIM_RX_CE, packet->packets);
-	if (unlikely(wants & SHIM_LAW_PEERS)) {
+	if (unlikely(wants & SHIM_VM_PEERS)) {
 		if (decide_unicast(&packet->source) && decide_unicast(&packet->destination))
 			peer = shim_peer_get(vm, uplink, &packet->source, false, packet->now_ns);
 		/* The reserved bit speaks to the shim, if to anybody. */
 		if (peer)
 			told = shim_peer_receive(peer, uplink, settings, packet, action);
-		else if (packet->echo_free)
+		else if (wants & SHIM_LAW_PEERS && packet->echo_free)
 			action->echo = false;
 	}
 	if (unlikely(wants & SHIM_LAW_FLOWS) && packet->is_tcp) {

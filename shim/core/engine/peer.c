@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
- * Peers: what a VM exchanges with one remote address, for laws with SHIM_LAW_PEERS.
+ * Peers: what a VM exchanges with one remote address, for laws with SHIM_LAW_PEERS, and for whoever
+ * reads them where conversations are asked for.
  *
  * A peer is made by the first packet either way, or by an operator who gives it a weight, and is
  * forgotten after peer_idle of silence unless it has one.  A VM has at most peers_max.  When it
@@ -23,9 +24,6 @@
 
 /* Peers that only sent to the VM may be this part of all. */
 #define HEARD_DENOMINATOR 2
-
-/* A peer that is sent packets is to answer within so long, in 2^20 ns: a second. */
-#define ANSWER_WITHIN 954
 
 /* Silent peers forgotten in one visit. */
 #define COLLECT_MOST 32
@@ -59,9 +57,8 @@ struct shim_peer *shim_peer_find(struct shim_engine *engine, const struct shim_p
 	return shim_table_find(&engine->peers, key, peer_table);
 }
 
-/* Returns the uplink that was found behind a peer, NULL if it is no more.  RCU read lock. */
-static struct shim_uplink *peer_uplink(const struct shim_engine *engine,
-				       const struct shim_uplink *found)
+struct shim_uplink *shim_peer_uplink(const struct shim_engine *engine,
+				     const struct shim_uplink *found)
 {
 	struct shim_uplink *uplink;
 
@@ -98,10 +95,9 @@ void shim_peer_apply(struct shim_peer *peer, u64 now_ns)
 		peer->tat = tat;
 }
 
-/* Returns what a law is told of a peer; limiter may be NULL.  vm->lock. */
-static struct shim_law_input peer_input(const struct shim_peer *peer,
-					const struct shim_limiter *limiter,
-					const struct shim_uplink *uplink, u64 now_ns)
+struct shim_law_input shim_peer_input(const struct shim_peer *peer,
+				      const struct shim_limiter *limiter,
+				      const struct shim_uplink *uplink, u64 now_ns)
 {
 	struct shim_law_input input = shim_limiter_input(peer->key.vm, limiter, uplink, now_ns);
 
@@ -229,10 +225,10 @@ static void peer_start(struct shim_peer *peer, const struct shim_uplink *uplink,
 	struct shim_law_input input;
 	const struct shim_law *law;
 
-	if (!vm->clock || !(vm->clock->law->wants & SHIM_LAW_PEERS) || !uplink)
+	if (!vm->clock || !(vm->mode.wants & SHIM_VM_PEERS) || !uplink)
 		return;
 	law = vm->clock->law;
-	input = peer_input(peer, shim_limiter_active(vm, uplink), uplink, now_ns);
+	input = shim_peer_input(peer, shim_limiter_active(vm, uplink), uplink, now_ns);
 	spin_lock(&peer->lock);
 	peer->seen_ns = now_ns;
 	WRITE_ONCE(peer->clock, vm->clock);
@@ -317,7 +313,7 @@ static struct shim_peer *peer_get_slow(const struct shim_peer_key *key, struct s
 	struct shim_peer *peer = NULL;
 
 	spin_lock(&vm->lock);
-	if (vm->gone || !vm->clock)
+	if (vm->gone || !(vm->mode.wants & SHIM_VM_PEERS))
 		goto out;
 	peer = shim_peer_find(vm->engine, key);
 	if (!peer)
@@ -380,67 +376,6 @@ bool shim_peer_weigh(struct shim_vm *vm, const struct shim_address *address, u32
 	return true;
 }
 
-/*
- * Has a peer's reports count from where those of the epoch in force begin; when the sequences of
- * this one are used up, a new one begins for all peers.  peer->lock, vm->lock.
- */
-static void peer_number_anew(struct shim_peer *peer)
-{
-	struct shim_engine *engine = peer->key.vm->engine;
-
-	spin_lock(&engine->numbers_lock);
-	if (peer->epoch == engine->epoch || engine->first_sequence == ~0U) {
-		engine->first_sequence = 0;
-		WRITE_ONCE(engine->epoch, engine->epoch + 1);
-	}
-	peer->epoch = engine->epoch;
-	peer->sequence = engine->first_sequence;
-	spin_unlock(&engine->numbers_lock);
-}
-
-/* Completes a report with addresses and the sender's next sequence.  peer->lock, vm->lock. */
-static void peer_address_report(struct shim_peer *peer, struct shim_message *report)
-{
-	struct shim_engine *engine = peer->key.vm->engine;
-
-	report->type = SHIM_MESSAGE_REPORT;
-	memcpy(report->vm, peer->key.address.bytes, sizeof(report->vm));
-	memcpy(report->peer, peer->local.bytes, sizeof(report->peer));
-	report->sender = engine->sender;
-	report->flags = 0;
-	if (peer->epoch != READ_ONCE(engine->epoch) || peer->sequence == ~0U)
-		peer_number_anew(peer);
-	report->epoch = peer->epoch;
-	report->sequence = ++peer->sequence;
-}
-
-/* Sends the report that a law filled its part of.  peer->lock, vm->lock, RCU read lock. */
-static void peer_send_report(struct shim_peer *peer, struct shim_message *report,
-			     struct shim_reports *reports)
-{
-	struct shim_vm *vm = peer->key.vm;
-	const struct shim_settings *settings = shim_engine_settings(vm->engine);
-	const struct shim_uplink *uplink;
-	u32 bytes = 0;
-
-	if (!settings->key_set) {
-		shim_vm_count(vm, SHIM_REPORTS_NO_KEY, 1);
-		return;
-	}
-	peer_address_report(peer, report);
-	/* A tunnel's other end is known of the uplink that it was learned on only. */
-	uplink = peer_uplink(vm->engine, peer->way_sent && shim_host_peer_tunnel(&peer->host) ?
-			     peer->out : peer->in);
-	if (uplink)
-		bytes = shim_host_report(peer, uplink, report, settings, reports);
-	if (!bytes) {
-		shim_vm_count(vm, SHIM_REPORTS_UNSENT, 1);
-		return;
-	}
-	shim_vm_count(vm, SHIM_REPORTS_SENT, 1);
-	shim_vm_count(vm, SHIM_REPORT_BYTES_SENT, bytes);
-}
-
 /* Tells whether a law has nothing to do for a peer until the next packet.  peer->lock, vm->lock. */
 static bool peer_rests(const struct shim_peer *peer, const struct shim_law *law,
 		       const struct shim_law_input *input)
@@ -449,20 +384,6 @@ static bool peer_rests(const struct shim_peer *peer, const struct shim_law *law,
 		return law->peer_rests(&peer->state, input);
 	return shim_sub_sat(input->now_ns, peer->seen_ns) >=
 	       shim_engine_settings(peer->key.vm->engine)->inactive_ns;
-}
-
-/*
- * Counts a peer with a rate of its own that was sent packets for a second and never answered: its
- * reports, or the VM's, are lost on their way.  Counted again each second that it goes on.  Under a
- * law without such rates silence says nothing, as reports tell of marks alone.  peer->lock.
- */
-static void peer_await(struct shim_peer *peer, u64 now_ns)
-{
-	if (!peer->asked || (int)(shim_peer_time(now_ns) - peer->asked) < ANSWER_WITHIN)
-		return;
-	peer->asked = 0;
-	if (peer->state.rate)
-		shim_vm_count(peer->key.vm, SHIM_REPORTS_OVERDUE, 1);
 }
 
 /* Lets the law take a peer's step; true if the peer rests now.  vm->lock, RCU read lock. */
@@ -477,7 +398,7 @@ static bool peer_visit(struct shim_peer *peer, u64 now_ns, struct shim_reports *
 	struct shim_uplink *uplink;
 	bool rests = true;
 
-	uplink = peer_uplink(vm->engine, found ? found : READ_ONCE(peer->in));
+	uplink = shim_peer_uplink(vm->engine, found ? found : READ_ONCE(peer->in));
 	spin_lock(&peer->lock);
 	if (peer->seen)
 		peer->seen_ns = now_ns;
@@ -486,11 +407,11 @@ static bool peer_visit(struct shim_peer *peer, u64 now_ns, struct shim_reports *
 	if (!uplink || peer->clock != vm->clock || !law->on_peer_period)
 		goto out;
 	limiter = shim_limiter_active(vm, uplink);
-	input = peer_input(peer, limiter, uplink, now_ns);
+	input = shim_peer_input(peer, limiter, uplink, now_ns);
 	if (law->on_peer_period(&peer->state, limiter ? &limiter->state : NULL, &input, &report))
-		peer_send_report(peer, &report, reports);
+		shim_peer_send_report(peer, &report, reports);
 	shim_peer_apply(peer, now_ns);
-	peer_await(peer, now_ns);
+	shim_peer_await(peer, now_ns);
 	rests = peer_rests(peer, law, &input);
 out:
 	spin_unlock(&peer->lock);
@@ -547,45 +468,23 @@ void shim_peers_collect(struct shim_vm *vm, u64 now_ns)
 	}
 }
 
-enum shim_counter shim_peer_report(struct shim_vm *vm, const struct shim_message *report,
-				   u64 now_ns)
+void shim_peers_moved(struct shim_vm *vm, u64 since_ns,
+		      bool (*tell)(struct shim_peer *peer, void *context), void *context)
 {
-	struct shim_peer_key key = { .vm = vm };
-	const struct shim_uplink *found;
-	enum shim_message_error error;
-	struct shim_limiter *limiter;
-	struct shim_law_input input;
-	struct shim_uplink *uplink;
 	struct shim_peer *peer;
-	bool wake;
 
-	if (!vm->clock || !(vm->clock->law->wants & SHIM_LAW_PEERS) || !vm->clock->law->on_report)
-		return SHIM_REFUSED_LAW;
-	memcpy(key.address.bytes, report->peer, sizeof(key.address.bytes));
-	peer = shim_peer_find(vm->engine, &key);
-	if (!peer || peer->clock != vm->clock)
-		return SHIM_REFUSED_PEER;
-	found = READ_ONCE(peer->out);
-	uplink = peer_uplink(vm->engine, found ? found : READ_ONCE(peer->in));
-	if (!uplink)
-		return SHIM_REFUSED_PEER;
-	limiter = shim_limiter_active(vm, uplink);
-	input = peer_input(peer, limiter, uplink, now_ns);
-	spin_lock(&peer->lock);
-	error = shim_replay_check_slot(&peer->replay, report);
-	if (!error) {
-		vm->clock->law->on_report(&peer->state, limiter ? &limiter->state : NULL, &input,
-					  report);
-		shim_peer_apply(peer, now_ns);
-		peer->asked = 0;
+	peers_drain(vm);
+	list_for_each_entry(peer, &vm->busy, node_busy)
+		if (!tell(peer, context))
+			return;
+	list_for_each_entry(peer, &vm->pending, node_busy)
+		if (!tell(peer, context))
+			return;
+	list_for_each_entry_reverse(peer, &vm->parked, node_busy) {
+		/* Those with a weight are parked anew without having had a packet. */
+		if (peer->seen_ns < since_ns && !peer->weight)
+			return;
+		if (peer->seen_ns >= since_ns && !tell(peer, context))
+			return;
 	}
-	wake = !error && shim_peer_touch(peer);
-	spin_unlock(&peer->lock);
-	if (error)
-		return SHIM_REFUSED_REPLAY;
-	if (limiter)
-		shim_limiter_apply(limiter, now_ns);
-	if (wake && !vm->ticking)
-		shim_clock_add(vm, false);
-	return SHIM_REPORTS;
 }

@@ -152,11 +152,38 @@ void shim_peers_collect(struct shim_vm *vm, u64 now_ns);
 enum shim_counter shim_peer_report(struct shim_vm *vm, const struct shim_message *report,
 				   u64 now_ns);
 
+/* Returns the uplink that was found behind a peer, NULL if it is no more.  RCU read lock. */
+struct shim_uplink *shim_peer_uplink(const struct shim_engine *engine,
+				     const struct shim_uplink *found);
+
+/* Returns what a law is told of a peer; limiter may be NULL.  vm->lock. */
+struct shim_law_input shim_peer_input(const struct shim_peer *peer,
+				      const struct shim_limiter *limiter,
+				      const struct shim_uplink *uplink, u64 now_ns);
+
+/* Sends the report that a law filled its part of.  peer->lock, vm->lock, RCU read lock. */
+void shim_peer_send_report(struct shim_peer *peer, struct shim_message *report,
+			   struct shim_reports *reports);
+
+/*
+ * Counts a peer with a rate of its own that was sent packets for a second and never answered: its
+ * reports, or the VM's, are lost on their way.  Counted again each second that it goes on.  Under a
+ * law without such rates silence says nothing, as reports tell of marks alone.  peer->lock.
+ */
+void shim_peer_await(struct shim_peer *peer, u64 now_ns);
+
 /* Puts the law's rate in force; credit and debt stay.  peer->lock. */
 void shim_peer_apply(struct shim_peer *peer, u64 now_ns);
 
 /* Notes that a peer has had a packet; true: its VM must be woken.  peer->lock. */
 bool shim_peer_touch(struct shim_peer *peer);
+
+/*
+ * Calls a function for each peer of a VM that had a packet at or after since_ns, and for some that
+ * had none, until it returns false.  Costs in proportion to those.  vm->lock.
+ */
+void shim_peers_moved(struct shim_vm *vm, u64 since_ns,
+		      bool (*tell)(struct shim_peer *peer, void *context), void *context);
 
 /* Returns how long a packet would wait for the peer's rate, ns.  Softirqs off. */
 u64 shim_peer_wait(struct shim_peer *peer, u64 now_ns);

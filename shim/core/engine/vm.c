@@ -130,11 +130,21 @@ void shim_vm_configure(struct shim_vm *vm, const struct shim_vm_config *config)
 	shim_vm_settle(vm, shim_engine_settings(engine), now_ns);
 }
 
+/* Returns what packets of a VM are read for: as shim_mode.wants.  vm->lock. */
+static u8 vm_wants(const struct shim_vm *vm, const struct shim_settings *settings)
+{
+	const struct shim_clock *clock = vm->clock;
+
+	if (!clock)
+		return 0;
+	return shim_law_wants(clock->law, settings->laws[clock->index].knobs) |
+	       (settings->conversations ? SHIM_VM_CONVERSATIONS : 0);
+}
+
 /* Copies what packets need of the settings.  vm->lock. */
 static void vm_set_mode(struct shim_vm *vm, const struct shim_settings *settings)
 {
 	bool pace = settings->limiter == SHIM_LIMITER_PACE;
-	const struct shim_clock *clock = vm->clock;
 
 	WRITE_ONCE(vm->mode.horizon_ns, pace ? settings->horizon_ns : 0);
 	WRITE_ONCE(vm->mode.depth, pace ? settings->quantum_bytes : settings->burst_bytes);
@@ -143,9 +153,8 @@ static void vm_set_mode(struct shim_vm *vm, const struct shim_settings *settings
 	WRITE_ONCE(vm->mode.codepoint, settings->codepoint);
 	WRITE_ONCE(vm->mode.segment, settings->segment);
 	WRITE_ONCE(vm->mode.ecn, settings->ecn);
-	WRITE_ONCE(vm->mode.wants, clock ?
-		   (u8)shim_law_wants(clock->law, settings->laws[clock->index].knobs) : 0);
-	WRITE_ONCE(vm->mode.ruled, !!clock);
+	WRITE_ONCE(vm->mode.wants, vm_wants(vm, settings));
+	WRITE_ONCE(vm->mode.ruled, !!vm->clock);
 }
 
 /* Puts a VM under the law it should have; true if that is another one.  vm->lock. */
@@ -232,7 +241,8 @@ void shim_vm_settle(struct shim_vm *vm, const struct shim_settings *settings, u6
 	new_law = vm_set_law(vm, settings);
 	vm_set_mode(vm, settings);
 	vm_step_limiters(vm, new_law, now_ns);
-	if (new_law)
+	/* Peers that nothing wants any more would be found with old numbers later. */
+	if (new_law || !(vm->mode.wants & SHIM_VM_PEERS))
 		shim_peers_restart(vm, now_ns);
 	/* A connection that is not followed any more would be found with old numbers later. */
 	if (!(vm->mode.wants & SHIM_LAW_FLOWS))

@@ -17,12 +17,21 @@ struct shim_engine;
 struct shim_settings;
 struct shim_uplink;
 
+/*
+ * Beside SHIM_LAW_* in shim_mode.wants: peers are kept for whoever reads them.  Where the law wants
+ * none they count and never judge: what has no peer passes as without them.
+ */
+#define SHIM_VM_CONVERSATIONS 0x80
+
+/* Either reason to keep peers. */
+#define SHIM_VM_PEERS (SHIM_LAW_PEERS | SHIM_VM_CONVERSATIONS)
+
 /* What a packet needs to know of its VM and of the settings; read without a lock. */
 struct shim_mode {
 	u64 horizon_ns;			/* 0: police */
 	u32 depth;			/* of buckets, bytes */
 	u32 waiting_max;		/* packets that may wait on an uplink; 0: any */
-	u8 wants;			/* SHIM_LAW_* of the VM's law */
+	u8 wants;			/* SHIM_LAW_* of the VM's law, SHIM_VM_CONVERSATIONS */
 	u8 protocol;			/* IP protocol of control messages */
 	u8 codepoint;			/* of what is made ECT */
 	bool ruled;			/* the VM has a law: else its packets pass untouched */

@@ -36,6 +36,7 @@ static const struct nl_command nl_commands[__OVS_SHIM_CMD_MAX] = {
 	[OVS_SHIM_CMD_PORT_DEL] = { ovs_shim_nl_port_del, NULL },
 	[OVS_SHIM_CMD_PEER_SET] = { ovs_shim_nl_peer_set, ovs_shim_peer_rules },
 	[OVS_SHIM_CMD_PEER_DEL] = { ovs_shim_nl_peer_del, ovs_shim_peer_rules },
+	[OVS_SHIM_CMD_MESSAGE] = { ovs_shim_nl_message, ovs_shim_port_rules },
 };
 
 /*
@@ -136,6 +137,13 @@ static const struct genl_ops nl_ops[] = {
 		.flags = GENL_UNS_ADMIN_PERM,
 		.policy = ovs_shim_peer_policy,
 		.maxattr = OVS_SHIM_PEER_MAX,
+		.doit = ovs_shim_nl_do,
+	},
+	{
+		.cmd = OVS_SHIM_CMD_MESSAGE,
+		.flags = GENL_UNS_ADMIN_PERM,
+		.policy = ovs_shim_port_policy,
+		.maxattr = OVS_SHIM_PORT_MAX,
 		.doit = ovs_shim_nl_do,
 	},
 };

@@ -143,10 +143,11 @@ const struct ovs_shim_nl_rule ovs_shim_settings_rules[] = {
 		.offset = offsetof(struct shim_settings, waiting_max),
 		.bytes = sizeof_field(struct shim_settings, waiting_max),
 	},
+	NL_SWITCH(OVS_SHIM_SETTINGS_CONVERSATIONS, "conversations", conversations),
 	{}
 };
 
-/* Of PORT_SET. */
+/* Of PORT_SET and MESSAGE. */
 const struct ovs_shim_nl_rule ovs_shim_port_rules[] = {
 	{
 		.attr = OVS_SHIM_PORT_ROLE,
@@ -183,6 +184,14 @@ const struct ovs_shim_nl_rule ovs_shim_port_rules[] = {
 		.zero = "the link speed",
 		.min = SHIM_RATE_MIN,
 		.max = SHIM_RATE_MAX,
+	},
+	{
+		.attr = OVS_SHIM_PORT_MESSAGE,
+		.name = "message",
+		.allowed = "1 to 96 bytes",
+		.is_length = true,
+		.min = 1,
+		.max = SHIM_MESSAGE_V1_BYTES,
 	},
 	{}
 };
@@ -258,6 +267,7 @@ const struct nla_policy ovs_shim_settings_policy[OVS_SHIM_SETTINGS_MAX + 1] = {
 	[OVS_SHIM_SETTINGS_KEY_OTHER] = { .type = NLA_BINARY },
 	[OVS_SHIM_SETTINGS_CODEPOINT] = { .type = NLA_U8 },
 	[OVS_SHIM_SETTINGS_WAITING_MAX] = { .type = NLA_U32 },
+	[OVS_SHIM_SETTINGS_CONVERSATIONS] = { .type = NLA_U8 },
 };
 
 /* Of the nest OVS_SHIM_ADDRESSES_ADDRESS. */
@@ -271,7 +281,7 @@ static const struct nla_policy nl_addresses_policy[OVS_SHIM_ADDRESSES_MAX + 1] =
 	[OVS_SHIM_ADDRESSES_ADDRESS] = NLA_POLICY_NESTED(ovs_shim_address_policy),
 };
 
-/* Of PORT_GET, PORT_SET and PORT_DEL. */
+/* Of PORT_GET, PORT_SET, PORT_DEL and MESSAGE. */
 const struct nla_policy ovs_shim_port_policy[OVS_SHIM_PORT_MAX + 1] = {
 	[OVS_SHIM_PORT_IFINDEX] = { .type = NLA_U32 },
 	[OVS_SHIM_PORT_NAME] = { .type = NLA_NUL_STRING, .len = IFNAMSIZ - 1 },
@@ -282,6 +292,7 @@ const struct nla_policy ovs_shim_port_policy[OVS_SHIM_PORT_MAX + 1] = {
 	[OVS_SHIM_PORT_CAPACITY] = { .type = NLA_U64 },
 	[OVS_SHIM_PORT_LAW] = { .type = NLA_NUL_STRING, .len = 31 },
 	[OVS_SHIM_PORT_ADDRESSES] = NLA_POLICY_NESTED(nl_addresses_policy),
+	[OVS_SHIM_PORT_MESSAGE] = { .type = NLA_BINARY },
 };
 
 /* Of PEER_GET, PEER_SET and PEER_DEL. */
@@ -290,6 +301,7 @@ const struct nla_policy ovs_shim_peer_policy[OVS_SHIM_PEER_MAX + 1] = {
 	[OVS_SHIM_PEER_VM_NAME] = { .type = NLA_NUL_STRING, .len = IFNAMSIZ - 1 },
 	[OVS_SHIM_PEER_ADDRESS] = { .type = NLA_BINARY },
 	[OVS_SHIM_PEER_WEIGHT] = { .type = NLA_U32 },
+	[OVS_SHIM_PEER_SINCE] = { .type = NLA_U64 },
 };
 
 void ovs_shim_say(struct netlink_ext_ack *extack, const char *format, ...)

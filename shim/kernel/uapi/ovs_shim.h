@@ -37,9 +37,10 @@ enum ovs_shim_cmd {
 	OVS_SHIM_CMD_PORT_SET,		/* do: create or change */
 	OVS_SHIM_CMD_PORT_DEL,		/* do: role none, state freed */
 	OVS_SHIM_CMD_LIMITER_GET,	/* dump: one entry per (VM, uplink) pair ever active */
-	OVS_SHIM_CMD_PEER_GET,		/* dump: one entry per (VM, address), of one VM if named */
+	OVS_SHIM_CMD_PEER_GET,		/* dump: per (VM, address), of one VM if named, or what moved */
 	OVS_SHIM_CMD_PEER_SET,		/* do: a weight for a VM's address, which is then kept */
 	OVS_SHIM_CMD_PEER_DEL,		/* do: forget it */
+	OVS_SHIM_CMD_MESSAGE,		/* do: a control message for a VM, as if an uplink brought it */
 
 	__OVS_SHIM_CMD_MAX
 };
@@ -73,6 +74,7 @@ enum ovs_shim_settings_attr {
 	OVS_SHIM_SETTINGS_CODEPOINT,	/* u8: 0 or 1: Not-ECT is made ECT(0) or ECT(1) */
 	OVS_SHIM_SETTINGS_WAITING_MAX,	/* u32: packets a VM may have waiting; 0: unbounded */
 	OVS_SHIM_SETTINGS_OTHER_KEY_SENDERS, /* nest of SENDERS_SENDER; get only */
+	OVS_SHIM_SETTINGS_CONVERSATIONS,	/* u8: 1 keeps peers under laws that need none */
 
 	__OVS_SHIM_SETTINGS_MAX
 };
@@ -136,7 +138,7 @@ enum ovs_shim_sender_attr {
 
 #define OVS_SHIM_SENDER_MAX (__OVS_SHIM_SENDER_MAX - 1)
 
-/* Attributes of PORT_*.  A port is named by IFINDEX, or by NAME in requests. */
+/* Attributes of PORT_* and MESSAGE.  A port is named by IFINDEX, or by NAME in requests. */
 enum ovs_shim_port_attr {
 	OVS_SHIM_PORT_UNSPEC,
 	OVS_SHIM_PORT_PAD,
@@ -151,6 +153,7 @@ enum ovs_shim_port_attr {
 	OVS_SHIM_PORT_LAW,		/* string: of this VM; "default": the namespace's; VM */
 	OVS_SHIM_PORT_ADDRESSES,	/* nest of OVS_SHIM_ADDRESSES_ADDRESS; empty: none; VM */
 	OVS_SHIM_PORT_QDISC,		/* u32: enum ovs_shim_qdisc; get only; uplink */
+	OVS_SHIM_PORT_MESSAGE,		/* binary, 1 to 96 bytes: of MESSAGE only */
 
 	__OVS_SHIM_PORT_MAX
 };
@@ -278,6 +281,12 @@ enum ovs_shim_peer_attr {
 	OVS_SHIM_PEER_RX_PACKETS,	/* u64 */
 	OVS_SHIM_PEER_RX_MARKS,		/* u64 packets received with CE */
 	OVS_SHIM_PEER_TIME,		/* u64 ns, CLOCK_MONOTONIC at reading */
+	OVS_SHIM_PEER_SINCE,		/* u64 ns, CLOCK_MONOTONIC: only what had a packet then or later; dump */
+	OVS_SHIM_PEER_LOCAL,		/* binary, 16 bytes: the VM's own address, as the uplink has it */
+	OVS_SHIM_PEER_UPLINK,		/* u32 ifindex: of the last packet sent, else received; 0: unknown */
+	OVS_SHIM_PEER_VLAN,		/* u16: the VLAN the peer is reached by; 0: untagged */
+	OVS_SHIM_PEER_TUNNEL,		/* binary, 16 bytes: other end of the tunnel; absent: no tunnel */
+	OVS_SHIM_PEER_TUNNEL_ID,	/* u64: key of the tunnel, with TUNNEL */
 
 	__OVS_SHIM_PEER_MAX
 };

@@ -162,6 +162,62 @@ def addresses() -> None:
 
 
 @check
+def other_columns() -> None:
+    """Keys in external_ids and Port:other_config count where other_config has none, and outlive its clearing"""
+    fresh()
+    setting("law=sdngcc")
+    run("ovs-vsctl set Port s1 other_config:shim-weight=2 other_config:shim-max-rate=80000000")
+    equal(ports()["s1"][1:4], (2, 0, 10_000_000), "keys of the Port")
+    run("ovs-vsctl set Interface s1 external_ids:shim-weight=3 external_ids:shim-min-rate=8000000")
+    equal(ports()["s1"][1:4], (3, 1_000_000, 10_000_000), "with external_ids")
+    interface("s1", "weight=4")
+    equal(ports()["s1"][1:4], (4, 1_000_000, 10_000_000), "with other_config")
+    run("ovs-vsctl clear Interface s1 other_config")
+    equal(ports()["s1"][1:4], (3, 1_000_000, 10_000_000), "after an agent cleared other_config")
+    run("ovs-vsctl set Interface s1 external_ids:shim-weight=0 external_ids:shim-mystery=1")
+    for words in ("shim-weight: '0' is not allowed", "3 stays in force", "shim-mystery: there is no such setting",
+                  "shim-weight is set in Interface:external_ids"):
+        assert words in complaint("s1"), f"'{words}' is not in: {complaint('s1')}"
+    run("ovs-vsctl remove Interface s1 external_ids shim-weight shim-min-rate shim-mystery"
+        " -- clear Port s1 other_config")
+    equal((complaint("s1"), ports()["s1"][1:4]), ("", (1, 0, 0)), "without any key")
+
+
+def root_qdisc(device: str) -> str:
+    """Return the kind of a device's root queuing discipline."""
+    return run(f"tc qdisc show dev {device}").split()[1]
+
+
+def restarted(name: str) -> None:
+    """Restart ovs-vswitchd, with a log of its own, and add its flows again."""
+    run("ovs-appctl exit")
+    time.sleep(0.5)
+    run(f"ovs-vswitchd --pidfile --detach --log-file=/run/openvswitch/{name}.log 2>&1")
+    time.sleep(0.5)
+    lab.route()
+
+
+@check
+def qdisc() -> None:
+    """An uplink's fq outlives a restart of ovs-vswitchd unless nothing is asked of the shim; HTB of a QoS goes"""
+    fresh()
+    setting("law=sdngcc")
+    run("tc qdisc replace dev s3 root fq limit 100000 flow_limit 2000 buckets 1024")
+    restarted("qdisc")
+    equal(root_qdisc("s3"), "fq", "queuing discipline of an uplink")
+    run("ovs-vsctl set Port s3 qos=@q -- --id=@q create QoS type=linux-htb other_config:max-rate=1000000000")
+    time.sleep(REFRESH_S)
+    equal(root_qdisc("s3"), "htb", "with a QoS")
+    assert "its Port has a QoS of type linux-htb" in complaint("s3"), complaint("s3")
+    run("ovs-vsctl clear Port s3 qos -- --all destroy QoS")
+    assert root_qdisc("s3") != "htb", "the QoS is gone"
+    run("tc qdisc replace dev s3 root fq limit 100000 flow_limit 2000 buckets 1024")
+    unset("law")
+    restarted("without")
+    assert root_qdisc("s3") != "fq", "Open vSwitch deletes it where nothing is asked of the shim"
+
+
+@check
 def rotation() -> None:
     """Two keys are exchanged in one change; shim/show tells who used the second one, and never a key"""
     fresh()
@@ -234,13 +290,9 @@ def restart() -> None:
     time.sleep(0.1)
     before = [(limiter.vm, limiter.rate, limiter.tx_packets) for limiter in lab.shim.limiters()]
     assert before and before[0][2] >= 5, before
-    run("ovs-appctl exit")
-    time.sleep(0.5)
-    run("ovs-vswitchd --pidfile --detach --log-file=/run/openvswitch/again.log 2>&1")
-    time.sleep(0.5)
+    restarted("again")
     equal([(limiter.vm, limiter.rate, limiter.tx_packets) for limiter in lab.shim.limiters()], before, "limiters")
     equal(lab.shim.settings_get().law, "sdngcc", "law")
-    lab.route()
 
 
 @check
@@ -381,10 +433,7 @@ def offload() -> None:
     assert "hw-offload" in complaint(), "a law of one VM"
     run("ovs-vsctl remove Open_vSwitch . other_config hw-offload")
     assert "restart ovs-vswitchd" in complaint(), "before the restart"
-    run("ovs-appctl exit")
-    time.sleep(0.5)
-    run("ovs-vswitchd --pidfile --detach --log-file=/run/openvswitch/third.log 2>&1")
-    time.sleep(0.5)
+    restarted("offload")
     equal(complaint(), "", "after the restart")
 
 

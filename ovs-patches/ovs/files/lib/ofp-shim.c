@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Encoding, decoding and printing of the shim's experimenter multipart
- * messages, which include/openflow/shim-ext.h describes. */
+/* Encoding, decoding and printing of the shim's experimenter messages, which include/openflow/shim-ext.h describes. */
 
 #include <config.h>
 #include "openvswitch/ofp-shim.h"
@@ -10,9 +9,10 @@
 #include "openvswitch/list.h"
 #include "openvswitch/ofp-port.h"
 #include "openvswitch/ofpbuf.h"
+#include "packets.h"
 #include "util.h"
 
-/* Decodes the PORT_MARKS or VM_STATE request in 'oh' into '*request'.
+/* Decodes 'oh', one of the shim's multipart requests, into '*request'.
  * Returns 0 if successful, otherwise an OFPERR_* value. */
 enum ofperr
 ofputil_decode_shim_request(const struct ofp_header *oh,
@@ -53,8 +53,8 @@ put_reply_header(struct ofpbuf *msg, const struct ofputil_shim_reply *reply)
     smr->time_ns = htonll(reply->time_ns);
 }
 
-/* Initializes 'replies' as the answer to 'request', a PORT_MARKS or VM_STATE
- * request, with 'reply' as its header and no entries. */
+/* Initializes 'replies' as the answer to 'request', one of the shim's
+ * multipart requests, with 'reply' as its header and no entries. */
 void
 ofputil_shim_reply_start(struct ovs_list *replies,
                          const struct ofp_header *request,
@@ -139,15 +139,21 @@ format_port_marks(struct ds *s, const struct shim_port_marks *spm,
                   ntohl(spm->backlog_packets));
 }
 
-/* Appends one line for 'svs' to 's'. */
+/* Appends one line for 'svs' to 's', with the kernel's indexes of devices if
+ * 'host', else with ports. */
 static void
-format_vm_state(struct ds *s, const struct shim_vm_state *svs,
+format_vm_state(struct ds *s, const struct shim_vm_state *svs, bool host,
                 const struct ofputil_port_map *port_map)
 {
     uint32_t flags = ntohl(svs->flags);
 
-    format_port(s, "port", svs->port_no, port_map);
-    format_port(s, "uplink", svs->uplink_port, port_map);
+    if (host) {
+        ds_put_format(s, " vm=%"PRIu32" uplink=%"PRIu32, ntohl(svs->port_no),
+                      ntohl(svs->uplink_port));
+    } else {
+        format_port(s, "port", svs->port_no, port_map);
+        format_port(s, "uplink", svs->uplink_port, port_map);
+    }
     ds_put_format(s, " weight=%"PRIu32"%s%s", ntohl(svs->weight),
                   flags & SHIM_VM_ACTIVE ? " active" : "",
                   flags & SHIM_VM_CONGESTED ? " congested" : "");
@@ -164,23 +170,90 @@ format_vm_state(struct ds *s, const struct shim_vm_state *svs,
                   ntohl(svs->refused), ntohll(svs->message_marks));
 }
 
-/* Appends the body of 'oh', one of the shim's multipart requests or replies,
- * to 's'.  Returns 0 if successful, otherwise an OFPERR_* value. */
+/* Appends " <name>=<address>" to 's', with the 16 bytes of the address in
+ * 'bytes'. */
+static void
+format_address(struct ds *s, const char *name, const uint8_t bytes[16])
+{
+    struct in6_addr address;
+
+    memcpy(&address, bytes, sizeof address);
+    ds_put_format(s, " %s=", name);
+    ipv6_format_mapped(&address, s);
+}
+
+/* Appends one line for 'shp' to 's'. */
+static void
+format_host_peer(struct ds *s, const struct shim_host_peer *shp)
+{
+    ds_put_format(s, " vm=%"PRIu32" uplink=%"PRIu32" vlan=%"PRIu16,
+                  ntohl(shp->vm), ntohl(shp->uplink), ntohs(shp->vlan));
+    format_address(s, "local", shp->local);
+    format_address(s, "remote", shp->remote);
+    if (!is_all_zeros(shp->tunnel, sizeof shp->tunnel)) {
+        format_address(s, "tunnel", shp->tunnel);
+        ds_put_format(s, " tunnel_id=%"PRIu64, ntohll(shp->tunnel_id));
+    }
+    ds_put_format(s, " tx_bytes=%"PRIu64" tx_packets=%"PRIu64
+                  " rx_bytes=%"PRIu64" rx_packets=%"PRIu64
+                  " rx_marks=%"PRIu64"\n",
+                  ntohll(shp->tx_bytes), ntohll(shp->tx_packets),
+                  ntohll(shp->rx_bytes), ntohll(shp->rx_packets),
+                  ntohll(shp->rx_marks));
+}
+
+/* Appends a line for each control message in 'b' to 's'. */
+static void
+format_vm_messages(struct ds *s, struct ofpbuf *b)
+{
+    while (b->size) {
+        const struct shim_vm_message *svm = ofpbuf_pull(b, sizeof *svm);
+
+        ds_put_format(s, " vm=%"PRIu32"\n", ntohl(svm->vm));
+    }
+}
+
+/* Appends the request 'req' to 's'. */
+static void
+format_request(struct ds *s, const struct shim_multipart_request *req,
+               const struct ofputil_port_map *port_map)
+{
+    ds_put_format(s, " generation=%"PRIu64" boot=%#"PRIx64,
+                  ntohll(req->generation), ntohll(req->boot));
+    format_port(s, "port", req->port_no, port_map);
+}
+
+/* Appends the body of 'oh', one of the shim's messages, to 's'.  Returns 0 if
+ * successful, otherwise an OFPERR_* value. */
 enum ofperr
 ofputil_format_shim(struct ds *s, const struct ofp_header *oh,
                     const struct ofputil_port_map *port_map)
 {
     struct ofpbuf b = ofpbuf_const_initializer(oh, ntohs(oh->length));
     enum ofpraw raw = ofpraw_pull_assert(&b);
+    size_t len = 0;
 
-    if (raw == OFPRAW_SHIMST_PORT_MARKS_REQUEST
-        || raw == OFPRAW_SHIMST_VM_STATE_REQUEST) {
-        const struct shim_multipart_request *req = ofpbuf_pull(&b,
-                                                               sizeof *req);
-        ds_put_format(s, " generation=%"PRIu64" boot=%#"PRIx64,
-                      ntohll(req->generation), ntohll(req->boot));
-        format_port(s, "port", req->port_no, port_map);
+    switch ((int) raw) {
+    case OFPRAW_SHIMST_PORT_MARKS_REQUEST:
+    case OFPRAW_SHIMST_VM_STATE_REQUEST:
+    case OFPRAW_SHIMST_HOST_VMS_REQUEST:
+    case OFPRAW_SHIMST_HOST_PEERS_REQUEST:
+        format_request(s, ofpbuf_pull(&b, sizeof(
+                           struct shim_multipart_request)), port_map);
         return 0;
+    case OFPRAW_SHIMT_VM_MESSAGES:
+        format_vm_messages(s, &b);
+        return 0;
+    case OFPRAW_SHIMST_PORT_MARKS_REPLY:
+        len = sizeof(struct shim_port_marks);
+        break;
+    case OFPRAW_SHIMST_VM_STATE_REPLY:
+    case OFPRAW_SHIMST_HOST_VMS_REPLY:
+        len = sizeof(struct shim_vm_state);
+        break;
+    case OFPRAW_SHIMST_HOST_PEERS_REPLY:
+        len = sizeof(struct shim_host_peer);
+        break;
     }
 
     const struct shim_multipart_reply *rep = ofpbuf_pull(&b, sizeof *rep);
@@ -188,19 +261,25 @@ ofputil_format_shim(struct ds *s, const struct ofp_header *oh,
                   " entries=%"PRIu32"\n", ntohll(rep->generation),
                   ntohll(rep->boot), ntohll(rep->time_ns),
                   ntohl(rep->entry_count));
-
-    bool marks = raw == OFPRAW_SHIMST_PORT_MARKS_REPLY;
-    size_t len = (marks ? sizeof(struct shim_port_marks)
-                  : sizeof(struct shim_vm_state));
     if (b.size / len != ntohl(rep->entry_count)) {
         return OFPERR_OFPBRC_BAD_LEN;
     }
     while (b.size) {
         const void *entry = ofpbuf_pull(&b, len);
-        if (marks) {
+
+        switch ((int) raw) {
+        case OFPRAW_SHIMST_PORT_MARKS_REPLY:
             format_port_marks(s, entry, port_map);
-        } else {
-            format_vm_state(s, entry, port_map);
+            break;
+        case OFPRAW_SHIMST_VM_STATE_REPLY:
+            format_vm_state(s, entry, false, port_map);
+            break;
+        case OFPRAW_SHIMST_HOST_VMS_REPLY:
+            format_vm_state(s, entry, true, port_map);
+            break;
+        case OFPRAW_SHIMST_HOST_PEERS_REPLY:
+            format_host_peer(s, entry);
+            break;
         }
     }
     return 0;

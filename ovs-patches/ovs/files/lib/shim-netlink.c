@@ -2,6 +2,7 @@
 
 #include <config.h>
 #include "shim-netlink.h"
+#include "shim-netlink-private.h"
 #include <errno.h>
 #include "util.h"
 
@@ -40,9 +41,16 @@ shim_nl_is_available(void)
     return family > 0;
 }
 
+/* Notes that the module was unloaded. */
+void
+shim_nl_forget_family(void)
+{
+    family = 0;
+}
+
 /* Initializes 'b' as a request for 'cmd' with netlink 'flags'. */
-static void
-start_request(struct ofpbuf *b, uint8_t cmd, uint32_t flags)
+void
+shim_nl_start_request(struct ofpbuf *b, uint8_t cmd, uint32_t flags)
 {
     ofpbuf_init(b, 512);
     nl_msg_put_genlmsghdr(b, 0, family, NLM_F_REQUEST | flags, cmd,
@@ -87,8 +95,8 @@ receive(uint32_t seq, struct ofpbuf *attrs, char **reason)
 
 /* Sends 'request' and waits for the kernel to obey or refuse it, with 'attrs'
  * and 'reason' as for receive().  'reason' may be NULL. */
-static int
-transact(struct ofpbuf *request, struct ofpbuf *attrs, char **reason)
+int
+shim_nl_transact(struct ofpbuf *request, struct ofpbuf *attrs, char **reason)
 {
     char *text = NULL;
     int error = 0;
@@ -104,7 +112,7 @@ transact(struct ofpbuf *request, struct ofpbuf *attrs, char **reason)
         error = receive(nl_msg_nlmsghdr(request)->nlmsg_seq, attrs, &text);
     }
     if (error == ENOENT && !text) {
-        family = 0;             /* The module was unloaded. */
+        shim_nl_forget_family();
     }
     if (reason) {
         *reason = text;
@@ -144,7 +152,7 @@ shim_nl_port_set(const struct shim_nl_port *port, char **reason)
     if (!shim_nl_is_available()) {
         return ENOENT;
     }
-    start_request(&request, OVS_SHIM_CMD_PORT_SET, 0);
+    shim_nl_start_request(&request, OVS_SHIM_CMD_PORT_SET, 0);
     nl_msg_put_u32(&request, OVS_SHIM_PORT_IFINDEX, port->ifindex);
     nl_msg_put_u32(&request, OVS_SHIM_PORT_ROLE, port->role);
     if (port->role == OVS_SHIM_ROLE_VM) {
@@ -157,7 +165,7 @@ shim_nl_port_set(const struct shim_nl_port *port, char **reason)
         nl_msg_put_u64(&request, OVS_SHIM_PORT_CAPACITY, port->capacity);
     }
 
-    int error = transact(&request, NULL, reason);
+    int error = shim_nl_transact(&request, NULL, reason);
     ofpbuf_uninit(&request);
     return error;
 }
@@ -173,10 +181,29 @@ shim_nl_port_del(uint32_t ifindex, char **reason)
     if (!shim_nl_is_available()) {
         return ENOENT;
     }
-    start_request(&request, OVS_SHIM_CMD_PORT_DEL, 0);
+    shim_nl_start_request(&request, OVS_SHIM_CMD_PORT_DEL, 0);
     nl_msg_put_u32(&request, OVS_SHIM_PORT_IFINDEX, ifindex);
 
-    int error = transact(&request, NULL, reason);
+    int error = shim_nl_transact(&request, NULL, reason);
+    ofpbuf_uninit(&request);
+    return error;
+}
+
+/* Hands the control message of 'len' bytes in 'data' to the VM whose device has
+ * 'ifindex'.  The kernel checks and counts it; EACCES means that it refused. */
+int
+shim_nl_message(uint32_t ifindex, const void *data, size_t len)
+{
+    struct ofpbuf request;
+
+    if (!shim_nl_is_available()) {
+        return ENOENT;
+    }
+    shim_nl_start_request(&request, OVS_SHIM_CMD_MESSAGE, 0);
+    nl_msg_put_u32(&request, OVS_SHIM_PORT_IFINDEX, ifindex);
+    nl_msg_put_unspec(&request, OVS_SHIM_PORT_MESSAGE, data, len);
+
+    int error = shim_nl_transact(&request, NULL, NULL);
     ofpbuf_uninit(&request);
     return error;
 }
@@ -192,10 +219,10 @@ shim_nl_settings_set(const struct ofpbuf *attrs, char **reason)
     if (!shim_nl_is_available()) {
         return ENOENT;
     }
-    start_request(&request, OVS_SHIM_CMD_SETTINGS_SET, 0);
+    shim_nl_start_request(&request, OVS_SHIM_CMD_SETTINGS_SET, 0);
     ofpbuf_put(&request, attrs->data, attrs->size);
 
-    int error = transact(&request, NULL, reason);
+    int error = shim_nl_transact(&request, NULL, reason);
     ofpbuf_uninit(&request);
     return error;
 }
@@ -211,12 +238,12 @@ shim_nl_settings_get(const char *of, struct ofpbuf *attrs)
     if (!shim_nl_is_available()) {
         return ENOENT;
     }
-    start_request(&request, OVS_SHIM_CMD_SETTINGS_GET, 0);
+    shim_nl_start_request(&request, OVS_SHIM_CMD_SETTINGS_GET, 0);
     if (of) {
         nl_msg_put_string(&request, OVS_SHIM_SETTINGS_OF, of);
     }
 
-    int error = transact(&request, attrs, NULL);
+    int error = shim_nl_transact(&request, attrs, NULL);
     ofpbuf_uninit(&request);
     return error;
 }
@@ -290,231 +317,6 @@ shim_nl_put_knob(const char *name, uint64_t value, struct ofpbuf *knobs)
     nl_msg_end_nested(knobs, ofs);
 }
 
-/* Returns the integer in 'a', of 1, 4 or 8 bytes, or 0 if it has another
- * size. */
-static uint64_t
-get_uint(const struct nlattr *a)
-{
-    switch (nl_attr_get_size(a)) {
-    case sizeof(uint8_t):
-        return nl_attr_get_u8(a);
-    case sizeof(uint32_t):
-        return nl_attr_get_u32(a);
-    case sizeof(uint64_t):
-        return nl_attr_get_u64(a);
-    default:
-        return 0;
-    }
-}
-
-/* Parses the nest 'a' of a port's addresses into '*port'. */
-static void
-parse_addresses(const struct nlattr *a, struct shim_nl_port *port)
-{
-    const struct nlattr *one;
-    size_t left;
-
-    port->n_addresses = 0;
-    NL_NESTED_FOR_EACH (one, left, a) {
-        const struct nlattr *value = nl_attr_find_nested(
-            one, OVS_SHIM_ADDRESS_VALUE);
-        const struct nlattr *prefix = nl_attr_find_nested(
-            one, OVS_SHIM_ADDRESS_PREFIX);
-
-        if (value && prefix && port->n_addresses < SHIM_ADDRESSES_MAX
-            && nl_attr_get_size(value) == sizeof(struct in6_addr)) {
-            struct shim_nl_address *address
-                = &port->addresses[port->n_addresses++];
-
-            address->value = nl_attr_get_in6_addr(value);
-            address->prefix = get_uint(prefix);
-        }
-    }
-}
-
-/* Parses the attribute 'a' of a port into '*port'. */
-static void
-parse_port(const struct nlattr *a, void *port_)
-{
-    struct shim_nl_port *port = port_;
-    const struct nlattr *stat;
-    size_t left;
-
-    switch (nl_attr_type(a)) {
-    case OVS_SHIM_PORT_IFINDEX:
-        port->ifindex = get_uint(a);
-        break;
-    case OVS_SHIM_PORT_ROLE:
-        port->role = get_uint(a);
-        break;
-    case OVS_SHIM_PORT_WEIGHT:
-        port->weight = get_uint(a);
-        break;
-    case OVS_SHIM_PORT_MIN_RATE:
-        port->min_rate = get_uint(a);
-        break;
-    case OVS_SHIM_PORT_MAX_RATE:
-        port->max_rate = get_uint(a);
-        break;
-    case OVS_SHIM_PORT_CAPACITY:
-        port->capacity = get_uint(a);
-        break;
-    case OVS_SHIM_PORT_LAW:
-        ovs_strlcpy(port->law, nl_attr_get_string(a), sizeof port->law);
-        break;
-    case OVS_SHIM_PORT_ADDRESSES:
-        parse_addresses(a, port);
-        break;
-    case OVS_SHIM_PORT_QDISC:
-        port->qdisc = get_uint(a);
-        break;
-    case OVS_SHIM_PORT_STATS:
-        NL_NESTED_FOR_EACH (stat, left, a) {
-            if (nl_attr_type(stat) <= OVS_SHIM_STAT_MAX) {
-                port->stats[nl_attr_type(stat)] = get_uint(stat);
-            }
-        }
-        break;
-    }
-}
-
-/* Parses the attribute 'a' of a limiter into '*limiter'. */
-static void
-parse_limiter(const struct nlattr *a, void *limiter_)
-{
-    struct shim_nl_limiter *limiter = limiter_;
-    uint64_t value = get_uint(a);
-
-    switch (nl_attr_type(a)) {
-    case OVS_SHIM_LIMITER_VM:
-        limiter->vm = value;
-        break;
-    case OVS_SHIM_LIMITER_UPLINK:
-        limiter->uplink = value;
-        break;
-    case OVS_SHIM_LIMITER_RATE:
-        limiter->rate = value;
-        break;
-    case OVS_SHIM_LIMITER_SHARE:
-        limiter->share = value;
-        break;
-    case OVS_SHIM_LIMITER_SENT_RATE:
-        limiter->sent_rate = value;
-        break;
-    case OVS_SHIM_LIMITER_TX_BYTES:
-        limiter->tx_bytes = value;
-        break;
-    case OVS_SHIM_LIMITER_TX_PACKETS:
-        limiter->tx_packets = value;
-        break;
-    case OVS_SHIM_LIMITER_DROPS:
-        limiter->drops = value;
-        break;
-    case OVS_SHIM_LIMITER_ACTIVE:
-        limiter->active = value;
-        break;
-    case OVS_SHIM_LIMITER_CONGESTED:
-        limiter->congested = value;
-        break;
-    case OVS_SHIM_LIMITER_WEIGHT:
-        limiter->weight = value;
-        break;
-    case OVS_SHIM_LIMITER_MIN_RATE:
-        limiter->min_rate = value;
-        break;
-    case OVS_SHIM_LIMITER_MAX_RATE:
-        limiter->max_rate = value;
-        break;
-    case OVS_SHIM_LIMITER_MESSAGES:
-        limiter->messages = value;
-        break;
-    case OVS_SHIM_LIMITER_MESSAGE_MARKS:
-        limiter->message_marks = value;
-        break;
-    case OVS_SHIM_LIMITER_REFUSED:
-        limiter->refused = value;
-        break;
-    }
-}
-
-/* Dumps 'cmd' into a new array of '*n' elements of 'size' bytes, of which
- * 'parse' fills one from an attribute.  Stores the array, which the caller
- * must free even after an error, in '*arrayp'. */
-static int
-dump(uint8_t cmd, size_t size,
-     void (*parse)(const struct nlattr *, void *element),
-     char **arrayp, size_t *n)
-{
-    static uint64_t stub[64 * 1024 / 8];
-    struct ofpbuf request, msg, buf;
-    size_t allocated = 0;
-    struct nl_dump nld;
-
-    *arrayp = NULL;
-    *n = 0;
-    if (!shim_nl_is_available()) {
-        return ENOENT;
-    }
-
-    start_request(&request, cmd, 0);
-    nl_dump_start(&nld, NETLINK_GENERIC, &request);
-    ofpbuf_uninit(&request);
-
-    ofpbuf_use_stub(&buf, stub, sizeof stub);
-    while (nl_dump_next(&nld, &msg, &buf)) {
-        size_t hdrs_len = NLMSG_HDRLEN + GENL_HDRLEN;
-        const struct nlattr *a;
-        size_t left;
-
-        if (msg.size < hdrs_len) {
-            continue;
-        }
-        if (*n >= allocated) {
-            allocated = MAX(2 * allocated, 16);
-            *arrayp = xrealloc(*arrayp, allocated * size);
-        }
-
-        char *element = *arrayp + (*n)++ * size;
-        memset(element, 0, size);
-        NL_ATTR_FOR_EACH (a, left, ofpbuf_at(&msg, hdrs_len, 0),
-                          msg.size - hdrs_len) {
-            parse(a, element);
-        }
-    }
-    ofpbuf_uninit(&buf);
-
-    int error = nl_dump_done(&nld);
-    if (error == ENOENT) {
-        family = 0;             /* The module was unloaded. */
-    }
-    return error;
-}
-
-/* Stores all ports of the shim in '*ports', a new array of '*n' that the
- * caller must free, even after an error. */
-int
-shim_nl_dump_ports(struct shim_nl_port **ports, size_t *n)
-{
-    char *array;
-    int error = dump(OVS_SHIM_CMD_PORT_GET, sizeof **ports, parse_port,
-                     &array, n);
-
-    *ports = ALIGNED_CAST(struct shim_nl_port *, array);
-    return error;
-}
-
-/* Stores all limiters of the shim in '*limiters', a new array of '*n' that the
- * caller must free, even after an error. */
-int
-shim_nl_dump_limiters(struct shim_nl_limiter **limiters, size_t *n)
-{
-    char *array;
-    int error = dump(OVS_SHIM_CMD_LIMITER_GET, sizeof **limiters,
-                     parse_limiter, &array, n);
-
-    *limiters = ALIGNED_CAST(struct shim_nl_limiter *, array);
-    return error;
-}
 #else  /* !HAVE_NETLINK */
 /* Returns false: there is no shim here. */
 bool
@@ -541,19 +343,9 @@ shim_nl_port_del(uint32_t ifindex OVS_UNUSED, char **reason)
 
 /* Returns ENOENT: there is no shim here. */
 int
-shim_nl_dump_ports(struct shim_nl_port **ports, size_t *n)
+shim_nl_message(uint32_t ifindex OVS_UNUSED, const void *data OVS_UNUSED,
+                size_t len OVS_UNUSED)
 {
-    *ports = NULL;
-    *n = 0;
-    return ENOENT;
-}
-
-/* Returns ENOENT: there is no shim here. */
-int
-shim_nl_dump_limiters(struct shim_nl_limiter **limiters, size_t *n)
-{
-    *limiters = NULL;
-    *n = 0;
     return ENOENT;
 }
 

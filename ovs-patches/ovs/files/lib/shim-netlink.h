@@ -62,12 +62,32 @@ struct shim_nl_limiter {
     uint64_t message_marks;     /* Marks that accepted messages carried. */
 };
 
+/* What a VM exchanged with one remote address.  Addresses of IPv4 are
+ * ::ffff:a.b.c.d. */
+struct shim_nl_peer {
+    uint32_t vm;                /* The kernel's index of the VM's device. */
+    uint32_t uplink;            /* The same of the uplink's; 0 if unknown. */
+    uint16_t vlan;              /* VLAN that it is reached by; 0 if none. */
+    struct in6_addr remote;     /* The other end. */
+    struct in6_addr local;      /* The VM's own, as the uplink has it. */
+    struct in6_addr tunnel;     /* Far end of the tunnel; zeros if none. */
+    uint64_t tunnel_id;         /* Key of the tunnel. */
+    uint64_t tx_bytes;          /* Sent. */
+    uint64_t tx_packets;        /* Sent. */
+    uint64_t rx_bytes;          /* Received. */
+    uint64_t rx_packets;        /* Received. */
+    uint64_t rx_marks;          /* Packets received with CE. */
+};
+
 bool shim_nl_is_available(void);
 
 int shim_nl_port_set(const struct shim_nl_port *, char **reason);
 int shim_nl_port_del(uint32_t ifindex, char **reason);
 int shim_nl_dump_ports(struct shim_nl_port **, size_t *n);
 int shim_nl_dump_limiters(struct shim_nl_limiter **, size_t *n);
+int shim_nl_dump_peers(uint64_t since_ns, struct shim_nl_peer **, size_t *n);
+
+int shim_nl_message(uint32_t ifindex, const void *, size_t len);
 
 int shim_nl_settings_set(const struct ofpbuf *attrs, char **reason);
 int shim_nl_settings_get(const char *of, struct ofpbuf *attrs);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Serves PORT_MARKS and VM_STATE, which include/openflow/shim-ext.h describes.
+/* Serves the shim's messages, which include/openflow/shim-ext.h describes.
  *
  * One number counts the generations of everything we tell.  It goes up when a
  * reading finds something moved, or when a port joins a bridge.  An entry
@@ -17,6 +17,9 @@
 #include "ofproto-provider.h"
 #include "openvswitch/ofp-shim.h"
 #include "openvswitch/hmap.h"
+#include "openvswitch/list.h"
+#include "openvswitch/ofpbuf.h"
+#include "packets.h"
 #include "random.h"
 #include "shim-netlink.h"
 #include "timeval.h"
@@ -83,7 +86,10 @@ struct appender {
     uint64_t since;                     /* Append what moved after that. */
     struct ofputil_shim_reply reply;    /* Header of each part. */
     struct ovs_list replies;            /* Parts of the reply. */
+
+    /* One of these is NULL: of a port of the bridge, or of all of the host. */
     void (*append)(struct appender *, struct ofport *);
+    void (*append_host)(struct appender *);
 };
 
 /* Sends on 'ofconn' what 'a' has to say in answer to 'oh', a request that
@@ -99,7 +105,9 @@ answer(struct ofconn *ofconn, const struct ofp_header *oh,
     a->reply.generation = generation;
     a->reply.boot = boot_id();
     ofputil_shim_reply_start(&a->replies, oh, &a->reply);
-    if (request->port_no == OFPP_ANY) {
+    if (a->append_host) {
+        a->append_host(a);
+    } else if (request->port_no == OFPP_ANY) {
         HMAP_FOR_EACH (port, hmap_node, &a->ofproto->ports) {
             a->append(a, port);
         }
@@ -245,17 +253,17 @@ find_port(const struct ofproto *ofproto, int ifindex)
     return OFPP_NONE;
 }
 
-/* Appends the VM_STATE entry of 'vm' on 'port'. */
+/* Appends the entry of 'vm', which is on 'port' and sends by 'uplink_port'. */
 static void
-append_vm(struct appender *a, const struct ofport *port, const struct vm *vm)
+append_vm(struct appender *a, const struct vm *vm, ovs_be32 port,
+          ovs_be32 uplink_port)
 {
     const struct shim_nl_limiter *l = &vm->limiter;
     struct shim_vm_state *svs;
 
     svs = ofputil_shim_reply_append(&a->replies, sizeof *svs, &a->reply);
-    svs->port_no = ofputil_port_to_ofp11(port->ofp_port);
-    svs->uplink_port = ofputil_port_to_ofp11(find_port(a->ofproto,
-                                                       l->uplink));
+    svs->port_no = port;
+    svs->uplink_port = uplink_port;
     svs->weight = htonl(l->weight);
     svs->flags = htonl((l->active ? SHIM_VM_ACTIVE : 0)
                        | (l->congested ? SHIM_VM_CONGESTED : 0));
@@ -283,36 +291,222 @@ append_vm_state(struct appender *a, struct ofport *port)
         if (vm->limiter.vm == ifindex
             && (!a->since || vm->generation > a->since
                 || port->shim_generation > a->since)) {
-            append_vm(a, port, vm);
+            append_vm(a, vm, ofputil_port_to_ofp11(port->ofp_port),
+                      ofputil_port_to_ofp11(find_port(a->ofproto,
+                                                      vm->limiter.uplink)));
         }
     }
 }
 
-/* Reads the limiters and makes 'a' tell them. */
+/* Appends the HOST_VMS entries that moved. */
 static void
-prepare_vm_state(struct appender *a)
+append_host_vms(struct appender *a)
+{
+    const struct vm *vm;
+
+    HMAP_FOR_EACH (vm, hmap_node, &vms) {
+        if (!a->since || vm->generation > a->since) {
+            append_vm(a, vm, htonl(vm->limiter.vm), htonl(vm->limiter.uplink));
+        }
+    }
+}
+
+/* Reads the limiters and makes 'a' tell them, those of the whole 'host' or of
+ * its bridge. */
+static void
+prepare_vm_state(struct appender *a, bool host)
 {
     refresh_vms(now_ns());
     a->reply.time_ns = vms_ns;
-    a->append = append_vm_state;
+    if (host) {
+        a->append_host = append_host_vms;
+    } else {
+        a->append = append_vm_state;
+    }
 }
 
-/* Answers 'oh', a PORT_MARKS or VM_STATE request, on 'ofconn'.  Returns 0 if
- * successful, otherwise an OFPERR_* value. */
+/* HOST_PEERS. */
+
+/* How long a peer is told after it moved last, in ns. */
+#define PEER_TOLD_NS (60 * UINT64_C(1000000000))
+
+/* What one VM exchanges with one address. */
+struct peer {
+    struct hmap_node hmap_node;     /* In 'peers', by VM and address. */
+    struct ovs_list list_node;      /* In 'moved_peers'. */
+    struct shim_nl_peer peer;       /* As last read. */
+    uint64_t generation;            /* When it last moved. */
+    uint64_t moved_ns;              /* The same, CLOCK_MONOTONIC. */
+};
+
+/* All peers that are told. */
+static struct hmap peers = HMAP_INITIALIZER(&peers);
+
+/* The same, the one that moved last at the end. */
+static struct ovs_list moved_peers = OVS_LIST_INITIALIZER(&moved_peers);
+
+/* CLOCK_MONOTONIC at the beginning of the last reading of 'peers' in ns; 0
+ * before the first. */
+static uint64_t peers_ns;
+
+/* Returns the entry of 'peers' that 'read' is about, which it creates if there
+ * is none. */
+static struct peer *
+peer_get(const struct shim_nl_peer *read)
+{
+    uint32_t hash = hash_bytes(&read->remote, sizeof read->remote, read->vm);
+    struct peer *peer;
+
+    HMAP_FOR_EACH_WITH_HASH (peer, hmap_node, hash, &peers) {
+        if (peer->peer.vm == read->vm
+            && ipv6_addr_equals(&peer->peer.remote, &read->remote)) {
+            return peer;
+        }
+    }
+    peer = xzalloc(sizeof *peer);
+    hmap_insert(&peers, &peer->hmap_node, hash);
+    ovs_list_push_back(&moved_peers, &peer->list_node);
+    return peer;
+}
+
+/* Forgets the peers that did not move for so long that none tells them. */
+static void
+forget_peers(uint64_t now)
+{
+    struct peer *peer;
+
+    LIST_FOR_EACH_SAFE (peer, list_node, &moved_peers) {
+        if (now - peer->moved_ns <= PEER_TOLD_NS) {
+            return;
+        }
+        hmap_remove(&peers, &peer->hmap_node);
+        ovs_list_remove(&peer->list_node);
+        free(peer);
+    }
+}
+
+/* Reads the kernel's peers that had packets since the last reading into
+ * 'peers', as of 'now', unless that is fresh enough.  If any moved, begins a
+ * new generation. */
+static void
+refresh_peers(uint64_t now)
+{
+    struct shim_nl_peer *read;
+    bool moved = false;
+    size_t n;
+
+    if (peers_ns && now - peers_ns <= NETDEV_MARKS_FRESH_NS) {
+        return;
+    }
+    if (shim_nl_dump_peers(peers_ns, &read, &n)) {
+        n = 0;
+    } else {
+        peers_ns = now;
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct peer *peer = peer_get(&read[i]);
+
+        if (memcmp(&peer->peer, &read[i], sizeof peer->peer)) {
+            peer->peer = read[i];
+            peer->generation = generation + 1;
+            peer->moved_ns = now;
+            ovs_list_remove(&peer->list_node);
+            ovs_list_push_back(&moved_peers, &peer->list_node);
+            moved = true;
+        }
+    }
+    free(read);
+    generation += moved;
+    forget_peers(now);
+}
+
+/* Appends the HOST_PEERS entry of 'peer'. */
+static void
+append_host_peer(struct appender *a, const struct shim_nl_peer *peer)
+{
+    struct shim_host_peer *shp;
+
+    shp = ofputil_shim_reply_append(&a->replies, sizeof *shp, &a->reply);
+    shp->vm = htonl(peer->vm);
+    shp->uplink = htonl(peer->uplink);
+    shp->vlan = htons(peer->vlan);
+    memcpy(shp->remote, &peer->remote, sizeof shp->remote);
+    memcpy(shp->local, &peer->local, sizeof shp->local);
+    memcpy(shp->tunnel, &peer->tunnel, sizeof shp->tunnel);
+    shp->tunnel_id = htonll(peer->tunnel_id);
+    shp->tx_bytes = htonll(peer->tx_bytes);
+    shp->tx_packets = htonll(peer->tx_packets);
+    shp->rx_bytes = htonll(peer->rx_bytes);
+    shp->rx_packets = htonll(peer->rx_packets);
+    shp->rx_marks = htonll(peer->rx_marks);
+}
+
+/* Appends the HOST_PEERS entries that moved. */
+static void
+append_host_peers(struct appender *a)
+{
+    const struct peer *peer;
+
+    LIST_FOR_EACH_REVERSE (peer, list_node, &moved_peers) {
+        if (a->since && peer->generation <= a->since) {
+            break;
+        }
+        append_host_peer(a, &peer->peer);
+    }
+}
+
+/* Reads the peers and makes 'a' tell them. */
+static void
+prepare_host_peers(struct appender *a)
+{
+    refresh_peers(now_ns());
+    a->reply.time_ns = peers_ns;
+    a->append_host = append_host_peers;
+}
+
+/* VM_MESSAGES. */
+
+/* Hands the control messages in 'oh' to the kernel, which checks and counts
+ * them.  Returns 0: a VM that is gone meanwhile is no mistake. */
+enum ofperr
+ofproto_shim_handle_messages(const struct ofp_header *oh)
+{
+    struct ofpbuf b = ofpbuf_const_initializer(oh, ntohs(oh->length));
+
+    ofpraw_pull_assert(&b);
+    while (b.size) {
+        const struct shim_vm_message *svm = ofpbuf_pull(&b, sizeof *svm);
+
+        shim_nl_message(ntohl(svm->vm), svm->message, sizeof svm->message);
+    }
+    return 0;
+}
+
+/* Answers 'oh', one of the shim's multipart requests, on 'ofconn'.  Returns 0
+ * if successful, otherwise an OFPERR_* value. */
 enum ofperr
 ofproto_shim_handle_request(struct ofconn *ofconn, const struct ofp_header *oh)
 {
     struct ofputil_shim_request request;
-    struct appender a;
+    struct appender a = { .append = NULL, .append_host = NULL };
     enum ofperr error = ofputil_decode_shim_request(oh, &request);
 
     if (error) {
         return error;
     }
-    if (ofpraw_decode_assert(oh) == OFPRAW_SHIMST_PORT_MARKS_REQUEST) {
+    switch ((int) ofpraw_decode_assert(oh)) {
+    case OFPRAW_SHIMST_PORT_MARKS_REQUEST:
         prepare_port_marks(&a);
-    } else {
-        prepare_vm_state(&a);
+        break;
+    case OFPRAW_SHIMST_VM_STATE_REQUEST:
+        prepare_vm_state(&a, false);
+        break;
+    case OFPRAW_SHIMST_HOST_VMS_REQUEST:
+        prepare_vm_state(&a, true);
+        break;
+    case OFPRAW_SHIMST_HOST_PEERS_REQUEST:
+        prepare_host_peers(&a);
+        break;
     }
     answer(ofconn, oh, &request, &a);
     return 0;

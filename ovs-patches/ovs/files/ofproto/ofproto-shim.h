@@ -8,10 +8,11 @@
 struct ofconn;
 struct ofp_header;
 
-/* The switch's side of the shim's experimenter multipart messages. */
+/* The switch's side of the shim's experimenter messages. */
 
 uint64_t ofproto_shim_new_generation(void);
 enum ofperr ofproto_shim_handle_request(struct ofconn *,
                                         const struct ofp_header *);
+enum ofperr ofproto_shim_handle_messages(const struct ofp_header *);
 
 #endif /* ofproto-shim.h */

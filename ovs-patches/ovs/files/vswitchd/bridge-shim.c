@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Each Interface has a port wanted, made from the last usable values in its
- * other_config, and a port that the kernel has, as far as we know.  To
+/* Each Interface has a port wanted, made from the last usable values of its
+ * shim-* keys, and a port that the kernel has, as far as we know.  To
  * synchronize is to send the ports in which these differ.  What the kernel has
  * is read when we begin, so that a restart of ovs-vswitchd disturbs no
  * limiter, and again with each update of statistics, so that a kernel that
@@ -21,6 +21,7 @@
 #include "shim-port.h"
 #include "shim-settings.h"
 #include "shim-show.h"
+#include "shim-stats.h"
 #include "shim-values.h"
 #include "smap.h"
 #include "unixctl.h"
@@ -40,65 +41,14 @@ struct shim_iface {
     struct shim_nl_port want;   /* Last usable values. */
     struct shim_nl_port have;   /* What the kernel has; role none if not. */
     bool reported;              /* Whether 'have.stats' was read. */
-    char *complaints;           /* About other_config, NULL if none. */
+    char *qos;                  /* Type of its Port's QoS, NULL if none. */
+    char *complaints;           /* About its keys, NULL if none. */
     char *refusal;              /* By the kernel, NULL if none. */
     char *alarm;                /* About its device, NULL if none. */
 };
 
 /* All "struct shim_iface"s by name. */
 static struct shash ifaces = SHASH_INITIALIZER(&ifaces);
-
-/* Names of the counters in Interface:statistics, by OVS_SHIM_STAT_*. */
-static const char *const stat_names[] = {
-    [OVS_SHIM_STAT_TX_PACKETS] = "shim_tx_packets",
-    [OVS_SHIM_STAT_TX_BYTES] = "shim_tx_bytes",
-    [OVS_SHIM_STAT_TX_ECT] = "shim_tx_ect",
-    [OVS_SHIM_STAT_TX_PACED] = "shim_tx_paced",
-    [OVS_SHIM_STAT_RX_PACKETS] = "shim_rx_packets",
-    [OVS_SHIM_STAT_RX_BYTES] = "shim_rx_bytes",
-    [OVS_SHIM_STAT_RX_CE] = "shim_rx_ce",
-    [OVS_SHIM_STAT_RX_RESTORED] = "shim_rx_restored",
-    [OVS_SHIM_STAT_DROP_POLICE] = "shim_drop_police",
-    [OVS_SHIM_STAT_DROP_HORIZON] = "shim_drop_horizon",
-    [OVS_SHIM_STAT_DROP_SEGMENT] = "shim_drop_segment",
-    [OVS_SHIM_STAT_DROP_MEMORY] = "shim_drop_memory",
-    [OVS_SHIM_STAT_DROP_FORGED] = "shim_drop_forged",
-    [OVS_SHIM_STAT_MESSAGES] = "shim_messages",
-    [OVS_SHIM_STAT_MESSAGE_MARKS] = "shim_message_marks",
-    [OVS_SHIM_STAT_REFUSED_SHORT] = "shim_refused_short",
-    [OVS_SHIM_STAT_REFUSED_FORM] = "shim_refused_form",
-    [OVS_SHIM_STAT_REFUSED_TAG] = "shim_refused_tag",
-    [OVS_SHIM_STAT_REFUSED_REPLAY] = "shim_refused_replay",
-    [OVS_SHIM_STAT_REFUSED_ADDRESS] = "shim_refused_address",
-    [OVS_SHIM_STAT_REFUSED_PEER] = "shim_refused_peer",
-    [OVS_SHIM_STAT_REFUSED_LAW] = "shim_refused_law",
-    [OVS_SHIM_STAT_REPORTS] = "shim_reports",
-    [OVS_SHIM_STAT_REPORT_BYTES] = "shim_report_bytes",
-    [OVS_SHIM_STAT_REPORTS_SENT] = "shim_reports_sent",
-    [OVS_SHIM_STAT_REPORT_BYTES_SENT] = "shim_report_bytes_sent",
-    [OVS_SHIM_STAT_REPORTS_UNSENT] = "shim_reports_unsent",
-    [OVS_SHIM_STAT_REPORTS_NO_KEY] = "shim_reports_no_key",
-    [OVS_SHIM_STAT_DROP_PEER] = "shim_drop_peer",
-    [OVS_SHIM_STAT_PEERS_FULL] = "shim_peers_full",
-    [OVS_SHIM_STAT_PEERS_NO_MEMORY] = "shim_peers_no_memory",
-    [OVS_SHIM_STAT_PEERS_COLLECTED] = "shim_peers_collected",
-    [OVS_SHIM_STAT_RX_WINDOWS] = "shim_rx_windows",
-    [OVS_SHIM_STAT_FLOWS_FULL] = "shim_flows_full",
-    [OVS_SHIM_STAT_FLOWS_NO_MEMORY] = "shim_flows_no_memory",
-    [OVS_SHIM_STAT_FLOWS_COLLECTED] = "shim_flows_collected",
-    [OVS_SHIM_STAT_DROP_SOURCE] = "shim_drop_source",
-    [OVS_SHIM_STAT_DROP_SPOOFED] = "shim_drop_spoofed",
-    [OVS_SHIM_STAT_TX_CE_CLEARED] = "shim_tx_ce_cleared",
-    [OVS_SHIM_STAT_REFUSED_PORT] = "shim_refused_port",
-    [OVS_SHIM_STAT_REFUSED_ORIGIN] = "shim_refused_origin",
-    [OVS_SHIM_STAT_MESSAGES_OTHER_KEY] = "shim_messages_other_key",
-    [OVS_SHIM_STAT_PEERS_EVICTED] = "shim_peers_evicted",
-    [OVS_SHIM_STAT_DROP_SHARED] = "shim_drop_shared",
-    [OVS_SHIM_STAT_FLOWS_EVICTED] = "shim_flows_evicted",
-    [OVS_SHIM_STAT_DROP_WAITING] = "shim_drop_waiting",
-    [OVS_SHIM_STAT_REPORTS_OVERDUE] = "shim_reports_overdue",
-};
-BUILD_ASSERT_DECL(ARRAY_SIZE(stat_names) == OVS_SHIM_STAT_MAX + 1);
 
 /* Complaints about Open_vSwitch:other_config, and what the kernel refuses of
  * it.  Both NULL if there are none. */
@@ -254,6 +204,11 @@ check_qdisc(struct shim_iface *iface)
                       "obey departure times, so no packet is delayed here; "
                       "set up fq, below mq if there are several queues, or "
                       "shim-limiter=police");
+        if (iface->qos) {
+            shim_complain(&alarm, "its Port has a QoS of type %s, which "
+                          "replaces others; clear Port:qos first",
+                          iface->qos);
+        }
     } else if (iface->alarm) {
         VLOG_INFO("%s: no queuing discipline that ignores departure times any "
                   "more", iface->name);
@@ -426,10 +381,11 @@ bridge_shim_begin(void)
     }
 }
 
-/* Takes in the Interface with row 'cfg' and device 'netdev' on the bridge
- * named 'bridge' of 'datapath_type'. */
+/* Takes in the Interface with row 'cfg' and device 'netdev' of the Port with
+ * row 'port' on the bridge named 'bridge' of 'datapath_type'. */
 void
 bridge_shim_add_iface(const struct ovsrec_interface *cfg,
+                      const struct ovsrec_port *port,
                       const struct netdev *netdev, const char *bridge,
                       const char *datapath_type)
 {
@@ -455,7 +411,11 @@ bridge_shim_add_iface(const struct ovsrec_interface *cfg,
     iface->system = !strcmp(dpif_normalize_type(datapath_type), "system");
     iface->ifindex = iface->system ? netdev_get_ifindex(netdev) : -1;
     any_system |= iface->system;
-    enabled |= shim_port_configure(cfg, netdev, &iface->want, &complaints);
+    free(iface->qos);
+    iface->qos = nullable_xstrdup(port->qos && *port->qos->type
+                                  ? port->qos->type : NULL);
+    enabled |= shim_port_configure(cfg, port, netdev, &iface->want,
+                                   &complaints);
     set_text(&iface->complaints, &complaints, iface->name);
 }
 
@@ -474,6 +434,7 @@ forget_unseen(void)
             shash_delete(&ifaces, node);
             free(iface->name);
             free(iface->bridge);
+            free(iface->qos);
             free(iface->complaints);
             free(iface->refusal);
             free(iface->alarm);
@@ -538,6 +499,32 @@ bridge_shim_refresh(const struct ovsrec_open_vswitch *cfg)
     return synchronize();
 }
 
+/* Returns true if Open vSwitch must let the queuing discipline alone that the
+ * operator set up at the Interface with row 'cfg' and device 'netdev' of the
+ * Port with row 'port', which has no QoS: one that Open vSwitch does not know
+ * (fq, mq) at an uplink, where 'root' asks anything of the shim.  It would
+ * otherwise delete it when it starts. */
+bool
+bridge_shim_keeps_qdisc(const struct ovsrec_open_vswitch *root,
+                        const struct ovsrec_interface *cfg,
+                        const struct ovsrec_port *port,
+                        const struct netdev *netdev)
+{
+    struct smap details = SMAP_INITIALIZER(&details);
+    const struct smap_node *node;
+    const char *type = NULL;
+    bool asked = false;
+
+    SMAP_FOR_EACH (node, &root->other_config) {
+        asked |= !strncmp(node->key, "shim-", 5);
+    }
+    bool keeps = (asked && shim_port_is_uplink(cfg, port, netdev)
+                  && !netdev_get_qos(netdev, &type, &details)
+                  && !strcmp(type, "linux-other"));
+    smap_destroy(&details);
+    return keeps;
+}
+
 /* Adds to 'smap' what Interface:status says about the Interface named 'name'.
  * Returns true if there is anything. */
 bool
@@ -568,9 +555,9 @@ bridge_shim_get_stats(const char *name, const char **keys, int64_t *values)
     int n = 0;
 
     if (iface && iface->reported) {
-        for (size_t i = 0; i < ARRAY_SIZE(stat_names); i++) {
-            if (stat_names[i]) {
-                keys[n] = stat_names[i];
+        for (size_t i = 0; i <= OVS_SHIM_STAT_MAX; i++) {
+            if (shim_stat_names[i]) {
+                keys[n] = shim_stat_names[i];
                 values[n++] = iface->have.stats[i];
             }
         }

@@ -9,9 +9,10 @@
 struct netdev;
 struct ovsrec_interface;
 struct ovsrec_open_vswitch;
+struct ovsrec_port;
 struct smap;
 
-/* Carries other_config:shim-* of Open_vSwitch and Interface to the kernel's
+/* Carries the keys shim-* of Open_vSwitch, Interface and Port to the kernel's
  * shim, and its counters back.  Main thread only. */
 
 /* Most counters that bridge_shim_get_stats() yields. */
@@ -23,11 +24,15 @@ void bridge_shim_init(void);
  * when bridges were reconfigured, the last with each update of statistics. */
 void bridge_shim_begin(void);
 void bridge_shim_add_iface(const struct ovsrec_interface *,
-                           const struct netdev *, const char *bridge,
-                           const char *datapath_type);
+                           const struct ovsrec_port *, const struct netdev *,
+                           const char *bridge, const char *datapath_type);
 void bridge_shim_commit(const struct ovsrec_open_vswitch *);
 bool bridge_shim_refresh(const struct ovsrec_open_vswitch *);
 
+bool bridge_shim_keeps_qdisc(const struct ovsrec_open_vswitch *,
+                             const struct ovsrec_interface *,
+                             const struct ovsrec_port *,
+                             const struct netdev *);
 bool bridge_shim_get_status(const char *iface, struct smap *);
 int bridge_shim_get_stats(const char *iface, const char **keys,
                           int64_t *values);

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Turns Interface:other_config:shim-* into a port of the kernel's shim. */
+/* Turns what the database says of an Interface into a port of the kernel's
+ * shim.
+ *
+ * Keys shim-* stand in Interface:other_config, Interface:external_ids and
+ * Port:other_config; where several have the same key, the one named first here
+ * counts.  The second and third are for keys that a cloud's agent writes: it
+ * may clear Interface:other_config whenever it binds a port. */
 
 #include <config.h>
 #include "shim-port.h"
@@ -21,6 +27,38 @@
 
 /* Names of roles, by OVS_SHIM_ROLE_*. */
 static const char *const role_names[] = { "none", "vm", "uplink" };
+
+/* Copies the keys of 'from' that are the shim's into 'settings', in place of
+ * those that are there, and notes 'column' as their origin. */
+static void
+take_settings(const struct smap *from, const char *column,
+              struct smap *settings, struct smap *origins)
+{
+    const struct smap_node *node;
+
+    SMAP_FOR_EACH (node, from) {
+        if (!strncmp(node->key, "shim-", 5)) {
+            smap_replace(settings, node->key, node->value);
+            smap_replace(origins, node->key, column);
+        }
+    }
+}
+
+/* Stores in 'settings' the keys shim-* that count for the Interface with row
+ * 'cfg' of the Port with row 'port', and in 'origins' the column that each is
+ * from.  Both must be empty. */
+static void
+collect_settings(const struct ovsrec_interface *cfg,
+                 const struct ovsrec_port *port, struct smap *settings,
+                 struct smap *origins)
+{
+    take_settings(&port->other_config, "Port:other_config", settings,
+                  origins);
+    take_settings(&cfg->external_ids, "Interface:external_ids", settings,
+                  origins);
+    take_settings(&cfg->other_config, "Interface:other_config", settings,
+                  origins);
+}
 
 /* Returns the role of an Interface whose row 'cfg' does not say, with device
  * 'netdev'. */
@@ -44,13 +82,13 @@ default_role(const struct ovsrec_interface *cfg, const struct netdev *netdev)
     return OVS_SHIM_ROLE_NONE;
 }
 
-/* Takes the role of an Interface from its row 'cfg', or else from its device
- * 'netdev'. */
+/* Takes the role of an Interface from its 'settings', or else from its row
+ * 'cfg' and device 'netdev'. */
 static void
-parse_role(const struct ovsrec_interface *cfg, const struct netdev *netdev,
-           uint32_t *role, struct ds *complaints)
+parse_role(const struct smap *settings, const struct ovsrec_interface *cfg,
+           const struct netdev *netdev, uint32_t *role, struct ds *complaints)
 {
-    const char *s = smap_get(&cfg->other_config, "shim-role");
+    const char *s = smap_get(settings, "shim-role");
 
     if (!s) {
         *role = default_role(cfg, netdev);
@@ -66,25 +104,25 @@ parse_role(const struct ovsrec_interface *cfg, const struct netdev *netdev,
                   "none are; %s stays in force", s, role_names[*role]);
 }
 
-/* Takes the rate in bit/s that 'key' of 'oc' holds into '*rate', in bytes/s.
+/* Takes the rate in bit/s that 'key' of 'settings' holds into '*rate', in bytes/s.
  * 'zero' is what 0, the default, means. */
 static void
-parse_rate(const struct smap *oc, const char *key, const char *zero,
+parse_rate(const struct smap *settings, const char *key, const char *zero,
            uint64_t *rate, struct ds *complaints)
 {
     struct shim_range range = { 1000, UINT64_C(800000000000), " bit/s", zero };
     uint64_t bits = *rate * 8;
 
-    shim_parse_number(oc, key, &range, 0, 1, &bits, complaints);
+    shim_parse_number(settings, key, &range, 0, 1, &bits, complaints);
     *rate = bits / 8;
 }
 
-/* Takes the law of the VM from 'oc' into 'law', which has SHIM_LAW_SIZE
+/* Takes the law of the VM from 'settings' into 'law', which has SHIM_LAW_SIZE
  * bytes. */
 static void
-parse_law(const struct smap *oc, char *law, struct ds *complaints)
+parse_law(const struct smap *settings, char *law, struct ds *complaints)
 {
-    const char *s = smap_get_def(oc, "shim-law", "default");
+    const char *s = smap_get_def(settings, "shim-law", "default");
 
     if (!*s || strlen(s) >= SHIM_LAW_SIZE) {
         shim_complain(complaints, "shim-law: '%s' is no law; %s stays in "
@@ -94,7 +132,7 @@ parse_law(const struct smap *oc, char *law, struct ds *complaints)
     ovs_strlcpy(law, s, SHIM_LAW_SIZE);
 }
 
-/* Returns true if 'key' of Interface:other_config is one that we know. */
+/* Returns true if 'key' is one that we know of an Interface. */
 static bool
 is_known_key(const char *key)
 {
@@ -104,40 +142,61 @@ is_known_key(const char *key)
             || !strcmp(key, "shim-addresses"));
 }
 
-/* Takes what the row 'cfg' of an Interface with device 'netdev' asks for into
- * 'want', which holds the last usable values, with complaints about what
- * cannot be used.  Returns true if it asks for anything. */
+/* Completes complaints about the keys in 'origins', if there are any, by where
+ * keys are from that stand in another column than Interface:other_config. */
+static void
+tell_origins(const struct smap *origins, struct ds *complaints)
+{
+    const struct smap_node *node;
+
+    if (!complaints->length) {
+        return;
+    }
+    SMAP_FOR_EACH (node, origins) {
+        if (strcmp(node->value, "Interface:other_config")
+            && strstr(ds_cstr(complaints), node->key)) {
+            shim_complain(complaints, "%s is set in %s", node->key,
+                          node->value);
+        }
+    }
+}
+
+/* Takes what the row 'cfg' of an Interface with device 'netdev' and the row
+ * 'port' of its Port ask for into 'want', which holds the last usable values,
+ * with complaints about what cannot be used.  Returns true if they ask for
+ * anything. */
 bool
 shim_port_configure(const struct ovsrec_interface *cfg,
+                    const struct ovsrec_port *port,
                     const struct netdev *netdev, struct shim_nl_port *want,
                     struct ds *complaints)
 {
     static const struct shim_range weights = { 1, 65535, "", NULL };
-    const struct smap *oc = &cfg->other_config;
+    struct smap settings = SMAP_INITIALIZER(&settings);
+    struct smap origins = SMAP_INITIALIZER(&origins);
     struct shim_nl_port new = *want;
     const struct smap_node *node;
     uint64_t weight = want->weight;
-    bool asked = false;
 
-    SMAP_FOR_EACH (node, oc) {
-        if (!strncmp(node->key, "shim-", 5)) {
-            asked = true;
-            if (!is_known_key(node->key)) {
-                shim_complain(complaints, "%s: there is no such setting",
-                              node->key);
-            }
+    collect_settings(cfg, port, &settings, &origins);
+    SMAP_FOR_EACH (node, &settings) {
+        if (!is_known_key(node->key)) {
+            shim_complain(complaints, "%s: there is no such setting",
+                          node->key);
         }
     }
 
-    parse_role(cfg, netdev, &new.role, complaints);
-    parse_law(oc, new.law, complaints);
-    shim_parse_addresses(oc, "shim-addresses", &new, complaints);
-    shim_parse_number(oc, "shim-weight", &weights, 1, 1, &weight, complaints);
+    parse_role(&settings, cfg, netdev, &new.role, complaints);
+    parse_law(&settings, new.law, complaints);
+    shim_parse_addresses(&settings, "shim-addresses", &new, complaints);
+    shim_parse_number(&settings, "shim-weight", &weights, 1, 1, &weight,
+                      complaints);
     new.weight = weight;
-    parse_rate(oc, "shim-min-rate", "no guarantee", &new.min_rate,
+    parse_rate(&settings, "shim-min-rate", "no guarantee", &new.min_rate,
                complaints);
-    parse_rate(oc, "shim-max-rate", "no ceiling", &new.max_rate, complaints);
-    parse_rate(oc, "shim-capacity", "the link speed", &new.capacity,
+    parse_rate(&settings, "shim-max-rate", "no ceiling", &new.max_rate,
+               complaints);
+    parse_rate(&settings, "shim-capacity", "the link speed", &new.capacity,
                complaints);
     if (new.max_rate && new.min_rate > new.max_rate) {
         shim_complain(complaints, "shim-min-rate: %"PRIu64" bit/s is above "
@@ -149,7 +208,32 @@ shim_port_configure(const struct ovsrec_interface *cfg,
         new.max_rate = want->max_rate;
     }
     *want = new;
+    tell_origins(&origins, complaints);
+
+    bool asked = !smap_is_empty(&settings);
+    smap_destroy(&settings);
+    smap_destroy(&origins);
     return asked;
+}
+
+/* Returns true if the Interface with row 'cfg' and device 'netdev' of the Port
+ * with row 'port' is an uplink. */
+bool
+shim_port_is_uplink(const struct ovsrec_interface *cfg,
+                    const struct ovsrec_port *port,
+                    const struct netdev *netdev)
+{
+    struct smap settings = SMAP_INITIALIZER(&settings);
+    struct smap origins = SMAP_INITIALIZER(&origins);
+    struct ds complaints = DS_EMPTY_INITIALIZER;
+    uint32_t role = OVS_SHIM_ROLE_NONE;
+
+    collect_settings(cfg, port, &settings, &origins);
+    parse_role(&settings, cfg, netdev, &role, &complaints);
+    ds_destroy(&complaints);
+    smap_destroy(&settings);
+    smap_destroy(&origins);
+    return role == OVS_SHIM_ROLE_UPLINK;
 }
 
 /* Returns true if VMs 'a' and 'b' may send from the same addresses, which are

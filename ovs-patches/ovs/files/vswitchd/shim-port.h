@@ -7,12 +7,15 @@
 struct ds;
 struct netdev;
 struct ovsrec_interface;
+struct ovsrec_port;
 struct shim_nl_port;
 
 /* What an Interface asks of the shim. */
 bool shim_port_configure(const struct ovsrec_interface *,
-                         const struct netdev *, struct shim_nl_port *want,
-                         struct ds *complaints);
+                         const struct ovsrec_port *, const struct netdev *,
+                         struct shim_nl_port *want, struct ds *complaints);
+bool shim_port_is_uplink(const struct ovsrec_interface *,
+                         const struct ovsrec_port *, const struct netdev *);
 bool shim_port_differs(const struct shim_nl_port *,
                        const struct shim_nl_port *);
 

@@ -72,9 +72,11 @@ static const struct setting settings[] = {
       { 0, 1, "", NULL } },
     { "shim-waiting-max", OVS_SHIM_SETTINGS_WAITING_MAX, 4, SETTING_NUMBER, 1,
       1024, { 16, 1 << 20, " packets", "any number" } },
+    { "shim-conversations", OVS_SHIM_SETTINGS_CONVERSATIONS, 1, SETTING_BOOL,
+      1, 0, { 0, 0, NULL, NULL } },
 };
 enum { N_SETTINGS = ARRAY_SIZE(settings) };
-BUILD_ASSERT_DECL(ARRAY_SIZE(settings) == 14);
+BUILD_ASSERT_DECL(ARRAY_SIZE(settings) == 15);
 
 /* A key of control messages, which the database names a file of. */
 struct key_file {

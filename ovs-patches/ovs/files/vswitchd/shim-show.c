@@ -35,6 +35,7 @@ static const struct shown_setting shown_settings[] = {
     { OVS_SHIM_SETTINGS_ACCEPT_V0, "accept-v0" },
     { OVS_SHIM_SETTINGS_CODEPOINT, "codepoint" },
     { OVS_SHIM_SETTINGS_WAITING_MAX, "waiting-max (packets)" },
+    { OVS_SHIM_SETTINGS_CONVERSATIONS, "conversations" },
 };
 
 /* Counters of packets of a VM that were dropped, OVS_SHIM_STAT_*. */

@@ -5,15 +5,28 @@
 #include "openflow/openflow-common.h"
 #include "openvswitch/types.h"
 
-/* Experimenter multipart messages of the end-host shim, OpenFlow 1.3 and
- * later.  All fields are in network byte order.
+/* Experimenter messages of the end-host shim, OpenFlow 1.3 and later.  All
+ * fields are in network byte order.  Multipart requests and replies:
  *
  *     SHIM_VENDOR_ID, exp_type 1: PORT_MARKS, the ECN marks that the queuing
  *                                 disciplines of a bridge's ports have set.
  *     SHIM_VENDOR_ID, exp_type 2: VM_STATE, what the shim grants the VMs on a
  *                                 bridge and what they send.
+ *     SHIM_VENDOR_ID, exp_type 3: HOST_VMS, the same of all VMs of the host,
+ *                                 whichever bridge they are on.
+ *     SHIM_VENDOR_ID, exp_type 4: HOST_PEERS, what the VMs of the host
+ *                                 exchange with which remote address.
  *
- * Both requests name the generation that the client last saw, and the reply
+ * An experimenter message, which is not answered:
+ *
+ *     SHIM_VENDOR_ID, exp_type 5: VM_MESSAGES, control messages for VMs of the
+ *                                 host.
+ *
+ * Where a message is about the host, devices are named by the kernel's index,
+ * Interface:ifindex in the database, instead of by OpenFlow port, so that any
+ * bridge will do to ask, one without ports too.  Their port_no is OFPP_ANY.
+ *
+ * All requests name the generation that the client last saw, and the reply
  * holds only what moved since.  So a client that polls an idle switch every
  * few milliseconds pays for two headers:
  *
@@ -24,10 +37,11 @@
  * where changed(e) is the generation in which the entry last moved.  A
  * PORT_MARKS entry moves when its marks or kinds change, or when the port
  * joins the bridge: packets, bytes, drops and backlog alone do not move it.  A
- * VM_STATE entry moves when anything in it changes.  Errors are
+ * VM_STATE, HOST_VMS or HOST_PEERS entry moves when anything in it changes.  A
+ * HOST_PEERS entry that did not move for a minute is told no more.  Errors are
  * OFPBRC_BAD_LEN and OFPBRC_BAD_EXPERIMENTER_TYPE. */
 
-/* Request of either kind. */
+/* Request of any kind. */
 struct shim_multipart_request {
     ovs_be64 generation;    /* Last one seen; 0 asks for everything. */
     ovs_be64 boot;          /* The switch's boot that it belongs to; 0 if
@@ -37,7 +51,7 @@ struct shim_multipart_request {
 };
 OFP_ASSERT(sizeof(struct shim_multipart_request) == 24);
 
-/* Header of each part of a reply of either kind, followed by 'entry_count'
+/* Header of each part of a reply of any kind, followed by 'entry_count'
  * entries. */
 struct shim_multipart_reply {
     ovs_be64 generation;    /* Name this one next time. */
@@ -81,7 +95,8 @@ enum shim_vm_flags {
     SHIM_VM_CONGESTED = 1 << 1, /* Its law holds it back for congestion. */
 };
 
-/* Entry of a VM_STATE reply: one VM on one uplink.  Rates in bytes/s. */
+/* Entry of a VM_STATE or HOST_VMS reply: one VM on one uplink.  Rates in
+ * bytes/s.  In HOST_VMS the two ports are the kernel's indexes. */
 struct shim_vm_state {
     ovs_be32 port_no;           /* OpenFlow port of the VM. */
     ovs_be32 uplink_port;       /* OpenFlow port of the uplink, or OFPP_NONE if
@@ -101,5 +116,37 @@ struct shim_vm_state {
     ovs_be64 message_marks;     /* Marks that the accepted ones carried. */
 };
 OFP_ASSERT(sizeof(struct shim_vm_state) == 96);
+
+/* Entry of a HOST_PEERS reply: what a VM exchanged with one remote address.
+ * Addresses of IPv4 are ::ffff:a.b.c.d.  A counter that is less than before
+ * began anew: the datapath forgets addresses that are silent. */
+struct shim_host_peer {
+    ovs_be32 vm;                /* The kernel's index of the VM's device. */
+    ovs_be32 uplink;            /* The same of the uplink's; 0 if unknown. */
+    ovs_be16 vlan;              /* VLAN that it is reached by; 0 if none. */
+    uint8_t pad[6];
+    uint8_t remote[16];         /* The other end. */
+    uint8_t local[16];          /* The VM's own, as the uplink has it. */
+    uint8_t tunnel[16];         /* Far end of the tunnel; zeros if none. */
+    ovs_be64 tunnel_id;         /* Key of the tunnel. */
+    ovs_be64 tx_bytes;          /* Sent. */
+    ovs_be64 tx_packets;        /* Sent. */
+    ovs_be64 rx_bytes;          /* Received. */
+    ovs_be64 rx_packets;        /* Received. */
+    ovs_be64 rx_marks;          /* Packets received with CE. */
+};
+OFP_ASSERT(sizeof(struct shim_host_peer) == 112);
+
+/* Bytes of a control message. */
+#define SHIM_MESSAGE_LEN 96
+
+/* VM_MESSAGES: control messages for VMs of the host, which the datapath checks
+ * as if they had come by an uplink.  Refused ones are counted at the VM. */
+struct shim_vm_message {
+    ovs_be32 vm;                /* The kernel's index of the VM's device. */
+    uint8_t pad[4];
+    uint8_t message[SHIM_MESSAGE_LEN];
+};
+OFP_ASSERT(sizeof(struct shim_vm_message) == 104);
 
 #endif /* openflow/shim-ext.h */

@@ -16,14 +16,14 @@ struct ovs_list;
 extern "C" {
 #endif
 
-/* Abstract PORT_MARKS or VM_STATE request. */
+/* Abstract request of one of the shim's multipart messages. */
 struct ofputil_shim_request {
     uint64_t generation;        /* Last one seen, or 0. */
     uint64_t boot;              /* Boot that 'generation' belongs to, or 0. */
     ofp_port_t port_no;         /* One port, or OFPP_ANY. */
 };
 
-/* Abstract header of a PORT_MARKS or VM_STATE reply. */
+/* Abstract header of one of the shim's multipart replies. */
 struct ofputil_shim_reply {
     uint64_t generation;        /* Generation of the reading. */
     uint64_t boot;              /* Identifies this start of the switch. */

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VSWITCHD_SHIM_STATS_H
+#define VSWITCHD_SHIM_STATS_H 1
+
+#include "linux/ovs_shim.h"
+
+/* Names of the counters in Interface:statistics, by OVS_SHIM_STAT_*, NULL for
+ * what is none. */
+extern const char *const shim_stat_names[OVS_SHIM_STAT_MAX + 1];
+
+#endif /* vswitchd/shim-stats.h */
