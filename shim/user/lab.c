@@ -553,7 +553,7 @@ bool shim_lab_read_peer(struct shim_vm *vm, const u8 *address, struct shim_lab_p
 
 /* Where shim_lab_moved() stores addresses. */
 struct lab_moved {
-	u8 (*addresses)[16];		/* as many as there is room for */
+	u8 *addresses;			/* room for 16 bytes each */
 	u32 room;			/* of them */
 	u32 n;				/* peers told */
 };
@@ -563,11 +563,12 @@ static bool lab_take_moved(struct shim_peer *peer, void *context)
 {
 	struct lab_moved *moved = context;
 
-	memcpy(moved->addresses[moved->n++], &peer->key.address, sizeof(peer->key.address));
+	memcpy(moved->addresses + moved->n++ * sizeof(peer->key.address), &peer->key.address,
+	       sizeof(peer->key.address));
 	return moved->n < moved->room;
 }
 
-u32 shim_lab_moved(struct shim_vm *vm, u64 since_ns, u8 (*addresses)[16], u32 room)
+u32 shim_lab_moved(struct shim_vm *vm, u64 since_ns, u8 *addresses, u32 room)
 {
 	struct lab_moved moved = { .addresses = addresses, .room = room };
 

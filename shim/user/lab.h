@@ -167,10 +167,10 @@ bool shim_lab_read_limiter(struct shim_vm *vm, struct shim_uplink *uplink,
 bool shim_lab_read_peer(struct shim_vm *vm, const u8 *address, struct shim_lab_peer *peer);
 
 /*
- * Stores the addresses of the peers that shim_peers_moved() tells of a VM, at most `room`; returns
- * how many it told.
+ * Stores the addresses of the peers that shim_peers_moved() tells of a VM, at most `room` of 16
+ * bytes each; returns how many it told.
  */
-u32 shim_lab_moved(struct shim_vm *vm, u64 since_ns, u8 (*addresses)[16], u32 room);
+u32 shim_lab_moved(struct shim_vm *vm, u64 since_ns, u8 *addresses, u32 room);
 
 /* Returns how many peers a VM has. */
 u32 shim_lab_peers(const struct shim_vm *vm);

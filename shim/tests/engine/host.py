@@ -181,9 +181,9 @@ class Host:
     def moved(self, vm: Any, since_ns: int) -> List[bytes]:
         """Return the addresses of the peers that had a packet at a time or later, as the engine tells."""
         room = self.peers(vm) + 1
-        addresses = self.ffi.new("u8[][16]", room)
+        addresses = self.ffi.new("u8[]", 16 * room)
         count = int(self.lib.shim_lab_moved(vm, since_ns, addresses, room))
-        return [bytes(addresses[number]) for number in range(count)]
+        return [bytes(addresses[16 * number:16 * number + 16]) for number in range(count)]
 
     def peers(self, vm: Any) -> int:
         return int(self.lib.shim_lab_peers(vm))
