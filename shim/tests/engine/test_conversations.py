@@ -85,6 +85,23 @@ def test_no_packet_fares_otherwise(hosts: Callable[..., Host], effort: Any, law:
     run()
 
 
+@pytest.mark.parametrize("law", LAWS)
+def test_a_full_table_limits_nobody(host: Host, law: str) -> None:
+    host.law(law)
+    host.set(conversations=1, peers_max=2, waiting_max=0, horizon_ns=SECOND)
+    uplink, vm = host.uplink(CAPACITY), host.vm()
+    for number in (1, 2, 1, 2):
+        host.send(vm, uplink, HERE, there(number))
+    host.pass_time(20 * MS)
+    for number in (1, 2):
+        host.send(vm, uplink, HERE, there(number))
+    host.pass_time(20 * MS)
+    fates = [host.send(vm, uplink, HERE, there(3)) for _ in range(100)]
+    assert all(fate.passed for fate in fates) and host.counter(vm, "peers_full") == 100
+    all_ns = 110 * 1514 * SECOND // host.limiter(vm, uplink).rate
+    assert fates[-1].departure_ns - host.now_ns <= all_ns, "slower than the VM's own rate"
+
+
 def test_what_moved_is_told_once_it_moved_and_not_for_ever(host: Host, effort: Any) -> None:
     host.law("sdngcc")
     host.set(conversations=1)
