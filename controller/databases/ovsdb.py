@@ -3,28 +3,20 @@
 
 Policy (weight, minimum, maximum) is written to the Interface's other_config, where ovs-vsctl writes it
 too: it outlives the controller, and there is one place where it is kept.  Nothing here blocks: run() does
-what can be done at once, and a transaction waits by the ``sleep`` it is given.
+what can be done at once, and a transaction waits by the ``sleep`` it is given, for its own database only (client.py).
 """
 
 import ipaddress
-import logging
-import time
 from typing import Any, Callable, Mapping, Optional, Sequence
 
+from sdngcc.controller.databases.client import Client, PolicyError
+from sdngcc.controller.databases.health import Health
 from sdngcc.controller.network.paths import Tunnel
 from sdngcc.controller.wire.packets import mapped
 
-LOG = logging.getLogger(__name__)
-
 TUNNELS = ("vxlan", "geneve", "gre", "ip6gre", "stt")
 KEYS = {"weight": "shim-weight", "min": "shim-min-rate", "max": "shim-max-rate"}
-COMMIT_TIMEOUT_S = 5.0
-_POLL_S = 0.005
 RATE_UNKNOWN = 1 << 63
-
-
-class PolicyError(RuntimeError):
-    """Policy that could not be stored; the text says why."""
 
 
 class Policy:
@@ -35,17 +27,18 @@ class Policy:
 
     def __init__(self, remotes: Sequence[str], sleep: Callable[[float], Any]) -> None:
         self.remotes = tuple(remotes)
-        self._sleep = sleep
-        self._clients = [_connect(remote) for remote in remotes]
-        self._busy = False
+        self._clients = [Client(remote, _SCHEMA, sleep) for remote in remotes]
         self._seen: list[int] = []
         self._ports: dict[tuple[int, str], Any] = {}
 
     def run(self) -> None:
         """Take in what the databases sent."""
-        if not self._busy:
-            for client in self._clients:
-                client.run()
+        for client in self._clients:
+            client.run()
+
+    def health(self) -> list[Health]:
+        """Return the state of each database."""
+        return [client.health for client in self._clients]
 
     def interfaces(self) -> dict[tuple[int, str], str]:
         """Return external_ids:iface-id by (datapath id, port name)."""
@@ -67,13 +60,13 @@ class Policy:
 
     def _rows(self) -> dict[tuple[int, str], Any]:
         """Return all Interface rows by (datapath id, port name); where two databases have one, the first's."""
-        seen = [client.change_seqno for client in self._clients]
+        seen = [client.idl.change_seqno for client in self._clients]
         if seen != self._seen:
             self._seen = seen
             self._ports = {
                 (int(bridge.datapath_id[0], 16), row.name): row
                 for client in reversed(self._clients)
-                for bridge in client.tables["Bridge"].rows.values()
+                for bridge in client.idl.tables["Bridge"].rows.values()
                 if bridge.datapath_id
                 for port in bridge.ports
                 for row in port.interfaces
@@ -112,61 +105,37 @@ class Policy:
         the bridge's ports is what check saw; else check decides anew. So of two controllers that grant the same
         capacity at once, the later one sees the other's guarantee.
 
-        Raises PolicyError when the port is in no database or the database does not take the change.
+        Raises PolicyError when the port is in no database, or the database is away or refuses the change: nothing was
+        stored then, nor will be. Raises OutcomeUnknown when it was sent and no answer came.
         """
-        deadline = time.monotonic() + COMMIT_TIMEOUT_S
-        while self._busy:
-            self._wait(deadline, "another change is still being stored")
-        self._busy = True
-        try:
-            while not self._write(dpid, name, changes, check, deadline):
-                self._wait(deadline, "others keep changing the bridge's policy; no change was stored")
-        finally:
-            self._busy = False
 
-    def _write(
-        self, dpid: int, name: str, changes: Mapping[str, Optional[int]], check: Callable[[], None], deadline: float
-    ) -> bool:
-        """Store a change; return False when the policy is no more what it was checked against."""
-        from ovs.db import idl
+        def change(transaction: Any) -> None:
+            check()
+            row = self._row(dpid, name)
+            if "min" in changes or "max" in changes:
+                for (found, _), other in self._rows().items():
+                    if found == dpid and other._idl is row._idl:
+                        expect(other, "other_config")
+            for key, value in changes.items():
+                if value is None:
+                    row.delkey("other_config", KEYS[key])
+                else:
+                    row.setkey("other_config", KEYS[key], str(value))
 
-        for client in self._clients:
-            client.run()
+        def holds() -> bool:
+            stored = self.read(dpid, name)
+            return stored is not None and all(stored.get(key) == value for key, value in changes.items())
+
+        client = next(client for client in self._clients if client.idl is self._row(dpid, name)._idl)
+        client.store(change, holds)
+
+    def _row(self, dpid: int, name: str) -> Any:
+        """Return a port's Interface row; raises PolicyError when no database has it."""
         row = self._rows().get((dpid, name))
         if row is None:
             remotes = ", ".join(self.remotes) or "none is set"
             raise PolicyError(f"no OVSDB remote has port {name} of switch {dpid:016x} (setting ovsdb: {remotes})")
-        check()
-        client = row._idl
-        transaction = idl.Transaction(client)
-        if "min" in changes or "max" in changes:
-            for (found, _), other in self._rows().items():
-                if found == dpid and other._idl is client:
-                    expect(other, "other_config")
-        for key, value in changes.items():
-            if value is None:
-                row.delkey("other_config", KEYS[key])
-            else:
-                row.setkey("other_config", KEYS[key], str(value))
-        status = transaction.commit()
-        while status == idl.Transaction.INCOMPLETE:
-            try:
-                self._wait(deadline, "OVSDB did not answer")
-            except PolicyError:
-                transaction.abort()
-                raise
-            client.run()
-            status = transaction.commit()
-        if status == idl.Transaction.TRY_AGAIN:
-            return False
-        if status not in (idl.Transaction.SUCCESS, idl.Transaction.UNCHANGED):
-            raise PolicyError(f"OVSDB refused the change: {transaction.get_error() or status}")
-        return True
-
-    def _wait(self, deadline: float, what: str) -> None:
-        if time.monotonic() > deadline:
-            raise PolicyError(f"{what} within {COMMIT_TIMEOUT_S:g} s")
-        self._sleep(_POLL_S)
+        return row
 
 
 def expect(row: Any, column: str) -> None:
@@ -191,14 +160,6 @@ def _packed(text: str) -> Optional[bytes]:
     except ValueError:
         return None
     return mapped(address.packed) if address.version == 4 else address.packed
-
-
-def _connect(remote: str) -> Any:
-    from ovs.db import idl
-
-    helper = idl.SchemaHelper(schema_json=_SCHEMA)
-    helper.register_all()
-    return idl.Idl(remote, helper, probe_interval=0)
 
 
 def _column(kind: Any) -> dict[str, Any]:

@@ -3,12 +3,15 @@
 
 import pathlib
 import shutil
+import signal
 import subprocess
 import time
 
 import pytest
 
-from sdngcc.controller.databases.ovsdb import Policy, PolicyError
+from sdngcc.controller.databases import client, health
+from sdngcc.controller.databases.client import OutcomeUnknown, PolicyError
+from sdngcc.controller.databases.ovsdb import Policy
 from sdngcc.controller.network.paths import Tunnel
 from sdngcc.controller.wire.packets import mapped
 
@@ -50,8 +53,15 @@ class Database:
         self.vsctl("set", "bridge", "br0", "datapath_id=00000000000000a1")  # not kept: ovs-vswitchd writes it
 
     def stop(self):
+        self.resume()
         self.process.terminate()
         self.process.wait(10)
+
+    def hang(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
 
     def vsctl(self, *words):
         command = ["ovs-vsctl", "--no-wait", f"--db={self.remote}", *words]
@@ -138,13 +148,106 @@ def test_unknown_port(policy):
         policy.write(0xA1, "tap9", {"weight": 1})
 
 
+def run_until(policy, condition):
+    """Run the clients until a condition holds; fail after a minute."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, [one.in_words() for one in policy.health()]
+        policy.run()
+        time.sleep(0.01)
+
+
+def state(policy):
+    return [one.state for one in policy.health()]
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    """Make what is waited for end soon, with the same order of the waits."""
+    monkeypatch.setattr(client, "PROBE_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(client, "COMMIT_TIMEOUT_S", 0.4)
+    monkeypatch.setattr(health, "HUNG_NS", 300_000_000)
+    monkeypatch.setattr(health, "PROBE_NS", 100_000_000)
+    monkeypatch.setattr(health, "UNREACHABLE_NS", 200_000_000)
+
+
 @needs_ovsdb
-def test_database_that_is_gone(database, policy, monkeypatch):
-    monkeypatch.setattr("sdngcc.controller.databases.ovsdb.COMMIT_TIMEOUT_S", 0.2)
+def test_database_that_is_gone(database, policy, hasty, caplog):
+    caplog.set_level("INFO")
     database.process.terminate()
     database.process.wait(10)
-    with pytest.raises(PolicyError):
+    with pytest.raises(PolicyError, match="nothing was sent"):
         policy.write(0xA1, "tap0", {"weight": 9})
+    run_until(policy, lambda: state(policy) == ["unreachable"])
+    with pytest.raises(PolicyError, match="unreachable.*nothing was sent"):
+        policy.write(0xA1, "tap0", {"weight": 9})
+    database.restart()
+    run_until(policy, lambda: state(policy) == ["connected"])
+    said = [record.message for record in caplog.records if database.remote in record.message]
+    assert [text.split(": ")[1].split()[0] for text in said[-2:]] == ["unreachable", "connected"], said
+    assert sum("unreachable:" in text for text in said) == 1
+
+
+@needs_ovsdb
+def test_what_a_hung_database_was_refused_never_happens(database, policy, hasty, monkeypatch):
+    database.hang()
+    with pytest.raises(PolicyError, match="nothing was sent"):
+        policy.write(0xA1, "tap0", {"weight": 9})
+    run_until(policy, lambda: state(policy) == ["hung"])
+    with pytest.raises(PolicyError, match="hung"):
+        policy.write(0xA1, "tap0", {"weight": 9})
+    database.resume()
+    run_until(policy, lambda: state(policy) == ["connected"])
+    monkeypatch.undo()  # a busy machine may take its time
+    policy.write(0xA1, "tap0", {"max": 8_000_000})
+    assert database.vsctl("get", "interface", "tap0", "other_config").strip() == '{shim-max-rate="8000000"}'
+
+
+@needs_ovsdb
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_change_without_answer_is_in_doubt_until_the_database_tells(database, policy, hasty, monkeypatch, stored):
+    monkeypatch.setattr(client, "PROBE_TIMEOUT_S", 60)  # the database hangs after the echo, however long that took
+    with pytest.raises(OutcomeUnknown, match="unknown") as caught:
+        policy.write(0xA1, "tap0", {"weight": 9}, database.hang)
+    doubt = caught.value.doubt
+    run_until(policy, lambda: state(policy) == ["hung"])
+    assert doubt.resolve() is None
+    if not stored:  # what was in its buffers dies with it
+        database.process.kill()
+        database.restart()
+    database.resume()
+    run_until(policy, lambda: doubt.resolve() is not None)
+    assert doubt.resolve() is stored
+    said = database.vsctl("get", "interface", "tap0", "other_config").strip()
+    assert said == ('{shim-weight="9"}' if stored else "{}")
+
+
+@needs_ovsdb
+def test_a_hung_database_delays_no_other(tmp_path, database, monkeypatch):
+    monkeypatch.setattr(client, "PROBE_TIMEOUT_S", 1)
+    (tmp_path / "other").mkdir()
+    other = Database(tmp_path / "other")
+    other.vsctl("set", "bridge", "br0", "datapath_id=00000000000000a2")
+    written = []
+
+    def sleep(seconds):
+        time.sleep(seconds)
+        if hung and not written:
+            written.append(None)
+            policy.write(0xA2, "tap0", {"weight": 3})
+            written.append(policy.read(0xA2, "tap0"))
+
+    hung = False
+    try:
+        policy = Policy([database.remote, other.remote], sleep)
+        run_until(policy, lambda: state(policy) == ["connected", "connected"])
+        database.hang()
+        hung = True
+        with pytest.raises(PolicyError, match="nothing was sent"):
+            policy.write(0xA1, "tap0", {"weight": 9})
+        assert written == [None, {"weight": 3}]
+    finally:
+        other.stop()
 
 
 def test_no_remote():

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One hypervisor's database: a client by python-ovs' IDL whose every wait is bounded.
+
+A change is sent only after the database answered an echo, so one that is away or hung is told of before anything is on
+its way.  Once a change was sent and its answer does not come, nobody knows what becomes of it: the connection is reset,
+so that nothing more of it can be sent, and what the database says after the next connection decides (Doubt).
+"""
+
+import logging
+import socket
+import struct
+import time
+from typing import Any, Callable, Mapping, Optional
+
+from sdngcc.controller.databases.health import Health, Liveness
+
+PROBE_TIMEOUT_S = 2.0  # for the echo before a change
+COMMIT_TIMEOUT_S = 4.0  # for a change, with all that it waits for
+_POLL_S = 0.005
+_BACKOFF_MS = 1000
+
+LOG = logging.getLogger(__name__)
+
+
+class PolicyError(RuntimeError):
+    """Policy that was not stored, and will not be by this request; the text says why."""
+
+
+class OutcomeUnknown(RuntimeError):
+    """Policy that was sent and may be stored or not; ``doubt`` finds out later."""
+
+    def __init__(self, text: str, doubt: "Doubt") -> None:
+        super().__init__(text)
+        self.doubt = doubt
+
+
+class Doubt:
+    """A change whose answer never came; ``holds`` tells whether the database, as read last, has it."""
+
+    def __init__(self, client: "Client", holds: Callable[[], bool]) -> None:
+        self._client = client
+        self._holds = holds
+        self._connection = client.connection
+
+    def resolve(self) -> Optional[bool]:
+        """Return whether the change was stored; None while that is not known.
+
+        It is known once another connection has read all tables and the database answered on it after that: what the
+        reset connection still held has been processed, or is lost, by then.
+        """
+        client = self._client
+        if not client.ready or client.connection == self._connection or not client.has_answered_since_read:
+            return None
+        return self._holds()
+
+
+class Client:
+    """A client of the database at an OVSDB connection method.
+
+    ``sleep`` takes seconds and lets others run.  One change is stored at a time; those who wait for their turn
+    wait for this database only.
+    """
+
+    def __init__(
+        self,
+        remote: str,
+        schema: Mapping[str, Any],
+        sleep: Callable[[float], Any],
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        from ovs.db import idl
+        from ovs.jsonrpc import Message
+
+        helper = idl.SchemaHelper(schema_json=dict(schema))
+        helper.register_all()
+        self._kinds, self._message = idl.Transaction, Message
+        self.idl = idl.Idl(remote, helper, probe_interval=0)
+        self.idl._session.reconnect.set_backoff(_BACKOFF_MS, _BACKOFF_MS)
+        self.health = Health(
+            remote, "hypervisor", clock(), "its machines keep their names and policy, changes of policy are refused"
+        )
+        self._liveness = Liveness(clock())
+        self._clock = clock
+        self._sleep = sleep
+        self._busy = False
+        self._read_by: Optional[int] = None  # the connection that read all tables
+        self.has_answered_since_read = False
+
+    @property
+    def connection(self) -> int:
+        """The number of the connection there is, or was last."""
+        return int(self.idl._session.get_seqno())
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is a connection by which all tables were read."""
+        return bool(self.idl._session.is_connected()) and self.idl.state == self.idl.IDL_S_MONITORING
+
+    def run(self) -> None:
+        """Take in what the database sent, unless a change does so already."""
+        if not self._busy:
+            self._run()
+
+    def _run(self) -> None:
+        try:
+            self.idl.run()
+        except Exception:  # whatever one database sends must not keep the others from being read
+            LOG.exception("hypervisor database %s: a message that cannot be read; connecting anew", self.health.remote)
+            self.cut()
+        session, now = self.idl._session, self._clock()
+        rpc = session.rpc
+        received = 0 if rpc is None else rpc.get_received_bytes()
+        advice = self._liveness.look(None if rpc is None else self.connection, self.ready, received, now)
+        self.health.become(advice.state, now)
+        if self.ready:
+            if self._read_by != self.connection:
+                self._read_by, self.has_answered_since_read = self.connection, False
+                self._probe()
+            elif self._liveness.answered():
+                self.has_answered_since_read = True
+        if advice.cut:
+            self.cut()
+        elif advice.probe:
+            self._probe()
+
+    def _probe(self) -> None:
+        """Ask for an echo, as the session itself would: it takes the answer away again."""
+        request = self._message.create_request("echo", [])
+        request.id = "echo"
+        self._liveness.probed(self._clock())
+        self.idl._session.send(request)
+
+    def cut(self) -> None:
+        """Reset the connection: what waits in it is discarded, here and in the kernel."""
+        rpc = self.idl._session.rpc
+        stream = None if rpc is None else rpc.stream
+        if stream is not None and stream.socket is not None:
+            try:
+                stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            except OSError:
+                pass  # it is closed already
+        self.idl.force_reconnect()
+        self.idl._session.run()
+
+    def store(self, change: Callable[[Any], None], holds: Callable[[], bool]) -> None:
+        """Store what ``change`` makes of a new transaction; it is asked again when others changed what it expects.
+
+        ``change`` may raise what it likes: nothing was sent then.  ``holds`` tells whether the tables have what is to
+        be stored.  Raises PolicyError when nothing was, and nothing will be stored; OutcomeUnknown when the answer to
+        what was sent does not come.
+        """
+        deadline = self._clock() + round(COMMIT_TIMEOUT_S * 1e9)
+        while self._busy:
+            self._wait(deadline, "another change to it is still being stored")
+        self._busy = True
+        try:
+            self._await_echo()
+            while not self._try(change, holds, deadline):
+                self._wait(deadline, "others keep changing what this change expects")
+                self._run()
+                while not self.ready:
+                    self._wait(deadline, "the connection broke")
+                    self._run()
+        finally:
+            self._busy = False
+
+    def _await_echo(self) -> None:
+        """Wait until the database shows that it lives; raises PolicyError when it does not."""
+        self._run()
+        if not self.ready or self.health.state != "connected":
+            raise PolicyError(f"{self.health.in_words()}; nothing was sent to it")
+        self._probe()
+        deadline = self._clock() + round(PROBE_TIMEOUT_S * 1e9)
+        while not (self._liveness.answered() and self.ready):
+            if self._clock() > deadline:
+                text = f"hypervisor database {self.health.remote} does not answer within {PROBE_TIMEOUT_S:g} s"
+                raise PolicyError(f"{text}; nothing was sent to it")
+            self._sleep(_POLL_S)
+            self._run()
+
+    def _try(self, change: Callable[[Any], None], holds: Callable[[], bool], deadline: int) -> bool:
+        """Send a transaction and await its end; return False when the tables were no more as it expects."""
+        transaction = self._kinds(self.idl)
+        try:
+            change(transaction)
+        except BaseException:
+            transaction.abort()
+            raise
+        sent_by = self.connection
+        status = transaction.commit()
+        while status == self._kinds.INCOMPLETE or (sent_by != self.connection and not self._is_read_anew()):
+            if self._clock() > deadline:
+                raise self._doubt(holds)
+            self._sleep(_POLL_S)
+            self._run()
+            status = transaction.commit()
+        if sent_by != self.connection:
+            return holds()  # the connection broke; the next one shows whether it was stored
+        if status == self._kinds.TRY_AGAIN:
+            return False
+        if status not in (self._kinds.SUCCESS, self._kinds.UNCHANGED):
+            raise PolicyError(f"OVSDB refused the change: {transaction.get_error() or status}")
+        return True
+
+    def _is_read_anew(self) -> bool:
+        return self.ready and self._read_by == self.connection and self.has_answered_since_read
+
+    def _doubt(self, holds: Callable[[], bool]) -> OutcomeUnknown:
+        """Give up waiting for the answer to what was sent."""
+        doubt = Doubt(self, holds)
+        self.cut()
+        return OutcomeUnknown(
+            f"the change was sent to {self.health.kind} database {self.health.remote}, which does not answer within "
+            f"{COMMIT_TIMEOUT_S:g} s: whether it is stored is unknown; the audit log will tell once it answers again",
+            doubt,
+        )
+
+    def _wait(self, deadline: int, what: str) -> None:
+        if self._clock() > deadline:
+            raise PolicyError(f"hypervisor database {self.health.remote}: {what}; no change was stored")
+        self._sleep(_POLL_S)

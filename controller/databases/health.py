@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a database can be worked with, judged by what its connection shows; plain decisions without sockets.
+
+A connection that stands proves nothing: the kernel accepts connections and takes bytes for a process that was stopped.
+Only bytes that *come* show that a database lives, so one that is silent is asked for an echo, and one that owes an
+answer for HUNG_NS counts as hung. All times are ns of one monotonic clock.
+"""
+
+import dataclasses
+import logging
+from typing import Literal, NamedTuple, Optional
+
+State = Literal["connecting", "connected", "unreachable", "hung", "no quorum"]
+Kind = Literal["hypervisor", "cluster"]
+
+STATES: tuple[State, ...] = ("connecting", "connected", "unreachable", "hung", "no quorum")
+PROBE_NS = 1_000_000_000  # between two echoes
+HUNG_NS = 3_000_000_000  # a database that owes an answer for so long is hung
+UNREACHABLE_NS = 2_000_000_000  # without a connection for so long; a restart takes less
+
+_MEANS = {
+    "connecting": "not connected yet",
+    "connected": "connected",
+    "unreachable": "no connection can be made, or it broke",
+    "hung": "it accepts connections and answers nothing",
+    "no quorum": "its servers answer, but none takes a change",
+}
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass
+class Health:
+    """The state of one database, and since when it has it."""
+
+    remote: str
+    kind: Kind
+    since_ns: int
+    consequence: str  # for the log: what follows while it is away
+    state: State = "connecting"
+    changes: int = 0  # of the state, since the start
+
+    def become(self, state: State, now_ns: int) -> None:
+        """Take the state as it is now; a change is logged, once."""
+        if state == self.state:
+            return
+        lasted_s = (now_ns - self.since_ns) / 1e9
+        before, self.state, self.since_ns, self.changes = self.state, state, now_ns, self.changes + 1
+        if state == "connected":
+            LOG.info("%s database %s: connected (was %s for %.1f s)", self.kind, self.remote, before, lasted_s)
+        else:
+            LOG.error("%s database %s: %s: %s; %s", self.kind, self.remote, state, _MEANS[state], self.consequence)
+
+    def in_words(self) -> str:
+        """Return the state as a refusal says it."""
+        return f"{self.kind} database {self.remote} is {self.state} ({_MEANS[self.state]})"
+
+
+class Advice(NamedTuple):
+    """What follows from a look at a connection."""
+
+    state: State
+    probe: bool  # ask for an echo now
+    cut: bool  # break the connection, so that nothing that waits in it is sent later
+
+
+class Liveness:
+    """Judges one database by its connections, looked at again and again."""
+
+    def __init__(self, now_ns: int) -> None:
+        self._state: State = "connecting"
+        self._connection: Optional[int] = None
+        self._received = 0  # bytes at the last look
+        self._alive_ns = now_ns  # when bytes came last, or the connection began
+        self._connected_ns = now_ns  # when there was a connection last
+        self._probed_ns: Optional[int] = None  # when the echo that is awaited was asked for
+        self._due_ns = now_ns
+
+    def look(self, connection: Optional[int], ready: bool, received: int, now_ns: int) -> Advice:
+        """Judge the connection there is.
+
+        ``connection`` numbers it, None when there is none; ``ready`` tells whether all tables were read by it;
+        ``received`` counts the bytes it brought.
+        """
+        if connection is None:
+            self._connection, self._probed_ns = None, None
+            if now_ns - self._connected_ns > UNREACHABLE_NS:
+                self._state = "unreachable"
+            return Advice(self._state, False, False)
+        self._connected_ns = now_ns
+        if connection != self._connection or received != self._received:
+            self._connection, self._received = connection, received
+            self._alive_ns, self._probed_ns = now_ns, None
+        owed_since = self._probed_ns or self._alive_ns
+        if (not ready or self._probed_ns is not None) and now_ns - owed_since > HUNG_NS:
+            self._state, self._connection, self._probed_ns = "hung", None, None
+            return Advice("hung", False, True)
+        if ready and self._probed_ns is None:
+            self._state = "connected"
+        return Advice(self._state, ready and self._probed_ns is None and now_ns >= self._due_ns, False)
+
+    def probed(self, now_ns: int) -> None:
+        """Note that an echo was asked for; one that is awaited already stays the one."""
+        if self._probed_ns is None:
+            self._probed_ns = now_ns
+        self._due_ns = now_ns + PROBE_NS
+
+    def answered(self) -> bool:
+        """Tell whether bytes came since the last echo was asked for."""
+        return self._probed_ns is None
