@@ -17,8 +17,8 @@ import click
 # Where a controller with default settings listens.
 DEFAULT_URL = "http://127.0.0.1:8080"
 
-# How long to wait for an answer, s.
-TIMEOUT_S = 5.0
+# How long to wait for an answer, s: longer than the controller waits for a hypervisor's database.
+TIMEOUT_S = 15.0
 
 # How long an event stream may be silent, s; the controller sends a comment every 15 s.
 SILENCE_S = 40.0

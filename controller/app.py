@@ -60,7 +60,9 @@ class SdnGcc(compat.App):
             self.cluster.attach(self.engine)
         self.policy = Policy(self.settings.ovsdb, compat.hub.sleep)
         audit = AuditLog(self.settings.audit_file, self.engine.counters)
-        context = RestContext(self.engine, self.policy, Live(self.engine), audit, lambda: compat.hub.sleep(0))
+        context = RestContext(
+            self.engine, self.policy, Live(self.engine), audit, lambda: compat.hub.sleep(0), self.cluster
+        )
         self.rest = Server(context, self.settings)
 
     def start(self) -> None:

@@ -60,6 +60,14 @@ class ClusterDatabase:
         """End the connection."""
         self._idl.close()
 
+    def contact(self) -> tuple[Optional[int], bool, int]:
+        """Return the connection's number, whether all tables were read by it, and the bytes it brought."""
+        session = self._idl._session
+        if session.rpc is None:
+            return None, False, 0
+        ready = self._idl.state == self._idl.IDL_S_MONITORING
+        return int(session.get_seqno()), ready, int(session.rpc.get_received_bytes())
+
     def has_connected(self) -> bool:
         """Tell whether the tables were ever read."""
         return bool(self._idl.has_ever_connected())

@@ -9,17 +9,19 @@ removed flows, so that all know who talks to whom.
 
 import logging
 import uuid
-from typing import Callable, Sequence
+from typing import Callable, Optional, Sequence
 
 from sdngcc.controller.cluster.database import ClusterDatabase
 from sdngcc.controller.cluster.lease import Terms
 from sdngcc.controller.cluster.membership import Membership
+from sdngcc.controller.databases.health import Health
 from sdngcc.controller.engine import Engine
 from sdngcc.controller.wire import openflow
 
 PERIOD_S = 0.02
 _NO_ANSWER_BEATS = 2  # then another server is tried
-_UNREACHABLE_NS = 5_000_000_000
+_AWAY_NS = 2_000_000_000  # a database that is not ready, or takes no change, for so long is away
+_ROUND_NS = 10_000_000_000  # for a turn over all of its servers
 _ROLE_XIDS = 0x80000000  # above those of the engine
 
 LOG = logging.getLogger(__name__)
@@ -54,8 +56,13 @@ class Cluster:
         self._doubted: set[int] = set()  # switches asked for the generation id they know
         self._xid = _ROLE_XIDS
         self._live = False
-        self._heard_ns = clock()
-        self._unreachable_told = False
+        now = clock()
+        self.health = Health(", ".join(remotes), "cluster", now, "without a lease no switch is acted for")
+        self.lease_changed_ns = now
+        self._well_ns = now  # when the database was ready, and no change to it unanswered
+        self._connected_ns = self._brought_ns = now  # when there was a connection; when it brought bytes
+        self._contact: tuple[Optional[int], int] = (None, 0)
+        self._ignored = False  # the last change had no answer
 
     def attach(self, engine: Engine) -> None:
         """Take the engine that acts."""
@@ -70,6 +77,10 @@ class Cluster:
     def is_live(self) -> bool:
         """Tell whether it holds a lease now."""
         return self.membership.is_live(self._clock())
+
+    def acting_for(self) -> int:
+        """Return how many switches it acts for."""
+        return len(self._held)
 
     # What the application tells
 
@@ -108,8 +119,8 @@ class Cluster:
         """Do what is due; call it every PERIOD_S."""
         database, membership, now = self._database, self.membership, self._clock()
         database.run()
+        self._judge(now)
         if not database.has_connected():
-            self._tell_unreachable(now)
             return
         membership.see(database.view(), now)
         if self._pending:
@@ -118,23 +129,31 @@ class Cluster:
             if stored is not None:
                 self._pending = False
                 membership.done(stored)
+                self._ignored = give_up and not stored
             if give_up:
                 database.reconnect()
-            if stored:
-                self._heard_ns, self._unreachable_told = now, False
         if not self._pending:
             change = membership.next(now)
             if change is not None:
                 database.start(change)
                 self._pending = True
-        self._tell_unreachable(now)
         self._act(now)
 
-    def _tell_unreachable(self, now: int) -> None:
-        if now - self._heard_ns > _UNREACHABLE_NS and not self._unreachable_told and not self.membership.is_live(now):
-            self._unreachable_told = True
-            remotes = ", ".join(self._database.remotes)
-            LOG.error("cluster: no database at %s takes changes; no switch is acted for until one does", remotes)
+    def _judge(self, now: int) -> None:
+        """Say in which state the database is, by what its servers' connections show."""
+        connection, ready, received = self._database.contact()
+        if connection is not None:
+            self._connected_ns = now
+            if received and (connection, received) != self._contact:
+                self._brought_ns = now
+        self._contact = (connection, received)
+        if ready and not self._ignored:
+            self._well_ns = now
+            self.health.become("connected", now)
+        elif now - self._well_ns > _AWAY_NS:
+            since_ns = max(self._well_ns, now - _ROUND_NS)
+            spoken, met = self._brought_ns > since_ns, self._connected_ns > since_ns
+            self.health.become("no quorum" if spoken else "hung" if met else "unreachable", now)
 
     def _act(self, now: int) -> None:
         """Bring engine and roles in line with what is owned."""
@@ -145,7 +164,11 @@ class Cluster:
         live = membership.is_live(now)
         if live != self._live:
             self._live = live
-            LOG.info("cluster: lease %s", "held" if live else "lost: acting for no switch")
+            self.lease_changed_ns = now
+            LOG.log(
+                logging.INFO if live else logging.ERROR,
+                "cluster: lease %s", "held" if live else "lost: acting for no switch until it is held again",
+            )  # fmt: skip
             engine.notifier.numbering.raise_to(membership.epoch)
         owned = membership.owned(now)
         for dpid in [dpid for dpid in self._held if dpid not in owned or dpid not in self._roles]:

@@ -14,7 +14,8 @@ import falcon
 import pydantic
 
 from sdngcc.controller.rest import models
-from sdngcc.controller.rest.resource import Operation, Resource, Route, read_query, refuse
+from sdngcc.controller.rest.connections import Phase
+from sdngcc.controller.rest.resource import CONNECTION, Operation, Resource, Route, read_query, refuse
 
 HEARTBEAT_S = 15.0
 QUEUE_MAX = 64
@@ -168,6 +169,8 @@ class Events(Resource):
             self._engine.counters["event_clients_refused"] += 1
             error = f"{broker.clients_max} clients listen already (setting rest_event_clients)"
             raise refuse(503, error, ("Retry-After", "10"))
+        if CONNECTION in request.env:
+            request.env[CONNECTION].enter(Phase.STREAM)
         request.env["eventlet.minimum_write_chunk_size"] = 0
         response.content_type = "text/event-stream"
         response.stream = client
@@ -175,18 +178,8 @@ class Events(Resource):
 
 def _abort(request: falcon.Request) -> Callable[[], None]:
     """Return what ends the connection of a request, even while it waits for its client to read."""
-    stream = request.env.get("eventlet.input")
-    if stream is None:
-        return lambda: None
-    sock = stream.get_socket()
-
-    def shut() -> None:
-        try:
-            sock.shutdown(2)
-        except OSError:
-            pass  # it ended by itself
-
-    return shut
+    asking = request.env.get(CONNECTION)
+    return (lambda: None) if asking is None else asking.cut
 
 
 ROUTES = (

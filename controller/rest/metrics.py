@@ -12,8 +12,10 @@ import prometheus_client
 from prometheus_client import core, exposition
 
 from sdngcc import __version__
+from sdngcc.controller.databases.health import STATES
 from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.rest import models
+from sdngcc.controller.rest.readiness import databases, hindrances
 from sdngcc.controller.rest.resource import Operation, Resource, RestContext, Route, dpid_text, read_query
 from sdngcc.controller.rest.switches import show_poll
 from sdngcc.controller.wire.experimenter import VmReading
@@ -22,8 +24,9 @@ from sdngcc.controller.wire.experimenter import VmReading
 EVENTS = (
     "audit_lost", "epoch_raised", "event_clients_cut", "event_clients_refused", "internal_errors", "lldp_foreign",
     "marks", "marks_without_source", "notices", "notices_without_address", "openflow_errors", "reply_malformed",
-    "rest_foreign_host", "rest_foreign_site", "rest_unauthorized", "round_deadlines", "rounds", "send_failed",
-    "trace_lost", "vm_state_requests",
+    "rest_answer_timeouts", "rest_body_timeouts", "rest_connections_displaced", "rest_connections_refused",
+    "rest_foreign_host", "rest_foreign_site", "rest_head_timeouts", "rest_idle_timeouts", "rest_unauthorized",
+    "round_deadlines", "rounds", "send_failed", "trace_lost", "vm_state_requests",
 )  # fmt: skip
 
 
@@ -114,17 +117,23 @@ class Families:
 
     def _controller(self) -> Iterator[core.Metric]:
         engine = self._context.engine
-        switches = engine.switches.values()
         build = core.GaugeMetricFamily("sdngcc_build_info", "The program.", labels=("version",))
         build.add_metric((__version__,), 1)
         yield build
         yield _gauge("uptime_seconds", "Since the controller's start.", (engine.clock() - engine.started_ns) / 1e9)
-        ready = bool(switches) and all(switch.settled for switch in switches)
-        yield _gauge("ready", "Whether every switch had time to find its links.", ready)
+        yield _gauge("ready", "Whether the controller can do its work; /v1/status says why not.",
+                     not hindrances(self._context))  # fmt: skip
+        yield from self._databases()
         yield _gauge("hosts", "Ethernet addresses known.", len(engine.relations.hosts))
         yield _gauge("pairs", "Pairs of source and destination that talk.", engine.relations.pair_count())
         yield _gauge("links", "Links between switches.", len(engine.topology.links()))
         yield _gauge("event_clients", "Clients of the event stream.", self._event_clients)
+        connections = core.GaugeMetricFamily(
+            "sdngcc_rest_connections", "Connections of REST by what they wait for.", labels=("phase",)
+        )
+        for phase, count in self._context.connections().items():
+            connections.add_metric((phase,), count)
+        yield connections
         epoch = engine.notifier.numbering.epoch
         yield _gauge("message_epoch_timestamp_seconds", "Epoch of control messages, since 1970.", epoch)
         late = engine.poll_counts()["late_max_us"] / 1e6
@@ -147,6 +156,17 @@ class Families:
             buckets=[(f"{bound / 1e9:g}" if bound else "+Inf", count) for bound, count in latency.cumulated()],
             sum_value=latency.sum_ns / 1e9,
         )
+
+    def _databases(self) -> Iterator[core.Metric]:
+        family = core.GaugeMetricFamily(
+            "sdngcc_database_state", "1 for the state a database is in.", labels=("database", "kind", "state")
+        )
+        for one in databases(self._context):
+            for state in STATES:
+                family.add_metric((one.remote, one.kind, state), one.state == state)
+        yield family
+        if self._context.cluster:
+            yield _gauge("lease_held", "Whether this controller may act for switches.", self._context.cluster.is_live())
 
     def _vms(self, vms: list[VmRecord]) -> Iterator[core.Metric]:
         told: list[tuple[tuple[str, ...], VmRecord]] = [

@@ -216,17 +216,39 @@ class Source(Answer):
     origins: list[dict[str, Any]] = pydantic.Field(description="what feeds a source that is not polled")
 
 
+class Database(Answer):
+    """A database that the controller works with."""
+
+    remote: str
+    kind: Literal["hypervisor", "cluster"]
+    state: Literal["connecting", "connected", "unreachable", "hung", "no quorum"]
+    since_s: float = pydantic.Field(description="how long it has been so")
+    changes: Count = pydantic.Field(description="of the state, since the controller started")
+
+
+class Lease(Answer):
+    """This controller's lease of the cluster."""
+
+    held: bool
+    since_s: float = pydantic.Field(description="how long it has been held, or not")
+    switches: Count = pydantic.Field(description="switches it acts for")
+
+
 class Status(Answer):
-    """Counters since the start."""
+    """States and counters since the start."""
 
     uptime_s: float
-    ready: bool = pydantic.Field(description="every switch had time to find its links")
+    ready: bool = pydantic.Field(description="the controller can do its work: nothing is in not_ready")
+    not_ready: list[str] = pydantic.Field(description="what keeps it from its work")
+    databases: list[Database]
+    lease: Optional[Lease] = pydantic.Field(description="null: it is in no cluster")
     switches: Count
     vms: Count
     hosts: Count
     pairs: Count
     links: Count
     event_clients: Count
+    connections: dict[str, int] = pydantic.Field(description="of REST, by what they wait for")
     message_epoch: Count = pydantic.Field(description="of control messages, seconds since 1970")
     message_epoch_raised: Count = pydantic.Field(description="times it was raised because machines refused messages")
     message_sequence: Count = pydantic.Field(description="of the last control message, over all machines")
@@ -246,8 +268,11 @@ class AuditRecord(Answer):
     place: str = pydantic.Field(description="<switch>:<port name>")
     before: Optional[StoredPolicy]
     after: Optional[StoredPolicy]
-    result: Literal["stored", "refused"]
+    result: Literal["stored", "refused", "unknown"] = pydantic.Field(
+        description="unknown: it was sent and not answered; a later record that settles this one tells"
+    )
     error: Optional[str] = None
+    settles: Optional[str] = pydantic.Field(None, description="time of the unknown record whose outcome this one is")
 
 
 class Audit(Answer):

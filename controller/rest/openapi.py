@@ -22,12 +22,14 @@ _MEANS = {
     401: "A token is needed, or it is not valid.",
     403: "A web page of another site asks.",
     404: "Nothing has this name.",
+    408: "The body did not come in time.",
     409: "The name fits several VMs, or the change contradicts what is stored.",
     413: "The body is too long.",
     415: "The body is of another type.",
     421: "The Host header names another server.",
     422: "A parameter or field is unknown or out of range.",
-    503: "It cannot be done now.",
+    503: "It cannot be done now, and was not done.",
+    504: "The change was sent and not answered: whether it is stored is unknown; the audit log will tell.",
 }
 
 # Events' data: in the document for whoever reads the stream.

@@ -5,7 +5,7 @@ Nothing in the controller's fast paths tells REST anything: once a second the re
 compares it with what it saw before.
 """
 
-from typing import Mapping, Optional
+from typing import Literal, Mapping, Optional
 
 from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.network.topology import Hop
@@ -59,6 +59,7 @@ class Reporter:
         context.live.sample(context.pause)
         self._publish_switches()
         self._publish_notices()
+        self.settle()
         self._publish_policy()
         if self.broker.clients:
             before_vms, before_ports = self._vms, self._ports
@@ -126,7 +127,7 @@ class Reporter:
         """Record what others stored in OVSDB."""
         stored: dict[Hop, Stored] = {}
         for vm in self._context.vms():
-            if vm.place in self._context.being_changed:
+            if vm.place in self._context.being_changed or vm.place in self._context.pending:
                 stored[vm.place] = self._stored.get(vm.place)
                 continue
             now = stored[vm.place] = self._context.policy.read(vm.place[0], vm.name)
@@ -135,10 +136,29 @@ class Reporter:
                 self.record_change(vm, before, now, "ovsdb", None)
         self._stored = stored
 
+    def settle(self) -> None:
+        """Record what became of the changes that were in doubt, where their databases tell by now."""
+        for place, change in list(self._context.pending.items()):
+            stored = change.doubt.resolve()
+            if stored is None:
+                continue
+            del self._context.pending[place]
+            after = self._context.policy.read(place[0], change.vm.name)
+            result, error = ("stored", None) if stored else ("refused", "it was lost with the connection: not stored")
+            self.record_change(change.vm, change.before, after, change.who, change.address, error, result, change.time)
+
     def record_change(
-        self, vm: VmRecord, before: Stored, after: Stored, who: str, address: Optional[str], error: Optional[str] = None
-    ) -> None:
-        """Record a change of policy, or with ``error`` a refused one, and tell who listens."""
+        self,
+        vm: VmRecord,
+        before: Stored,
+        after: Stored,
+        who: str,
+        address: Optional[str],
+        error: Optional[str] = None,
+        result: Literal["stored", "refused", "unknown"] = "stored",
+        settles: Optional[str] = None,
+    ) -> models.AuditRecord:
+        """Record a change of policy, or what became of an attempt, and tell who listens; return the record."""
         record = models.AuditRecord(
             time=now_text(),
             who=who,
@@ -147,9 +167,11 @@ class Reporter:
             place=vm.bridge_id,
             before=None if before is None else models.StoredPolicy(**before),
             after=None if after is None else models.StoredPolicy(**after),
-            result="stored" if error is None else "refused",
+            result=result,
             error=error,
+            settles=settles,
         )
         self._context.audit.add(record)
         self.broker.publish("policy", record)
         self._stored[vm.place] = after
+        return record

@@ -3,17 +3,21 @@
 
 import contextlib
 import dataclasses
+import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Callable, ContextManager, Iterable, Optional, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Optional, Protocol, TypeVar
 
 import falcon
 import pydantic
 
+from sdngcc.controller.databases.client import Doubt
+from sdngcc.controller.databases.health import Health
 from sdngcc.controller.engine import Engine
 from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.rest import models
 from sdngcc.controller.rest.audit import AuditLog
+from sdngcc.controller.rest.connections import Phase
 from sdngcc.controller.rest.live import Live
 from sdngcc.controller.wire.experimenter import VM_CONGESTED
 
@@ -22,6 +26,12 @@ if TYPE_CHECKING:
 
 # Items shown before other work gets its turn.
 _TURN = 20
+
+# Key of a request's environment: the connection it came by (server.Asking); not there without a socket.
+CONNECTION = "sdngcc.connection"
+
+# Longest wait for another change at the same bridge.
+LOCK_TIMEOUT_S = 4.0
 
 Item = TypeVar("Item")
 Asked = TypeVar("Asked", bound=models.Query)
@@ -32,6 +42,9 @@ class Policy(Protocol):
 
     remotes: tuple[str, ...]
 
+    def health(self) -> list[Health]:
+        """Return the state of each database."""
+
     def read(self, dpid: int, name: str) -> Optional[dict[str, int]]:
         """Return what is stored for a port; None when the port is not known."""
 
@@ -41,7 +54,54 @@ class Policy(Protocol):
     def write(
         self, dpid: int, name: str, changes: Mapping[str, Optional[int]], check: Callable[[], None]
     ) -> None:
-        """Store changes for a port that ``check`` does not refuse; raises PolicyError."""
+        """Store changes for a port that ``check`` does not refuse; raises PolicyError or OutcomeUnknown."""
+
+
+class ClusterState(Protocol):
+    """What REST shows of a cluster; runner.Cluster is one."""
+
+    health: Health
+    lease_changed_ns: int  # when the lease was got or lost last
+
+    def is_live(self) -> bool:
+        """Tell whether this controller holds a lease now."""
+
+    def acting_for(self) -> int:
+        """Return how many switches it acts for."""
+
+
+class Locks:
+    """One lock for each hypervisor bridge: a change of policy waits for others at its own bridge only.
+
+    ``make`` returns a lock whose acquire() takes a time-out in seconds.
+    """
+
+    def __init__(self, make: Callable[[], Any] = threading.Lock) -> None:
+        self._make = make
+        self._locks: dict[int, Any] = {}
+
+    @contextlib.contextmanager
+    def hold(self, dpid: int) -> Iterator[bool]:
+        """Hold a bridge's lock; yields False when it could not be had within LOCK_TIMEOUT_S."""
+        lock = self._locks.setdefault(dpid, self._make())
+        held = lock.acquire(True, LOCK_TIMEOUT_S)
+        try:
+            yield held
+        finally:
+            if held:
+                lock.release()
+
+
+@dataclasses.dataclass(frozen=True)
+class PendingChange:
+    """A change of policy that was sent, and whose outcome is not known yet."""
+
+    vm: VmRecord
+    before: Optional[Mapping[str, int]]
+    who: str
+    address: Optional[str]
+    time: str  # of the record that says so
+    doubt: Doubt
 
 
 def _go_on() -> None:
@@ -52,8 +112,8 @@ def _go_on() -> None:
 class RestContext:
     """What the resources look at.
 
-    ``pause`` lets other work of the process go on; ``changing`` is held while policy is checked and stored, so that two
-    changes cannot each pass a check that both together would fail.
+    ``pause`` lets other work of the process go on; a bridge's lock is held while its policy is checked and stored, so
+    that two changes cannot each pass a check that both together would fail.
     """
 
     engine: Engine
@@ -61,8 +121,11 @@ class RestContext:
     live: Live
     audit: AuditLog
     pause: Callable[[], Any] = _go_on
-    changing: ContextManager[Any] = dataclasses.field(default_factory=contextlib.nullcontext)
+    cluster: Optional[ClusterState] = None
+    locks: Locks = dataclasses.field(default_factory=Locks)
     being_changed: set[Hop] = dataclasses.field(default_factory=set)  # machines whose policy is being stored
+    pending: dict[Hop, PendingChange] = dataclasses.field(default_factory=dict)  # by machine
+    connections: Callable[[], dict[str, int]] = dict  # REST's own, by phase
 
     def vms(self) -> list[VmRecord]:
         """Return all machines by switch and port."""
@@ -149,6 +212,29 @@ def read_query(request: falcon.Request, model: type[Asked]) -> Asked:
             field=name,
             allowed=models.in_words(name),
         ) from None
+
+
+def read_body(request: falcon.Request, longest: int) -> bytes:
+    """Return the whole body of a request; one that is too long, or does not come in time, is refused."""
+    asking, length = request.env.get(CONNECTION), request.content_length
+    chunked = (request.get_header("Transfer-Encoding") or "").lower() == "chunked"
+    body: Optional[bytes] = b""
+    if length is None or length <= longest:
+        if asking:
+            asking.enter(Phase.BODY)
+        try:
+            body = request.stream.read(longest + 1 if chunked else length or 0)
+        except (OSError, ValueError):
+            body = None
+        if asking:
+            asking.enter(Phase.ANSWER)
+    if body is not None and max(len(body), length or 0) <= longest and (chunked or len(body) == (length or 0)):
+        return body
+    if asking:
+        asking.close_afterwards()
+    if body is not None and max(len(body), length or 0) > longest:
+        raise refuse(413, f"body is longer than {longest} bytes", allowed=f"up to {longest} bytes")
+    raise refuse(408, "the body did not come whole", allowed=f"{Phase.BODY.longest_s:g} s for all of it")
 
 
 def page(items: list[Item], query: models.PageQuery, place: Callable[[Item], tuple[int, int]]) -> tuple[

@@ -1,35 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
-"""REST's socket: eventlet's WSGI server, with TLS if a certificate is set."""
+"""REST's socket: eventlet's WSGI server, with TLS if a certificate is set.
+
+connections.py decides whom it serves and for how long; here its decisions meet sockets.
+"""
 
 import logging
+import socket
 import ssl
+import time
 from typing import Any, Optional
 
 import eventlet
+import eventlet.greenio
+import eventlet.patcher
 import eventlet.queue
 import eventlet.semaphore
 import eventlet.wsgi
 
 from sdngcc.controller.rest.application import make_app
 from sdngcc.controller.rest.auth import Guard
+from sdngcc.controller.rest.connections import CONNECTIONS_MAX, Connection, Connections, Phase
 from sdngcc.controller.rest.events import Broker
 from sdngcc.controller.rest.live import SAMPLE_S
 from sdngcc.controller.rest.reporter import Reporter
-from sdngcc.controller.rest.resource import RestContext
-from sdngcc.controller.settings import Settings, split_address
+from sdngcc.controller.rest.resource import CONNECTION, Locks, RestContext
+from sdngcc.controller.settings import Settings, SettingsError, split_address
 
 LOG = logging.getLogger(__name__)
 
-# What a connection may cost: time for a request or for the client to take an answer, length of a request line.
-TIMEOUT_S = 30
 LINE_MAX_BYTES = 8192
-CONNECTIONS_MAX = 256
+_IO_TIMEOUT_S = 30  # for one read or write; Connections bounds what they add up to
+_BACKLOG = 128
+_ACCEPT_PAUSE_S = 0.1
+_EXPIRE_PERIOD_S = 0.5
+_kernel = eventlet.patcher.original("socket")  # whose methods do no more than the system call
+_NO_ROOM = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 10\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
+def _shut(sock: Any, how: int) -> None:
+    """Break a connection, TLS or not; whoever waits for it wakes up."""
+    try:
+        _kernel.socket.shutdown(sock.fd if isinstance(sock, eventlet.greenio.GreenSocket) else sock, how)
+    except OSError:
+        pass  # it ended by itself
 
 
 class _Listener:
-    """A listening socket whose accept() outlives what a single client does wrong."""
+    """A listening socket whose accept() outlives what a single client does wrong, and returns whom there is room for.
 
-    def __init__(self, inner: Any, context: Optional[ssl.SSLContext]) -> None:
+    ``admitted`` has the connections that accept() returned, by address, for _Protocol to take.
+    """
+
+    def __init__(self, inner: Any, context: Optional[ssl.SSLContext], connections: Connections) -> None:
+        self.connections = connections
+        self.admitted: dict[Any, Connection] = {}
         self._inner = inner
         self._context = context
         if context is not None:
@@ -43,48 +67,145 @@ class _Listener:
         """Return the next connection; its handshake is done by who reads from it first."""
         while True:
             try:
-                connection, address = self._inner.accept()
-                if self._context is None:
-                    return connection, address
-                return self._wrap(connection), address
+                sock, address = self._inner.accept()
+            except OSError as error:
+                LOG.warning("REST: no connection can be accepted: %s", error)
+                eventlet.sleep(_ACCEPT_PAUSE_S)
+                continue
+            try:
+                if self._context is not None:
+                    sock = self._context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
             except OSError as error:
                 LOG.debug("REST: %s", error)
-                eventlet.sleep(0.01)
+                continue
+            if self._admit(sock, address):
+                return sock, address
 
-    def _wrap(self, connection: Any) -> Any:
-        assert self._context is not None
-        return self._context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+    def _admit(self, sock: Any, address: Any) -> bool:
+        """Take a connection, or tell its client that there is no room."""
+        admitted = self.connections.admit(
+            address[0], lambda: _shut(sock, socket.SHUT_RDWR), lambda: _shut(sock, socket.SHUT_RD)
+        )
+        if admitted is not None:
+            self.admitted[address] = admitted
+            return True
+        try:
+            if self._context is None:
+                sock.fd.send(_NO_ROOM)
+        except OSError:
+            pass  # the refusal is counted all the same
+        _shut(sock, socket.SHUT_RDWR)
+        sock.close()
+        return False
+
+
+class _Protocol(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
+    """HTTP on one connection, which tells Connections what it waits for."""
+
+    def __init__(self, conn_state: Any, server: Any) -> None:
+        self._connections: Connections = server.socket.connections
+        self._admitted: Connection = server.socket.admitted.pop(conn_state[0])
+        try:
+            super().__init__(conn_state, server)
+        except (OSError, ValueError) as error:  # it left, speaks no TLS, or its chunks are none
+            LOG.debug("REST: %s: %s", conn_state[0], error)
+        finally:
+            self._connections.forget(self._admitted)
+
+    def _read_request_line(self) -> bytes:
+        line: bytes = super()._read_request_line()
+        if self._admitted.phase == Phase.IDLE:
+            self._connections.enter(self._admitted, Phase.HEAD)
+        return line
+
+    def handle_one_request(self) -> None:
+        """Serve a request; then the next one is awaited."""
+        super().handle_one_request()
+        self._connections.enter(self._admitted, Phase.IDLE)
+
+    def handle_one_response(self) -> None:
+        """Answer a request whose headers are read."""
+        self._connections.enter(self._admitted, Phase.ANSWER)
+        self.environ[CONNECTION] = Asking(self, self._connections, self._admitted)
+        super().handle_one_response()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Leave what the client did wrong out of the log: it would write as much there as it likes."""
+        LOG.debug("REST: %s: " + format, self.client_address[0], *args)
+
+
+class Asking:
+    """What a resource may do about the connection its request came by."""
+
+    def __init__(self, protocol: Any, connections: Connections, connection: Connection) -> None:
+        self._protocol = protocol
+        self._connections = connections
+        self._connection = connection
+
+    def enter(self, phase: Phase) -> None:
+        """Say what the connection waits for now."""
+        self._connections.enter(self._connection, phase)
+
+    def expired(self) -> bool:
+        """Tell whether what was awaited did not come in time."""
+        return self._connection.expired
+
+    def close_afterwards(self) -> None:
+        """Take no further request by it, and none of this one's body."""
+        self._protocol.close_connection = 1
+
+    def cut(self) -> None:
+        """Break it at once."""
+        self._connection.end()
 
 
 class Server:
     """REST of a controller; raises SettingsError when a file its settings name is unusable."""
 
     def __init__(self, context: RestContext, settings: Settings) -> None:
-        self._context = context
         self._settings = settings
+        self._listening: Any = None
         tokens = settings.read_tokens()
         self._tls = settings.read_tls()
-        context.changing = eventlet.semaphore.Semaphore()
+        context.locks = Locks(eventlet.semaphore.Semaphore)
         counters = context.engine.counters
+        self._connections = Connections(counters, time.monotonic)
+        context.connections = self._connections.view
         epoch = context.engine.notifier.numbering.epoch
         broker = Broker(epoch, settings.rest_event_clients, counters, eventlet.queue.LightQueue)
         self.reporter = Reporter(context, broker)
         self._app = make_app(context, self.reporter, Guard(tokens, settings.rest_hosts, counters), bool(tokens))
 
+    def listen(self) -> None:
+        """Take the address of REST; raises SettingsError when that cannot be."""
+        try:
+            self._listening = eventlet.listen(
+                split_address(self._settings.rest), backlog=_BACKLOG, reuse_port=False
+            )
+        except OSError as error:
+            raise SettingsError(f"rest {self._settings.rest}: {error.strerror or error}") from None
+
     def serve(self) -> None:
         """Answer until killed."""
-        address = split_address(self._settings.rest)
-        listener = _Listener(eventlet.listen(address, reuse_port=False), self._tls)
+        if self._listening is None:
+            self.listen()
+        eventlet.spawn(self._expire)
         eventlet.wsgi.server(
-            listener,
+            _Listener(self._listening, self._tls, self._connections),
             self._app,
+            protocol=_Protocol,
             log_output=False,
             debug=False,
-            max_size=CONNECTIONS_MAX,
-            socket_timeout=TIMEOUT_S,
-            keepalive=TIMEOUT_S,
+            max_size=2 * CONNECTIONS_MAX,  # never the bound: those cut off may still be on their way out
+            socket_timeout=_IO_TIMEOUT_S,
+            keepalive=_IO_TIMEOUT_S,
             url_length_limit=LINE_MAX_BYTES,
         )
+
+    def _expire(self) -> None:
+        while True:
+            eventlet.sleep(_EXPIRE_PERIOD_S)
+            self._connections.expire()
 
     def report(self) -> None:
         """Look at what changed; call it every SAMPLE_S."""

@@ -8,6 +8,7 @@ import pydantic
 
 from sdngcc.controller.rest import models
 from sdngcc.controller.rest.audit import KEPT
+from sdngcc.controller.rest.readiness import databases, hindrances
 from sdngcc.controller.rest.resource import Operation, Resource, Route, read_query, reply
 from sdngcc.controller.settings import Settings
 
@@ -25,21 +26,36 @@ class Status(Resource):
     """/v1/status."""
 
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
-        """Show counters since the start, and whether every switch is settled."""
+        """Show counters since the start, and whether the controller can do its work."""
         read_query(request, models.Query)
         engine = self._engine
-        switches = engine.switches.values()
+        switches, cluster, now = engine.switches.values(), self._context.cluster, engine.clock()
+        not_ready = hindrances(self._context)
         reply(
             response,
             models.Status(
-                uptime_s=round((engine.clock() - engine.started_ns) / 1e9, 3),
-                ready=bool(switches) and all(switch.settled for switch in switches),
+                uptime_s=_seconds(engine.started_ns, now),
+                ready=not not_ready,
+                not_ready=not_ready,
+                databases=[
+                    models.Database(
+                        remote=one.remote, kind=one.kind, state=one.state, changes=one.changes,
+                        since_s=_seconds(one.since_ns, now),
+                    )
+                    for one in databases(self._context)
+                ],
+                lease=cluster and models.Lease(
+                    held=cluster.is_live(),
+                    since_s=_seconds(cluster.lease_changed_ns, now),
+                    switches=cluster.acting_for(),
+                ),
                 switches=len(switches),
                 vms=sum(len(switch.vms) for switch in switches),
                 hosts=len(engine.relations.hosts),
                 pairs=engine.relations.pair_count(),
                 links=len(engine.topology.links()),
                 event_clients=len(self._reporter.broker.clients),
+                connections=self._context.connections(),
                 message_epoch=engine.notifier.numbering.epoch,
                 message_epoch_raised=engine.notifier.numbering.raised,
                 message_sequence=engine.notifier.numbering.sequence,
@@ -49,6 +65,10 @@ class Status(Resource):
                 forwarding=dict(sorted(engine.forwarder.counters.items())),
             ),
         )
+
+
+def _seconds(start_ns: int, now_ns: int) -> float:
+    return round(max(0, now_ns - start_ns) / 1e9, 3)
 
 
 class AuditQuery(models.Query):
@@ -71,5 +91,5 @@ class AuditView(Resource):
 ROUTES = (
     Route("/v1/audit", AuditView, {"get": Operation("Show the last changes of policy.", models.Audit, AuditQuery)}),
     Route("/v1/settings", SettingsView, {"get": Operation("Show the settings in force.", Settings)}),
-    Route("/v1/status", Status, {"get": Operation("Show counters since the start.", models.Status)}),
+    Route("/v1/status", Status, {"get": Operation("Show states, and counters since the start.", models.Status)}),
 )

@@ -4,17 +4,19 @@
 import falcon
 import pydantic
 
-from sdngcc.controller.databases.ovsdb import PolicyError
+from sdngcc.controller.databases.client import OutcomeUnknown, PolicyError
 from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.rest import lookup, models
 from sdngcc.controller.rest.audit import AuditError
 from sdngcc.controller.rest.resource import (
     Operation,
+    PendingChange,
     Resource,
     RestContext,
     Route,
     dpid_text,
     page,
+    read_body,
     read_query,
     refuse,
     reply,
@@ -95,21 +97,30 @@ class Vm(Resource):
     def on_put(self, request: falcon.Request, response: falcon.Response, vm: str) -> None:
         """Change weight, min or max; what is stored comes back."""
         read_query(request, models.Query)
-        context, found = self._context, lookup.find(self._context, vm)
-        who, address = request.context.who, request.remote_addr
-        with context.changing:
+        context, body = self._context, read_body(request, BODY_MAX_BYTES)
+        found, asker = lookup.find(context, vm), (request.context.who, request.remote_addr)
+        with context.locks.hold(found.place[0]) as held:
+            self._reporter.settle()
             before = context.policy.read(found.place[0], found.name)
             context.being_changed.add(found.place)
             try:
-                self._change(found, _read_changes(request, found))
+                changes = _read_changes(request, body, found)
+                if not held or found.place in context.pending:
+                    why = "was sent and not answered yet" if held else "at this bridge is still being stored"
+                    raise refuse(503, f"an earlier change {why}; this one was not begun", in_force=_in_force(found))
+                self._change(found, changes)
             except falcon.HTTPStatus as refusal:
                 error = models.Refusal.model_validate_json(refusal.text or "").error
-                self._reporter.record_change(found, before, before, who, address, error)
+                self._reporter.record_change(found, before, before, *asker, error, "refused")
                 raise
+            except OutcomeUnknown as unknown:
+                record = self._reporter.record_change(found, before, None, *asker, str(unknown), "unknown")
+                context.pending[found.place] = PendingChange(found, before, *asker, record.time, unknown.doubt)
+                raise refuse(504, str(unknown), in_force=_in_force(found)) from None
             finally:
                 context.being_changed.discard(found.place)
             after = context.policy.read(found.place[0], found.name)
-            self._reporter.record_change(found, before, after, who, address)
+            self._reporter.record_change(found, before, after, *asker)
         reply(response, show(context, found))
 
     def _change(self, vm: VmRecord, changes: dict[str, "int | None"]) -> None:
@@ -161,7 +172,7 @@ def _in_force(vm: VmRecord) -> models.InForce:
     return models.InForce(weight=reading.weight, min=reading.min_rate * 8, max=reading.max_rate * 8)
 
 
-def _read_changes(request: falcon.Request, vm: VmRecord) -> dict[str, "int | None"]:
+def _read_changes(request: falcon.Request, body: bytes, vm: VmRecord) -> dict[str, "int | None"]:
     in_force, names = _in_force(vm), ", ".join(models.ALLOWED)
     kind = (request.content_type or "").partition(";")[0].strip().lower()
     if kind != falcon.MEDIA_JSON:
@@ -169,9 +180,6 @@ def _read_changes(request: falcon.Request, vm: VmRecord) -> dict[str, "int | Non
             415, f'Content-Type "{kind}" is not taken', field="Content-Type", allowed=falcon.MEDIA_JSON,
             in_force=in_force,
         )  # fmt: skip
-    body = request.bounded_stream.read(BODY_MAX_BYTES + 1)
-    if len(body) > BODY_MAX_BYTES:
-        raise refuse(413, f"body is longer than {BODY_MAX_BYTES} bytes", in_force=in_force)
     try:
         change = models.PolicyChange.model_validate_json(body)
     except pydantic.ValidationError as error:
@@ -204,7 +212,7 @@ ROUTES = (
                 "Change a virtual machine's policy: what is left out stays, null goes back to the default.",
                 models.Vm,
                 body=models.PolicyChange,
-                refusals=(400, 404, 409, 413, 415, 503),
+                refusals=(400, 404, 408, 409, 413, 415, 503, 504),
             ),
         },
     ),

@@ -3,7 +3,8 @@
 
 import falcon.testing
 
-from sdngcc.controller.databases.ovsdb import PolicyError
+from sdngcc.controller.databases.client import PolicyError
+from sdngcc.controller.databases.health import Health
 from sdngcc.controller.rest.application import make_app
 from sdngcc.controller.rest.audit import AuditLog
 from sdngcc.controller.rest.auth import Guard
@@ -23,6 +24,11 @@ class FakePolicy:
     def __init__(self):
         self.stored: dict = {}
         self.fault = ""
+        self.doubt = None  # an OutcomeUnknown to be raised
+        self.databases = [Health("unix:/none", "hypervisor", 0, "", "connected")]
+
+    def health(self):
+        return self.databases
 
     def read(self, dpid, name):
         stored = self.stored.get((dpid, name))
@@ -35,6 +41,8 @@ class FakePolicy:
         check()
         if self.fault:
             raise PolicyError(self.fault)
+        if self.doubt:
+            raise self.doubt
         for key, value in changes.items():
             if value is None:
                 self.stored[dpid, name].pop(key, None)

@@ -47,6 +47,19 @@ def test_ports_switches_settings_status(bench):
     assert status["ready"] and status["links"] == 5 and status["counters"]["notices"] == 1
 
 
+def test_what_hinders_the_controller_is_said(bench):
+    assert bench.get("/v1/status").json["not_ready"] == []
+    bench.policy.databases[0].become("hung", bench.engine.clock())
+    status = bench.get("/v1/status").json
+    assert not status["ready"] and status["not_ready"] == ["hypervisor database hung: unix:/none"]
+    assert status["databases"][0]["state"] == "hung" and status["lease"] is None
+    bench.engine.switches[T1].settled = False
+    said = bench.get("/v1/status").json["not_ready"]
+    assert said[0] == f"links are still being looked for at {T1:016x}"
+    bench.engine.switches.clear()
+    assert bench.get("/v1/status").json["not_ready"][0] == "no switch is connected"
+
+
 def test_put_stores_what_is_named_and_leaves_the_rest(bench):
     assert bench.put({"weight": 4}).status_code == 200
     assert bench.policy.stored[H1, "vm1a"] == {"weight": 4, "max": 10_000_000}

@@ -6,6 +6,8 @@ import os
 
 import pytest
 
+from sdngcc.controller.databases.client import OutcomeUnknown
+
 from ..test_engine import H1
 from .rest_bench import Bench
 
@@ -27,7 +29,7 @@ def test_a_change_is_recorded(bench, tmp_path):
         "who": "loopback", "address": "127.0.0.1", "vm": "neutron-1", "place": "0000000000000001:vm1a",
         "before": {"weight": 2, "min": None, "max": 10_000_000},
         "after": {"weight": 4, "min": None, "max": 10_000_000},
-        "result": "stored", "error": None,
+        "result": "stored", "error": None, "settles": None,
     }  # fmt: skip
     assert os.stat(tmp_path / "audit.jsonl").st_mode & 0o007 == 0
 
@@ -91,3 +93,36 @@ def test_ones_own_change_is_not_taken_for_anothers(bench, tmp_path):
     bench.put({"weight": 4})
     bench.reporter.tick()
     assert [one["who"] for one in lines(tmp_path)] == ["loopback"]
+
+
+class Doubtful:
+    """A doubt that the test ends."""
+
+    stored = None
+
+    def resolve(self):
+        return self.stored
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_change_without_answer_is_unknown_until_the_database_tells(bench, tmp_path, stored):
+    bench.reporter.tick()
+    doubt = Doubtful()
+    bench.policy.doubt = OutcomeUnknown("sent, and not answered", doubt)
+    answer = bench.put({"weight": 4})
+    assert answer.status_code == 504 and answer.json["error"] == "sent, and not answered"
+    bench.policy.doubt = None
+    answer = bench.put({"weight": 5})
+    assert answer.status_code == 503 and "an earlier change was sent and not answered" in answer.json["error"]
+    if stored:
+        bench.policy.stored[H1, "vm1a"]["weight"] = 4
+    bench.reporter.tick()  # what came of it is not yet known: nobody else did it
+    doubt.stored = stored
+    bench.reporter.tick()
+    bench.reporter.tick()
+    sent, refused, settled = lines(tmp_path)
+    assert (sent["result"], sent["after"], refused["result"]) == ("unknown", None, "refused")
+    assert settled["settles"] == sent["time"] and settled["who"] == "loopback"
+    assert settled["result"] == ("stored" if stored else "refused")
+    assert settled["after"]["weight"] == (4 if stored else 2)
+    assert bench.put({"weight": 6}).status_code == 200

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the controller can do its work, and if not, why."""
+
+from typing import Iterable
+
+from sdngcc.controller.databases.health import Health
+from sdngcc.controller.rest.resource import RestContext, dpid_text
+
+_NAMED_MAX = 5
+
+
+def databases(context: RestContext) -> list[Health]:
+    """Return the state of each hypervisor's database, and of the cluster's."""
+    return [*context.policy.health(), *([context.cluster.health] if context.cluster else [])]
+
+
+def hindrances(context: RestContext) -> list[str]:
+    """Return what keeps the controller from doing its work, one line a kind; none: it is ready."""
+    engine, found = context.engine, []
+    if not engine.switches:
+        found.append("no switch is connected")
+    settling = [dpid_text(dpid) for dpid, switch in sorted(engine.switches.items()) if not switch.settled]
+    if settling:
+        found.append(f"links are still being looked for at {_some(settling)}")
+    away: dict[tuple[str, str], list[str]] = {}
+    for one in databases(context):
+        if one.state != "connected":
+            away.setdefault((one.kind, one.state), []).append(one.remote)
+    for (kind, state), remotes in sorted(away.items()):
+        found.append(f"{kind} database {state}: {_some(remotes)}")
+    if context.cluster and not context.cluster.is_live():
+        found.append("this controller holds no lease of the cluster, so it acts for no switch")
+    return found
+
+
+def _some(names: Iterable[str]) -> str:
+    """Return the first names, and how many there are beside them."""
+    named = list(names)
+    more = f" and {len(named) - _NAMED_MAX} more" if len(named) > _NAMED_MAX else ""
+    return ", ".join(named[:_NAMED_MAX]) + more

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whom REST serves, and for how long: the decisions, then the controller's own process under slow clients."""
+
+import collections
+import json
+import socket
+
+import pytest
+
+from sdngcc.controller.rest import connections
+from sdngcc.controller.rest.connections import Connections, Phase
+
+from ..databases.test_ovsdb import Database, needs_ovsdb
+from ..processes import PATIENCE_S, wait_for
+from .test_rest_process import ask, bridge, database, known, start, token_file
+
+__all__ = ["bridge", "database", "token_file"]  # fixtures
+
+
+class Door:
+    """Connections under a clock of the test's own; ``ended`` has the names of those that were broken."""
+
+    def __init__(self):
+        self.now_s, self.ended, self.counters = 0.0, [], collections.Counter()
+        self.connections = Connections(self.counters, lambda: self.now_s)
+
+    def come(self, name, peer="10.0.0.1"):
+        return self.connections.admit(
+            peer, lambda: self.ended.append(name), lambda: self.ended.append(f"{name}'s input")
+        )
+
+
+@pytest.fixture
+def door(monkeypatch):
+    monkeypatch.setattr(connections, "CONNECTIONS_MAX", 4)
+    monkeypatch.setattr(connections, "PEER_CONNECTIONS_MAX", 3)
+    return Door()
+
+
+def test_the_slowest_of_a_peer_makes_way_for_its_newest(door):
+    for number in range(3):
+        door.now_s = number
+        assert door.come(number)
+    assert door.come("another peer's", "10.0.0.2") and not door.ended
+    assert door.come("fourth") and door.ended == [0]
+    assert len(door.connections) == 4 and door.counters["rest_connections_displaced"] == 1
+
+
+def test_when_all_are_too_many_the_peer_with_most_gives_way(door):
+    for number in range(3):
+        door.come(number)
+    door.come("b", "10.0.0.2")
+    assert door.come("c", "10.0.0.3")
+    assert len(door.ended) == 1 and door.ended[0] in range(3)
+
+
+def test_streams_and_young_answers_never_make_way(door):
+    for phase in (Phase.STREAM, Phase.ANSWER, Phase.ANSWER):
+        door.connections.enter(door.come(phase), phase)
+    assert door.come("late") is None
+    assert door.counters["rest_connections_refused"] == 1 and not door.ended
+    door.now_s = connections.ANSWER_GRACE_S + 1
+    assert door.come("later") and door.ended == [Phase.ANSWER]
+
+
+@pytest.mark.parametrize("phase", [Phase.HEAD, Phase.IDLE, Phase.ANSWER])
+def test_a_phase_that_lasts_too_long_ends(door, phase):
+    door.connections.enter(door.come("one"), phase)
+    door.now_s = phase.longest_s
+    door.connections.expire()
+    assert not door.ended
+    door.now_s += 0.1
+    door.connections.expire()
+    assert door.ended == ["one"] and len(door.connections) == 0
+    assert door.counters[f"rest_{phase.text}_timeouts"] == 1
+
+
+def test_who_sends_a_body_slowly_can_still_be_told_so(door):
+    one = door.come("one")
+    door.connections.enter(one, Phase.BODY)
+    door.now_s = 1000.0
+    door.connections.expire()
+    door.connections.expire()
+    assert door.ended == ["one's input"] and one.expired and door.counters["rest_body_timeouts"] == 1
+
+
+def test_a_stream_lasts(door):
+    door.connections.enter(door.come("one"), Phase.STREAM)
+    door.now_s = 1e6
+    door.connections.expire()
+    assert not door.ended and door.connections.view()["stream"] == 1
+
+
+def dial(controller):
+    host, port = controller.url[len("http://") :].split(":")
+    return socket.create_connection((host, int(port)), timeout=PATIENCE_S)
+
+
+def head(length):
+    return (
+        f"PUT /v1/vms/tap0 HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {length}\r\n\r\n"
+    ).encode()
+
+
+@needs_ovsdb
+def test_slow_clients_keep_nobody_from_being_served(tmp_path, bridge, database):
+    controller = start(tmp_path, bridge, ovsdb=database.remote)
+    slow = []
+    try:
+        wait_for(lambda: known(controller, "neutron-0"), controller.log)
+        # A body that does not come: other changes go on.
+        trickling = dial(controller)
+        slow.append(trickling)
+        trickling.sendall(head(20) + b'{"we')
+        wait_for(lambda: controller.get("/v1/status")["connections"]["body"] == 1, controller.log)
+        assert controller.put("/v1/vms/neutron-0", {"weight": 5})["stored"]["weight"] == 5
+        # Three hundred heads that do not come, without a token: whoever asks is answered.
+        for _ in range(300):
+            slow.append(dial(controller))
+            slow[-1].sendall(b"G")
+        for path in ("/v1/status", "/metrics"):
+            with ask(controller, path) as answer:
+                assert answer.status == 200
+        status = controller.get("/v1/status")
+        assert status["counters"]["rest_connections_displaced"] >= 300 - connections.PEER_CONNECTIONS_MAX
+        assert sum(status["connections"].values()) <= connections.PEER_CONNECTIONS_MAX
+        assert "Traceback" not in controller.log()
+    finally:
+        for one in slow:
+            one.close()
+        controller.stop()
+
+
+def test_a_body_that_comes_too_late_or_too_long_is_refused(tmp_path, bridge):
+    controller = start(tmp_path, bridge)
+    try:
+        wait_for(lambda: known(controller, "tap0"), controller.log)
+        with dial(controller) as late, dial(controller) as long:
+            long.sendall(head(5000))
+            assert long.makefile("rb").readline().split()[1] == b"413"  # before any of it
+            late.sendall(head(20) + b"{")
+            assert late.makefile("rb").readline().split()[1] == b"408"
+        assert controller.get("/v1/status")["counters"]["rest_body_timeouts"] == 1
+        assert "Traceback" not in controller.log()
+    finally:
+        controller.stop()
+
+
+@needs_ovsdb
+def test_a_hung_hypervisor_database_is_seen_and_delays_no_other(tmp_path, bridge, database):
+    (tmp_path / "other").mkdir()
+    other = Database(tmp_path / "other")
+    other.vsctl("set", "bridge", "br0", "datapath_id=00000000000000a2")
+    other.vsctl("set", "interface", "tap0", "external_ids:iface-id=neutron-a2")
+    audit = tmp_path / "audit"
+    controller = start(tmp_path, bridge, ovsdb=f"{database.remote},{other.remote}", audit_file=audit)
+    try:
+        wait_for(lambda: known(controller, "neutron-0") and controller.get("/v1/status")["ready"], controller.log)
+        other.hang()
+        said = wait_for(lambda: controller.get("/v1/status")["not_ready"], controller.log)
+        assert said == [f"hypervisor database hung: {other.remote}"]
+        status = controller.get("/v1/status")
+        assert not status["ready"]
+        assert [one["state"] for one in status["databases"]] == ["connected", "hung"]
+        with ask(controller, "/metrics") as answer:
+            text = answer.read().decode()
+        assert f'sdngcc_database_state{{database="{other.remote}",kind="hypervisor",state="hung"}} 1.0' in text
+        assert "sdngcc_ready 0.0" in text
+        assert controller.put("/v1/vms/neutron-0", {"weight": 7})["stored"]["weight"] == 7
+        database.hang()
+        refusal = controller.put("/v1/vms/neutron-0", {"weight": 9})
+        assert "nothing was sent" in refusal["error"]
+        for one in (database, other):
+            one.resume()
+        wait_for(lambda: controller.get("/v1/status")["ready"], controller.log)
+        assert controller.put("/v1/vms/neutron-0", {"max": 9_000_000})["stored"]["weight"] == 7
+        records = [json.loads(line) for line in audit.read_text().splitlines()]
+        assert [one["result"] for one in records] == ["stored", "refused", "stored"]
+        assert controller.log().count(f"hypervisor database {other.remote}: hung") == 1, controller.log()
+    finally:
+        other.stop()
+        controller.stop()
+
