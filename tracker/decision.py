@@ -19,6 +19,9 @@ LEAST = 0.01
 # initial window of a flow, ten packets, which it needs each round trip.
 LS_QUEUE_BYTES, LS_SLOT_S, LS_WINDOW_BYTES, LS_RTT_S = 15_000, 0.005, 15_000, 0.0003
 
+# A division's sum of W' below this counts as none: the least that a flow of 2^53 bytes brings about is 1e-16.
+LEAST_SUM = 1e-20
+
 OBJECTIVES = ("ds", "cs", "ls")
 
 Key = TypeVar("Key", bound=Hashable)
@@ -82,7 +85,7 @@ class Factors:
         found = {}
         for name, division in self._divisions.items():
             wanted = sum(sums.get(name, 0.0) for _, sums in self._hosts.values())
-            found[name] = WHOLE * division.weight / whole / wanted if wanted > 0 else 0.0
+            found[name] = WHOLE * division.weight / whole / wanted if wanted >= LEAST_SUM else 0.0
         return found
 
 

@@ -6,76 +6,48 @@ docs/tracker.md has the datagrams. Nothing here decides anything.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import json
+import collections
+import logging
 import os
 import selectors
 import socket
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Callable, Counter, Dict, List, Optional, Tuple
 
+from sdngcc.tracker.datagrams import (
+    DATAGRAM_BYTES,
+    NUMBER_MAX,
+    Answer,
+    Refused,
+    Sums,
+    pack,
+    read_registration,
+    unpack,
+)
 from sdngcc.tracker.decision import Choice, Factors, Flow, peer_weights, reference_weight
-from sdngcc.tracker.settings import Settings
+from sdngcc.tracker.settings import Settings, SettingsError, is_loopback, split_address
 
-# Hexadecimal digits of a datagram's tag: 128 bits.
-TAG_DIGITS = 32
-# Longest datagram.
-DATAGRAM_BYTES = 65_507
 # An answer may be so many periods late.
 LATE = 16
 # A workload that has registered nothing for so long has nothing to send, seconds.
 REGISTERED_S = 1.0
+# Datagrams read at a time, so that a flood of one kind does not keep the others from being heard.
+BATCH = 1000
+# Hosts of a tracker, and addresses that a VM registers flows to at a time.
+HOSTS_MAX, PEERS_MAX = 4096, 1024
+
+LOG = logging.getLogger(__name__)
 
 Tunnel = Tuple[str, str]
 """A VM's device and the address it sends to."""
 SetWeight = Callable[[str, str, int], bool]
 
 
-class Refused(ValueError):
-    """A datagram is not what it should be; it changes nothing."""
-
-
-def pack(message: Dict[str, Any], key: bytes) -> bytes:
-    """Return the datagram of a message."""
-    body = json.dumps(message, sort_keys=True).encode()
-    return hmac.new(key, body, hashlib.sha256).hexdigest()[:TAG_DIGITS].encode() + body
-
-
-def unpack(data: bytes, key: bytes) -> Dict[str, Any]:
-    """Return the message of a datagram; raises Refused when its tag or its form is wrong."""
-    tag, body = data[:TAG_DIGITS], data[TAG_DIGITS:]
-    if not hmac.compare_digest(tag, hmac.new(key, body, hashlib.sha256).hexdigest()[:TAG_DIGITS].encode()):
-        raise Refused("the tag is wrong: another key, or not from us")
-    message = json.loads(body)
-    if not isinstance(message, dict):
-        raise Refused("an object is wanted")
-    return message
-
-
-def read_flows(data: bytes) -> Tuple[str, List[Flow]]:
-    """Return the address and the flows that a workload registered; raises Refused."""
-    try:
-        message = json.loads(data)
-        peer = socket.inet_ntop(*_packed(str(message["peer"])))
-        flows = [Flow(int(left), int(deadline_us) / 1e6) for left, deadline_us in message["flows"]]
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise Refused(f"registration: {error!r}") from None
-    if any(flow.left < 0 for flow in flows):
-        raise Refused("registration: a flow has less than 0 bytes left")
-    return peer, flows
-
-
-def _packed(address: str) -> Tuple[int, bytes]:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    return family, socket.inet_pton(family, address)
-
-
 def _udp(address: str) -> socket.socket:
     """Return a bound UDP socket; address is HOST:PORT."""
-    host, _, port = address.rpartition(":")
+    host, port = split_address(address)
     sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM)
-    sock.bind((host.strip("[]"), int(port)))
+    sock.bind((host, port))
     sock.setblocking(False)
     return sock
 
@@ -84,8 +56,10 @@ class Tracker:
     """Answers each host's sums with the factors. A standby is a second one: hosts tell all of them."""
 
     def __init__(self, settings: Settings, listen: str) -> None:
-        """Listen at HOST:PORT. Raises OSError when that is not possible."""
-        self._key = settings.key
+        """Listen at HOST:PORT. Raises OSError when that is not possible, SettingsError when it is not safe."""
+        self._key = settings.read_key()
+        if not self._key and not is_loopback(split_address(listen)[0]):
+            raise SettingsError(f"listen {listen}: without a key only 127.0.0.1 and [::1] are allowed; set key_file")
         self._factors = Factors({name: one.decision() for name, one in settings.divisions.items()})
         self._newest: Dict[str, Tuple[int, int]] = {}
         self.socket = _udp(listen)
@@ -94,25 +68,40 @@ class Tracker:
         """Datagrams that changed nothing."""
 
     def serve(self, now_s: float) -> None:
-        """Answer what has come."""
-        while True:
+        """Answer what has come, up to BATCH datagrams."""
+        for _ in range(BATCH):
             try:
                 data, sender = self.socket.recvfrom(DATAGRAM_BYTES)
             except BlockingIOError:
                 return
+            except OSError as error:
+                LOG.warning("nothing can be received at %s: %s", self.address, error)
+                return
             try:
-                message = unpack(data, self._key)
-                order = (int(message["epoch"]), int(message["sequence"]))
-                host = str(message["host"])
-                if order <= self._newest.get(host, (0, 0)):
-                    raise Refused(f"host {host}: an old datagram")
-                self._factors.tell(host, {str(name): float(total) for name, total in message["sums"].items()}, now_s)
-            except (ValueError, KeyError, TypeError, AttributeError):
+                answer = self._answer(data, now_s)
+            except Refused as error:
                 self.refused += 1
+                LOG.warning("datagram of %s refused: %s", sender[0], error)
                 continue
-            self._newest[host] = order
-            answer = {"epoch": order[0], "sequence": order[1], "factors": self._factors.factors(now_s)}
-            self.socket.sendto(pack(answer, self._key), sender)
+            try:
+                self.socket.sendto(pack(answer, self._key), sender)
+            except OSError as error:
+                LOG.warning("host at %s cannot be answered: %s", sender[0], error)
+
+    def _answer(self, data: bytes, now_s: float) -> Answer:
+        """Take a host's sums and return the factors; raises Refused."""
+        message = unpack(data, self._key, Sums)
+        order = (message.epoch, message.sequence)
+        if message.host not in self._newest and len(self._newest) >= HOSTS_MAX:
+            raise Refused(f"one host more than {HOSTS_MAX}")
+        if order <= self._newest.get(message.host, (0, 0)):
+            raise Refused(f"an old datagram of host {message.host}")
+        try:
+            self._factors.tell(message.host, message.sums, now_s)
+        except ValueError as error:
+            raise Refused(str(error)) from None
+        self._newest[message.host] = order
+        return Answer(epoch=message.epoch, sequence=message.sequence, factors=self._factors.factors(now_s))
 
     def close(self) -> None:
         """Close the socket."""
@@ -124,16 +113,19 @@ class Agent:
 
     def __init__(self, settings: Settings, set_weight: SetWeight) -> None:
         """Open the sockets of the VMs. set_weight gets device, address and weight (0: none), and
-        returns false when that cannot be now: it is tried again. Raises OSError.
+        returns false when that cannot be now: it is tried again. Raises OSError, or SettingsError for the key.
         """
         self._settings = settings
+        self._key = settings.read_key()
         self._set_weight = set_weight
         self._divisions = {name: one.decision() for name, one in settings.divisions.items()}
         self._choice = Choice(len(settings.trackers), settings.takeover_ms / 1000)
         self._flows: Dict[Tunnel, Tuple[float, List[Flow]]] = {}
+        self._peers: Counter[str] = collections.Counter()  # of each device, in _flows
         self._set: Dict[Tunnel, int] = {}
         self._epoch, self._sequence = time.time_ns(), 0
-        self._sockets = [_udp("[::1]:0" if tracker.startswith("[") else "0.0.0.0:0") for tracker in settings.trackers]
+        self._addresses = [split_address(tracker) for tracker in settings.trackers]
+        self._sockets = [_udp(_own_address(host)) for host, _ in self._addresses]
         self._workloads: Dict[str, socket.socket] = {}
         self.refused = 0
         """Datagrams that changed nothing."""
@@ -151,20 +143,33 @@ class Agent:
         return sock
 
     def _hear_workloads(self, now_s: float) -> None:
+        self._forget_silent(now_s)
         for device, sock in self._workloads.items():
-            while True:
+            for _ in range(BATCH):
                 try:
-                    peer, flows = read_flows(sock.recv(DATAGRAM_BYTES))
+                    peer, flows = read_registration(sock.recv(DATAGRAM_BYTES))
+                    self._register((device, peer), flows, now_s)
                 except BlockingIOError:
                     break
-                except Refused:
+                except (Refused, OSError) as error:
                     self.refused += 1
-                    continue
-                self._flows[device, peer] = (now_s, flows)
+                    LOG.warning("registration at %s refused: %s", device, error)
+
+    def _forget_silent(self, now_s: float) -> None:
+        self._flows = {tunnel: told for tunnel, told in self._flows.items() if now_s - told[0] <= REGISTERED_S}
+        self._peers = collections.Counter(device for device, _ in self._flows)
+
+    def _register(self, tunnel: Tunnel, flows: List[Flow], now_s: float) -> None:
+        """Take what a workload has to send; raises Refused when its VM names too many addresses."""
+        if tunnel not in self._flows:
+            if self._peers[tunnel[0]] >= PEERS_MAX:
+                raise Refused(f"more than {PEERS_MAX} addresses within {REGISTERED_S:g} s")
+            self._peers[tunnel[0]] += 1
+        self._flows[tunnel] = (now_s, flows)
 
     def _references(self, now_s: float) -> Dict[str, Dict[Tunnel, float]]:
         """Return W' of each tunnel, by division."""
-        self._flows = {tunnel: told for tunnel, told in self._flows.items() if now_s - told[0] <= REGISTERED_S}
+        self._forget_silent(now_s)
         found: Dict[str, Dict[Tunnel, float]] = {name: {} for name in self._divisions}
         for device, vm in self._settings.vms.items():
             for peer, reference in vm.peers.items():
@@ -187,17 +192,18 @@ class Agent:
         """Take the trackers' answers and follow the one to obey; without any, take all weights back."""
         answers: Dict[int, Dict[str, float]] = {}
         for index, sock in enumerate(self._sockets):
-            while True:
+            for _ in range(BATCH):
                 try:
-                    message = unpack(sock.recv(DATAGRAM_BYTES), self._settings.key)
-                    late = self._sequence - int(message["sequence"])
-                    if message["epoch"] == self._epoch and 0 <= late < LATE:
-                        answers[index] = {str(name): float(value) for name, value in message["factors"].items()}
-                        self._choice.heard(index, now_s)
+                    message = unpack(sock.recv(DATAGRAM_BYTES), self._key, Answer)
                 except (BlockingIOError, ConnectionRefusedError):
                     break
-                except (ValueError, KeyError, TypeError, AttributeError):
+                except (Refused, OSError) as error:
                     self.refused += 1
+                    LOG.warning("answer of tracker %s refused: %s", self._settings.trackers[index], error)
+                    continue
+                if message.epoch == self._epoch and 0 <= self._sequence - message.sequence < LATE:
+                    answers[index] = message.factors
+                    self._choice.heard(index, now_s)
         current = self._choice.current(now_s)
         if current is None:
             self._put({})
@@ -212,13 +218,14 @@ class Agent:
         """Hear the workloads and tell every tracker the sums of W'."""
         self._hear_workloads(now_s)
         self._sequence += 1
-        sums = {name: sum(references.values()) for name, references in self._references(now_s).items()}
-        data = pack({"host": self._settings.host, "epoch": self._epoch, "sequence": self._sequence, "sums": sums},
-                    self._settings.key)
-        for sock, tracker in zip(self._sockets, self._settings.trackers):
-            host, _, port = tracker.rpartition(":")
+        sums = {
+            name: min(sum(references.values()), NUMBER_MAX) for name, references in self._references(now_s).items()
+        }
+        message = Sums(host=self._settings.host, epoch=self._epoch, sequence=self._sequence, sums=sums)
+        data = pack(message, self._key)
+        for sock, address in zip(self._sockets, self._addresses):
             try:
-                sock.sendto(data, (host.strip("[]"), int(port)))
+                sock.sendto(data, address)
             except OSError:
                 # Not reachable now; the choice sees that it does not answer.
                 continue
@@ -228,6 +235,12 @@ class Agent:
         self._put({})
         for sock in [*self._sockets, *self._workloads.values()]:
             sock.close()
+
+
+def _own_address(tracker: str) -> str:
+    """Return the address to send to a tracker from: of loopback, when it is there."""
+    loopback = is_loopback(tracker)
+    return f"[{'::1' if loopback else '::'}]:0" if ":" in tracker else f"{'127.0.0.1' if loopback else '0.0.0.0'}:0"
 
 
 def run_tracker(tracker: Tracker) -> None:

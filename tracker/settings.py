@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from pathlib import Path
-from typing import Dict, Literal, Tuple
+from typing import Annotated, Dict, Literal, Tuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sdngcc.tracker import decision
+
+KEY_MIN_BYTES, KEY_MAX_BYTES = 16, 1024
 
 
 class SettingsError(ValueError):
@@ -35,7 +39,7 @@ class Vm(BaseModel):
 
     division: str
     register_path: str = Field("", description="Unix datagram socket its workload registers flows at; empty: none")
-    peers: Dict[str, float] = Field(
+    peers: Dict[str, Annotated[float, Field(ge=0, le=1e20, allow_inf_nan=False)]] = Field(
         default_factory=dict, description="addresses it sends to with fixed reference weights, for VMs that register "
                                           "nothing")
 
@@ -60,19 +64,49 @@ class Settings(BaseModel):
             if vm.division not in self.divisions:
                 raise ValueError(f"vms.{device}.division={vm.division}: there are {', '.join(sorted(self.divisions))}")
         for tracker in self.trackers:
-            host, _, port = tracker.rpartition(":")
-            if not host or not port.isdigit() or not 0 < int(port) < 65536:
-                raise ValueError(f"trackers: '{tracker}' is not HOST:PORT")
-            if not self.key_file and host not in ("127.0.0.1", "[::1]"):
+            try:
+                host, port = split_address(tracker)
+            except ValueError as error:
+                raise ValueError(f"trackers: {error}") from None
+            if port == 0:
+                raise ValueError(f"trackers: '{tracker}' has no port")
+            if not self.key_file and not is_loopback(host):
                 raise ValueError(f"trackers: '{tracker}' needs key_file; without a key only 127.0.0.1 and [::1] do")
         if self.takeover_ms < 2 * self.period_ms:
             raise ValueError("takeover_ms: at least two periods")
         return self
 
-    @property
-    def key(self) -> bytes:
-        """The key of datagrams; empty when there is none. Raises OSError."""
-        return Path(self.key_file).read_bytes().strip() if self.key_file else b""
+    def read_key(self) -> bytes:
+        """Return the key of datagrams, empty when there is no key_file; raises SettingsError when that is unusable."""
+        if not self.key_file:
+            return b""
+        try:
+            key, mode = Path(self.key_file).read_bytes().strip(), Path(self.key_file).stat().st_mode
+        except OSError as error:
+            raise SettingsError(f"key_file {self.key_file}: {error.strerror}") from None
+        if mode & 0o007:
+            raise SettingsError(f"key_file {self.key_file}: everybody may use it (mode {mode & 0o777:o}); allowed: 640")
+        if not KEY_MIN_BYTES <= len(key) <= KEY_MAX_BYTES:
+            raise SettingsError(
+                f"key_file {self.key_file}: it holds {len(key)} bytes; allowed: {KEY_MIN_BYTES} to {KEY_MAX_BYTES}"
+            )
+        return key
+
+
+def split_address(text: str) -> Tuple[str, int]:
+    """Return (host, port) of "10.0.0.1:7700" or "[::1]:7700"; raises ValueError naming what is wrong."""
+    found = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^:\[\]\s]+)):([0-9]{1,5})", text)
+    if not found or int(found[3]) > 65535:
+        raise ValueError(f"'{text}' is not HOST:PORT")
+    return found[1] or found[2], int(found[3])
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine reaches an address; a name may lead anywhere."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def read_settings(path: Path) -> Settings:

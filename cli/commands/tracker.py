@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 from pathlib import Path
 
 import click
 
+from sdngcc import log
 from sdngcc.tracker.settings import Settings, SettingsError, read_settings
 
 CONFIG = click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=True,
@@ -36,11 +38,12 @@ def serve(config: Path, listen: str) -> None:
     from sdngcc.tracker.service import Tracker, run_tracker
 
     settings = _settings(config)
-    if not settings.key_file and not listen.startswith(("127.0.0.1:", "[::1]:")):
-        raise click.ClickException(f"--listen {listen}: without key_file only 127.0.0.1 and [::1] are allowed")
+    log.install(logging.INFO)
     try:
         run_tracker(Tracker(settings, listen))
-    except OSError as error:
+    except SettingsError as error:
+        raise click.ClickException(str(error)) from None
+    except (OSError, ValueError) as error:
         raise click.ClickException(f"--listen {listen}: {error}") from None
 
 
@@ -54,6 +57,7 @@ def agent(config: Path) -> None:
     settings = _settings(config)
     if not settings.trackers or not settings.host:
         raise click.ClickException(f"{config}: an agent needs host and trackers")
+    log.install(logging.INFO)
     try:
         with ShimClient() as shim:
             def set_weight(device: str, address: str, weight: int) -> bool:
@@ -69,5 +73,5 @@ def agent(config: Path) -> None:
                 run_agent(one, settings.period_ms / 1000)
             finally:
                 one.close()
-    except (ShimError, OSError) as error:
+    except (ShimError, SettingsError, OSError) as error:
         raise click.ClickException(str(error)) from None

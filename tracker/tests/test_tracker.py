@@ -3,6 +3,8 @@
 
 import json
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -10,12 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sdngcc.tracker import service
+from sdngcc.tracker.datagrams import Answer, Refused, Sums, _tag, pack, read_registration, unpack
 from sdngcc.tracker.decision import LEAST, WHOLE, Choice, Division, Factors, Flow, peer_weights, reference_weight
-from sdngcc.tracker.service import Agent, Refused, Tracker, pack, read_flows, unpack
+from sdngcc.tracker.service import Agent, Tracker
 from sdngcc.tracker.settings import Settings, SettingsError, read_settings
 
 DIVISIONS = {"a": Division(3, "ds"), "b": Division(1, "cs")}
-KEY = b"secret"
+KEY = b"secret of sixteen or more bytes"
+# What no reader may fall over: numbers beyond floats, depth, what is no JSON.
+HOSTILE = [b"", b"{", b"[" * 60_000, b'{"a":' * 10_000, b"null", b"7", b"[]", b"{}", b"\xff\xfe", b'"' + b"x" * 60_000,
+           b"1" * 5000]
+HOSTILE_NUMBERS = ["1e999", "-1e999", "NaN", "Infinity", "-1", "1e31", '"1"', "true", "null", "[]", "1" * 400]
 
 
 def test_reference_weights_are_the_papers() -> None:
@@ -71,6 +79,7 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         (folder / "key").write_bytes(KEY)
+        (folder / "key").chmod(0o640)
         common = {"divisions": {"a": {"weight": 3, "objective": "ds"}, "b": {"weight": 1, "objective": "cs"}},
                   "key_file": str(folder / "key")}
         self.trackers: List[Optional[Tracker]] = [Tracker(Settings.model_validate(common), "127.0.0.1:0")
@@ -181,35 +190,122 @@ def test_closing_takes_weights_back(bench: Bench) -> None:
     assert set(bench.weights.values()) == {0}
 
 
-def test_forged_old_and_broken_datagrams_change_nothing(bench: Bench) -> None:
+def tagged(body: bytes) -> bytes:
+    return _tag(body, KEY) + body
+
+
+def test_forged_old_and_broken_datagrams_change_nothing(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     bench.step(3)
     tracker = bench.trackers[0]
     assert tracker is not None
     host, port = tracker.address.split(":")
-    good = {"host": "h1", "epoch": 1, "sequence": 1, "sums": {"a": 1e9}}
-    broken = [pack(good, b"other"), pack(good, KEY), b"", b"x" * 100, pack({**good, "epoch": 2**63, "sums": []}, KEY),
-              pack({**good, "host": "h2", "sums": {"c": 1.0}}, KEY), pack({"host": "h3"}, KEY)]
+    good = Sums(host="h1", epoch=1, sequence=1, sums={"a": 1e9})
+    text = '{"host": "h2", "epoch": 1, "sequence": 1, "sums": {"a": %s}}'
+    broken = [
+        pack(good, b"other"), pack(good, KEY), b"x" * 100, *HOSTILE, *map(tagged, HOSTILE),
+        *(tagged((text % number).encode()) for number in HOSTILE_NUMBERS),
+        tagged(b'{"host": "h2", "epoch": 1e999, "sequence": 1, "sums": {}}'),
+        tagged(b'{"host": "h2", "epoch": 1, "sequence": 1, "sums": []}'),
+        pack(Sums(host="h2", epoch=1, sequence=1, sums={"c": 1.0}), KEY), tagged(b'{"host": "h3"}'),
+    ]
+    before = dict(bench.weights)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         for data in broken:
             sock.sendto(data, (host, int(port)))
-    before = dict(bench.weights)
+            tracker.serve(bench.now_s)
     bench.step(3)
     assert tracker.refused == len(broken) and bench.weights == before
+    assert "datagram of 127.0.0.1 refused: the tag is wrong" in caplog.text
+    assert "sums.a: Input should be a finite number" in caplog.text
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"peer":"x","flows":[]}', b'{"peer":"10.0.0.1","flows":[[1]]}',
-                                  b'{"peer":"10.0.0.1","flows":[[-1,0]]}', b'{"peer":"10.0.0.1","flows":7}'])
+def test_a_broken_answer_of_a_tracker_changes_nothing(bench: Bench) -> None:
+    bench.step(3)
+    before, refused = dict(bench.weights), 0
+    text = '{"epoch": %d, "sequence": %d, "factors": {"a": %s, "b": 1.0}}'
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        for body in [*HOSTILE, *((text % (bench.agent._epoch, bench.agent._sequence, number)).encode()
+                                 for number in HOSTILE_NUMBERS)]:
+            sock.sendto(tagged(body), bench.agent._sockets[0].getsockname())
+            refused += 1
+            bench.agent.hear_trackers(bench.now_s)
+    assert bench.agent.refused == refused and bench.weights == before
+
+
+def test_a_flood_keeps_nobody_else_from_being_heard(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "BATCH", 10)
+    bench.step(3)
+    tracker = bench.trackers[0]
+    assert tracker is not None
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        for _ in range(50):
+            sock.sendto(b"[", (tracker.address.split(":")[0], int(tracker.address.split(":")[1])))
+    tracker.serve(bench.now_s)
+    assert tracker.refused == 10
+
+
+def test_a_vm_registers_a_bounded_number_of_addresses(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "PEERS_MAX", 3)
+    for number in range(5):
+        bench.register([[1000, 1000]], peer=f"10.0.2.{number + 1}")
+        bench.agent.tell_trackers(bench.now_s)
+    assert bench.agent.refused == 2
+    bench.now_s += 2
+    bench.register([[1000, 1000]], peer="10.0.3.1")
+    bench.agent.tell_trackers(bench.now_s)
+    assert bench.agent.refused == 2
+
+
+@pytest.mark.parametrize("data", [
+    *HOSTILE, b'{"peer":"x","flows":[]}', b'{"peer":"fe80::1%eth0","flows":[]}', b'{"peer":"10.0.0.1","flows":[[1]]}',
+    b'{"peer":"10.0.0.1","flows":[[-1,0]]}', b'{"peer":"10.0.0.1","flows":7}',
+    b'{"peer":"10.0.0.1","flows":[' + b",".join([b"[1,1]"] * 4097) + b"]}",
+    *(f'{{"peer":"10.0.0.1","flows":[[{number},0]]}}'.encode() for number in HOSTILE_NUMBERS),
+    *(f'{{"peer":"10.0.0.1","flows":[[0,{number}]]}}'.encode() for number in HOSTILE_NUMBERS if number != "-1"),
+])
 def test_broken_registrations_are_refused(data: bytes) -> None:
     with pytest.raises(Refused):
-        read_flows(data)
+        read_registration(data)
+
+
+def test_the_largest_registration_is_taken_and_leaves_numbers_finite(bench: Bench) -> None:
+    bench.register([[1 << 53, 1]] * 1500)
+    bench.step(3)
+    assert bench.agent.refused == 0 and bench.weights["vm1", "10.0.1.9"] == 7500
+    assert all(tracker is not None and tracker.refused == 0 for tracker in bench.trackers)
 
 
 def test_datagrams_are_tagged() -> None:
-    assert unpack(pack({"a": 1}, KEY), KEY) == {"a": 1}
-    with pytest.raises(Refused):
-        unpack(pack({"a": 1}, KEY)[:-1] + b" ", KEY)
-    with pytest.raises(Refused):
-        unpack(pack([1], KEY), KEY)  # type: ignore[arg-type]
+    answer = Answer(epoch=1, sequence=2, factors={"a": 0.5})
+    assert unpack(pack(answer, KEY), KEY, Answer) == answer
+    with pytest.raises(Refused, match="tag"):
+        unpack(pack(answer, KEY)[:-1] + b" ", KEY, Answer)
+    with pytest.raises(Refused, match="message: .*object"):
+        unpack(tagged(b"[1]"), KEY, Answer)
+
+
+@pytest.mark.parametrize("key, mode, listen, said", [
+    (None, 0, "0.0.0.0:0", "listen 0.0.0.0:0: without a key only 127.0.0.1 .* set key_file"),
+    (None, 0, "localhost:0", "without a key only"),
+    (b"", 0o600, "127.0.0.1:0", "it holds 0 bytes; allowed: 16 to 1024"),
+    (KEY, 0o644, "127.0.0.1:0", "everybody may use it .mode 644.; allowed: 640"),
+])
+def test_it_starts_on_loopback_or_with_a_key_only(
+    tmp_path: Path, key: Optional[bytes], mode: int, listen: str, said: str
+) -> None:
+    settings: Dict[str, Any] = {"divisions": {"a": {"objective": "ds"}}}
+    if key is not None:
+        (tmp_path / "key").write_bytes(key)
+        (tmp_path / "key").chmod(mode)
+        settings["key_file"] = str(tmp_path / "key")
+    with pytest.raises(SettingsError, match=said):
+        Tracker(Settings.model_validate(settings), listen)
+    (tmp_path / "tracker.json").write_text(json.dumps(settings))
+    done = subprocess.run(
+        [sys.executable, "-m", "sdngcc.main", "tracker", "serve", "--config", tmp_path / "tracker.json",
+         "--listen", listen], capture_output=True, text=True, timeout=120,
+    )
+    assert done.returncode == 1 and "Traceback" not in done.stderr and said.split(" .")[0] in done.stderr
 
 
 @pytest.mark.parametrize("change,text", [

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Log lines: their form, and that no kind of them floods the log."""
+
+import io
+import logging
+import re
+import subprocess
+import sys
+
+import pytest
+
+from sdngcc.log import BURST, KINDS_MAX, PERIOD_S, Handler, Limiter, kind_of
+
+
+def record(text, *args, name="sdngcc.x", level=logging.WARNING):
+    return logging.LogRecord(name, level, "x.py", 1, text, args, None)
+
+
+@pytest.mark.parametrize("one, other, same", [
+    ("switch 00000000000000b2 is slow: each 10 ms", "switch 00000000000000a1 is slow: each 20.5 ms", True),
+    ("refused 10.0.0.1: no TLS", "refused 10.0.0.7: no TLS", True),
+    ("host 02:00:00:00:00:01", "host 02:00:00:00:00:ff", True),
+    ("switch 1 is slow", "switch 1 is gone", False),
+])  # fmt: skip
+def test_lines_that_differ_in_numbers_are_of_one_kind(one, other, same):
+    assert (kind_of(record(one)) == kind_of(record("%s", other))) is same
+
+
+def test_a_flood_is_cut_and_counted():
+    """2,624 lines in half a minute were seen of one kind."""
+    limiter, written, left_out = Limiter(), 0, 0
+    for number in range(2624):
+        now_s = number * 30 / 2624
+        left_out += sum(one.count for one in limiter.due(now_s))
+        written += limiter.admit(record("switch %016x is slow", number), now_s)
+    said = limiter.due(30.0, every=True)
+    assert written == BURST
+    assert written + left_out + sum(one.count for one in said) == 2624
+    assert said[0].last.getMessage() == f"switch {2623:016x} is slow"
+
+
+def test_other_kinds_and_later_lines_are_written():
+    limiter = Limiter()
+    for number in range(BURST + 5):
+        limiter.admit(record("a %d", number), 0.0)
+    assert limiter.admit(record("b"), 0.0)
+    assert limiter.due(PERIOD_S - 1) == []
+    [said] = limiter.due(PERIOD_S)
+    assert said.count == 5
+    assert limiter.admit(record("a 1"), 2 * PERIOD_S + 1)
+
+
+def test_kinds_are_bounded():
+    limiter = Limiter()
+    for number in range(3 * KINDS_MAX):
+        limiter.admit(record("".join(chr(ord("g") + int(digit)) for digit in str(number))), 0.0)
+    assert len(limiter._kinds) == KINDS_MAX
+
+
+def test_a_line_has_time_level_and_origin_and_stays_one_line():
+    stream = io.StringIO()
+    handler = Handler(stream)
+    handler.handle(record("port %s", "tap0\nERROR forged\x1b[2J"))
+    for number in range(BURST + 3):
+        handler.handle(record("poll %d", number))
+    handler.close()
+    lines = stream.getvalue().splitlines()
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z WARNING sdngcc\.x: port tap0\\x0aERROR forged\\x1b\[2J", lines[0]
+    )
+    assert lines[-1].endswith(f"3 more like this were left out in 0 s; the last: poll {BURST + 2}")
+    assert len(lines) == BURST + 2
+
+
+def test_a_frameworks_own_handlers_are_replaced():
+    program = (
+        "import logging, sys; from sdngcc import log; log.install(logging.INFO); "
+        "logging.getLogger().addHandler(logging.StreamHandler(sys.stderr)); log.install(); "
+        "logging.getLogger('a').info('once')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and len(done.stderr.splitlines()) == 1 and done.stderr.endswith("Z INFO a: once\n")
