@@ -9,6 +9,7 @@ import logging
 import time
 from typing import Any, Callable, TypeVar
 
+from sdngcc import log
 from sdngcc.controller import settings
 from sdngcc.controller.cluster.runner import PERIOD_S as CLUSTER_PERIOD_S
 from sdngcc.controller.cluster.runner import Cluster
@@ -34,6 +35,7 @@ _RETRY_NS = 1_000_000_000
 Result = TypeVar("Result")
 
 compat.tap_connections()
+log.install()  # the framework has set up its own by now
 
 
 def _is_up(port: Any) -> bool:

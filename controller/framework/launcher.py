@@ -8,6 +8,7 @@ early, before anything else holds its locks.
 
 import importlib
 import importlib.util
+import logging
 import os
 import signal
 import sys
@@ -58,6 +59,7 @@ def start(chosen: "Settings", verbose: bool = False) -> None:
     """
     import eventlet.hubs
 
+    from sdngcc import log
     from sdngcc.controller import settings
     from sdngcc.controller.framework import tls
 
@@ -67,6 +69,7 @@ def start(chosen: "Settings", verbose: bool = False) -> None:
     address, port = settings.split_address(chosen.openflow)
     args = ["--ofp-listen-host", address, "--ofp-tcp-listen-port", str(port)]
     args += ["--default-log-level", "10" if verbose else "20"]
+    log.install(logging.DEBUG if verbose else logging.INFO)
     settings.adopt(chosen)
     _stop_on(signal.SIGTERM)
     if framework == "ryu":

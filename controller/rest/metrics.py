@@ -131,7 +131,7 @@ class Families:
         connections = core.GaugeMetricFamily(
             "sdngcc_rest_connections", "Connections of REST by what they wait for.", labels=("phase",)
         )
-        for phase, count in self._context.connections().items():
+        for phase, count in self._context.rest_connections().items():
             connections.add_metric((phase,), count)
         yield connections
         epoch = engine.notifier.numbering.epoch

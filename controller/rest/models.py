@@ -248,7 +248,7 @@ class Status(Answer):
     pairs: Count
     links: Count
     event_clients: Count
-    connections: dict[str, int] = pydantic.Field(description="of REST, by what they wait for")
+    rest_connections: dict[str, int] = pydantic.Field(description="of REST, by what they wait for")
     message_epoch: Count = pydantic.Field(description="of control messages, seconds since 1970")
     message_epoch_raised: Count = pydantic.Field(description="times it was raised because machines refused messages")
     message_sequence: Count = pydantic.Field(description="of the last control message, over all machines")

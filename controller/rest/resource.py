@@ -125,7 +125,7 @@ class RestContext:
     locks: Locks = dataclasses.field(default_factory=Locks)
     being_changed: set[Hop] = dataclasses.field(default_factory=set)  # machines whose policy is being stored
     pending: dict[Hop, PendingChange] = dataclasses.field(default_factory=dict)  # by machine
-    connections: Callable[[], dict[str, int]] = dict  # REST's own, by phase
+    rest_connections: Callable[[], dict[str, int]] = dict  # REST's own, by phase
 
     def vms(self) -> list[VmRecord]:
         """Return all machines by switch and port."""

@@ -170,7 +170,7 @@ class Server:
         context.locks = Locks(eventlet.semaphore.Semaphore)
         counters = context.engine.counters
         self._connections = Connections(counters, time.monotonic)
-        context.connections = self._connections.view
+        context.rest_connections = self._connections.view
         epoch = context.engine.notifier.numbering.epoch
         broker = Broker(epoch, settings.rest_event_clients, counters, eventlet.queue.LightQueue)
         self.reporter = Reporter(context, broker)

@@ -55,7 +55,7 @@ class Status(Resource):
                 pairs=engine.relations.pair_count(),
                 links=len(engine.topology.links()),
                 event_clients=len(self._reporter.broker.clients),
-                connections=self._context.connections(),
+                rest_connections=self._context.rest_connections(),
                 message_epoch=engine.notifier.numbering.epoch,
                 message_epoch_raised=engine.notifier.numbering.raised,
                 message_sequence=engine.notifier.numbering.sequence,
