@@ -26,7 +26,7 @@ PACKAGES: Dict[str, str] = {
 }
 
 # Needed at run time by the name in requirements.txt; the linters and test tools are not.
-RUNTIME = ("click", "rich", "pydantic", "ryu", "os-ken", "eventlet", "dnspython", "falcon",
+RUNTIME = ("click", "rich", "pydantic", "pydantic-settings", "ryu", "os-ken", "eventlet", "dnspython", "falcon",
            "prometheus-client", "pyroute2", "matplotlib", "redis", "PyYAML", "pymemcache")
 
 

@@ -36,7 +36,11 @@ class Agent(NamedTuple):
 def datapath_id(value: Union[str, int]) -> int:
     """Return a datapath id given in hex, with or without colons, or as a number; raises ValueError."""
     if isinstance(value, int):
+        if isinstance(value, bool) or not 0 <= value < 1 << 64:
+            raise ValueError(f"{value} is no datapath id; 64 bits are")
         return value
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is no datapath id; up to 16 hex digits are")
     digits = value.replace(":", "")
     digits = digits[2:] if digits.startswith("0x") else digits
     if not re.fullmatch(r"[0-9a-fA-F]{1,16}", digits):

@@ -55,14 +55,16 @@ def _udp(address: str) -> socket.socket:
 class Tracker:
     """Answers each host's sums with the factors. A standby is a second one: hosts tell all of them."""
 
-    def __init__(self, settings: Settings, listen: str) -> None:
-        """Listen at HOST:PORT. Raises OSError when that is not possible, SettingsError when it is not safe."""
+    def __init__(self, settings: Settings) -> None:
+        """Listen where the settings say. Raises OSError when that cannot be, SettingsError when it is not safe."""
         self._key = settings.read_key()
-        if not self._key and not is_loopback(split_address(listen)[0]):
-            raise SettingsError(f"listen {listen}: without a key only 127.0.0.1 and [::1] are allowed; set key_file")
+        if not self._key and not is_loopback(split_address(settings.listen)[0]):
+            raise SettingsError(
+                f"listen {settings.listen}: without a key only 127.0.0.1 and [::1] are allowed; set key_file"
+            )
         self._factors = Factors({name: one.decision() for name, one in settings.divisions.items()})
         self._newest: Dict[str, Tuple[int, int]] = {}
-        self.socket = _udp(listen)
+        self.socket = _udp(settings.listen)
         self.address = "{}:{}".format(*self.socket.getsockname()[:2])
         self.refused = 0
         """Datagrams that changed nothing."""

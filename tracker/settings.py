@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file that tracker and agents share: divisions, trackers, and the VMs of a host."""
+"""Settings of tracker and agents: divisions, trackers, and the VMs of a host."""
 
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 from pathlib import Path
-from typing import Annotated, Dict, Literal, Tuple
+from typing import Annotated, Any, Dict, Literal, Mapping, Optional, Tuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from sdngcc import configuration
+from sdngcc.configuration import SettingsError
 from sdngcc.tracker import decision
 
+PREFIX = "SDNGCC_TRACKER_"
+
 KEY_MIN_BYTES, KEY_MAX_BYTES = 16, 1024
-
-
-class SettingsError(ValueError):
-    """The file was refused; the text names each value and why."""
 
 
 class Division(BaseModel):
@@ -50,6 +51,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     divisions: Dict[str, Division] = Field(min_length=1)
+    listen: str = Field("127.0.0.1:7700", description="HOST:PORT that a tracker listens at")
     host: str = Field("", description="name of this host, unique among all; a tracker needs none")
     trackers: Tuple[str, ...] = Field((), description="HOST:PORT of each tracker; the first that answers is obeyed")
     vms: Dict[str, Vm] = Field(default_factory=dict, description="VMs of this host by device")
@@ -57,6 +59,12 @@ class Settings(BaseModel):
     takeover_ms: float = Field(
         50, ge=2, le=10000, description="a tracker silent for so long is passed over for the next, ms")
     key_file: str = Field("", description="file with the key of datagrams; empty: none, trackers on this host only")
+
+    @field_validator("listen")
+    @classmethod
+    def _check_listen(cls, value: str) -> str:
+        split_address(value)
+        return value
 
     @model_validator(mode="after")
     def _check(self) -> Settings:
@@ -109,11 +117,13 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def read_settings(path: Path) -> Settings:
-    """Return the settings of a JSON file; raises SettingsError, or OSError when it cannot be read."""
-    try:
-        return Settings.model_validate_json(path.read_text(encoding="utf-8"))
-    except ValidationError as error:
-        reasons = "; ".join(f"{'.'.join(map(str, item['loc'])) or 'settings'}: {item['msg']}"
-                            for item in error.errors())
-        raise SettingsError(f"{path}: {reasons}") from None
+def load(
+    path: Optional[Path] = None,
+    environment: Mapping[str, str] = os.environ,
+    chosen: Optional[Mapping[str, Any]] = None,
+) -> Settings:
+    """Return the settings of a file (TOML, JSON, YAML), overridden by the environment, and that by ``chosen``.
+
+    Raises SettingsError naming each key that is unknown, out of range or given twice.
+    """
+    return configuration.load(Settings, PREFIX, path, environment, chosen)

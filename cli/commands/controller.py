@@ -11,14 +11,14 @@ import click
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
-    help="Settings file: .toml, else YAML.",
+    help="Settings file: .toml, .json, else YAML.",
 )
 @click.option(
     "--framework",
     type=click.Choice(["auto", "ryu", "os-ken"]),
     help="OpenFlow library to run on; auto: Ryu where it is installed, else os-ken.",
 )
-@click.option("--check", is_flag=True, help="Check the settings, print them and stop.")
+@click.option("--check", is_flag=True, help="Check the settings and the files they name, print them and stop.")
 @click.option("--verbose", is_flag=True, help="Log what the framework does, too.")
 def controller(config: Optional[pathlib.Path], framework: Optional[str], check: bool, verbose: bool) -> None:
     """Run the controller: learn who talks to whom, poll marks, tell the machines that caused them.
@@ -31,12 +31,11 @@ def controller(config: Optional[pathlib.Path], framework: Optional[str], check: 
     if not check:
         launcher.prepare()
     from sdngcc.controller import settings
+    from sdngcc.controller.settings import files
 
     try:
         chosen = settings.load(config, chosen={"framework": framework} if framework else None)
-        chosen.read_key()
-        chosen.read_tokens()
-        chosen.read_tls()
+        files.check_files(chosen)
         if check:
             click.echo(chosen.model_dump_json(indent=2))
         else:

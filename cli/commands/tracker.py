@@ -7,20 +7,21 @@ import logging
 import signal
 import sys
 from pathlib import Path
+from typing import Any, Optional
 
 import click
 
 from sdngcc import log
-from sdngcc.tracker.settings import Settings, SettingsError, read_settings
+from sdngcc.tracker.settings import Settings, SettingsError, load
 
-CONFIG = click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=True,
-                      help="JSON file; see docs/tracker.md.")
+CONFIG = click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+                      help="Settings file: .toml, .json, else YAML; docs/tracker.md has the list.")
 
 
-def _settings(path: Path) -> Settings:
+def _settings(path: Optional[Path], **chosen: Any) -> Settings:
     try:
-        return read_settings(path)
-    except (SettingsError, OSError) as error:
+        return load(path, chosen={key: value for key, value in chosen.items() if value is not None})
+    except SettingsError as error:
         raise click.ClickException(str(error)) from None
 
 
@@ -32,31 +33,31 @@ def tracker() -> None:
 
 @tracker.command()
 @CONFIG
-@click.option("--listen", default="127.0.0.1:7700", show_default=True, help="HOST:PORT to listen at.")
-def serve(config: Path, listen: str) -> None:
+@click.option("--listen", help="HOST:PORT to listen at, in place of the setting `listen`.")
+def serve(config: Optional[Path], listen: Optional[str]) -> None:
     """Run a tracker; run a second one elsewhere as a standby."""
     from sdngcc.tracker.service import Tracker, run_tracker
 
-    settings = _settings(config)
+    settings = _settings(config, listen=listen)
     log.install(logging.INFO)
     try:
-        run_tracker(Tracker(settings, listen))
+        run_tracker(Tracker(settings))
     except SettingsError as error:
         raise click.ClickException(str(error)) from None
-    except (OSError, ValueError) as error:
-        raise click.ClickException(f"--listen {listen}: {error}") from None
+    except OSError as error:
+        raise click.ClickException(f"listen {settings.listen}: {error}") from None
 
 
 @tracker.command()
 @CONFIG
-def agent(config: Path) -> None:
+def agent(config: Optional[Path]) -> None:
     """Run the agent of this host; it takes the weights it set back when it ends."""
     from sdngcc.shim.netlink import ShimClient, ShimError, ShimRefused
     from sdngcc.tracker.service import Agent, run_agent
 
     settings = _settings(config)
     if not settings.trackers or not settings.host:
-        raise click.ClickException(f"{config}: an agent needs host and trackers")
+        raise click.ClickException("an agent needs the settings host and trackers")
     log.install(logging.INFO)
     try:
         with ShimClient() as shim:

@@ -2,7 +2,7 @@
 """Who may ask: tokens, and what keeps a browser from being used against the operator.
 
 With ``rest_token_file`` every request under /v1 and for /metrics bears one of its tokens; without it REST listens on
-loopback only (settings.py sees to that).  A web page elsewhere can make an operator's browser send requests here, so:
+loopback only (the settings see to that).  A web page elsewhere can make an operator's browser send requests here, so:
 
 - the Host of a request is an IP address, localhost or one of ``rest_hosts``: a name that somebody else's DNS points
   here (DNS rebinding) is refused;

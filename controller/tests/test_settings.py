@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings are refused by name, with what is allowed."""
 
+import os
 import pathlib
 import re
+import subprocess
+import sys
 
 import pytest
 
 from sdngcc.controller.settings import PREFIX, Settings, SettingsError, load, read_secret, split_address
+from sdngcc.controller.settings.files import check_files
 
 
 @pytest.fixture
@@ -30,8 +34,9 @@ def test_defaults(key_file):
 @pytest.mark.parametrize(
     ("suffix", "text"),
     [
-        (".toml", 'period_us = 1000\ndivision = "equal"\nhypervisors = ["00:00:00:00:00:00:00:0a", 11]\n'),
-        (".yaml", "period_us: 1000\ndivision: equal\nhypervisors: ['a', 11]\n"),
+        (".toml", 'period_us = 1000\ndivision = "equal"\nhypervisors = ["00:00:00:00:00:00:00:0a", "b"]\n'),
+        (".yaml", "period_us: 1000\ndivision: equal\nhypervisors: ['a', '0xb']\n"),
+        (".json", '{"period_us": 1000, "division": "equal", "hypervisors": ["a", "b"]}'),
     ],
 )
 def test_file_then_environment(tmp_path, key_file, suffix, text):
@@ -81,6 +86,114 @@ def test_file_then_environment(tmp_path, key_file, suffix, text):
 def test_refusals(key_file, changes, said):
     with pytest.raises(SettingsError, match=said):
         load(None, env(key_file, **changes))
+
+
+@pytest.mark.parametrize(
+    ("text", "dpid"),
+    [
+        ("0000000000001001", 0x1001),  # octal to YAML 1.1: 513
+        ("10:01", 0x1001),  # sexagesimal to YAML 1.1: 601
+        ("00:00:00:00:00:00:10:01", 0x1001),
+        ("0x1001", 0x1001),
+        ("10e1", 0x10E1),
+        ("1_0", None),
+        ("1001", None),
+        ("-5", None),
+        ("1.5", None),
+        ("10000000000000001", None),
+        ("true", None),
+    ],
+)
+def test_a_datapath_id_is_what_stands_in_the_file_or_is_refused(tmp_path, key_file, text, dpid):
+    path = tmp_path / "settings.yaml"
+    path.write_text(f"hypervisors:\n  - {text}\n")
+    if dpid is not None:
+        assert load(path, env(key_file)).hypervisors == (dpid,)
+        return
+    with pytest.raises(SettingsError, match="hypervisors: .*(quote it|no datapath id)"):
+        load(path, env(key_file))
+
+
+def test_a_bare_number_is_no_datapath_id_in_toml_either(tmp_path, key_file):
+    path = tmp_path / "settings.toml"
+    path.write_text("fabric = [1001]\n")
+    with pytest.raises(SettingsError, match='fabric: 1001 is a bare number; .*quote it: "1001"'):
+        load(path, env(key_file))
+
+
+@pytest.mark.parametrize("dpid", [-5, 1 << 64, True])
+def test_numbers_out_of_range_are_no_datapath_ids(key_file, dpid):
+    with pytest.raises(ValueError, match="no datapath id"):
+        Settings(key_file=key_file, hypervisors=(dpid,))
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text"),
+    [
+        (".yaml", "period_us: 1000\ndivision: equal\nperiod_us: 5000\n"),
+        (".toml", "period_us = 1000\nperiod_us = 5000\n"),
+        (".json", '{"period_us": 1000, "period_us": 5000}'),
+    ],
+)
+def test_a_key_comes_once(tmp_path, key_file, suffix, text):
+    path = tmp_path / f"settings{suffix}"
+    path.write_text(text)
+    with pytest.raises(SettingsError, match=f"settings{suffix}: (.|\n)*(period_us\" is given twice|overwrite)"):
+        load(path, env(key_file))
+
+
+def test_yaml_numbers_and_words_of_other_settings(tmp_path, key_file):
+    path = tmp_path / "settings.yaml"
+    path.write_text("period_us: 1000\nheadroom_percent: 2.5\nnotify: off\ncapacity_mbps: ~\nsender_id: 007\n")
+    settings = load(path, env(key_file))
+    assert (settings.period_us, settings.headroom_percent, settings.notify) == (1000, 2.5, False)
+    assert settings.capacity_mbps is None and settings.sender_id == 7
+
+
+def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_path, key_file):
+    path = tmp_path / "settings.yaml"
+    path.write_text("framework: ryu\nsender_id: 1\nlease_ms: 400\n")
+    settings = load(path, env(key_file, framework="auto", sender_id="2"), {"framework": "os-ken"})
+    assert (settings.framework, settings.sender_id, settings.lease_ms) == ("os-ken", 2, 400)
+
+
+def test_all_files_that_cannot_be_used_are_told_at_once(tmp_path, key_file):
+    key_file.chmod(0o644)
+    (tmp_path / "folder").mkdir()
+    settings = load(None, env(
+        key_file, rest_tls_cert=tmp_path / "none.pem", rest_tls_key=tmp_path / "none.pem",
+        rest_token_file=tmp_path / "none", openflow_tls_key=tmp_path / "ctl.pem", openflow_tls_cert=tmp_path / "c.pem",
+        openflow_tls_ca=tmp_path / "ca.pem", audit_file=tmp_path / "none/audit", trace_file=tmp_path / "folder",
+        sonic_password_file=tmp_path / "none",
+    ))  # fmt: skip
+    with pytest.raises(SettingsError) as caught:
+        check_files(settings)
+    said = str(caught.value).splitlines()
+    assert [line.split()[0] for line in said] == [
+        "key_file", "rest_token_file", "rest_tls_cert", "openflow_tls_key", "sonic_password_file", "audit_file",
+        "trace_file",
+    ]  # fmt: skip
+    assert "there is no folder" in said[5] and "it is no file" in said[6]
+
+
+def test_folders_that_cannot_be_written_in_are_found(tmp_path, key_file, monkeypatch):
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o555)
+    if os.geteuid() == 0:  # who may write anywhere
+        monkeypatch.setattr(os, "access", lambda path, mode: path != folder)
+    with pytest.raises(SettingsError, match=f"trace_file .*: folder {folder} cannot be written in by this user"):
+        check_files(load(None, env(key_file, trace_file=folder / "trace")))
+
+
+def test_check_says_what_is_wrong_and_starts_nothing(tmp_path, key_file):
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}
+    environment.update(env(key_file, audit_file=f"{tmp_path}/none/audit"))
+    command = [sys.executable, "-m", "sdngcc.main", "controller", "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    assert done.returncode == 1 and f"audit_file {tmp_path}/none/audit: there is no folder" in done.stderr
+    environment[PREFIX + "AUDIT_FILE"] = f"{tmp_path}/audit"
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    assert done.returncode == 0 and '"period_us": 5000' in done.stdout and not (tmp_path / "audit").exists()
 
 
 def test_several_faults_are_told_at_once(key_file):

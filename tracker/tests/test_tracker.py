@@ -16,7 +16,7 @@ from sdngcc.tracker import service
 from sdngcc.tracker.datagrams import Answer, Refused, Sums, _tag, pack, read_registration, unpack
 from sdngcc.tracker.decision import LEAST, WHOLE, Choice, Division, Factors, Flow, peer_weights, reference_weight
 from sdngcc.tracker.service import Agent, Tracker
-from sdngcc.tracker.settings import Settings, SettingsError, read_settings
+from sdngcc.tracker.settings import PREFIX, Settings, SettingsError, load
 
 DIVISIONS = {"a": Division(3, "ds"), "b": Division(1, "cs")}
 KEY = b"secret of sixteen or more bytes"
@@ -82,8 +82,8 @@ class Bench:
         (folder / "key").chmod(0o640)
         common = {"divisions": {"a": {"weight": 3, "objective": "ds"}, "b": {"weight": 1, "objective": "cs"}},
                   "key_file": str(folder / "key")}
-        self.trackers: List[Optional[Tracker]] = [Tracker(Settings.model_validate(common), "127.0.0.1:0")
-                                                  for _ in range(2)]
+        self.trackers: List[Optional[Tracker]] = [Tracker(Settings.model_validate(
+            {**common, "listen": "127.0.0.1:0"})) for _ in range(2)]
         self.weights: Dict[Tuple[str, str], int] = {}
         self.path = str(folder / "vm1.sock")
         self.agent = Agent(Settings.model_validate({
@@ -299,7 +299,7 @@ def test_it_starts_on_loopback_or_with_a_key_only(
         (tmp_path / "key").chmod(mode)
         settings["key_file"] = str(tmp_path / "key")
     with pytest.raises(SettingsError, match=said):
-        Tracker(Settings.model_validate(settings), listen)
+        Tracker(Settings.model_validate({**settings, "listen": listen}))
     (tmp_path / "tracker.json").write_text(json.dumps(settings))
     done = subprocess.run(
         [sys.executable, "-m", "sdngcc.main", "tracker", "serve", "--config", tmp_path / "tracker.json",
@@ -320,4 +320,30 @@ def test_settings_are_refused_by_name(tmp_path: Path, change: Dict[str, Any], te
     path = tmp_path / "tracker.json"
     path.write_text(json.dumps({"divisions": {"a": {"objective": "ds"}}, **change}))
     with pytest.raises(SettingsError, match=text):
-        read_settings(path)
+        load(path, {})
+
+
+def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "tracker.json"
+    path.write_text('{"divisions": {"a": {"objective": "ds"}}, "host": "h1", "listen": "127.0.0.1:1", "period_ms": 6}')
+    settings = load(path, {PREFIX + "HOST": "h2", PREFIX + "LISTEN": "127.0.0.1:2",
+                           PREFIX + "TRACKERS": "127.0.0.1:7,[::1]:8"}, {"listen": "127.0.0.1:3"})
+    assert (settings.period_ms, settings.host, settings.listen) == (6, "h2", "127.0.0.1:3")
+    assert settings.trackers == ("127.0.0.1:7", "[::1]:8")
+    only = load(None, {PREFIX + "DIVISIONS": '{"a": {"objective": "cs", "weight": 2}}'})
+    assert only.divisions["a"].weight == 2
+    with pytest.raises(SettingsError, match="colour: unknown key(.|\n)*known keys: "):
+        load(path, {PREFIX + "COLOUR": "red"})
+
+
+def test_a_division_is_named_once(tmp_path: Path) -> None:
+    path = tmp_path / "tracker.json"
+    path.write_text('{"divisions": {"a": {"objective": "ds"}, "a": {"objective": "cs"}}}')
+    with pytest.raises(SettingsError, match='"a" is given twice'):
+        load(path, {})
+
+
+def test_every_setting_is_documented() -> None:
+    text = (Path(__file__).parents[2] / "docs/tracker.md").read_text("utf-8")
+    for name in Settings.model_fields:
+        assert f"| `{name}" in text, name

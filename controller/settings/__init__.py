@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of the controller, a group a file: the command line, the environment, then a TOML, JSON or YAML file.
+
+A key ``period_us`` is set in the file by that name, in the environment as SDNGCC_CONTROLLER_PERIOD_US
+(lists with commas).  SDNGCC_CONTROLLER_CONFIG names the file.  An unknown key is refused.
+"""
+
+import os
+import pathlib
+from typing import Any, Mapping, Optional
+
+import pydantic
+
+from sdngcc import configuration
+from sdngcc.configuration import SettingsError
+from sdngcc.controller.settings.databases import Databases
+from sdngcc.controller.settings.messages import Messages
+from sdngcc.controller.settings.network import NetworkSettings
+from sdngcc.controller.settings.process import Process
+from sdngcc.controller.settings.rates import Rates
+from sdngcc.controller.settings.rest import Rest
+from sdngcc.controller.settings.sources import MarkSources
+from sdngcc.controller.settings.values import check_private, is_loopback, read_secret, split_address
+
+PREFIX = "SDNGCC_CONTROLLER_"
+
+
+class Settings(Rates, MarkSources, Messages, NetworkSettings, Databases, Rest, Process):
+    """All settings with their defaults."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+    @pydantic.field_validator("rest", "openflow", "sflow_listen")
+    @classmethod
+    def _check_address(cls, value: str, info: pydantic.ValidationInfo) -> str:
+        if value or info.field_name != "rest":
+            split_address(value)
+        return value
+
+    @pydantic.model_validator(mode="after")
+    def _check_together(self) -> "Settings":
+        if self.multipath == "flow" and self.mark_source == "openflow-ce":
+            raise ValueError("multipath flow does not go with mark_source openflow-ce: a group's port is not known")
+        both = set(self.hypervisors) & set(self.fabric)
+        if both:
+            raise ValueError(f"datapath {min(both):016x} is named in both hypervisors and fabric")
+        for source, key in (("sflow", "sflow_agents"), ("sflow-rt", "sflow_agents"), ("sonic", "sonic_redis")):
+            if self.mark_source == source and not getattr(self, key):
+                raise ValueError(f"{key} is needed for mark_source {source}")
+        if self.decision == "maxmin" and self.message_version == "v0":
+            raise ValueError("decision maxmin needs message_version v1: v0 carries no rate")
+        if self.notify and self.message_version == "v1" and self.key_file is None:
+            raise ValueError("key_file is needed for message_version v1 (or set notify=false)")
+        if self.rest and not is_loopback(split_address(self.rest)[0]) and self.rest_token_file is None:
+            raise ValueError(f"rest_token_file is needed when rest is beyond loopback ({self.rest})")
+        if (self.rest_tls_cert is None) != (self.rest_tls_key is None):
+            raise ValueError("rest_tls_cert and rest_tls_key are needed together")
+        tls = ("openflow_tls_key", "openflow_tls_cert", "openflow_tls_ca")
+        missing = [name for name in tls if getattr(self, name) is None]
+        if missing and len(missing) < len(tls):
+            raise ValueError(f"{' and '.join(missing)}: needed with the other openflow_tls settings")
+        for name in ("ovsdb", "cluster"):
+            if missing and any(remote.startswith("ssl:") for remote in getattr(self, name)):
+                raise ValueError(f"{name}: an ssl: remote needs {', '.join(tls)}")
+        if self.cluster and self.key_file is None:
+            raise ValueError("key_file is needed for cluster: controllers know each other's link discovery by it")
+        return self
+
+
+def load(
+    path: Optional[pathlib.Path] = None,
+    environment: Mapping[str, str] = os.environ,
+    chosen: Optional[Mapping[str, Any]] = None,
+) -> Settings:
+    """Return the settings of a file, overridden by the environment, and that by ``chosen``.
+
+    Raises SettingsError naming every key that is unknown, out of range or given twice.
+    """
+    return configuration.load(Settings, PREFIX, path, environment, chosen)
+
+
+_adopted: Optional[Settings] = None
+
+
+def adopt(chosen: Settings) -> None:
+    """Make settings the ones that current() returns, for an application that a framework constructs."""
+    global _adopted
+    _adopted = chosen
+
+
+def current() -> Settings:
+    """Return the adopted settings, else those of the environment; raises SettingsError as load() does."""
+    return _adopted or load()
+
+
+__all__ = [
+    "PREFIX", "Settings", "SettingsError", "adopt", "check_private", "current", "is_loopback", "load", "read_secret",
+    "split_address",
+]  # fmt: skip

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The databases of hypervisors, and the one that controllers share."""
+
+import re
+
+import pydantic
+
+
+class Databases(pydantic.BaseModel):
+    """The databases of hypervisors, and the one that controllers share."""
+
+    ovsdb: tuple[str, ...] = pydantic.Field(
+        (),
+        description="OVSDB remotes of the hypervisors: unix:<path>, tcp:<address>:<port>",
+    )
+    cluster: tuple[str, ...] = pydantic.Field(
+        (),
+        description="OVSDB remotes of the database that controllers share switches by; none: this one is alone",
+    )
+    lease_ms: int = pydantic.Field(
+        1000, ge=300, le=60_000, description="a controller of a cluster silent for this long loses its switches"
+    )
+
+    @pydantic.field_validator("ovsdb", "cluster")
+    @classmethod
+    def _check_remotes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for remote in value:
+            if not re.match(r"(unix|tcp|ssl):.+", remote):
+                raise ValueError(f'"{remote}" is no OVSDB remote; unix:<path>, tcp:<address>:<port> and ssl:... are')
+        return value

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What settings name on this machine, tried before anything starts: files to be read, folders to be written in."""
+
+import os
+import pathlib
+from typing import Any, Callable, Optional
+
+from sdngcc.controller.framework import tls
+from sdngcc.controller.settings import Settings, SettingsError, read_secret
+
+
+def check_files(chosen: Settings) -> None:
+    """Raise SettingsError naming each setting whose file or folder cannot be used as it must be, a line each."""
+    tries: list[Callable[[], Any]] = [
+        chosen.read_key,
+        chosen.read_tokens,
+        chosen.read_tls,
+        lambda: tls.server_context(chosen),
+        lambda: read_secret("sonic_password_file", chosen.sonic_password_file),
+        lambda: _check_writable("audit_file", chosen.audit_file),
+        lambda: _check_writable("trace_file", chosen.trace_file),
+    ]
+    faults = []
+    for attempt in tries:
+        try:
+            attempt()
+        except SettingsError as error:
+            faults.append(str(error))
+    if faults:
+        raise SettingsError("\n".join(faults))
+
+
+def _check_writable(key: str, path: Optional[pathlib.Path]) -> None:
+    """Raise SettingsError when a file cannot be appended to, or made where it is not there yet."""
+    if path is None:
+        return
+    if path.exists():
+        if not path.is_file():
+            raise SettingsError(f"{key} {path}: it is no file")
+        if not os.access(path, os.W_OK):
+            raise SettingsError(f"{key} {path}: it cannot be written by this user")
+    elif not path.parent.is_dir():
+        raise SettingsError(f"{key} {path}: there is no folder {path.parent}")
+    elif not os.access(path.parent, os.W_OK | os.X_OK):
+        raise SettingsError(f"{key} {path}: folder {path.parent} cannot be written in by this user")
