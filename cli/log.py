@@ -90,7 +90,7 @@ class Limiter:
 class Formatter(logging.Formatter):
     """One line a record: UTC, level, origin, message; whatever the message holds, it begins no line of its own."""
 
-    converter = time.gmtime
+    converter = time.gmtime  # type: ignore[assignment]
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")

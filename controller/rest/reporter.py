@@ -144,8 +144,16 @@ class Reporter:
                 continue
             del self._context.pending[place]
             after = self._context.policy.read(place[0], change.vm.name)
-            result, error = ("stored", None) if stored else ("refused", "it was lost with the connection: not stored")
-            self.record_change(change.vm, change.before, after, change.who, change.address, error, result, change.time)
+            self.record_change(
+                change.vm,
+                change.before,
+                after,
+                change.who,
+                change.address,
+                None if stored else "it was lost with the connection: not stored",
+                "stored" if stored else "refused",
+                change.time,
+            )
 
     def record_change(
         self,
