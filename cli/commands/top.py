@@ -9,6 +9,7 @@ from typing import Any, Dict, List
 import click
 
 from sdngcc.commands.vm import megabits
+from sdngcc.names import short_names
 from sdngcc.rest import RestClient, RestError, client_options
 
 # Order of VMs: name of --sort -> key of the controller's row.
@@ -76,11 +77,12 @@ def draw(view: View, sort: str, lines: int) -> Any:
     for name in ("sends", "may send", "share", "weight", "drops", "marks"):
         table.add_column(name, justify="right", no_wrap=True)
     room = max(3, lines - 8 - (len(ports.rows) + 5 if hot else 0))
+    names = short_names(row["id"] for row in vms[:room])
     for row in vms[:room]:
         numbers = (megabits(row[key]) for key in ("sent_bps", "rate_bps", "share_bps"))
         counts = ("-" if row[key] is None else f"{row[key]:,}" for key in ("weight", "drops", "marks"))
         style = "red" if row["state"] == "congested" else "dim" if row["state"] == "inactive" else ""
-        table.add_row(row["id"], row["state"], *numbers, *counts, style=style)
+        table.add_row(names[row["id"]], row["state"], *numbers, *counts, style=style)
     more = [Text(f"{len(vms) - room} more; a taller terminal shows them")] if len(vms) > room else []
     return Group(head, *([ports] if hot else []), table, *more)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Dict, Optional, Union
+from typing import Any, Dict, List, Optional, Union
 
 import click
 
+from sdngcc.names import short_names
 from sdngcc.rest import RestClient, RestError, client_options
 
 # A rate's suffix and its factor to bit/s.
@@ -69,12 +70,15 @@ def vm(ctx: click.Context, client: RestClient) -> None:
 @click.option("--port", help="Only VMs at an OVS port of this name.")
 @click.option("--iface-id", help="Only the VM of this OpenStack port (external_ids:iface-id).")
 @click.option("--state", help="Only VMs in this state: active, congested, inactive or unknown.")
+@click.option("--wide", is_flag=True, help="Whole ids and all columns, however wide the terminal is.")
 @click.option("--json", "as_json", is_flag=True, help="Print the VMs as the controller's JSON instead of a table.")
 @click.pass_obj
-def list_vms(client: RestClient, as_json: bool, **filters: Optional[str]) -> None:
+def list_vms(client: RestClient, wide: bool, as_json: bool, **filters: Optional[str]) -> None:
     """Show rate, share, weight, limits, drops and state of every VM; rates in Mb/s.
 
     A VM's rate is what it may send now; below its share when the fabric is congested (state `congested`).
+    VMs are named as shortly as tells them apart; `show` and `set` take these names, and whole ids. Columns that
+    do not fit are left out.
     """
     try:
         vms = client.vms({key: value for key, value in filters.items() if value is not None})
@@ -83,25 +87,50 @@ def list_vms(client: RestClient, as_json: bool, **filters: Optional[str]) -> Non
     if as_json:
         click.echo(json.dumps({"vms": vms}, indent=1))
         return
+    if vms:
+        _print_table(vms, wide)
+    else:
+        said = "No VM fits." if any(filters.values()) else "No VM yet: they appear when their bridges have connected."
+        click.echo(said, err=True)
+
+
+def _cells(one: Dict[str, Any], name: str) -> Dict[str, str]:
+    """Return a VM's row of the table by column; the columns that go first in a narrow terminal come last."""
+    return {
+        "VM": name,
+        "state": str(one["state"]),
+        **{key: megabits(one.get(f"{key}_bps")) for key in ("rate", "share", "sent")},
+        "weight": "-" if one.get("weight") is None else str(one["weight"]),
+        **{key: megabits(one[f"{key}_bps"]) if one.get(f"{key}_bps") else "none" for key in ("max", "min")},
+        "drops": "-" if one.get("drops") is None else f"{one['drops']:,}",
+        "marks": "-" if one.get("marks_accepted") is None else f"{one['marks_accepted']:,}",
+    }
+
+
+def _print_table(vms: List[Dict[str, Any]], wide: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    console = Console()
+    names = {} if wide else short_names(str(one["id"]) for one in vms)
+    rows = [_cells(one, names.get(str(one["id"]), str(one["id"]))) for one in vms]
+    widths = {head: max(len(head), *(len(row[head]) for row in rows)) for head in rows[0]}
+    shown: List[str] = []
+    for head in widths:
+        if not wide and shown and sum(widths[one] + 3 for one in [*shown, head]) + 1 > console.width:
+            break
+        shown.append(head)
     table = Table()
-    for head in ("VM", "state"):
-        table.add_column(head)
-    for head in ("rate", "share", "sent", "weight", "min", "max", "drops", "marks"):
-        table.add_column(head, justify="right")
-    for one in vms:
-        limits = [megabits(one[key]) if one.get(key) else "none" for key in ("min_bps", "max_bps")]
-        counts = ["-" if one.get(key) is None else f"{one[key]:,}" for key in ("drops", "marks_accepted")]
-        weight = "-" if one.get("weight") is None else str(one["weight"])
-        table.add_row(
-            str(one["id"]), str(one["state"]), *(megabits(one.get(f"{key}_bps")) for key in ("rate", "share", "sent")),
-            weight, *limits, *counts)
-    Console().print(table)
-    if not vms:
-        said = "No VM fits." if any(filters.values()) else "No VM yet: they appear when their bridges have connected."
-        click.echo(said, err=True)
+    for head in shown:
+        table.add_column(head, justify="left" if head in ("VM", "state") else "right", no_wrap=wide or head != "VM",
+                         overflow="fold")
+    for row in rows:
+        table.add_row(*(row[head] for head in shown))
+    needed = sum(widths[head] + 3 for head in shown) + 1
+    Console(width=max(console.width, needed) if wide else None).print(table)
+    left_out = [head for head in widths if head not in shown]
+    if left_out:
+        click.echo(f"Left out for want of room: {', '.join(left_out)}; --wide shows them.", err=True)
 
 
 @vm.command("show")
@@ -111,8 +140,8 @@ def list_vms(client: RestClient, as_json: bool, **filters: Optional[str]) -> Non
 def show_vm(client: RestClient, name: str, as_json: bool) -> None:
     """Show all that the controller knows of a VM.
 
-    VM is its id, MAC, IP address, OVS port name or OpenStack port id; a name that fits several is refused with the
-    candidates.
+    VM is its id, the beginning of its id when that is a UUID, MAC, IP address, OVS port name or OpenStack port id; a
+    name that fits several is refused with the candidates.
     """
     try:
         found = client.vm(name)
@@ -155,7 +184,7 @@ def set_vm(
     """Change a VM's policy; what is not named stays, `default` takes a value back.
 
     \b
-    VM is its id, MAC, IP address, OVS port name or OpenStack port id. Rates take k, M or G:
+    VM is its id or the beginning of it, MAC, IP address, OVS port name or OpenStack port id. Rates take k, M or G:
       sdngcc vm set tap0 --weight 4 --max 500M
     """
     given = {"weight": weight, "min": least, "max": most}

@@ -9,6 +9,7 @@ import click.testing
 import pytest
 
 from sdngcc.main import main
+from sdngcc.names import LONGEST, short_names
 
 VM = {
     "id": "h1-eth0", "port_name": "tap0", "addresses": ["10.0.0.1"], "destinations": [], "state": "congested",
@@ -31,7 +32,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.server.gets.append((self.path, self.headers.get("Authorization")))
         path, _, query = self.path.partition("?")
-        if path == "/v1/vms":
+        if path == "/v1/vms" and self.server.vms:
+            self.answer(200, {"vms": self.server.vms, "total": len(self.server.vms), "next": None})
+        elif path == "/v1/vms":
             last = "after=" in query or "mac=" in query
             self.answer(200, {"vms": [VM], "total": 2, "next": None if last else "00000000000000a1:1"})
         elif path == "/v1/vms/10.0.0.1":
@@ -55,7 +58,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def server():
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        running.puts, running.gets = [], []
+        running.puts, running.gets, running.vms = [], [], []
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield running
@@ -63,9 +66,44 @@ def server():
         thread.join()
 
 
-def run(server, *args):
+def run(server, *args, columns=120):
     url = f"http://127.0.0.1:{server.server_address[1]}"
-    return click.testing.CliRunner().invoke(main, ["vm", *args], env={"SDNGCC_URL": url, "COLUMNS": "120"})
+    return click.testing.CliRunner().invoke(main, ["vm", *args], env={"SDNGCC_URL": url, "COLUMNS": str(columns)})
+
+
+UUIDS = ["3f2504e0-4f89-41d3-9a0c-0305e82c3301", "3f2504e0-4f89-ffff-9a0c-0305e82c3301",
+         "a3bb189e-8bf9-3888-9912-ace4e6543002"]
+PLACES = [f"{dpid:016x}:{port}" for dpid in (0xA1, 0x1001) for port in ("tap0", "tap3f2504e0-4f")]
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120, 200])
+def test_list_tells_vms_apart_however_narrow_the_terminal(server, columns):
+    server.vms = [{**VM, "id": one} for one in UUIDS + PLACES]
+    result = run(server, "list", columns=columns)
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= columns
+    shown = [line.split()[1] for line in lines if "congested" in line]
+    assert shown == ["3f2504e0-4f89-4", "3f2504e0-4f89-f", "a3bb189e", "a1:tap0", "a1:tap3f2504e0-4f", "1001:tap0",
+                     "1001:tap3f2504e0-4f"]
+    assert ("marks" in lines[1]) != ("marks" in result.stderr)
+    assert result.stderr == "" or "--wide shows them" in result.stderr
+
+
+def test_list_wide_has_whole_ids_and_all_columns(server):
+    server.vms = [{**VM, "id": one} for one in UUIDS + PLACES]
+    result = run(server, "list", "--wide", columns=40)
+    assert [line.split()[1] for line in result.stdout.splitlines() if "congested" in line] == UUIDS + PLACES
+    assert "marks" in result.stdout and result.stderr == ""
+
+
+def test_short_names_are_distinct_and_bounded():
+    long = [f"vm-{'x' * 30}{number}{'y' * 30}" for number in range(3)] + ["vm-" + "x" * 40]
+    names = short_names(long)
+    assert len(set(names.values())) == 4 and len(names[long[3]]) == LONGEST
+    assert names[long[0]] == long[0]  # its middle is what tells it apart
+    assert short_names(["neutron-1", "neutron-1"]) == {"neutron-1": "neutron-1"}
+    assert short_names([]) == {}
 
 
 def test_list_shows_rates_in_megabits(server):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which virtual machine a name means: its id, MAC, IP address, port name, OpenStack port id or place.
 
+An id that is a UUID may be named by its beginning, and a place's datapath id without its leading zeros.
+
 MAC and IP addresses are as learned from traffic, so a machine can take another's; when a name fits more than
 one machine none is chosen.
 """
@@ -15,6 +17,9 @@ from sdngcc.controller.rest import models
 from sdngcc.controller.rest.resource import RestContext, dpid_text, refuse
 
 CANDIDATES_MAX = 20
+_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+_BEGINNING = re.compile(r"[0-9a-f-]{4,36}")
+_PLACE = re.compile(r"([0-9a-fA-F]{1,16}):(.+)")
 
 
 def mac_text(mac: bytes) -> str:
@@ -53,11 +58,22 @@ def has_ip(relations: Relations, vm: VmRecord, address: bytes) -> bool:
 
 
 def find_all(context: RestContext, name: str) -> list[VmRecord]:
-    """Return the machines a name fits; those whose id or place it is, else whatever else fits."""
-    vms = context.vms()
-    named = [vm for vm in vms if vm.bridge_id == name] or [vm for vm in vms if vm.id == name]
-    if named:
-        return named
+    """Return the machines a name fits: by place, by id, by port name or address, else by the beginning of an id."""
+    vms, place = context.vms(), _PLACE.fullmatch(name)
+    named = [vm for vm in vms if place and vm.place[0] == int(place[1], 16) and vm.name == place[2]]
+    named = named or [vm for vm in vms if vm.id == name]
+    return named or _find_by_port(context, vms, name) or _find_by_beginning(vms, name.lower())
+
+
+def _find_by_beginning(vms: list[VmRecord], name: str) -> list[VmRecord]:
+    """Return the machines whose id is a UUID that begins so."""
+    if not _BEGINNING.fullmatch(name):
+        return []
+    return [vm for vm in vms if vm.id.lower().startswith(name) and _UUID.fullmatch(vm.id.lower())]
+
+
+def _find_by_port(context: RestContext, vms: list[VmRecord], name: str) -> list[VmRecord]:
+    """Return the machines whose port has a name, or an address."""
     relations, mac, address = context.engine.relations, mac_bytes(name), ip_bytes(name)
     return [
         vm
@@ -76,7 +92,7 @@ def find(context: RestContext, name: str) -> VmRecord:
     if not found:
         raise refuse(
             404,
-            f'no virtual machine has the id, MAC, IP address or port name "{name}"',
+            f'no virtual machine has the id, MAC, IP address or port name "{name}", or a UUID that begins so',
             field="vm",
             allowed="what GET /v1/vms lists",
         )

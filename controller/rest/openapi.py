@@ -60,7 +60,7 @@ def _schemas(routes: Iterable[Route]) -> dict[str, Any]:
 def _parameters(route: Route, operation: Operation) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for name in re.findall(r"{(\w+)", route.path):
-        text = "id, <switch>:<port name>, MAC, IP address or port name"
+        text = "id or the beginning of a UUID, <switch>:<port name>, MAC, IP address or port name"
         kind = {"type": "string", "minLength": 1}
         found.append({"name": name, "in": "path", "required": True, "description": text, "schema": kind})
     schema = operation.query.model_json_schema(ref_template=_REFERENCE)

@@ -21,7 +21,7 @@ def ids(answer):
 
 @pytest.mark.parametrize(
     "name",
-    ["neutron-1", "0000000000000001:vm1a", "vm1a", "02:00:00:00:00:0b", "02:00:00:00:00:0B", "10.0.0.11"],
+    ["neutron-1", "0000000000000001:vm1a", "1:vm1a", "vm1a", "02:00:00:00:00:0b", "02:00:00:00:00:0B", "10.0.0.11"],
 )
 def test_a_machine_has_many_names(bench, name):
     assert bench.get(f"/v1/vms/{name}").json["id"] == "neutron-1"
@@ -62,6 +62,27 @@ def test_one_port_id_at_two_bridges_during_migration(bench):
     bench.engine.set_interfaces({(H1, "vm1a"): "neutron-1", (H2, "vm2a"): "neutron-1"})
     assert bench.get("/v1/vms/neutron-1").status_code == 409
     assert bench.get(f"/v1/vms/{H2:016x}:vm2a").json["iface_id"] == "neutron-1"
+
+
+PORT_IDS = ("3f2504e0-4f89-41d3-9a0c-0305e82c3301", "3f2504e0-ffff-41d3-9a0c-0305e82c3301")
+
+
+@pytest.mark.parametrize("name", [PORT_IDS[0], PORT_IDS[0].upper(), "3f2504e0-4", "3F2504E0-4F89-41D3"])
+def test_a_port_id_of_neutron_or_its_beginning_names_a_machine(bench, name):
+    bench.engine.set_interfaces({(H1, "vm1a"): PORT_IDS[0], (H2, "vm2a"): PORT_IDS[1]})
+    assert bench.get(f"/v1/vms/{name}").json["id"] == PORT_IDS[0]
+    assert bench.put({"weight": 7}, vm=name).json["stored"]["weight"] == 7
+    assert ids(bench.get(f"/v1/vms?name={name}")) == [PORT_IDS[0]]
+
+
+def test_the_beginning_of_two_port_ids_is_refused_with_both(bench):
+    bench.engine.set_interfaces({(H1, "vm1a"): PORT_IDS[0], (H2, "vm2a"): PORT_IDS[1]})
+    answer = bench.get("/v1/vms/3f2504e0")
+    assert answer.status_code == 409 and {one["id"] for one in answer.json["candidates"]} == set(PORT_IDS)
+    assert bench.get("/v1/vms/3f2").status_code == 404  # too short to be meant
+    bench.engine.set_interfaces({(H1, "vm1a"): PORT_IDS[0], (H2, "vm2a"): "3f2504e0"})
+    assert bench.get("/v1/vms/3f2504e0").json["switch"] == f"{H2:016x}"  # a whole id wins
+    assert bench.get("/v1/vms/neut").status_code == 404
 
 
 def test_an_id_wins_over_other_names(bench):
