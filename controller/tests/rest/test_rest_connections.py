@@ -8,11 +8,11 @@ import socket
 
 import pytest
 
-from sdngcc.controller.rest import connections
+from sdngcc.controller.rest import connections, resource
 from sdngcc.controller.rest.connections import Connections, Phase
 
 from ..databases.test_ovsdb import Database, needs_ovsdb
-from ..processes import PATIENCE_S, wait_for
+from ..processes import PATIENCE_S, Controller, wait_for
 from .test_rest_process import ask, bridge, database, known, start, token_file
 
 __all__ = ["bridge", "database", "token_file"]  # fixtures
@@ -104,9 +104,22 @@ def head(length):
     ).encode()
 
 
+def test_changes_at_one_bridge_wait_for_each_other_only_and_not_for_ever(monkeypatch):
+    monkeypatch.setattr(resource, "LOCK_TIMEOUT_S", 0.01)
+    locks = resource.Locks()
+    with locks.hold(1) as first, locks.hold(1) as second, locks.hold(2) as elsewhere:
+        assert (first, second, elsewhere) == (True, False, True)
+    with locks.hold(1) as again:
+        assert again
+
+
 @needs_ovsdb
-def test_slow_clients_keep_nobody_from_being_served(tmp_path, bridge, database):
-    controller = start(tmp_path, bridge, ovsdb=database.remote)
+@pytest.mark.parametrize("framework", ["ryu", "os-ken"])
+def test_slow_clients_keep_nobody_from_being_served(tmp_path, bridge, database, framework):
+    controller = Controller(
+        tmp_path, framework, poll_hypervisors="true", period_us=100_000, ovsdb=database.remote
+    )
+    bridge.connect(controller.address)
     slow = []
     try:
         wait_for(lambda: known(controller, "neutron-0"), controller.log)
