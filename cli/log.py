@@ -95,6 +95,10 @@ class Formatter(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
 
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, and a traceback in indented lines after it."""
+        return super().format(record).replace("\n", "\n    ")
+
     def formatMessage(self, record: logging.LogRecord) -> str:
         """Return the line without its traceback; control characters are written as escapes."""
         record.message = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", record.message)

@@ -63,13 +63,19 @@ def test_a_line_has_time_level_and_origin_and_stays_one_line():
     handler.handle(record("port %s", "tap0\nERROR forged\x1b[2J"))
     for number in range(BURST + 3):
         handler.handle(record("poll %d", number))
+    try:
+        raise ValueError("broken\n2026-11-22T00:00:00.000Z ERROR forged: line")
+    except ValueError:
+        handler.handle(logging.LogRecord("a", logging.ERROR, "a.py", 1, "fault", (), sys.exc_info()))
     handler.close()
     lines = stream.getvalue().splitlines()
     assert re.fullmatch(
         r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z WARNING sdngcc\.x: port tap0\\x0aERROR forged\\x1b\[2J", lines[0]
     )
     assert lines[-1].endswith(f"3 more like this were left out in 0 s; the last: poll {BURST + 2}")
-    assert len(lines) == BURST + 2
+    own = [line for line in lines if not line.startswith("    ")]
+    assert len(own) == BURST + 3 and "    Traceback (most recent call last):" in lines
+    assert not any("forged: line" in line for line in own)
 
 
 def test_a_frameworks_own_handlers_are_replaced():

@@ -268,6 +268,25 @@ def test_broken_registrations_are_refused(data: bytes) -> None:
         read_registration(data)
 
 
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(
+        st.sampled_from(["host", "epoch", "sequence", "sums", "factors", "peer", "flows", "a"]), inner, max_size=5),
+    max_leaves=30,
+)
+
+
+@given(value=VALUES, noise=st.binary(max_size=200))
+def test_whatever_arrives_is_read_or_refused(value: Any, noise: bytes) -> None:
+    for body in (json.dumps(value).encode(), noise, json.dumps(value).encode() + noise):
+        for read in (read_registration, lambda data: unpack(tagged(data), KEY, Sums),
+                     lambda data: unpack(tagged(data), KEY, Answer)):
+            try:
+                read(body)
+            except Refused as error:
+                assert str(error) and len(str(error)) < 500
+
+
 def test_the_largest_registration_is_taken_and_leaves_numbers_finite(bench: Bench) -> None:
     bench.register([[1 << 53, 1]] * 1500)
     bench.step(3)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """REST of the controller's own process, with a bridge, stored policy and clients of all kinds."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -145,8 +146,8 @@ def test_tls_with_a_token(tmp_path, bridge, token_file):
         # Whoever speaks no TLS, or nothing at all, must not keep others out.
         port = int(controller.url.rsplit(":", 1)[1])
         wait_for(lambda: known(controller, "tap0", context=trusted), controller.log)
-        silent, plain = (socket.create_connection(("127.0.0.1", port)) for _ in range(2))
-        with silent, plain:
+        with contextlib.ExitStack() as stack:
+            plain, *_ = (stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(100))
             plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
             client = RestClient(controller.url, TOKEN, str(tmp_path / "cert.pem"))
             assert client.vm("tap0")["port_name"] == "tap0"
