@@ -160,12 +160,10 @@ def load(
     path: Optional[pathlib.Path] = None,
     environment: Mapping[str, str] = os.environ,
     chosen: Optional[Mapping[str, Any]] = None,
-    renamed: Optional[Mapping[str, str]] = None,
 ) -> Model:
     """Return settings from ``chosen`` (the command line), the environment, then a file; what is named first wins.
 
-    ``renamed`` gives the new names of keys that are no more. Raises SettingsError naming every key that is unknown,
-    out of range or given twice.
+    Raises SettingsError naming every key that is unknown, out of range or given twice.
     """
     if path is None and environment.get(prefix + CONFIG):
         path = pathlib.Path(environment[prefix + CONFIG])
@@ -184,17 +182,17 @@ def load(
     try:
         return Loaded()
     except pydantic.ValidationError as error:
-        raise SettingsError(explain(error, model, renamed or {})) from None
+        raise SettingsError(explain(error, model)) from None
 
 
-def explain(error: pydantic.ValidationError, model: Type[pydantic.BaseModel], renamed: Mapping[str, str]) -> str:
+def explain(error: pydantic.ValidationError, model: Type[pydantic.BaseModel]) -> str:
     """Return what is wrong with settings, a line a key."""
     lines, unknown = [], False
     for fault in error.errors():
         key = ".".join(str(part) for part in fault["loc"]) or "settings"
         if fault["type"] == "extra_forbidden":
-            unknown = unknown or key not in renamed
-            lines.append(f"{key}: {renamed[key]}" if key in renamed else f"{key}: unknown key")
+            unknown = True
+            lines.append(f"{key}: unknown key")
         else:
             shown = "" if fault["type"] == "value_error" else f" (got {fault['input']!r})"
             lines.append(f"{key}: {fault['msg']}{shown}")
