@@ -68,7 +68,7 @@ def start(chosen: "Settings", verbose: bool = False) -> None:
     eventlet.hubs.use_hub(chosen.event_hub)
     address, port = settings.split_address(chosen.openflow)
     args = ["--ofp-listen-host", address, "--ofp-tcp-listen-port", str(port)]
-    args += ["--default-log-level", "10" if verbose else "20"]
+    args += ["--default-log-level", "10" if verbose else "20", "--nouse-stderr"]
     log.install(logging.DEBUG if verbose else logging.INFO)
     settings.adopt(chosen)
     _stop_on(signal.SIGTERM)

@@ -212,8 +212,14 @@ def test_without_a_database_nothing_is_acted_for_and_the_key_is_named(tmp_path):
     switch = WireSwitch(0xA1, {1: b"tap1"})
     try:
         switch.connect(controller.address)
-        wait_for(lambda: "cluster: no database at tcp:127.0.0.1:1" in controller.log(), controller.log)
-        assert controller.get("/v1/status")["switches"] == 1
+        wait_for(lambda: "cluster database tcp:127.0.0.1:1: unreachable" in controller.log(), controller.log)
+        status = controller.get("/v1/status")
+        assert status["switches"] == 1 and not status["ready"]
+        assert not status["lease"]["held"] and status["lease"]["switches"] == 0
+        assert status["not_ready"][-2:] == [
+            "cluster database unreachable: tcp:127.0.0.1:1",
+            "this controller holds no lease of the cluster, so it acts for no switch",
+        ]
         assert switch.polls == 0 and not switch.flows
         assert "Traceback" not in controller.log()
     finally:
