@@ -216,6 +216,27 @@ class Source(Answer):
     origins: list[dict[str, Any]] = pydantic.Field(description="what feeds a source that is not polled")
 
 
+class IdConflict(Answer):
+    """Two connections that said they are the same switch; addresses are those seen last."""
+
+    switch: DatapathId
+    kept: str
+    refused: str
+    count: Count
+
+
+class Connections(Answer):
+    """Switches' connections."""
+
+    open: Count
+    unready: Count = pydantic.Field(description="those of them whose handshake is not done")
+    limit: Count
+    limit_a_peer: Count
+    refused: dict[str, int] = pydantic.Field(description="refused or ended, by reason (docs/security.md)")
+    unserved: Count = pydantic.Field(description="messages left out because nobody asked for them")
+    id_conflicts: list[IdConflict] = pydantic.Field(description="the last 64 pairs of addresses")
+
+
 class Status(Answer):
     """Counters since the start."""
 
@@ -230,6 +251,7 @@ class Status(Answer):
     message_epoch: Count = pydantic.Field(description="of control messages, seconds since 1970")
     message_epoch_raised: Count = pydantic.Field(description="times it was raised because machines refused messages")
     message_sequence: Count = pydantic.Field(description="of the last control message, over all machines")
+    connections: Connections
     mark_source: Source
     polls: dict[str, int]
     counters: dict[str, int]

@@ -10,6 +10,7 @@ import falcon
 import pydantic
 
 from sdngcc.controller.engine import Engine
+from sdngcc.controller.framework.admission import Admission
 from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.rest import models
@@ -63,6 +64,7 @@ class RestContext:
     pause: Callable[[], Any] = _go_on
     changing: ContextManager[Any] = dataclasses.field(default_factory=contextlib.nullcontext)
     being_changed: set[Hop] = dataclasses.field(default_factory=set)  # machines whose policy is being stored
+    admission: Admission = dataclasses.field(default_factory=Admission)  # of switches' connections
 
     def vms(self) -> list[VmRecord]:
         """Return all machines by switch and port."""

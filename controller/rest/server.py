@@ -10,13 +10,14 @@ import eventlet.queue
 import eventlet.semaphore
 import eventlet.wsgi
 
+from sdngcc.controller.framework.listening import listen
 from sdngcc.controller.rest.application import make_app
 from sdngcc.controller.rest.auth import Guard
 from sdngcc.controller.rest.events import Broker
 from sdngcc.controller.rest.live import SAMPLE_S
 from sdngcc.controller.rest.reporter import Reporter
 from sdngcc.controller.rest.resource import RestContext
-from sdngcc.controller.settings import Settings, split_address
+from sdngcc.controller.settings import Settings
 
 LOG = logging.getLogger(__name__)
 
@@ -71,12 +72,14 @@ class Server:
         self.reporter = Reporter(context, broker)
         self._app = make_app(context, self.reporter, Guard(tokens, settings.rest_hosts, counters), bool(tokens))
 
+    def listen(self) -> None:
+        """Let clients connect; raises SettingsError where it cannot listen."""
+        self._listener = _Listener(listen("rest", self._settings.rest), self._tls)
+
     def serve(self) -> None:
-        """Answer until killed."""
-        address = split_address(self._settings.rest)
-        listener = _Listener(eventlet.listen(address, reuse_port=False), self._tls)
+        """Answer until killed; listen() comes before."""
         eventlet.wsgi.server(
-            listener,
+            self._listener,
             self._app,
             log_output=False,
             debug=False,
