@@ -160,10 +160,12 @@ def load(
     path: Optional[pathlib.Path] = None,
     environment: Mapping[str, str] = os.environ,
     chosen: Optional[Mapping[str, Any]] = None,
+    retired: Optional[Mapping[str, str]] = None,
 ) -> Model:
     """Return settings from ``chosen`` (the command line), the environment, then a file; what is named first wins.
 
-    Raises SettingsError naming every key that is unknown, out of range or given twice.
+    ``retired`` says of keys that are no more what became of them. Raises SettingsError naming every key that is
+    unknown, out of range or given twice.
     """
     if path is None and environment.get(prefix + CONFIG):
         path = pathlib.Path(environment[prefix + CONFIG])
@@ -182,17 +184,17 @@ def load(
     try:
         return Loaded()
     except pydantic.ValidationError as error:
-        raise SettingsError(explain(error, model)) from None
+        raise SettingsError(explain(error, model, retired or {})) from None
 
 
-def explain(error: pydantic.ValidationError, model: Type[pydantic.BaseModel]) -> str:
+def explain(error: pydantic.ValidationError, model: Type[pydantic.BaseModel], retired: Mapping[str, str]) -> str:
     """Return what is wrong with settings, a line a key."""
     lines, unknown = [], False
     for fault in error.errors():
         key = ".".join(str(part) for part in fault["loc"]) or "settings"
         if fault["type"] == "extra_forbidden":
-            unknown = True
-            lines.append(f"{key}: unknown key")
+            unknown = unknown or key not in retired
+            lines.append(f"{key}: {retired.get(key, 'unknown key')}")
         else:
             shown = "" if fault["type"] == "value_error" else f" (got {fault['input']!r})"
             lines.append(f"{key}: {fault['msg']}{shown}")

@@ -5,6 +5,7 @@
 environment, where eventlet is old enough for Ryu's own launcher.
 """
 
+import functools
 import logging
 import time
 from typing import Any, Callable, TypeVar
@@ -15,7 +16,19 @@ from sdngcc.controller.cluster.runner import PERIOD_S as CLUSTER_PERIOD_S
 from sdngcc.controller.cluster.runner import Cluster
 from sdngcc.controller.databases.ovsdb import Policy
 from sdngcc.controller.engine import Engine
-from sdngcc.controller.framework import compat
+from sdngcc.controller.framework import connections, launcher, names
+from sdngcc.controller.framework.admission import Reason
+from sdngcc.controller.framework.identities import Claim, Identities
+from sdngcc.controller.framework.reader import (
+    FlowRemoved,
+    Message,
+    Multipart,
+    PacketIn,
+    PortChanged,
+    PortRemoved,
+    Refused,
+    Role,
+)
 from sdngcc.controller.rest.audit import AuditLog
 from sdngcc.controller.rest.live import Live
 from sdngcc.controller.rest.resource import RestContext
@@ -25,61 +38,60 @@ from sdngcc.controller.wire import openflow
 
 LOG = logging.getLogger(__name__)
 
-_CONFIG_DOWN = 1  # OFPPC_PORT_DOWN
-_STATE_LINK_DOWN = 1  # OFPPS_LINK_DOWN
-_PORT_DELETED = 1  # OFPPR_DELETE
-_KBPS = 125  # bytes/s
 _OVSDB_PERIOD_S = 0.5
 _RETRY_NS = 1_000_000_000
+# How long a connection may take to answer when another one says it is the same switch.
+_PROBE_S = 2.0
+_PROBE_STEP_S = 0.1
 
 Result = TypeVar("Result")
 
-compat.tap_connections()
 log.install()  # the framework has set up its own by now
 
-
-def _is_up(port: Any) -> bool:
-    return not (port.config & _CONFIG_DOWN or port.state & _STATE_LINK_DOWN)
-
-
-def _mac(port: Any) -> bytes:
-    return bytes.fromhex(str(port.hw_addr).replace(":", ""))
-
-
-class SdnGcc(compat.App):
+class SdnGcc(names.App):
     """The application: passes events in and bytes out."""
 
-    OFP_VERSIONS = [compat.ofproto_v1_3.OFP_VERSION]
+    OFP_VERSIONS = [names.ofproto_v1_3.OFP_VERSION]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.settings = settings.current()
-        self.datapaths: dict[int, Any] = {}
+        with launcher.refusals():
+            self._make(settings.current())
+
+    def _make(self, chosen: settings.Settings) -> None:
+        """Make all parts and listen; raises SettingsError."""
+        self.settings = chosen
+        self.identities: Identities[Any] = Identities()  # of the framework's datapaths
         self.workers: list[Any] = []  # our own threads; the framework's event loop is in self.threads
         self.cluster = self._make_cluster() if self.settings.cluster else None
         self.engine = Engine(self.settings, self._send, self._arm, owner=self.cluster)
         if self.cluster:
             self.cluster.attach(self.engine)
-        self.policy = Policy(self.settings.ovsdb, compat.hub.sleep)
+        self.policy = Policy(self.settings.ovsdb, names.hub.sleep)
         audit = AuditLog(self.settings.audit_file, self.engine.counters)
         context = RestContext(
-            self.engine, self.policy, Live(self.engine), audit, lambda: compat.hub.sleep(0), self.cluster
+            self.engine, self.policy, Live(self.engine), audit, lambda: names.hub.sleep(0), self.cluster
         )
         self.rest = Server(context, self.settings)
+        if self.settings.rest:
+            self.rest.listen()
+        self.door = connections.Door(self.settings)
+        self.door.open()
+        context.admission = self.door.admission
 
     def start(self) -> None:
         """Start the clock, the OVSDB clients and REST."""
         super().start()
-        self.workers.append(compat.hub.spawn(self._clock))
+        self.workers.append(names.hub.spawn(self._clock))
         if self.settings.ovsdb:
-            self.workers.append(compat.hub.spawn(self._follow_ovsdb))
+            self.workers.append(names.hub.spawn(self._follow_ovsdb))
         if self.cluster:
-            self.workers.append(compat.hub.spawn(self._follow_cluster, self.cluster))
+            self.workers.append(names.hub.spawn(self._follow_cluster, self.cluster))
         if self.settings.rest:
-            self.workers.append(compat.hub.spawn(self.rest.serve))
-            self.workers.append(compat.hub.spawn(self._report))
+            self.workers.append(names.hub.spawn(self.rest.serve))
+            self.workers.append(names.hub.spawn(self._report))
         for collect in self.engine.source.collectors(self._deliver, self.engine.clock):
-            self.workers.append(compat.hub.spawn(self._collect, collect))
+            self.workers.append(names.hub.spawn(self._collect, collect))
 
     def stop(self) -> None:
         """End clock, OVSDB clients and REST; take the events that wait; write what is left of the trace.
@@ -89,14 +101,14 @@ class SdnGcc(compat.App):
         """
         self.rest.close()
         for worker in self.workers:
-            compat.hub.kill(worker)
+            names.hub.kill(worker)
         super().stop()
         self.engine.trace.flush()
 
     def _clock(self) -> None:
         while self.is_active:
             wait_ns = self._guarded(self.engine.tick, 0) - time.monotonic_ns()
-            compat.hub.sleep(max(wait_ns, 0) / 1e9 if wait_ns > -_RETRY_NS else _RETRY_NS / 1e9)
+            names.hub.sleep(max(wait_ns, 0) / 1e9 if wait_ns > -_RETRY_NS else _RETRY_NS / 1e9)
 
     def _make_cluster(self) -> Cluster:
         chosen = self.settings
@@ -105,12 +117,12 @@ class SdnGcc(compat.App):
     def _follow_cluster(self, cluster: Cluster) -> None:
         while self.is_active:
             self._guarded(cluster.run, None)
-            compat.hub.sleep(CLUSTER_PERIOD_S)
+            names.hub.sleep(CLUSTER_PERIOD_S)
 
     def _follow_ovsdb(self) -> None:
         while self.is_active:
             self._guarded(self._read_ovsdb, None)
-            compat.hub.sleep(_OVSDB_PERIOD_S)
+            names.hub.sleep(_OVSDB_PERIOD_S)
 
     def _read_ovsdb(self) -> None:
         self.policy.run()
@@ -123,7 +135,7 @@ class SdnGcc(compat.App):
     def _collect(self, collect: Callable[[], None]) -> None:
         while self.is_active:
             self._guarded(collect, None)
-            compat.hub.sleep(_RETRY_NS / 1e9)
+            names.hub.sleep(_RETRY_NS / 1e9)
 
     def _guarded(self, function: Callable[[], Result], otherwise: Result) -> Result:
         """Call a function; a fault in it is logged and counted, and ends nothing else."""
@@ -137,97 +149,110 @@ class SdnGcc(compat.App):
     def _report(self) -> None:
         while self.is_active:
             self._guarded(self.rest.report, None)
-            compat.hub.sleep(SAMPLE_S)
+            names.hub.sleep(SAMPLE_S)
 
     def _send(self, dpid: int, data: bytes) -> bool:
-        datapath = self.datapaths.get(dpid)
-        return datapath is not None and compat.send(datapath, data)
+        datapath = self.identities.holders.get(dpid)
+        return datapath is not None and connections.send(datapath, data)
 
     @staticmethod
     def _arm(delay_s: float, function: Callable[[], None]) -> Callable[[], None]:
         """Call later; what is returned only forgets the function, as ending a greenlet would let others run."""
         armed = [function]
-        compat.hub.spawn_after(delay_s, lambda: armed[0]() if armed else None)
+        names.hub.spawn_after(delay_s, lambda: armed[0]() if armed else None)
         return armed.clear
 
-    @compat.handler.set_ev_cls(
-        compat.ofp_event.EventOFPStateChange,
-        [compat.handler.MAIN_DISPATCHER, compat.handler.DEAD_DISPATCHER],
+    @names.handler.set_ev_cls(
+        names.ofp_event.EventOFPStateChange,
+        [names.handler.MAIN_DISPATCHER, names.handler.DEAD_DISPATCHER],
     )
     def state_changed(self, event: Any) -> None:
         """Take a switch that finished its handshake or whose connection ended."""
         datapath: Any = event.datapath
-        if event.state == compat.handler.MAIN_DISPATCHER:
-            dpid = datapath.id
-            self.datapaths[dpid] = datapath
-            datapath.socket.sink = lambda data: self._multipart(datapath, data)
-            if self.cluster:
-                self.cluster.connected(dpid)
-            self.engine.switch_up(
-                dpid,
-                {
-                    number: (port.name.decode("utf-8", "replace"), _mac(port), _is_up(port))
-                    for number, port in datapath.ports.items()
-                },
-            )
-            for number, port in datapath.ports.items():
-                self.engine.port_speed(dpid, number, port.curr_speed * _KBPS)
-        elif self._is_current(datapath):
-            del self.datapaths[datapath.id]
-            if self.cluster:
-                self.cluster.disconnected(datapath.id)
+        if event.state == names.handler.MAIN_DISPATCHER:
+            datapath.socket.datapath = datapath
+            claim = self.identities.claim(datapath.id, datapath)
+            if claim is Claim.HELD:
+                self._take(datapath)
+            elif claim is Claim.DOUBTED:
+                names.hub.spawn(self._decide, datapath)
             else:
+                self._refuse(datapath, self.identities.holders[datapath.id])
+        elif datapath.id is not None:
+            held, successor = self.identities.release(datapath.id, datapath)
+            if successor is not None:
+                self._take(successor)
+            elif held and self.cluster:
+                self.cluster.disconnected(datapath.id)
+            elif held:
                 self.engine.switch_down(datapath.id)
 
-    def _multipart(self, datapath: Any, data: bytes) -> bool:
-        """Pass on a multipart reply; a fault in the engine must not end the connection's reader."""
-        return not self._is_current(datapath) or self._guarded(lambda: self.engine.multipart(datapath.id, data), True)
+    def _take(self, datapath: Any) -> None:
+        """Let a connection be its switch's."""
+        dpid, connection = datapath.id, datapath.socket
+        connection.sink = functools.partial(self._read, datapath)
+        if self.cluster:
+            self.cluster.connected(dpid)
+        ports = connection.reader.ports
+        self.engine.switch_up(dpid, {number: (port.name, port.mac, port.up) for number, port in ports.items()})
+        for number, port in ports.items():
+            self.engine.port_speed(dpid, number, port.speed)
 
-    @compat.handler.set_ev_cls(compat.ofp_event.EventOFPPacketIn, compat.handler.MAIN_DISPATCHER)
-    def packet_in(self, event: Any) -> None:
-        """Take a packet no flow knew."""
-        msg = event.msg
-        if self._is_current(msg.datapath):
-            self.engine.packet_in(msg.datapath.id, msg.match["in_port"], bytes(msg.data))
+    def _decide(self, newcomer: Any) -> None:
+        """Ask a switch's connection whether it is there, as another one says it is that switch; leave one of both."""
+        dpid = newcomer.id
+        holder = self.identities.holders[dpid]
+        asked = holder.socket.ask()
+        # In steps, for whatever keeps this process busy meanwhile: between them it reads what arrived.
+        for _ in range(round(_PROBE_S / _PROBE_STEP_S)):
+            names.hub.sleep(_PROBE_STEP_S)
+            if not self.identities.waits(dpid, newcomer):
+                return  # one of the two ended
+            if holder.socket.answered(asked):
+                self.identities.keep(dpid)
+                self._refuse(newcomer, holder)
+                return
+        self.identities.replace(dpid)
+        kept, gone = newcomer.socket.visitor, holder.socket.visitor
+        self.door.admission.conflict(dpid, kept, gone)
+        holder.socket.end(
+            Reason.REPLACED, f"it did not answer for {_PROBE_S:g} s when {kept} connected as switch {dpid:016x} too"
+        )
+        self._take(newcomer)
 
-    @compat.handler.set_ev_cls(compat.ofp_event.EventOFPFlowRemoved, compat.handler.MAIN_DISPATCHER)
-    def flow_removed(self, event: Any) -> None:
-        """Take note of a flow that is gone."""
-        if self._is_current(event.msg.datapath):
-            self.engine.flow_removed(event.msg.cookie, event.msg.reason)
+    def _refuse(self, newcomer: Any, holder: Any) -> None:
+        dpid, kept, refused = newcomer.id, holder.socket.visitor, newcomer.socket.visitor
+        self.door.admission.conflict(dpid, kept, refused)
+        newcomer.socket.end(Reason.DUPLICATE, f"it says it is switch {dpid:016x}, which is connected from {kept}")
 
-    @compat.handler.set_ev_cls(compat.ofp_event.EventOFPPortStatus, compat.handler.MAIN_DISPATCHER)
-    def port_status(self, event: Any) -> None:
-        """Take a port that came, changed or went."""
-        msg = event.msg
-        if not self._is_current(msg.datapath):
-            return
-        port, dpid = msg.desc, msg.datapath.id
-        if msg.reason == _PORT_DELETED:
-            self.engine.port_removed(dpid, port.port_no)
-        else:
-            name = port.name.decode("utf-8", "replace")
-            self.engine.port_changed(dpid, port.port_no, name, _mac(port), _is_up(port))
-            self.engine.port_speed(dpid, port.port_no, port.curr_speed * _KBPS)
+    def _read(self, datapath: Any, message: Message) -> bool:
+        """Pass on what a switch said; return whether it was meant for us.
 
-    @compat.handler.set_ev_cls(compat.ofp_event.EventOFPErrorMsg, compat.handler.MAIN_DISPATCHER)
-    def error(self, event: Any) -> None:
-        """Take an OpenFlow error; it bears the transaction id of what it is about."""
-        msg = event.msg
-        if not self._is_current(msg.datapath):
-            return
-        if self.cluster and msg.type == openflow.OFPET_ROLE_REQUEST_FAILED:
-            self.cluster.role_refused(msg.datapath.id, msg.code)
-        else:
-            self.engine.error(msg.datapath.id, msg.xid, msg.type, msg.code)
+        A fault in the engine must not end the connection's reader.
+        """
+        dpid = datapath.id
+        if self.identities.holders.get(dpid) is not datapath:
+            return True
+        return self._guarded(lambda: self._pass(dpid, message), True)
 
-    @compat.handler.set_ev_cls(compat.ofp_event.EventOFPRoleReply, compat.handler.MAIN_DISPATCHER)
-    def role_reply(self, event: Any) -> None:
-        """Take a switch's answer to a request for a role."""
-        msg = event.msg
-        if self.cluster and self._is_current(msg.datapath):
-            self.cluster.role_reply(msg.datapath.id, msg.role, msg.generation_id)
-
-    def _is_current(self, datapath: Any) -> bool:
-        """Tell whether a connection is the last one its switch made."""
-        return bool(self.datapaths.get(datapath.id) is datapath)
+    def _pass(self, dpid: int, message: Message) -> bool:
+        engine, cluster = self.engine, self.cluster
+        if isinstance(message, Multipart):
+            return engine.multipart(dpid, message.data)
+        if isinstance(message, PacketIn):
+            engine.packet_in(dpid, message.in_port, message.frame)
+        elif isinstance(message, FlowRemoved):
+            engine.flow_removed(message.cookie, message.reason)
+        elif isinstance(message, PortChanged):
+            port = message.port
+            engine.port_changed(dpid, port.number, port.name, port.mac, port.up)
+            engine.port_speed(dpid, port.number, port.speed)
+        elif isinstance(message, PortRemoved):
+            engine.port_removed(dpid, message.number)
+        elif isinstance(message, Refused) and cluster and message.kind == openflow.OFPET_ROLE_REQUEST_FAILED:
+            cluster.role_refused(dpid, message.code)
+        elif isinstance(message, Refused):
+            engine.error(dpid, message.xid, message.kind, message.code)
+        elif isinstance(message, Role) and cluster:
+            cluster.role_reply(dpid, message.role, message.generation)
+        return True

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts Ryu or os-ken with the application, under today's eventlet.
+"""Starts Ryu or os-ken with the application, under today's eventlet and our hub.
 
 Ryu 4.34 imports eventlet.wsgi.ALREADY_HANDLED, which eventlet dropped: it must be there before Ryu's own
 launcher is imported, so no application can mend it.  The standard library must be made cooperative as
 early, before anything else holds its locks.
 """
 
+import contextlib
 import importlib
 import importlib.util
 import logging
@@ -13,13 +14,14 @@ import os
 import signal
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Iterator
 
 if TYPE_CHECKING:
     from sdngcc.controller.settings import Settings
 
 
 FRAMEWORKS = {"ryu": "ryu", "os-ken": "os_ken"}  # name of the setting -> module, in order of preference
+_started = False  # by start(), which is told of settings that cannot be used
 
 
 def find_framework(name: str) -> str:
@@ -46,31 +48,43 @@ def prepare() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import eventlet
+        import eventlet.hubs
         import eventlet.wsgi
+
+        from sdngcc.controller.framework import hub
+    eventlet.hubs.use_hub(hub)
     if not hasattr(eventlet.wsgi, "ALREADY_HANDLED"):
         eventlet.wsgi.ALREADY_HANDLED = []
     eventlet.monkey_patch()
 
 
+@contextlib.contextmanager
+def refusals() -> Iterator[None]:
+    """Let SettingsError end a process that ryu-manager started by its text alone, with exit status 1."""
+    from sdngcc.controller.settings import SettingsError
+
+    try:
+        yield
+    except SettingsError as error:
+        if _started:
+            raise
+        raise SystemExit(f"sdngcc: {error}") from None
+
+
 def start(chosen: "Settings", verbose: bool = False) -> None:
     """Run the controller with the given settings until it is stopped.
 
-    Raises SettingsError when the framework they name is not installed, or TLS files are unusable.
+    Raises SettingsError when the framework they name is not installed, a file is unusable, or an address is taken.
     """
-    import eventlet.hubs
-
+    global _started
     from sdngcc import log
     from sdngcc.controller import settings
-    from sdngcc.controller.framework import tls
 
-    tls.server_context(chosen)
     framework = find_framework(chosen.framework)
-    eventlet.hubs.use_hub(chosen.event_hub)
-    address, port = settings.split_address(chosen.openflow)
-    args = ["--ofp-listen-host", address, "--ofp-tcp-listen-port", str(port)]
-    args += ["--default-log-level", "10" if verbose else "20", "--nouse-stderr"]
+    args = ["--default-log-level", "10" if verbose else "20", "--nouse-stderr"]
     log.install(logging.DEBUG if verbose else logging.INFO)
     settings.adopt(chosen)
+    _started = True
     _stop_on(signal.SIGTERM)
     if framework == "ryu":
         manager = importlib.import_module("ryu.cmd.manager")

@@ -13,6 +13,7 @@ from prometheus_client import core, exposition
 
 from sdngcc import __version__
 from sdngcc.controller.databases.health import STATES
+from sdngcc.controller.framework.admission import Reason
 from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.rest import models
 from sdngcc.controller.rest.readiness import databases, hindrances
@@ -110,6 +111,7 @@ class Families:
     def __iter__(self) -> Iterator[core.Metric]:
         """Yield one family after the other."""
         yield from self._controller()
+        yield from self._connections()
         yield from self._vms(self._context.vms())
         yield from self._ports()
         yield from self._switches()
@@ -167,6 +169,20 @@ class Families:
         yield family
         if self._context.cluster:
             yield _gauge("lease_held", "Whether this controller may act for switches.", self._context.cluster.is_live())
+
+    def _connections(self) -> Iterator[core.Metric]:
+        admission = self._context.admission
+        yield _gauge("openflow_connections", "Connections of switches.", admission.open)
+        yield _gauge("openflow_connections_limit", "Most connections of switches at a time.", admission.limit)
+        refused: Rows = [((reason.value,), admission.refused[reason]) for reason in Reason]
+        conflicts: Rows = [((dpid_text(key[0]), *key[1:]), one.count) for key, one in admission.conflicts.items()]
+        unserved: Rows = [((), admission.unserved)]
+        for name, text, labels, rows in (
+            ("openflow_connections_refused", "Connections of switches refused or ended.", ("reason",), refused),
+            ("openflow_messages_unserved", "Messages of switches that nobody asked for.", (), unserved),
+            ("switch_id_conflicts", "Connections with one datapath id.", ("switch", "kept", "refused"), conflicts),
+        ):
+            yield _family(Of(name, text, lambda count: count, True), labels, rows)
 
     def _vms(self, vms: list[VmRecord]) -> Iterator[core.Metric]:
         told: list[tuple[tuple[str, ...], VmRecord]] = [

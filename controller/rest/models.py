@@ -234,6 +234,27 @@ class Lease(Answer):
     switches: Count = pydantic.Field(description="switches it acts for")
 
 
+class IdConflict(Answer):
+    """Two connections that said they are the same switch; addresses are those seen last."""
+
+    switch: DatapathId
+    kept: str
+    refused: str
+    count: Count
+
+
+class Connections(Answer):
+    """Switches' connections."""
+
+    open: Count
+    unready: Count = pydantic.Field(description="those of them whose handshake is not done")
+    limit: Count
+    limit_a_peer: Count
+    refused: dict[str, int] = pydantic.Field(description="refused or ended, by reason (docs/security.md)")
+    unserved: Count = pydantic.Field(description="messages left out because nobody asked for them")
+    id_conflicts: list[IdConflict] = pydantic.Field(description="the last 64 pairs of addresses")
+
+
 class Status(Answer):
     """States and counters since the start."""
 
@@ -252,6 +273,7 @@ class Status(Answer):
     message_epoch: Count = pydantic.Field(description="of control messages, seconds since 1970")
     message_epoch_raised: Count = pydantic.Field(description="times it was raised because machines refused messages")
     message_sequence: Count = pydantic.Field(description="of the last control message, over all machines")
+    connections: Connections
     mark_source: Source
     polls: dict[str, int]
     counters: dict[str, int]

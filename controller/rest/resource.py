@@ -13,6 +13,7 @@ import pydantic
 from sdngcc.controller.databases.client import Doubt
 from sdngcc.controller.databases.health import Health
 from sdngcc.controller.engine import Engine
+from sdngcc.controller.framework.admission import Admission
 from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.rest import models
@@ -126,6 +127,7 @@ class RestContext:
     being_changed: set[Hop] = dataclasses.field(default_factory=set)  # machines whose policy is being stored
     pending: dict[Hop, PendingChange] = dataclasses.field(default_factory=dict)  # by machine
     rest_connections: Callable[[], dict[str, int]] = dict  # REST's own, by phase
+    admission: Admission = dataclasses.field(default_factory=Admission)  # of switches' connections
 
     def vms(self) -> list[VmRecord]:
         """Return all machines by switch and port."""

@@ -17,6 +17,7 @@ import eventlet.queue
 import eventlet.semaphore
 import eventlet.wsgi
 
+from sdngcc.controller.framework.listening import listen
 from sdngcc.controller.rest.application import make_app
 from sdngcc.controller.rest.auth import Guard
 from sdngcc.controller.rest.connections import CONNECTIONS_MAX, Connection, Connections, Phase
@@ -24,13 +25,12 @@ from sdngcc.controller.rest.events import Broker
 from sdngcc.controller.rest.live import SAMPLE_S
 from sdngcc.controller.rest.reporter import Reporter
 from sdngcc.controller.rest.resource import CONNECTION, Locks, RestContext
-from sdngcc.controller.settings import Settings, SettingsError, split_address
+from sdngcc.controller.settings import Settings
 
 LOG = logging.getLogger(__name__)
 
 LINE_MAX_BYTES = 8192
 _IO_TIMEOUT_S = 30  # for one read or write; Connections bounds what they add up to
-_BACKLOG = 128
 _ACCEPT_PAUSE_S = 0.1
 _EXPIRE_PERIOD_S = 0.5
 _kernel = eventlet.patcher.original("socket")  # whose methods do no more than the system call
@@ -164,7 +164,7 @@ class Server:
 
     def __init__(self, context: RestContext, settings: Settings) -> None:
         self._settings = settings
-        self._listening: Any = None
+        self._listener: Any = None
         tokens = settings.read_tokens()
         self._tls = settings.read_tls()
         context.locks = Locks(eventlet.semaphore.Semaphore)
@@ -177,21 +177,14 @@ class Server:
         self._app = make_app(context, self.reporter, Guard(tokens, settings.rest_hosts, counters), bool(tokens))
 
     def listen(self) -> None:
-        """Take the address of REST; raises SettingsError when that cannot be."""
-        try:
-            self._listening = eventlet.listen(
-                split_address(self._settings.rest), backlog=_BACKLOG, reuse_port=False
-            )
-        except OSError as error:
-            raise SettingsError(f"rest {self._settings.rest}: {error.strerror or error}") from None
+        """Let clients connect; raises SettingsError where it cannot listen."""
+        self._listener = _Listener(listen("rest", self._settings.rest), self._tls, self._connections)
 
     def serve(self) -> None:
-        """Answer until killed."""
-        if self._listening is None:
-            self.listen()
+        """Answer until killed; listen() comes before."""
         eventlet.spawn(self._expire)
         eventlet.wsgi.server(
-            _Listener(self._listening, self._tls, self._connections),
+            self._listener,
             self._app,
             protocol=_Protocol,
             log_output=False,

@@ -6,10 +6,11 @@ from typing import Annotated
 import falcon
 import pydantic
 
+from sdngcc.controller.framework.admission import Admission, Reason
 from sdngcc.controller.rest import models
 from sdngcc.controller.rest.audit import KEPT
 from sdngcc.controller.rest.readiness import databases, hindrances
-from sdngcc.controller.rest.resource import Operation, Resource, Route, read_query, reply
+from sdngcc.controller.rest.resource import Operation, Resource, Route, dpid_text, read_query, reply
 from sdngcc.controller.settings import Settings
 
 
@@ -20,6 +21,21 @@ class SettingsView(Resource):
         """Show the settings in force; of secrets only the files' names."""
         read_query(request, models.Query)
         reply(response, self._engine.settings)
+
+
+def _show_connections(admission: Admission) -> models.Connections:
+    return models.Connections(
+        open=admission.open,
+        unready=admission.unready,
+        limit=admission.limit,
+        limit_a_peer=admission.limit_a_peer,
+        refused={reason.value: admission.refused[reason] for reason in Reason},
+        unserved=admission.unserved,
+        id_conflicts=[
+            models.IdConflict(switch=dpid_text(one.dpid), kept=one.kept, refused=one.refused, count=one.count)
+            for one in admission.conflicts.values()
+        ],
+    )
 
 
 class Status(Resource):
@@ -59,6 +75,7 @@ class Status(Resource):
                 message_epoch=engine.notifier.numbering.epoch,
                 message_epoch_raised=engine.notifier.numbering.raised,
                 message_sequence=engine.notifier.numbering.sequence,
+                connections=_show_connections(self._context.admission),
                 mark_source=models.Source(**engine.source.view(engine.clock())),
                 polls=engine.poll_counts(),
                 counters=dict(sorted(engine.counters.items())),

@@ -23,6 +23,7 @@ from sdngcc.controller.settings.sources import MarkSources
 from sdngcc.controller.settings.values import check_private, is_loopback, read_secret, split_address
 
 PREFIX = "SDNGCC_CONTROLLER_"
+RETIRED = {"event_hub": "there is one hub now, exact to the microsecond, without a bound of its own; leave the key out"}
 
 
 class Settings(Rates, MarkSources, Messages, NetworkSettings, Databases, Rest, Process):
@@ -76,7 +77,7 @@ def load(
 
     Raises SettingsError naming every key that is unknown, out of range or given twice.
     """
-    return configuration.load(Settings, PREFIX, path, environment, chosen)
+    return configuration.load(Settings, PREFIX, path, environment, chosen, RETIRED)
 
 
 _adopted: Optional[Settings] = None

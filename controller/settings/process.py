@@ -14,6 +14,15 @@ class Process(pydantic.BaseModel):
         "auto", description="OpenFlow library the controller runs on; auto: Ryu where it is installed, else os-ken"
     )
     openflow: str = pydantic.Field("127.0.0.1:6653", description="address and port switches connect to")
+    openflow_connections: int = pydantic.Field(
+        4096, ge=1, le=1_000_000, description="most connections of switches at a time; open files may allow fewer"
+    )
+    openflow_connections_a_peer: int = pydantic.Field(
+        1024, ge=1, le=1_000_000, description="most of them from one address"
+    )
+    openflow_silence_s: int = pydantic.Field(
+        30, ge=3, le=3600, description="a connection ends when nothing was heard of it for this long; asked at a third"
+    )
     openflow_tls_key: Optional[pathlib.Path] = pydantic.Field(
         None, description="private key; with it switches connect by TLS only, and ssl: remotes use it too"
     )
@@ -22,7 +31,3 @@ class Process(pydantic.BaseModel):
         None, description="certificate of the authority that signed the switches' (and databases') certificates"
     )
     trace_file: Optional[pathlib.Path] = pydantic.Field(None, description="JSON lines of notifications and poll counts")
-    event_hub: Literal["selects", "poll", "epolls"] = pydantic.Field(
-        "selects",
-        description="eventlet hub; selects is exact to the microsecond but serves at most 1000 connections",
-    )

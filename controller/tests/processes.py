@@ -62,7 +62,15 @@ def wait_for(condition: Callable[[], Any], what: Callable[[], str]) -> Any:
 class Controller:
     """`sdngcc controller` in a process of its own."""
 
-    def __init__(self, folder: pathlib.Path, framework: str, name: str = "controller", **settings: Any) -> None:
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        framework: str,
+        name: str = "controller",
+        descriptors: Optional[int] = None,
+        **settings: Any,
+    ) -> None:
+        """``descriptors`` is how many files the process may have open, None as many as this one."""
         self.folder, self.name = folder, name
         self.address = ("127.0.0.1", free_port())
         self.url = f"http://127.0.0.1:{free_port()}"
@@ -80,13 +88,13 @@ class Controller:
             **{key.upper(): text for key, text in settings.items()},
         }
         self._environment = {**os.environ, **{f"SDNGCC_CONTROLLER_{key}": str(text) for key, text in chosen.items()}}
-        self._framework = framework
+        limit = ["prlimit", f"--nofile={descriptors}:{descriptors}"] if descriptors else []
+        self._command = [*limit, sys.executable, "-m", "sdngcc.main", "controller", "--framework", framework]
         self.start()
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "sdngcc.main", "controller", "--framework", self._framework]
         with open(self._log, "ab") as log:
-            self.process = subprocess.Popen(command, env=self._environment, stdout=log, stderr=log)
+            self.process = subprocess.Popen(self._command, env=self._environment, stdout=log, stderr=log)
         self.await_listening()
 
     def await_listening(self) -> None:
@@ -117,6 +125,10 @@ class Controller:
         with urllib.request.urlopen(self.url + path, timeout=PATIENCE_S) as answer:
             return json.load(answer)
 
+    def metrics(self) -> str:
+        with urllib.request.urlopen(f"{self.url}/metrics", timeout=PATIENCE_S) as answer:
+            return str(answer.read().decode())
+
     def put(self, path: str, body: Any) -> Any:
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(self.url + path, json.dumps(body).encode(), headers, method="PUT")
@@ -146,8 +158,8 @@ class WireSwitch:
         self.lock = threading.RLock()
         self.lines: list[_Line] = []
 
-    def connect(self, address: tuple[str, int]) -> "_Line":
-        line = _Line(self, address)
+    def connect(self, address: tuple[str, int], source: str = "127.0.0.1") -> "_Line":
+        line = _Line(self, address, source)
         self.lines.append(line)
         return line
 
@@ -166,12 +178,13 @@ class WireSwitch:
 class _Line:
     """One connection of a switch to one controller."""
 
-    def __init__(self, switch: WireSwitch, address: tuple[str, int]) -> None:
+    def __init__(self, switch: WireSwitch, address: tuple[str, int], source: str) -> None:
         self.switch, self.address = switch, address
         self.role = openflow.ROLE_EQUAL
         self.hears_all = False
         self.alive = True
-        self._sock = socket.create_connection(address, timeout=PATIENCE_S)
+        self._sock = socket.create_connection(address, timeout=PATIENCE_S, source_address=(source, 0))
+        self.name = "{}:{}".format(*self._sock.getsockname())
         self._sock.settimeout(PATIENCE_S)
         self.send(0, 1, b"")
         self._thread = threading.Thread(target=self._serve, daemon=True)

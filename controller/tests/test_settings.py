@@ -53,6 +53,7 @@ def test_file_then_environment(tmp_path, key_file, suffix, text):
     ("changes", "said"),
     [
         ({"perod_us": "5000"}, "perod_us: unknown key"),
+        ({"event_hub": "poll"}, "^event_hub: there is one hub now.*leave the key out$"),
         ({"period_us": "100"}, "period_us: .*greater than or equal to 500.*got '100'"),
         ({"period_us": "soon"}, "period_us: .*integer"),
         ({"division": "fair"}, "division: .*'bytes', 'sent' or 'equal'"),

@@ -70,7 +70,6 @@ def measure(
         "SDNGCC_CONTROLLER_PACKET_INS_A_SECOND": "1000000",
         "SDNGCC_CONTROLLER_SWITCH_PACKET_INS_A_SECOND": "1000000",
         "SDNGCC_CONTROLLER_TRACE_FILE": str(trace),
-        "SDNGCC_CONTROLLER_EVENT_HUB": "epolls" if switches > 900 else "selects",
     }
     ours = [sys.executable, "-m", "sdngcc.main", "controller"]
     simple = [sys.executable, "-c", _SIMPLE, str(port), str(MONITOR_PERIOD_S)]

@@ -2,27 +2,19 @@
 """The real application in its own process: a switch that speaks OpenFlow over TCP, and REST over HTTP."""
 
 import ast
-import importlib.util
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import sysconfig
 
 import pytest
 
-from sdngcc.controller.framework.launcher import FRAMEWORKS
 from sdngcc.controller.wire import message
 
 from ..fabric import arp, ipv4, port_reading, vm_reading
 from ..processes import KEY, Controller, WireSwitch, free_port, wait_for
-
-
-@pytest.fixture(params=sorted(FRAMEWORKS))
-def framework(request):
-    if not importlib.util.find_spec(FRAMEWORKS[request.param]):
-        pytest.skip(f"{request.param} is not installed")
-    return request.param
 
 
 @pytest.fixture
@@ -107,48 +99,65 @@ _FULL = """
 from sdngcc.controller.framework import launcher
 launcher.prepare()
 from sdngcc.controller import app
-from sdngcc.controller.framework import compat
+from sdngcc.controller.framework import names
 one = app.SdnGcc()
 one.start()
 room = one.events.maxsize
 for _ in range(room + 1):
-    compat.hub.spawn(one._send_event, object(), None)
+    names.hub.spawn(one._send_event, object(), None)
 taken = []
 one.get_handlers = lambda event, state: taken.append(event) or []
-compat.hub.spawn(one.stop).wait()
+names.hub.spawn(one.stop).wait()
 print(len(taken) - room)
 """
 
 
 def test_stopped_with_its_event_queue_full_it_ends(framework):
-    settings = {"FRAMEWORK": framework, "NOTIFY": "false", "REST": ""}
+    settings = {"FRAMEWORK": framework, "NOTIFY": "false", "REST": "", "OPENFLOW": "127.0.0.1:0"}
     environment = {**os.environ, **{f"SDNGCC_CONTROLLER_{key}": text for key, text in settings.items()}}
     done = subprocess.run([sys.executable, "-c", _FULL], env=environment, capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["1"], done.stderr
 
 
-def test_ryu_manager_itself_starts_it(tmp_path):
-    manager = pathlib.Path(sys.executable).with_name("ryu-manager")
+@pytest.fixture
+def manager():
+    found = pathlib.Path(sys.executable).with_name("ryu-manager")
     mended = pathlib.Path(sysconfig.get_path("purelib")) / "ryu-manager.pth"
-    if not (manager.exists() and mended.exists()):
+    if not (found.exists() and mended.exists()):
         pytest.skip("Ryu, or the .pth file that mends it, is not installed beside this Python")
-    environment = {**os.environ, "SDNGCC_CONTROLLER_NOTIFY": "false", "SDNGCC_CONTROLLER_REST": ""}
-    log = tmp_path / "log"
+    return found
+
+
+def test_ryu_manager_itself_starts_it_and_it_listens_where_the_setting_says(tmp_path, manager):
     port = free_port()
+    environment = {
+        **os.environ,
+        "SDNGCC_CONTROLLER_NOTIFY": "false",
+        "SDNGCC_CONTROLLER_REST": "",
+        "SDNGCC_CONTROLLER_OPENFLOW": f"127.0.0.1:{port}",
+    }
+    log = tmp_path / "log"
     with open(log, "wb") as stream:
-        process = subprocess.Popen(
-            [manager, "--ofp-listen-host", "127.0.0.1", "--ofp-tcp-listen-port", str(port), "sdngcc.controller.app"],
-            env=environment, stdout=stream, stderr=stream,
-        )  # fmt: skip
+        process = subprocess.Popen([manager, "sdngcc.controller.app"], env=environment, stdout=stream, stderr=stream)
     switch = WireSwitch(0xB1, {1: b"p1"})
     try:
         wait_for(lambda: "instantiating app sdngcc.controller.app" in log.read_text(), log.read_text)
         wait_for(lambda: _connected(switch, port), log.read_text)
         wait_for(lambda: switch.polls >= 1, log.read_text)
+        # And nowhere else, as Ryu itself would: at its ports, on all addresses.
+        assert _listens_at(process.pid) == {("127.0.0.1", port)}
     finally:
         switch.close()
         process.terminate()
         process.wait(60)
+
+
+def _listens_at(pid):
+    """Return the TCP addresses (IPv4) and ports that a process listens at."""
+    sockets = {os.readlink(entry) for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir()}
+    rows = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    mine = [row[1].split(":") for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in sockets]
+    return {(socket.inet_ntoa(bytes.fromhex(host)[::-1]), int(port, 16)) for host, port in mine}
 
 
 def _connected(switch, port):
@@ -180,7 +189,7 @@ class Refuse:
             raise ImportError(f"a policy module imports {name}")
 sys.meta_path.insert(0, Refuse())
 import importlib, pkgutil, sdngcc.controller
-RIM = {"app", "framework.compat", "rest.server"}
+RIM = {"app", "framework.connections", "framework.hub", "framework.listening", "framework.names", "rest.server"}
 done = []
 for found in pkgutil.walk_packages(sdngcc.controller.__path__, "sdngcc.controller."):
     short = found.name.split(".", 2)[2]
@@ -198,6 +207,9 @@ def test_only_the_rim_imports_a_framework():
     assert {"engine", "network.relations", "forwarding.forwarder", "rates.division", "sources.openflow"} <= imported
 
 
+EVENTLET = ("app.py", "connections.py", "hub.py", "launcher.py", "listening.py", "server.py")
+
+
 def test_no_module_names_a_framework_in_an_import():
     folder = pathlib.Path(__file__).parents[2]
     for path in folder.rglob("*.py"):
@@ -206,4 +218,47 @@ def test_no_module_names_a_framework_in_an_import():
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             tops = {name.split(".")[0] for name in names}
             assert not tops & {"ryu", "os_ken"}, path
-            assert "eventlet" not in tops or path.name in ("app.py", "compat.py", "launcher.py", "server.py"), path
+            assert "eventlet" not in tops or path.name in EVENTLET, path
+
+
+# What the older controller did: a socket that shares its port with all who ask for that.
+@pytest.fixture
+def taken():
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    sock.bind(("127.0.0.1", free_port()))
+    sock.listen()
+    yield f"127.0.0.1:{sock.getsockname()[1]}"
+    sock.close()
+
+
+@pytest.mark.parametrize("key", ["OPENFLOW", "REST"])
+def test_an_address_that_is_taken_stops_it_at_its_start(framework, taken, key):
+    settings = {"NOTIFY": "false", "FRAMEWORK": framework, "OPENFLOW": f"127.0.0.1:{free_port()}", "REST": ""}
+    done = _start(**{**settings, key: taken})
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+    told = f"{key.lower()} {taken}: cannot listen (Address already in use)"
+    assert told in done.stderr and f"stop that process, or set another {key.lower()}" in done.stderr
+
+
+def test_an_address_of_another_machine_stops_it_at_its_start(framework):
+    done = _start(NOTIFY="false", FRAMEWORK=framework, OPENFLOW="192.0.2.1:6653", REST="")
+    assert done.returncode == 1 and "openflow 192.0.2.1:6653: cannot listen (Cannot assign" in done.stderr
+
+
+def test_ryu_manager_refuses_an_address_that_is_taken(manager, taken):
+    environment = {**os.environ, "SDNGCC_CONTROLLER_NOTIFY": "false", "SDNGCC_CONTROLLER_OPENFLOW": taken}
+    done = subprocess.run([manager, "sdngcc.controller.app"], env=environment, capture_output=True, text=True)
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+    assert f"sdngcc: openflow {taken}: cannot listen (Address already in use)" in done.stderr
+
+
+def test_ryu_manager_refuses_options_that_the_settings_have(manager):
+    environment = {**os.environ, "SDNGCC_CONTROLLER_NOTIFY": "false", "SDNGCC_CONTROLLER_REST": ""}
+    options = ["--ofp-listen-host", "127.0.0.2", "--ofp-tcp-listen-port", str(free_port())]
+    done = subprocess.run(
+        [manager, *options, "sdngcc.controller.app"], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+    assert "sdngcc: --ofp-listen-host, --ofp-tcp-listen-port: not obeyed; switches connect where" in done.stderr

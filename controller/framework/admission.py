@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Admission of switches' connections: who may connect, how long it may be silent, and what was refused.
+
+A connection is let in while fewer than ``limit`` are open, and fewer than ``limit_a_peer`` from its address.  Where
+all places are taken, the oldest connection whose handshake is unfinished goes, if there is one: whoever only opens
+connections cannot keep a switch out that finishes its handshake in time.  A handshake (TLS and OpenFlow's together)
+may take ``HANDSHAKE_S``.  After it a connection without a whole message for a third of ``silence_s`` is sent an echo
+request, and one without any for ``silence_s`` ends.
+
+Time is what passes between calls of :meth:`Admission.sweep`, a late call counting for ``LATE_S`` at most: when the
+process itself stood still, nobody is silent for it.  There is no socket and no clock in here.
+"""
+
+import collections
+import dataclasses
+import enum
+from typing import NamedTuple, Optional
+
+HANDSHAKE_S = 10.0
+LATE_S = 2.0
+# Kept free for REST, databases, files and the refusal of further connections; half of all where there are few.
+RESERVED_DESCRIPTORS = 384
+TOLD_AGAIN_S = 60.0
+_TOLD_MAX = 1024
+_CONFLICTS_MAX = 64
+
+
+class Reason(str, enum.Enum):
+    """Why a connection was refused or ended, as REST and metrics show it."""
+
+    TOO_MANY = "too_many"
+    TOO_MANY_OF_PEER = "too_many_of_peer"
+    TLS = "tls"
+    HANDSHAKE = "handshake_time"
+    SILENT = "silent"
+    MALFORMED = "malformed"
+    DUPLICATE = "duplicate_id"
+    REPLACED = "replaced"
+    DEAF = "does_not_read"
+    ACCEPT = "accept_failed"
+
+
+class Due(enum.Enum):
+    """What a connection is due for."""
+
+    ECHO = "echo request"
+    HANDSHAKE = "end of an unfinished handshake"
+    SILENT = "end of a silent connection"
+
+
+@dataclasses.dataclass(eq=False)
+class Visitor:
+    """A connection that was let in; times are seconds of the admission's clock."""
+
+    address: str  # of the peer, without its port
+    port: int
+    since_s: float
+    heard_s: float  # last whole message
+    ready: bool = False  # its handshake is done
+    asked: bool = False  # it was sent an echo request since it was heard last
+
+    def __str__(self) -> str:
+        """Return address and port, as log lines and REST name it."""
+        return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
+
+
+class Entry(NamedTuple):
+    """An answer to a connection: the visitor it became, None when it is refused; and who has to go for it."""
+
+    visitor: Optional[Visitor]
+    evicted: Optional[Visitor] = None
+    reason: Optional[Reason] = None  # of a refusal
+
+
+@dataclasses.dataclass
+class Conflict:
+    """Two connections under one datapath id; addresses are with ports, the last ones seen."""
+
+    dpid: int
+    kept: str
+    refused: str
+    count: int = 0
+
+
+def affordable(wanted: int, descriptors: int) -> int:
+    """Return how many connections of the wanted ones a process with so many file descriptors can serve."""
+    return max(1, min(wanted, descriptors - min(RESERVED_DESCRIPTORS, descriptors // 2)))
+
+
+class Admission:
+    """Counts and bounds connections; ``limit``s are numbers of connections, ``silence_s`` seconds."""
+
+    def __init__(self, limit: int = 4096, limit_a_peer: int = 1024, silence_s: float = 30.0) -> None:
+        self.limit = limit
+        self.limit_a_peer = limit_a_peer
+        self.silence_s = silence_s
+        self.now_s = 0.0
+        self.refused: collections.Counter[Reason] = collections.Counter()
+        self.unserved = 0  # messages left out because nobody asked for them
+        self.conflicts: dict[tuple[int, str, str], Conflict] = {}  # by datapath id and addresses
+        self._open: dict[Visitor, None] = {}
+        self._unready: dict[Visitor, None] = {}  # the oldest first
+        self._by_peer: collections.Counter[str] = collections.Counter()
+        self._told: dict[tuple[Reason, str], tuple[float, int]] = {}  # when a refusal was logged last, how many since
+
+    @property
+    def open(self) -> int:
+        """Connections let in and not ended."""
+        return len(self._open)
+
+    @property
+    def unready(self) -> int:
+        """Those of them whose handshake is not done."""
+        return len(self._unready)
+
+    def enter(self, address: str, port: int) -> Entry:
+        """Take a new connection; an evicted one counts as open no more and is to be closed."""
+        if self._by_peer[address] >= self.limit_a_peer:
+            return Entry(None, None, Reason.TOO_MANY_OF_PEER)
+        evicted = None
+        if len(self._open) >= self.limit:
+            evicted = next(iter(self._unready), None)
+            if evicted is None:
+                return Entry(None, None, Reason.TOO_MANY)
+            self.leave(evicted)
+        visitor = Visitor(address, port, self.now_s, self.now_s)
+        self._open[visitor] = self._unready[visitor] = None
+        self._by_peer[address] += 1
+        return Entry(visitor, evicted, Reason.TOO_MANY if evicted else None)
+
+    def leave(self, visitor: Visitor) -> None:
+        """Take note that a connection ended; again is no harm."""
+        if visitor not in self._open:
+            return
+        del self._open[visitor]
+        self._unready.pop(visitor, None)
+        self._by_peer[visitor.address] -= 1
+        if not self._by_peer[visitor.address]:
+            del self._by_peer[visitor.address]
+
+    def heard(self, visitor: Visitor) -> None:
+        """Take note that a connection sent a whole message."""
+        visitor.heard_s, visitor.asked = self.now_s, False
+
+    def ready(self, visitor: Visitor) -> None:
+        """Take note that a connection's handshake is done."""
+        visitor.ready = True
+        self._unready.pop(visitor, None)
+
+    def sweep(self, elapsed_s: float) -> list[tuple[Visitor, Due]]:
+        """Let time pass; return whom to ask by an echo request, and whose connection to end."""
+        self.now_s += min(elapsed_s, LATE_S)
+        due = []
+        for visitor in self._open:
+            silent_s = self.now_s - visitor.heard_s
+            if not visitor.ready:
+                if self.now_s - visitor.since_s >= HANDSHAKE_S:
+                    due.append((visitor, Due.HANDSHAKE))
+            elif silent_s >= self.silence_s:
+                due.append((visitor, Due.SILENT))
+            elif silent_s >= self.silence_s / 3 and not visitor.asked:
+                visitor.asked = True
+                due.append((visitor, Due.ECHO))
+        return due
+
+    def refuse(self, reason: Reason, address: str) -> Optional[int]:
+        """Count a refusal; return how many of its kind and address the log has not told, None while it need not.
+
+        The log is to tell the first, and then what came since once in TOLD_AGAIN_S.
+        """
+        self.refused[reason] += 1
+        key = (reason, address)
+        told = self._told.get(key)
+        if told is None:
+            if len(self._told) >= _TOLD_MAX:
+                self._told.pop(next(iter(self._told)))
+            self._told[key] = (self.now_s, 0)
+            return 1
+        told_s, untold = told[0], told[1] + 1
+        if self.now_s - told_s < TOLD_AGAIN_S:
+            self._told[key] = (told_s, untold)
+            return None
+        del self._told[key]  # and last of all again
+        self._told[key] = (self.now_s, 0)
+        return untold
+
+    def conflict(self, dpid: int, kept: Visitor, refused: Visitor) -> Conflict:
+        """Count two connections under one datapath id; the oldest of many conflicts is forgotten."""
+        key = (dpid, kept.address, refused.address)
+        found = self.conflicts.pop(key, None) or Conflict(dpid, "", "")
+        found.kept, found.refused, found.count = str(kept), str(refused), found.count + 1
+        while len(self.conflicts) >= _CONFLICTS_MAX:
+            del self.conflicts[next(iter(self.conflicts))]
+        self.conflicts[key] = found
+        return found
