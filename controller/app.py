@@ -55,7 +55,9 @@ class SdnGcc(compat.App):
         self.datapaths: dict[int, Any] = {}
         self.workers: list[Any] = []  # our own threads; the framework's event loop is in self.threads
         self.cluster = self._make_cluster() if self.settings.cluster else None
-        self.engine = Engine(self.settings, self._send, self._arm, owner=self.cluster)
+        self.engine = Engine(self.settings, owner=self.cluster)
+        self._sleep_ns = 0  # when _clock() calls the engine's clock next
+        self._wake_ns = 0  # when it is called next at all
         if self.cluster:
             self.cluster.attach(self.engine)
         self.policy = Policy(self.settings.ovsdb, compat.hub.sleep)
@@ -91,8 +93,36 @@ class SdnGcc(compat.App):
 
     def _clock(self) -> None:
         while self.is_active:
-            wait_ns = self._guarded(self.engine.tick, 0) - time.monotonic_ns()
-            compat.hub.sleep(max(wait_ns, 0) / 1e9 if wait_ns > -_RETRY_NS else _RETRY_NS / 1e9)
+            self._sleep_ns = self._wake_ns = self._beat()
+            compat.hub.sleep(max(self._sleep_ns - time.monotonic_ns(), 0) / 1e9)
+
+    def _beat(self) -> int:
+        """Call the engine's clock, and return when to do so again."""
+        ticked = self._guarded(self.engine.tick, 0)
+        self._send_all()
+        return self.engine.next_ns() if ticked else time.monotonic_ns() + _RETRY_NS
+
+    def _flush(self) -> None:
+        """After an event, send what the engine wants sent; call its clock earlier if it says so now."""
+        self._send_all()
+        self._wake_early(self.engine.next_ns())
+
+    def _send_all(self) -> None:
+        while waiting := self.engine.outbox.drain():
+            for dpid, data in waiting:
+                if not self._send(dpid, data):
+                    self.engine.unsent(dpid, data)
+
+    def _wake_early(self, due_ns: int) -> None:
+        if due_ns < self._wake_ns:
+            self._wake_ns = due_ns
+            compat.hub.spawn_after(max(due_ns - time.monotonic_ns(), 0) / 1e9, self._beat_early, due_ns)
+
+    def _beat_early(self, due_ns: int) -> None:
+        """Call the engine's clock while _clock() sleeps, unless that, or an earlier call, came before."""
+        if due_ns == self._wake_ns and self.is_active:
+            self._wake_ns = self._sleep_ns
+            self._wake_early(self._beat())
 
     def _make_cluster(self) -> Cluster:
         chosen = self.settings
@@ -101,6 +131,7 @@ class SdnGcc(compat.App):
     def _follow_cluster(self, cluster: Cluster) -> None:
         while self.is_active:
             self._guarded(cluster.run, None)
+            self._flush()
             compat.hub.sleep(CLUSTER_PERIOD_S)
 
     def _follow_ovsdb(self) -> None:
@@ -112,9 +143,11 @@ class SdnGcc(compat.App):
         self.policy.run()
         self.engine.set_interfaces(self.policy.interfaces())
         self.engine.set_tunnels(self.policy.tunnels())
+        self._flush()
 
     def _deliver(self, fresh: list[PortMarks]) -> None:
         self._guarded(lambda: self.engine.collected(fresh), None)
+        self._flush()
 
     def _collect(self, collect: Callable[[], None]) -> None:
         while self.is_active:
@@ -138,13 +171,6 @@ class SdnGcc(compat.App):
     def _send(self, dpid: int, data: bytes) -> bool:
         datapath = self.datapaths.get(dpid)
         return datapath is not None and compat.send(datapath, data)
-
-    @staticmethod
-    def _arm(delay_s: float, function: Callable[[], None]) -> Callable[[], None]:
-        """Call later; what is returned only forgets the function, as ending a greenlet would let others run."""
-        armed = [function]
-        compat.hub.spawn_after(delay_s, lambda: armed[0]() if armed else None)
-        return armed.clear
 
     @compat.handler.set_ev_cls(
         compat.ofp_event.EventOFPStateChange,
@@ -174,10 +200,13 @@ class SdnGcc(compat.App):
                 self.cluster.disconnected(datapath.id)
             else:
                 self.engine.switch_down(datapath.id)
+        self._flush()
 
     def _multipart(self, datapath: Any, data: bytes) -> bool:
         """Pass on a multipart reply; a fault in the engine must not end the connection's reader."""
-        return not self._is_current(datapath) or self._guarded(lambda: self.engine.multipart(datapath.id, data), True)
+        taken = not self._is_current(datapath) or self._guarded(lambda: self.engine.multipart(datapath.id, data), True)
+        self._flush()
+        return taken
 
     @compat.handler.set_ev_cls(compat.ofp_event.EventOFPPacketIn, compat.handler.MAIN_DISPATCHER)
     def packet_in(self, event: Any) -> None:
@@ -185,12 +214,14 @@ class SdnGcc(compat.App):
         msg = event.msg
         if self._is_current(msg.datapath):
             self.engine.packet_in(msg.datapath.id, msg.match["in_port"], bytes(msg.data))
+            self._flush()
 
     @compat.handler.set_ev_cls(compat.ofp_event.EventOFPFlowRemoved, compat.handler.MAIN_DISPATCHER)
     def flow_removed(self, event: Any) -> None:
         """Take note of a flow that is gone."""
         if self._is_current(event.msg.datapath):
             self.engine.flow_removed(event.msg.cookie, event.msg.reason)
+            self._flush()
 
     @compat.handler.set_ev_cls(compat.ofp_event.EventOFPPortStatus, compat.handler.MAIN_DISPATCHER)
     def port_status(self, event: Any) -> None:
@@ -205,6 +236,7 @@ class SdnGcc(compat.App):
             name = port.name.decode("utf-8", "replace")
             self.engine.port_changed(dpid, port.port_no, name, _mac(port), _is_up(port))
             self.engine.port_speed(dpid, port.port_no, port.curr_speed * _KBPS)
+        self._flush()
 
     @compat.handler.set_ev_cls(compat.ofp_event.EventOFPErrorMsg, compat.handler.MAIN_DISPATCHER)
     def error(self, event: Any) -> None:
@@ -216,6 +248,7 @@ class SdnGcc(compat.App):
             self.cluster.role_refused(msg.datapath.id, msg.code)
         else:
             self.engine.error(msg.datapath.id, msg.xid, msg.type, msg.code)
+            self._flush()
 
     @compat.handler.set_ev_cls(compat.ofp_event.EventOFPRoleReply, compat.handler.MAIN_DISPATCHER)
     def role_reply(self, event: Any) -> None:

@@ -7,7 +7,6 @@ each switch for the flows of this project and knows what the others learned from
 """
 
 import dataclasses
-from typing import Callable
 
 from sdngcc.controller.forwarding.forwarder import COOKIE, COOKIE_MASK, LEARNED, PAIR, Forwarder
 from sdngcc.controller.network.relations import Relations
@@ -23,13 +22,12 @@ class _Asked:
 
 
 class Adoption:
-    """Questions for flows, one a switch; ``is_host_port(dpid, port)`` tells whether a port leads to hosts."""
+    """Questions for flows, one a switch."""
 
-    def __init__(self, relations: Relations, forwarder: Forwarder, is_host_port: Callable[[int, int], bool]) -> None:
+    def __init__(self, relations: Relations, forwarder: Forwarder) -> None:
         self.adopted = 0  # pairs
         self._relations = relations
         self._forwarder = forwarder
-        self._is_host_port = is_host_port
         self._asked: dict[int, _Asked] = {}
 
     def request(self, dpid: int, xid: int) -> bytes:
@@ -58,7 +56,7 @@ class Adoption:
     def _take(self, dpid: int, flows: list[openflow.Flow], now_ns: int) -> None:
         for flow in flows:
             target, out = flow.eth_dst, flow.out_port
-            if target is not None and out is not None and self._is_host_port(dpid, out):
+            if target is not None and out is not None and self._forwarder.is_host_port((dpid, out), now_ns):
                 self._find_host(target, (dpid, out), now_ns)
             if flow.cookie & PAIR and flow.eth_src is not None and target is not None and flow.in_port:
                 self._find_host(flow.eth_src, (dpid, flow.in_port), now_ns)

@@ -23,6 +23,7 @@ from sdngcc.controller.network.inventory import SwitchRecord
 from sdngcc.controller.network.paths import Paths
 from sdngcc.controller.network.relations import Learned, Pair, Relations
 from sdngcc.controller.network.topology import Hop, Topology
+from sdngcc.controller.outbox import Outbox
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.wire import openflow
 from sdngcc.controller.wire.packets import ETH_LLDP, Frame, arp_request, is_ipv4, parse_frame
@@ -60,10 +61,10 @@ class Group(NamedTuple):
 
 
 class Forwarder:
-    """Decides flows and packet-outs; ``send`` takes a datapath id and OpenFlow bytes.
+    """Decides flows and packet-outs.
 
     All controllers of a cluster decide from the same packets; ``owns(dpid)`` tells for which switches this one acts,
-    and ``send`` drops the rest. ``secret`` is common to them: the numbers of flows come from it.
+    and the outbox takes nothing for the rest. ``secret`` is common to them: the numbers of flows come from it.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Forwarder:
         relations: Relations,
         paths: Paths,
         switches: dict[int, SwitchRecord],
-        send: Callable[[int, bytes], bool],
+        outbox: Outbox,
         tables: Tables,
         owns: Callable[[int], bool],
         secret: bytes,
@@ -84,7 +85,7 @@ class Forwarder:
         self._relations = relations
         self._paths = paths
         self._switches = switches
-        self._send = send
+        self._outbox = outbox
         self._tables = tables
         self._pair_flows: dict[Pair, int] = {}  # pair with a flow -> its number, the cookie's low bits
         self._pairs: dict[int, Pair] = {}
@@ -112,7 +113,7 @@ class Forwarder:
         to_controller = (openflow.OFPP_CONTROLLER,)
         for fields, priority in ((openflow.match(eth_type=ETH_LLDP), PRIORITY_LLDP), (openflow.match(), 0)):
             data += openflow.flow_add(fields, to_controller, priority, COOKIE, table=self._tables.forwarding)
-        self._send(dpid, data)
+        self._outbox.put_owned(dpid, data)
 
     def _flow(
         self,
@@ -147,7 +148,7 @@ class Forwarder:
             self._unflushed[dpid] = self._settings.lease_ms // 1000 + 2
             return
         self._unflushed.pop(dpid, None)
-        self._send(dpid, openflow.flow_delete(openflow.match(), COOKIE | LEARNED, COOKIE_MASK | LEARNED))
+        self._outbox.put_owned(dpid, openflow.flow_delete(openflow.match(), COOKIE | LEARNED, COOKIE_MASK | LEARNED))
         self.forget_switch(dpid)
 
     def take_over(self, dpid: int, fresh: bool) -> None:
@@ -162,7 +163,7 @@ class Forwarder:
         for group in self._groups.pop(dpid, {}).values():
             del self._group_places[group.number]
             if dpid in self._switches:
-                self._send(dpid, openflow.group_delete(group.number))
+                self._outbox.put_owned(dpid, openflow.group_delete(group.number))
         for switches in self._transit.values():
             switches.discard(dpid)
         for pair in list(self._pair_flows):
@@ -183,11 +184,11 @@ class Forwarder:
         fields = openflow.match(eth_src=pair[0], eth_dst=pair[1])
         for dpid in self._transit.pop(pair, ()):
             if dpid in self._switches:
-                self._send(dpid, openflow.flow_delete(fields, COOKIE | LEARNED, COOKIE_MASK | LEARNED))
+                self._outbox.put_owned(dpid, openflow.flow_delete(fields, COOKIE | LEARNED, COOKIE_MASK | LEARNED))
             group = self._groups.get(dpid, {}).pop(pair, None)
             if group is not None:
                 del self._group_places[group.number]
-                self._send(dpid, openflow.group_delete(group.number))
+                self._outbox.put_owned(dpid, openflow.group_delete(group.number))
 
     def find_group(self, dpid: int, number: int) -> Optional[tuple[Pair, list[int]]]:
         """Return the pair and the ports of a select group, None when it is gone."""
@@ -209,7 +210,7 @@ class Forwarder:
                 openflow.match(eth_dst=mac), COOKIE | LEARNED, COOKIE_MASK | LEARNED
             ) + openflow.flow_delete(openflow.match(eth_src=mac), COOKIE | LEARNED, COOKIE_MASK | LEARNED)
             for dpid in self._switches:
-                self._send(dpid, deletes)
+                self._outbox.put_owned(dpid, deletes)
             self._destinations = {entry for entry in self._destinations if entry[2] != mac}
             for pair in [pair for pair in {**self._pair_flows, **self._transit} if mac in pair]:
                 self._drop_pair(pair)
@@ -384,14 +385,14 @@ class Forwarder:
                 if (dpid, port) != place and self.is_host_port((dpid, port), now_ns)
             ]
             if ports:
-                self._send(dpid, openflow.packet_out(data, ports))
+                self._outbox.put_owned(dpid, openflow.packet_out(data, ports))
 
     def _deliver(self, place: Hop, frame: Frame, data: bytes) -> None:
         """Put a frame out at its destination's port, unless it is a control message."""
         if frame.control:
             self.counters["control_refused"] += 1
             return
-        self._send(place[0], openflow.packet_out(data, (place[1],)))
+        self._outbox.put_owned(place[0], openflow.packet_out(data, (place[1],)))
 
     def _to_host(self, place: Hop, frame: Frame, data: bytes, now_ns: int) -> None:
         host = self._relations.hosts.get(frame.dst)
@@ -431,13 +432,13 @@ class Forwarder:
             groups[pair] = Group(number, ports)
             self._group_places[number] = (dpid, pair)
             self._transit.setdefault(pair, set()).add(dpid)
-            self._send(dpid, openflow.group_select(number, ports))
+            self._outbox.put_owned(dpid, openflow.group_select(number, ports))
         return groups[pair].number
 
     def _add_edge_flow(self, place: Hop, ports: list[int], pair: Pair) -> None:
         """Add the flow that takes a pair off the controller at the source's own switch."""
         number = self.note_pair(place, pair)
-        self._send(
+        self._outbox.put_owned(
             place[0],
             self._flow(
                 openflow.match(in_port=place[1], eth_src=pair[0], eth_dst=pair[1]),
@@ -501,7 +502,7 @@ class Forwarder:
         switches.add(dpid)
         fields = openflow.match(in_port=in_port, eth_src=pair[0], eth_dst=pair[1])
         group = self._group(dpid, pair, ports)
-        self._send(dpid, self._flow(fields, ports, PRIORITY_TRANSIT, COOKIE | LEARNED, group=group))
+        self._outbox.put_owned(dpid, self._flow(fields, ports, PRIORITY_TRANSIT, COOKIE | LEARNED, group=group))
 
     def _add_destination_flow(
         self, dpid: int, in_port: Optional[int], ports: list[int], mac: bytes, again: bool
@@ -512,4 +513,4 @@ class Forwarder:
             return
         self._destinations.add(key)
         fields = openflow.match(in_port=in_port, eth_dst=mac)
-        self._send(dpid, self._flow(fields, ports, PRIORITY_DESTINATION, COOKIE | LEARNED))
+        self._outbox.put_owned(dpid, self._flow(fields, ports, PRIORITY_DESTINATION, COOKIE | LEARNED))

@@ -14,12 +14,13 @@ import dataclasses
 import heapq
 from typing import Optional
 
+from sdngcc.controller.timers import FAR_NS
+
 PATIENCE = 3
 FACTOR_MAX = 256
 IDLE_PERIOD_NS = 1_000_000_000
 LOST_NS = 2_000_000_000
 NAP_NS = 20_000_000
-FAR_NS = 1 << 63
 
 
 @dataclasses.dataclass
@@ -155,6 +156,14 @@ class Monitor:
                     f"switch {dpid:016x} answers in time again: polled every {poll.factor * self.period_ns / 1e6:g} ms"
                 )
         return None
+
+    def unsent(self, dpid: int, xid: int) -> None:
+        """Take note that a request could not be sent: no answer to it is awaited."""
+        poll = self.polls.get(dpid)
+        if poll is not None and poll.xid == xid != 0:
+            poll.xid = 0
+            poll.polls -= 1
+            self._owing.discard(dpid)
 
     def outstanding(self) -> bool:
         """Tell whether a switch on the fast schedule owes an answer."""

@@ -13,15 +13,19 @@ from typing import Callable, Optional
 
 from sdngcc.controller.network.attribution import Attribution
 from sdngcc.controller.network.inventory import SwitchRecord
+from sdngcc.controller.network.machines import Machines
 from sdngcc.controller.network.relations import Pair
 from sdngcc.controller.network.topology import Hop
+from sdngcc.controller.outbox import Outbox
 from sdngcc.controller.rates.capacity import Marked
 from sdngcc.controller.rates.division import Congestion, Divider, Notice, Source
 from sdngcc.controller.rates.explicit import ExplicitRates
 from sdngcc.controller.rates.histogram import Histogram
+from sdngcc.controller.rates.monitor import Monitor
 from sdngcc.controller.rates.notifier import Notifier
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.sources import PortMarks
+from sdngcc.controller.timers import Timers
 from sdngcc.controller.trace import Trace
 
 
@@ -51,21 +55,16 @@ class Network:
 
 
 class Rounds:
-    """The round under way.
-
-    ``send(dpid, data)`` puts OpenFlow bytes on a switch's connection; ``arm(seconds, function)`` calls later and
-    returns what cancels that; ``ask_state(dpid, now)`` asks a bridge for its machines; ``outstanding()`` tells
-    whether any poll of the period is unanswered.
-    """
+    """The round under way: ``machines`` are asked for their state, ``monitor`` has the period's other polls."""
 
     def __init__(
         self,
         network: Network,
         notifier: Notifier,
-        send: Callable[[int, bytes], bool],
-        arm: Callable[[float, Callable[[], None]], Callable[[], None]],
-        ask_state: Callable[[int, int], None],
-        outstanding: Callable[[], bool],
+        outbox: Outbox,
+        timers: Timers,
+        machines: Machines,
+        monitor: Monitor,
     ) -> None:
         self.divider = Divider(network.settings.division)
         self.explicit = ExplicitRates(network.settings, network.switches, network.attribution, network.owns)
@@ -73,10 +72,10 @@ class Rounds:
         self.latency = Histogram()
         self._network = network
         self._notifier = notifier
-        self._send = send
-        self._arm = arm
-        self._ask_state = ask_state
-        self._outstanding = outstanding
+        self._outbox = outbox
+        self._timers = timers
+        self._machines = machines
+        self._monitor = monitor
         self._round: Optional[_Round] = None
 
     def forget(self, dpid: int, port: Optional[int] = None) -> None:
@@ -95,7 +94,7 @@ class Rounds:
 
     def _open(self, now: int) -> _Round:
         if self._round is None:
-            cancel = self._arm(self._network.settings.round_deadline_us / 1e6, self._deadline)
+            cancel = self._timers.arm(self._network.settings.round_deadline_us / 1e6, self._deadline)
             self._round = _Round(now, cancel)
             self._network.counters["rounds"] += 1
         return self._round
@@ -103,7 +102,7 @@ class Rounds:
     def _ask(self, current: _Round, dpid: int, now: int) -> None:
         if dpid not in current.asked:
             current.asked.add(dpid)
-            self._ask_state(dpid, now)
+            self._machines.ask(dpid, now)
             if self._network.switches[dpid].state_xid:
                 current.waiting.add(dpid)
 
@@ -129,7 +128,7 @@ class Rounds:
 
     def finish_if_complete(self) -> None:
         """End the round if nothing more is awaited."""
-        if self._round and not self._round.waiting and not self._outstanding():
+        if self._round and not self._round.waiting and not self._monitor.outstanding():
             self._round.cancel()
             self._finish()
 
@@ -165,7 +164,7 @@ class Rounds:
                     **({"rate_bps": notice.rate * 8} if notice.rate else {}),
                 )
         for dpid, data in outgoing.items():
-            self._send(dpid, data)
+            self._outbox.put_notice(dpid, data)
         took_ns = network.clock() - current.started_ns
         self.latency.add(took_ns)
         self.notice_max_ns = max(self.notice_max_ns, took_ns)

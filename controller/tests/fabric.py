@@ -237,34 +237,25 @@ class Fabric:
         self.delivered: list[tuple[tuple[int, int], bytes]] = []
         self.packet_ins = 0
         self.engine: Engine
-        self._timers: list[tuple[int, int, Callable[[], None]]] = []
-        self._timer_number = 0
         self._queue: list[Callable[[], None]] = []
 
     def clock(self) -> int:
         return self.now_ns
 
-    def arm(self, delay_s: float, function: Callable[[], None]) -> Callable[[], None]:
-        self._timer_number += 1
-        entry = (self.now_ns + round(delay_s * 1e9), self._timer_number, function)
-        self._timers.append(entry)
-
-        def cancel() -> None:
-            if entry in self._timers:
-                self._timers.remove(entry)
-
-        return cancel
-
-    def send(self, dpid: int, data: bytes) -> bool:
+    def send(self, dpid: int, data: bytes) -> None:
+        """Put what the controller wants sent on its way to a switch."""
         self.queue(lambda: self.switches[dpid].receive(data))
-        return True
 
     def queue(self, function: Callable[[], None]) -> None:
         self._queue.append(function)
 
     def settle(self) -> None:
         """Deliver everything on its way, in no time."""
-        while self._queue:
+        while True:
+            for dpid, data in self.engine.outbox.drain():
+                self.send(dpid, data)
+            if not self._queue:
+                return
             self._queue.pop(0)()
 
     def run(self, seconds: float) -> None:
@@ -272,17 +263,12 @@ class Fabric:
         end = self.now_ns + round(seconds * 1e9)
         self.settle()
         while True:
-            wake = self.engine.tick()
+            self.engine.tick()
             self.settle()
-            timer = min(self._timers, default=None)
-            upcoming = min(wake, timer[0]) if timer else wake
+            upcoming = self.engine.next_ns()
             if upcoming > end:
                 break
             self.now_ns = max(self.now_ns, upcoming)
-            if timer and timer[0] <= self.now_ns:
-                self._timers.remove(timer)
-                timer[2]()
-                self.settle()
         self.now_ns = end
 
     def add_switch(self, dpid: int, ports: dict[int, str]) -> Switch:

@@ -9,6 +9,7 @@ that leave.
 
 import argparse
 import dataclasses
+import functools
 import gc
 import json
 import pathlib
@@ -66,7 +67,6 @@ class Site:
         self.calls: List[float] = []
         self._paused_ns: Optional[int] = None
         self._skipped_ns = 0
-        self._timers: List[Tuple[int, int, Callable[[], None]]] = []
         key = folder / "key"
         key.touch(0o600)
         key.write_text("00" * 16)
@@ -78,7 +78,7 @@ class Site:
             packet_ins_a_second=1_000_000,
             switch_packet_ins_a_second=1_000_000,
         )
-        self.engine = Engine(settings, self._send, self._arm, self.clock, epoch=1)
+        self.engine = Engine(settings, self.clock, epoch=1)
 
     def clock(self) -> int:
         """Return the site's time, ns: the machine's, less what pauses took."""
@@ -94,20 +94,12 @@ class Site:
         self._skipped_ns += time.monotonic_ns() - self._paused_ns
         self._paused_ns = None
 
-    def _send(self, dpid: int, data: bytes) -> bool:
-        self.messages += 1
-        return True
-
-    def _arm(self, delay_s: float, function: Callable[[], None]) -> Callable[[], None]:
-        entry = (self.clock() + round(delay_s * 1e9), len(self._timers), function)
-        self._timers.append(entry)
-        return lambda: self._timers.remove(entry) if entry in self._timers else None
-
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call the engine and note how long it took."""
         before = time.perf_counter()
         result = function(*arguments)
         self.calls.append(time.perf_counter() - before)
+        self.messages += len(self.engine.outbox.drain())
         return result
 
     def work_off(self, least_s: float = 0.0) -> None:
@@ -115,9 +107,6 @@ class Site:
         until = time.monotonic() + least_s
         while time.monotonic() < until or self._backlog():
             wake = self.call(self.engine.tick)
-            for timer in [timer for timer in self._timers if timer[0] <= self.clock()]:
-                self._timers.remove(timer)
-                self.call(timer[2])
             if not self._backlog():
                 time.sleep(max(0.0, min((wake - self.clock()) / 1e9, until - time.monotonic())))
 
@@ -143,13 +132,13 @@ class Site:
 
     def find_links(self, *only: int) -> List[Callable[[], None]]:
         """Return the packet-ins that show links: all, or those of some switches, one a direction."""
-        key = self.engine._lldp_key
+        key = self.engine.discovery.key
         found: List[Callable[[], None]] = []
         for ends in self.links:
             if not only or ends[0][0] in only or ends[1][0] in only:
                 for near, far in (ends, ends[::-1]):
                     frame = packets.lldp_frame(*near, key)
-                    found.append(lambda far=far, frame=frame: self.engine.packet_in(*far, frame))  # type: ignore[misc]
+                    found.append(functools.partial(self.engine.packet_in, *far, frame))
         return found
 
     def answer_state(self, dpid: int) -> None:
@@ -195,7 +184,6 @@ class Site:
                 self.engine.packet_in(*place, frame(number, number))
         for source, target in self.pairs:
             self.engine.packet_in(*self.places[source], frame(source, target))
-        self._timers.clear()
         if not paused:
             self.go_on()
 
@@ -268,8 +256,7 @@ def measure(switches: int, vms: int, folder: pathlib.Path) -> List[Row]:
 
     def answers() -> List[Callable[[], None]]:
         machines = engine.attribution.machines_behind(site.busiest())
-        return [lambda dpid=dpid: site.answer_state(dpid)  # type: ignore[misc]
-                for dpid in sorted({place[0] for place in machines})]  # fmt: skip
+        return [functools.partial(site.answer_state, dpid) for dpid in sorted({place[0] for place in machines})]
 
     add("sdngcc round, marks at one port", lambda: site.round(1000), *answers())
     add("housekeeping, 2.5 s of ticks", least_s=_HOUSEKEEPING_S)

@@ -61,7 +61,7 @@ def build(tmp_path, tunnels):
     for dpid in (T1, T2):
         fabric.switches[dpid].marks = {port: port_reading(port) for port in fabric.switches[dpid].ports}
     chosen = Settings(key_file=key_file, lldp_period_ms=500)
-    fabric.engine = Engine(chosen, fabric.send, fabric.arm, fabric.clock, epoch=1000)
+    fabric.engine = Engine(chosen, fabric.clock, epoch=1000)
     fabric.connect()
     for near, place in CARDS.values():
         for far, _ in CARDS.values():
