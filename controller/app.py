@@ -15,6 +15,7 @@ from sdngcc.controller.cluster.runner import Cluster
 from sdngcc.controller.databases.ovsdb import Policy
 from sdngcc.controller.engine import Engine
 from sdngcc.controller.framework import compat
+from sdngcc.controller.garbage import Collector
 from sdngcc.controller.rest.audit import AuditLog
 from sdngcc.controller.rest.live import Live
 from sdngcc.controller.rest.resource import RestContext
@@ -56,6 +57,7 @@ class SdnGcc(compat.App):
         self.workers: list[Any] = []  # our own threads; the framework's event loop is in self.threads
         self.cluster = self._make_cluster() if self.settings.cluster else None
         self.engine = Engine(self.settings, owner=self.cluster)
+        self._collector = Collector()
         self._sleep_ns = 0  # when _clock() calls the engine's clock next
         self._wake_ns = 0  # when it is called next at all
         if self.cluster:
@@ -99,6 +101,7 @@ class SdnGcc(compat.App):
     def _beat(self) -> int:
         """Call the engine's clock, and return when to do so again."""
         ticked = self._guarded(self.engine.tick, 0)
+        self._collector.run()
         self._send_all()
         return self.engine.next_ns() if ticked else time.monotonic_ns() + _RETRY_NS
 
@@ -143,6 +146,7 @@ class SdnGcc(compat.App):
         self.policy.run()
         self.engine.set_interfaces(self.policy.interfaces())
         self.engine.set_tunnels(self.policy.tunnels())
+        self.engine.set_vlans(self.policy.vlans())
         self._flush()
 
     def _deliver(self, fresh: list[PortMarks]) -> None:

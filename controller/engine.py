@@ -14,7 +14,10 @@ from typing import Any, Callable, Optional
 
 from sdngcc.controller.cluster.adopt import Adoption
 from sdngcc.controller.cluster.owner import Alone, Owner
-from sdngcc.controller.forwarding.forwarder import COOKIE, COOKIE_MASK, PAIR, Forwarder
+from sdngcc.controller.forwarding.convergence import Convergence
+from sdngcc.controller.forwarding.flows import FlowTable
+from sdngcc.controller.forwarding.forwarder import Forwarder
+from sdngcc.controller.forwarding.installer import COOKIE, COOKIE_MASK, PAIR, Installer
 from sdngcc.controller.network.attribution import Attribution
 from sdngcc.controller.network.counters import Counters, PairBytes, SplitBytes
 from sdngcc.controller.network.discovery import Discovery
@@ -22,19 +25,23 @@ from sdngcc.controller.network.inventory import SwitchRecord
 from sdngcc.controller.network.machines import Machines, PortNames
 from sdngcc.controller.network.paths import Paths, Tunnel
 from sdngcc.controller.network.relations import Relations
-from sdngcc.controller.network.topology import Port, Topology
+from sdngcc.controller.network.topology import Hop, Port, Topology
+from sdngcc.controller.network.vlans import Vlans
 from sdngcc.controller.outbox import Outbox, transactions
 from sdngcc.controller.rates.monitor import FAR_NS, NAP_NS, Monitor
 from sdngcc.controller.rates.notifier import Notifier
 from sdngcc.controller.rates.polling import Polling
 from sdngcc.controller.rates.rounds import Network, Rounds
+from sdngcc.controller.schedule import Schedule
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.sources import PREPARE_XID, SOURCES, PortMarks
 from sdngcc.controller.timers import Timers
 from sdngcc.controller.trace import Trace
 from sdngcc.controller.wire import experimenter, openflow
+from sdngcc.controller.work import Backlog
 
 SECOND_NS = 1_000_000_000
+HOUSEKEEPING_NS = 1_000_000  # at a time
 _SHARED_SETTLE_S = 1.0  # longer in a cluster: a switch's owner looks for links once it hears of a new controller
 
 LOG = logging.getLogger(__name__)
@@ -78,26 +85,44 @@ class Engine:
         self._xids = transactions()
         secret = _secret(settings)
         period_ns = settings.pair_period_ms * 1_000_000
-        self.split_bytes = SplitBytes(period_ns, lambda dpid, number: self.forwarder.find_group(dpid, number))
-        splits = self.split_bytes.proportions
-        self.paths = Paths(self.relations, self.topology, settings.multipath, splits)
-        self.forwarder = Forwarder(
+        self.flows = FlowTable()
+        self.split_bytes = SplitBytes(period_ns, self.flows.find_group)
+        self.pair_bytes = PairBytes(period_ns, COOKIE | PAIR, COOKIE_MASK | PAIR, self.flows.find_pair)
+        self.paths = Paths(self.relations, self.topology, settings.multipath, self.split_bytes.proportions)
+        self.vlans = Vlans()
+        self.backlog = Backlog(clock)
+        self.installer = Installer(
             settings,
             self.topology,
             self.relations,
             self.paths,
             self.switches,
+            self.flows,
             self.outbox,
             self.source.tables,
             self._owner.owns,
             secret,
         )
-        self.adoption = Adoption(self.relations, self.forwarder)
+        self.forwarder = Forwarder(
+            settings,
+            self.topology,
+            self.relations,
+            self.paths,
+            self.vlans,
+            self.switches,
+            self.flows,
+            self.installer,
+            self.outbox,
+            self.backlog,
+        )
+        self.adoption = Adoption(self.relations, self.forwarder, self.installer)
         self.trace = Trace(settings.trace_file, self.counters)
         self.notifier = Notifier(settings, self.relations, self.counters, epoch)
-        self.pair_bytes = PairBytes(period_ns, COOKIE | PAIR, COOKIE_MASK | PAIR, self.forwarder.find_pair)
         self.attribution = Attribution(
             self.relations, self.paths, self.pair_bytes, self.split_bytes, self.switches, clock
+        )
+        self.convergence = Convergence(
+            self.topology, self.relations, self.paths, self.attribution, self.installer, self.backlog, clock
         )
         counters: tuple[Counters, ...] = (self.pair_bytes, self.split_bytes)
         self._statistics = {one.kind.to_bytes(2, "big"): one for one in counters}
@@ -108,7 +133,6 @@ class Engine:
             settings,
             self.switches,
             self.topology,
-            self.paths,
             self.notifier.numbering,
             self.outbox,
             self._xids,
@@ -116,10 +140,15 @@ class Engine:
         )
         self.polling = Polling(settings, self.source, self.monitor, self.switches, self._owner, self.outbox, self._xids)
         network = Network(settings, self.switches, self.attribution, self.counters, self.trace, clock, self._owner.owns)
-        self.rounds = Rounds(network, self.notifier, self.outbox, self.timers, self.machines, self.monitor)
+        self.rounds = Rounds(
+            network, self.notifier, self.outbox, self.timers, self.machines, self.monitor, self.backlog
+        )
         self._assembler = experimenter.Assembler()
         self._slow_ns = self._between_polls(self.started_ns)
-        self._lldp_ns = self._slow_ns
+        self._next_housekeeping_ns = self._slow_ns
+        self._states_due: Schedule[int] = Schedule()
+        self._lldp_due: Schedule[int] = Schedule()
+        self._working = False
         self._rates_ns = self.started_ns if settings.decision == "maxmin" else FAR_NS
 
     # Switches and ports
@@ -143,8 +172,11 @@ class Engine:
         )
         LOG.info("switch %016x connected with %d ports", dpid, len(ports))
         self._name_machines(dpid)
-        self.machines.place_tunnels(dpid)
+        self._place_tunnels(dpid)
+        self._place_vlans(dpid)
         self.machines.ask(dpid, now)
+        self._states_due.put(dpid, self._between_polls(now + SECOND_NS))
+        self._lldp_due.put(dpid, self._between_polls(now + self.settings.lldp_period_ms * 1_000_000))
         if not self._owner.shared:
             self.take_over(dpid, False)
         wait_s = self.settings.settle_ms / 1000 + (_SHARED_SETTLE_S if self._owner.shared else 0)
@@ -168,11 +200,11 @@ class Engine:
             self.outbox.put(dpid, self.adoption.request(dpid, next(self._xids)))
         elif not switch.settled:
             switch.settled = True
-            self.forwarder.flush(dpid)
+            self.installer.flush(dpid, self.clock())
 
     def take_over(self, dpid: int, fresh: bool) -> None:
         """Act for a switch from now on; ``fresh`` when nobody of a cluster did before."""
-        self.forwarder.take_over(dpid, fresh)
+        self.installer.take_over(dpid, fresh, self.clock())
         self.source.forget(dpid)
         self.polling.prepare(dpid, sorted(self.topology.ports[dpid]))
         if self.source.polled:
@@ -198,12 +230,11 @@ class Engine:
         self.pair_bytes.forget(dpid)
         self.split_bytes.forget(dpid)
         self.adoption.forget(dpid)
-        self.attribution.forget(dpid)
-        self.forwarder.forget_switch(dpid)
+        self.vlans.forget(dpid)
+        self.installer.forget_switch(dpid)
         self.forwarder.forget_hosts(self.relations.forget_place(dpid))
-        self.topology.remove_switch(dpid)
-        self.machines.place_tunnels(dpid)
-        self.forwarder.paths_changed()
+        self._place_tunnels(dpid)
+        self._links_changed(self.topology.remove_switch(dpid))
         self.rounds.forget(dpid)
         self.rounds.answered(dpid)
 
@@ -218,17 +249,14 @@ class Engine:
             return
         known = self.topology.ports.get(dpid, {}).get(number)
         fresh = known is None or known.name != name or (up and not known.up)
-        linked = self.topology.peer(dpid, number) is not None
         if fresh:
             self.source.forget(dpid, number)
             self.rounds.forget(dpid, number)
         since = self.clock() if known is None or fresh else known.since_ns
-        self.topology.set_port(dpid, number, Port(name, mac, up, since))
-        if linked and not up:
-            self.forwarder.paths_changed()
+        self._links_changed(self.topology.set_port(dpid, number, Port(name, mac, up, since)))
         if fresh:
             self.polling.prepare(dpid, [number])
-            self.machines.place_tunnels(dpid)
+            self._place_tunnels(dpid)
         if fresh and up:
             self._name_machines(dpid)
             self.discovery.look(dpid, number)
@@ -237,12 +265,29 @@ class Engine:
         """Forget a port, its hosts and its link."""
         if dpid not in self.switches:
             return
-        self.topology.remove_port(dpid, number)
         self.source.forget(dpid, number)
         self.rounds.forget(dpid, number)
         self.switches[dpid].vms.pop(number, None)
+        self.vlans.forget(dpid, number)
         self.forwarder.forget_hosts(self.relations.forget_place(dpid, number))
-        self.forwarder.paths_changed()
+        self._links_changed(self.topology.remove_port(dpid, number))
+
+    def _links_changed(self, lost: list[Hop]) -> None:
+        """Move what used links that are lost, or may use others now."""
+        if self.topology.targets():
+            self.convergence.start(lost)
+        self._work()
+
+    def _work(self) -> None:
+        """Begin at once with what an event left to be done; the rest is the clock's."""
+        if not self._working:
+            self._run_backlog()
+
+    def _run_backlog(self) -> None:
+        if self.attribution.is_behind():
+            self.backlog.add_first(self.attribution.follow_slowly())
+        self.backlog.run()
+        self._working = bool(self.backlog)
 
     # What databases say
 
@@ -253,7 +298,23 @@ class Engine:
 
     def set_tunnels(self, names: dict[tuple[int, str], Tunnel]) -> None:
         """Take the end points of tunnels by (datapath id, port name), as OVSDB has them."""
-        self.machines.set_tunnels(names)
+        for dpid in self.machines.set_tunnels(names):
+            self._place_tunnels(dpid)
+
+    def set_vlans(self, tags: dict[tuple[int, str], int]) -> None:
+        """Take the VLANs of access ports by (datapath id, port name), as OVSDB has them."""
+        for dpid in self.machines.set_vlans(tags):
+            self._place_vlans(dpid)
+
+    def _place_tunnels(self, dpid: int) -> None:
+        """Find the ports of a switch's tunnels, and the pairs that take other ways by it."""
+        moved = self.paths.set_tunnels(dpid, self.machines.tunnels(dpid))
+        self.convergence.refresh([pair for hop in moved for pair in self.attribution.using(hop)])
+
+    def _place_vlans(self, dpid: int) -> None:
+        """Find the access ports of a switch; what was learned of one that changes its VLAN goes."""
+        for port in self.vlans.set_tags(dpid, self.machines.vlans(dpid)):
+            self.forwarder.forget_hosts(self.relations.forget_place(dpid, port))
 
     def _name_machines(self, dpid: int) -> None:
         if self.machines.name(dpid):
@@ -266,7 +327,7 @@ class Engine:
             self.polling.spare(switch.dpid, self.clock())
             # In a cluster nothing is learned of a switch before it settled here; what its owners learned stays.
             if switch.settled or not self._owner.shared:
-                self.forwarder.flush(switch.dpid)
+                self.installer.flush(switch.dpid, self.clock())
 
     # Packets and flows
 
@@ -277,16 +338,17 @@ class Engine:
             return
         if data[12:14] != b"\x88\xcc":
             self.forwarder.packet_in(dpid, in_port, data, now)
+            self._work()
             return
         link = self.discovery.heard(dpid, in_port, data, now)
         if link is not None:
             for end in link:
                 self.forwarder.forget_hosts(self.relations.forget_place(*end))
-            self.forwarder.paths_changed()
+            self._links_changed([])
 
     def flow_removed(self, cookie: int, reason: int) -> None:
         """Take note of a flow that is gone."""
-        self.forwarder.flow_removed(cookie, reason)
+        self.forwarder.flow_removed(cookie, reason, self.clock())
 
     # The clockwork
 
@@ -303,35 +365,58 @@ class Engine:
         if now >= self._rates_ns:
             self._rates_ns += ((now - self._rates_ns) // self.monitor.period_ns + 1) * self.monitor.period_ns
             self.rounds.begin(now)
-        if now >= self._lldp_ns:
-            self._lldp_ns = self._between_polls(now + self.settings.lldp_period_ms * 1_000_000)
-            for dpid in self.switches:
-                self.discovery.send(dpid)
-            gone = self.topology.expire_links(now - 3 * self.settings.lldp_period_ms * 1_000_000)
-            if gone:
-                LOG.warning("link lost at %s", ", ".join(f"{dpid:016x}:{port}" for dpid, port in gone))
-                self.forwarder.paths_changed()
-        if now >= self._slow_ns:
-            self._slow_ns = self._between_polls(now + SECOND_NS)
-            for dpid in self.switches:
-                self.machines.ask(dpid, now)
-            self.forwarder.sweep(now)
-            self.trace.add(now, "polls", **self.poll_counts())
-            self.trace.flush()
+        if now >= self._housekeeping_ns():
+            self._keep_house(now)
+        self.forwarder.expire(now)
+        self._run_backlog()
         return self.next_ns()
 
     def next_ns(self) -> int:
         """Return when tick() is to be called next, in ns of the clock."""
         now = self.clock()
         counters_ns = min(statistics.next_ns(now) for statistics in self._statistics.values())
-        housekeeping_ns = min(self._slow_ns, self._lldp_ns, self.timers.next_ns())
-        return min(self.monitor.next_ns(), counters_ns, self._rates_ns, housekeeping_ns, now + NAP_NS)
+        housekeeping_ns = min(self._housekeeping_ns(), self.timers.next_ns())
+        working_ns = now if self.backlog else FAR_NS
+        return min(self.monitor.next_ns(), counters_ns, self._rates_ns, housekeeping_ns, working_ns, now + NAP_NS)
+
+    def _housekeeping_ns(self) -> int:
+        """Return when something is to be done that can wait for a moment between polls."""
+        due_ns = min(self._slow_ns, self._states_due.next_ns(), self._lldp_due.next_ns())
+        return max(due_ns, self._next_housekeeping_ns)
+
+    def _keep_house(self, now: int) -> None:
+        """Do some of what can wait: ask bridges for their machines, look for links, expire these."""
+        until = now + HOUSEKEEPING_NS
+        self._next_housekeeping_ns = self._between_polls(now + self._grid_ns())
+        for due, serve, period_ns in (
+            (self._states_due, self.machines.ask, SECOND_NS),
+            (self._lldp_due, self._find_links, self.settings.lldp_period_ms * 1_000_000),
+        ):
+            while self.clock() < until and (dpid := due.pop(now)) is not None:
+                if dpid in self.switches:
+                    serve(dpid, now)
+                    due.put(dpid, self._between_polls(now + period_ns))
+        gone = self.topology.expire_links(now - 3 * self.settings.lldp_period_ms * 1_000_000)
+        if gone:
+            LOG.warning("link lost at %s", ", ".join(f"{dpid:016x}:{port}" for dpid, port in gone))
+            self._links_changed(gone)
+        if now >= self._slow_ns:
+            self._slow_ns = self._between_polls(now + SECOND_NS)
+            if self.settings.trace_file is not None:
+                self.trace.add(now, "polls", **self.poll_counts())
+                self.trace.flush()
+
+    def _find_links(self, dpid: int, now: int) -> None:
+        self.discovery.send(dpid)
 
     def _between_polls(self, time_ns: int) -> int:
         """Return a moment between polls, where no answer has to wait, at most NAP_NS / 2 from a time."""
-        period_ns = self.monitor.period_ns
-        grid_ns = period_ns // -(-period_ns // NAP_NS)  # polls fall on it, and half of it is between them
+        grid_ns = self._grid_ns()
         return time_ns - (time_ns - self.started_ns) % grid_ns + grid_ns // 2
+
+    def _grid_ns(self) -> int:
+        """Return the time of which polls fall on multiples, so that half of it is between them; at most NAP_NS."""
+        return self.monitor.period_ns // -(-self.monitor.period_ns // NAP_NS)
 
     def poll_counts(self) -> dict[str, Any]:
         """Return the sums over all switches' polls; times in microseconds."""
@@ -358,10 +443,13 @@ class Engine:
         xid = int.from_bytes(data[4:8], "big")
         statistics = self._statistics.get(data[8:10])
         if statistics is not None:
-            return switch is not None and self._take_statistics(switch, statistics, xid, data)
-        if switch is not None:
-            self._take_experimenter(switch, xid, data)
-        return True
+            taken = switch is not None and self._take_statistics(switch, statistics, xid, data)
+        else:
+            taken = True
+            if switch is not None:
+                self._take_experimenter(switch, xid, data)
+        self._work()
+        return taken
 
     def _take_statistics(self, switch: SwitchRecord, statistics: Counters, xid: int, data: bytes) -> bool:
         """Take counters of flows or groups: of pairs, or those the mark source asked for."""
@@ -438,7 +526,8 @@ class Engine:
         self.split_bytes.forget(dpid)
         if self.paths.do_without_groups(dpid):
             LOG.warning("switch %016x: no select groups (error type %d code %d); ways by pair", dpid, kind, code)
-            self.forwarder.paths_changed()
+            self.convergence.rebuild(dpid)
+            self._work()
 
     # Marks
 
@@ -452,3 +541,4 @@ class Engine:
         """Take what a collector found; in a cluster each hears of every port, and its owner acts."""
         self.marked([one for one in fresh if self._owner.owns(one.point[0])], self.clock())
         self.rounds.finish_if_complete()
+        self._work()

@@ -3,10 +3,10 @@
 
 import collections
 import logging
-from typing import Iterator
+from typing import Iterator, TypeVar
 
 from sdngcc.controller.network.inventory import SwitchRecord, VmRecord
-from sdngcc.controller.network.paths import Paths, Tunnel
+from sdngcc.controller.network.paths import Tunnel
 from sdngcc.controller.network.topology import Topology
 from sdngcc.controller.outbox import Outbox
 from sdngcc.controller.rates.numbering import Numbering
@@ -17,6 +17,7 @@ STATE_LOST_NS = 2_000_000_000
 
 LOG = logging.getLogger(__name__)
 
+Known = TypeVar("Known")
 PortNames = dict[tuple[int, str], str]  # (datapath id, port name) -> id of the machine
 
 
@@ -28,7 +29,6 @@ class Machines:
         settings: Settings,
         switches: dict[int, SwitchRecord],
         topology: Topology,
-        paths: Paths,
         numbering: Numbering,
         outbox: Outbox,
         xids: Iterator[int],
@@ -37,13 +37,13 @@ class Machines:
         self._settings = settings
         self._switches = switches
         self._topology = topology
-        self._paths = paths
         self._numbering = numbering
         self._outbox = outbox
         self._xids = xids
         self._counters = counters
         self._interfaces: PortNames = {}
         self._tunnels: dict[int, dict[str, Tunnel]] = {}  # by datapath id and port name
+        self._vlans: dict[int, dict[str, int]] = {}
 
     # Names
 
@@ -76,21 +76,27 @@ class Machines:
 
     def set_tunnels(self, names: dict[tuple[int, str], Tunnel]) -> list[int]:
         """Take the end points of tunnels by (datapath id, port name); return the switches where some changed."""
-        tunnels: dict[int, dict[str, Tunnel]] = {}
-        for (dpid, name), tunnel in names.items():
-            tunnels.setdefault(dpid, {})[name] = tunnel
-        before, self._tunnels = self._tunnels, tunnels
-        changed = [dpid for dpid in before.keys() | tunnels.keys() if before.get(dpid) != tunnels.get(dpid)]
-        for dpid in changed:
-            self.place_tunnels(dpid)
-        return changed
+        before, self._tunnels = self._tunnels, _by_switch(names)
+        return _changed(before, self._tunnels)
 
-    def place_tunnels(self, dpid: int) -> None:
-        """Find the ports of a switch's tunnels."""
-        names, ports = self._tunnels.get(dpid, {}), self._topology.ports.get(dpid, {})
-        self._paths.set_tunnels(
-            dpid, {number: names[port.name] for number, port in ports.items() if port.name in names} if names else {}
-        )
+    def tunnels(self, dpid: int) -> dict[int, Tunnel]:
+        """Return a switch's tunnels by port."""
+        return self._by_port(dpid, self._tunnels.get(dpid, {}))
+
+    def set_vlans(self, names: dict[tuple[int, str], int]) -> list[int]:
+        """Take the VLANs of access ports by (datapath id, port name); return the switches where some changed."""
+        before, self._vlans = self._vlans, _by_switch(names)
+        return _changed(before, self._vlans)
+
+    def vlans(self, dpid: int) -> dict[int, int]:
+        """Return the VLANs of a switch's access ports."""
+        return self._by_port(dpid, self._vlans.get(dpid, {}))
+
+    def _by_port(self, dpid: int, names: dict[str, Known]) -> dict[int, Known]:
+        if not names:
+            return {}
+        ports = self._topology.ports.get(dpid, {})
+        return {number: names[port.name] for number, port in ports.items() if port.name in names}
 
     # State
 
@@ -137,3 +143,14 @@ class Machines:
         if note:
             self._counters["epoch_raised"] += 1
             LOG.warning("%s (found at %s)", note, vm.id)
+
+
+def _by_switch(names: dict[tuple[int, str], Known]) -> dict[int, dict[str, Known]]:
+    found: dict[int, dict[str, Known]] = {}
+    for (dpid, name), what in names.items():
+        found.setdefault(dpid, {})[name] = what
+    return found
+
+
+def _changed(before: dict[int, dict[str, Known]], after: dict[int, dict[str, Known]]) -> list[int]:
+    return [dpid for dpid in before.keys() | after.keys() if before.get(dpid) != after.get(dpid)]

@@ -128,7 +128,7 @@ def test_a_switch_that_connects_has_only_its_own_tunnels_looked_for(tmp_path, mo
     fabric = build(tmp_path, names())
     placed = []
     place = fabric.engine.paths.set_tunnels
-    monkeypatch.setattr(fabric.engine.paths, "set_tunnels", lambda *args: (placed.append(args[0]), place(*args)))
+    monkeypatch.setattr(fabric.engine.paths, "set_tunnels", lambda *args: (placed.append(args[0]), place(*args))[1])
     changed = {**names(), (B3, "vx1"): Tunnel(None, mapped(ip(CARDS[B1][0])))}
     fabric.engine.set_tunnels(changed)
     assert placed == [B3]
