@@ -101,7 +101,6 @@ class SdnGcc(compat.App):
     def _beat(self) -> int:
         """Call the engine's clock, and return when to do so again."""
         ticked = self._guarded(self.engine.tick, 0)
-        self._collector.run()
         self._send_all()
         return self.engine.next_ns() if ticked else time.monotonic_ns() + _RETRY_NS
 
@@ -115,6 +114,7 @@ class SdnGcc(compat.App):
             for dpid, data in waiting:
                 if not self._send(dpid, data):
                     self.engine.unsent(dpid, data)
+        self._collector.run()
 
     def _wake_early(self, due_ns: int) -> None:
         if due_ns < self._wake_ns:

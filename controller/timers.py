@@ -6,6 +6,7 @@ import itertools
 from typing import Callable
 
 FAR_NS = 1 << 63
+SLICE_NS = 1_000_000  # of one run
 
 
 class Timers:
@@ -23,10 +24,13 @@ class Timers:
         return armed.clear
 
     def run(self, now_ns: int) -> None:
-        """Call what is due."""
+        """Call what is due, the first at least; what is left when SLICE_NS are over is due at the next call."""
+        until_ns = self._clock() + SLICE_NS
         while self._armed and self._armed[0][0] <= now_ns:
             for function in heapq.heappop(self._armed)[2]:
                 function()
+            if self._clock() >= until_ns:
+                break
 
     def next_ns(self) -> int:
         """Return when the next function is due; FAR_NS when there is none."""

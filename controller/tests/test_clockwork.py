@@ -93,7 +93,7 @@ def test_cycles_among_new_objects_are_collected_and_the_rest_is_set_aside(monkey
         collector.run()
         assert not gc.isenabled()
         collector.run_whole()
-        kept = [[number] for number in range(2 * garbage.YOUNG)]
+        kept = [[number] for number in range(1000)]
         cycle = [[]]
         cycle[0].append(cycle)
         del cycle
@@ -101,7 +101,7 @@ def test_cycles_among_new_objects_are_collected_and_the_rest_is_set_aside(monkey
         assert gc.get_freeze_count() >= len(kept) and collector.whole == 1
         monkeypatch.setattr(garbage, "LOOK_EVERY", 1)
         collector._limit = 0
-        kept += [[number] for number in range(2 * garbage.YOUNG)]
+        kept += [[number] for number in range(1000)]
         collector.run()
         assert collector.whole == 2
     finally:
