@@ -29,6 +29,7 @@ from sdngcc.controller.framework.reader import (
     Refused,
     Role,
 )
+from sdngcc.controller.garbage import Collector
 from sdngcc.controller.rest.audit import AuditLog
 from sdngcc.controller.rest.live import Live
 from sdngcc.controller.rest.resource import RestContext
@@ -64,7 +65,10 @@ class SdnGcc(names.App):
         self.identities: Identities[Any] = Identities()  # of the framework's datapaths
         self.workers: list[Any] = []  # our own threads; the framework's event loop is in self.threads
         self.cluster = self._make_cluster() if self.settings.cluster else None
-        self.engine = Engine(self.settings, self._send, self._arm, owner=self.cluster)
+        self.engine = Engine(self.settings, owner=self.cluster)
+        self._collector = Collector()
+        self._sleep_ns = 0  # when _clock() calls the engine's clock next
+        self._wake_ns = 0  # when it is called next at all
         if self.cluster:
             self.cluster.attach(self.engine)
         self.policy = Policy(self.settings.ovsdb, names.hub.sleep)
@@ -96,7 +100,7 @@ class SdnGcc(names.App):
     def stop(self) -> None:
         """End clock, OVSDB clients and REST; take the events that wait; write what is left of the trace.
 
-        The framework ends its event loop by an event, and waits for resource in the queue first: were the loop
+        The framework ends its event loop by an event, and waits for room in the queue first: were the loop
         killed too, a full queue (switches that all disconnect at once) would never have any.
         """
         self.rest.close()
@@ -107,8 +111,37 @@ class SdnGcc(names.App):
 
     def _clock(self) -> None:
         while self.is_active:
-            wait_ns = self._guarded(self.engine.tick, 0) - time.monotonic_ns()
-            names.hub.sleep(max(wait_ns, 0) / 1e9 if wait_ns > -_RETRY_NS else _RETRY_NS / 1e9)
+            self._sleep_ns = self._wake_ns = self._beat()
+            names.hub.sleep(max(self._sleep_ns - time.monotonic_ns(), 0) / 1e9)
+
+    def _beat(self) -> int:
+        """Call the engine's clock, and return when to do so again."""
+        ticked = self._guarded(self.engine.tick, 0)
+        self._send_all()
+        return self.engine.next_ns() if ticked else time.monotonic_ns() + _RETRY_NS
+
+    def _flush(self) -> None:
+        """After an event, send what the engine wants sent; call its clock earlier if it says so now."""
+        self._send_all()
+        self._wake_early(self.engine.next_ns())
+
+    def _send_all(self) -> None:
+        while waiting := self.engine.outbox.drain():
+            for dpid, data in waiting:
+                if not self._send(dpid, data):
+                    self.engine.unsent(dpid, data)
+        self._collector.run()
+
+    def _wake_early(self, due_ns: int) -> None:
+        if due_ns < self._wake_ns:
+            self._wake_ns = due_ns
+            names.hub.spawn_after(max(due_ns - time.monotonic_ns(), 0) / 1e9, self._beat_early, due_ns)
+
+    def _beat_early(self, due_ns: int) -> None:
+        """Call the engine's clock while _clock() sleeps, unless that, or an earlier call, came before."""
+        if due_ns == self._wake_ns and self.is_active:
+            self._wake_ns = self._sleep_ns
+            self._wake_early(self._beat())
 
     def _make_cluster(self) -> Cluster:
         chosen = self.settings
@@ -117,6 +150,7 @@ class SdnGcc(names.App):
     def _follow_cluster(self, cluster: Cluster) -> None:
         while self.is_active:
             self._guarded(cluster.run, None)
+            self._flush()
             names.hub.sleep(CLUSTER_PERIOD_S)
 
     def _follow_ovsdb(self) -> None:
@@ -128,9 +162,12 @@ class SdnGcc(names.App):
         self.policy.run()
         self.engine.set_interfaces(self.policy.interfaces())
         self.engine.set_tunnels(self.policy.tunnels())
+        self.engine.set_vlans(self.policy.vlans())
+        self._flush()
 
     def _deliver(self, fresh: list[PortMarks]) -> None:
         self._guarded(lambda: self.engine.collected(fresh), None)
+        self._flush()
 
     def _collect(self, collect: Callable[[], None]) -> None:
         while self.is_active:
@@ -154,13 +191,6 @@ class SdnGcc(names.App):
     def _send(self, dpid: int, data: bytes) -> bool:
         datapath = self.identities.holders.get(dpid)
         return datapath is not None and connections.send(datapath, data)
-
-    @staticmethod
-    def _arm(delay_s: float, function: Callable[[], None]) -> Callable[[], None]:
-        """Call later; what is returned only forgets the function, as ending a greenlet would let others run."""
-        armed = [function]
-        names.hub.spawn_after(delay_s, lambda: armed[0]() if armed else None)
-        return armed.clear
 
     @names.handler.set_ev_cls(
         names.ofp_event.EventOFPStateChange,
@@ -186,6 +216,7 @@ class SdnGcc(names.App):
                 self.cluster.disconnected(datapath.id)
             elif held:
                 self.engine.switch_down(datapath.id)
+        self._flush()
 
     def _take(self, datapath: Any) -> None:
         """Let a connection be its switch's."""
@@ -219,6 +250,7 @@ class SdnGcc(names.App):
             Reason.REPLACED, f"it did not answer for {_PROBE_S:g} s when {kept} connected as switch {dpid:016x} too"
         )
         self._take(newcomer)
+        self._flush()
 
     def _refuse(self, newcomer: Any, holder: Any) -> None:
         dpid, kept, refused = newcomer.id, holder.socket.visitor, newcomer.socket.visitor
@@ -233,7 +265,9 @@ class SdnGcc(names.App):
         dpid = datapath.id
         if self.identities.holders.get(dpid) is not datapath:
             return True
-        return self._guarded(lambda: self._pass(dpid, message), True)
+        taken = self._guarded(lambda: self._pass(dpid, message), True)
+        self._flush()
+        return taken
 
     def _pass(self, dpid: int, message: Message) -> bool:
         engine, cluster = self.engine, self.cluster

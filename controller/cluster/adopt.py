@@ -7,10 +7,12 @@ each switch for the flows of this project and knows what the others learned from
 """
 
 import dataclasses
-from typing import Callable
 
-from sdngcc.controller.forwarding.forwarder import COOKIE, COOKIE_MASK, LEARNED, PAIR, Forwarder
-from sdngcc.controller.network.relations import Relations
+from sdngcc.controller.forwarding.forwarder import Forwarder
+from sdngcc.controller.forwarding.installer import COOKIE, COOKIE_MASK, LEARNED, PAIR, Installer
+from sdngcc.controller.network.relations import Pair, Relations
+from sdngcc.controller.network.routes import Ports
+from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.wire import openflow
 
 
@@ -23,13 +25,13 @@ class _Asked:
 
 
 class Adoption:
-    """Questions for flows, one a switch; ``is_host_port(dpid, port)`` tells whether a port leads to hosts."""
+    """Questions for flows, one a switch."""
 
-    def __init__(self, relations: Relations, forwarder: Forwarder, is_host_port: Callable[[int, int], bool]) -> None:
+    def __init__(self, relations: Relations, forwarder: Forwarder, installer: Installer) -> None:
         self.adopted = 0  # pairs
         self._relations = relations
         self._forwarder = forwarder
-        self._is_host_port = is_host_port
+        self._installer = installer
         self._asked: dict[int, _Asked] = {}
 
     def request(self, dpid: int, xid: int) -> bytes:
@@ -58,17 +60,24 @@ class Adoption:
     def _take(self, dpid: int, flows: list[openflow.Flow], now_ns: int) -> None:
         for flow in flows:
             target, out = flow.eth_dst, flow.out_port
-            if target is not None and out is not None and self._is_host_port(dpid, out):
+            if target is None:
+                continue
+            if out is not None and self._forwarder.is_host_port((dpid, out), now_ns):
                 self._find_host(target, (dpid, out), now_ns)
-            if flow.cookie & PAIR and flow.eth_src is not None and target is not None and flow.in_port:
-                self._find_host(flow.eth_src, (dpid, flow.in_port), now_ns)
-                host = self._relations.hosts.get(flow.eth_src)
-                if host is not None and host.place == (dpid, flow.in_port):
-                    if self._relations.learn_pair(flow.eth_src, target, now_ns):
-                        self._forwarder.note_pair(host.place, (flow.eth_src, target))
-                        self.adopted += 1
+            ports = () if out is None else (out,)
+            if not flow.cookie & PAIR:
+                self._installer.note_onward(dpid, flow.in_port or 0, flow.eth_src or b"", target, ports)
+            elif flow.eth_src is not None and flow.in_port:
+                self._take_pair((dpid, flow.in_port), (flow.eth_src, target), ports, flow, now_ns)
 
-    def _find_host(self, mac: bytes, place: tuple[int, int], now_ns: int) -> None:
+    def _take_pair(self, place: Hop, pair: Pair, ports: Ports, flow: openflow.Flow, now_ns: int) -> None:
+        self._find_host(pair[0], place, now_ns)
+        host = self._relations.hosts.get(pair[0])
+        if host is not None and host.place == place and self._relations.learn_pair(*pair, now_ns):
+            self._installer.note_edge(place, pair, ports, flow.vlan, None, now_ns)
+            self.adopted += 1
+
+    def _find_host(self, mac: bytes, place: Hop, now_ns: int) -> None:
         """Take a host's place from a flow, unless the host itself was heard."""
         if mac not in self._relations.hosts:
             self._relations.learn_host(mac, place, None, now_ns)

@@ -58,6 +58,18 @@ class Policy:
                     found[place] = Tunnel(_packed(row.options.get("local_ip", "")), remote)
         return found
 
+    def vlans(self) -> dict[tuple[int, str], int]:
+        """Return the VLANs of access ports by (datapath id, port name)."""
+        return {
+            (int(bridge.datapath_id[0], 16), row.name): port.tag[0]
+            for client in reversed(self._clients)
+            for bridge in client.idl.tables["Bridge"].rows.values()
+            if bridge.datapath_id
+            for port in bridge.ports
+            if port.tag
+            for row in port.interfaces
+        }
+
     def _rows(self) -> dict[tuple[int, str], Any]:
         """Return all Interface rows by (datapath id, port name); where two databases have one, the first's."""
         seen = [client.idl.change_seqno for client in self._clients]
@@ -189,6 +201,7 @@ _SCHEMA: dict[str, Any] = {
             "columns": {
                 "name": _column("string"),
                 "interfaces": _set_of({"type": "uuid", "refTable": "Interface"}, 1, "unlimited"),
+                "tag": _set_of({"type": "integer", "minInteger": 0, "maxInteger": 4095}, 0, 1),
             },
             "isRoot": True,
         },

@@ -9,26 +9,46 @@ A machine i sends s_i bytes/s into the network (VM_STATE, fresh each round), a p
 Pairs inside one bridge do not count: the shim's sent rate is what leaves by uplinks.
 """
 
-from typing import Callable, NamedTuple, Optional
+import dataclasses
+from typing import Callable, Hashable, Iterable, Iterator, NamedTuple, Optional, TypeVar
 
 from sdngcc.controller.network.counters import PairBytes, SplitBytes
 from sdngcc.controller.network.inventory import SwitchRecord, VmRecord
-from sdngcc.controller.network.paths import Paths
+from sdngcc.controller.network.paths import Path, Paths
 from sdngcc.controller.network.relations import Pair, Relations
 from sdngcc.controller.network.topology import Hop
 
+Key = TypeVar("Key", bound=Hashable)
 
-class _Routes(NamedTuple):
-    """A machine's routes and what they were computed from."""
 
-    stamp: tuple[int, ...]  # versions of paths and bytes
-    pairs: int  # that leave the bridge
-    splits: set[int]  # switches where select groups part them
-    parts: dict[Hop, float]
+class _Known(NamedTuple):
+    """A pair as it stands in the indexes."""
+
+    place: Hop  # of its source
+    path: Path
+    splits: int  # version of the measured splits its path was computed from
+
+
+@dataclasses.dataclass
+class _Machine:
+    """A machine's pairs that leave its bridge, and what is computed from their counters while these stand."""
+
+    pairs: dict[Pair, None] = dataclasses.field(default_factory=dict)
+    revision: int = -1  # of its counters
+    splits: int = -1  # version of the measured splits
+    shares: dict[Pair, float] = dataclasses.field(default_factory=dict)  # how its bytes go to the pairs
+    routes: Optional[dict[Hop, float]] = None  # the sum of their ways, weighted so; None: not computed yet
+
+
+_NOBODY = _Machine()
 
 
 class Attribution:
-    """Bytes of machines through ports.  A machine is known by its place: (hypervisor bridge, port)."""
+    """Bytes of machines through ports.  A machine is known by its place: (hypervisor bridge, port).
+
+    The indexes follow the relations by themselves. When ways change, whoever changed them calls refresh() for the pairs
+    that crossing() names.
+    """
 
     def __init__(
         self,
@@ -45,18 +65,32 @@ class Attribution:
         self._split_bytes = split_bytes
         self._switches = switches
         self._clock = clock
-        self._behind: dict[Hop, dict[Pair, float]] = {}  # port -> pairs that leave by it, with h_p
-        self._indexed: Optional[tuple[int, ...]] = None
-        self._routes: dict[Hop, _Routes] = {}
+        self._known: dict[Pair, _Known] = {}
+        self._behind: dict[Hop, dict[Pair, None]] = {}  # port -> pairs that leave by it
+        self._crossing: dict[int, dict[int, dict[Pair, None]]] = {}  # destination switch -> switch on the way -> pairs
+        self._addressed: dict[bytes, dict[Pair, None]] = {}  # address of a tunnel's end -> pairs through the tunnel
+        self._machines: dict[int, dict[int, _Machine]] = {}  # by bridge and port
+        for pair in relations.pairs():
+            self.refresh(pair)
+
+    # What machines send
 
     def through(self, point: Hop) -> dict[Hop, int]:
         """Return the bytes/s that each machine behind a port sends through it.
 
         Machines known to send nothing through it have 0.
         """
+        self.follow()
+        parts: dict[Hop, float] = {}
+        shares: dict[Hop, dict[Pair, float]] = {}
+        for pair in list(self._behind.get(point, ())):
+            place = self._known[pair].place
+            if place not in shares:
+                shares[place] = self._measure(place).shares
+                parts[place] = 0.0
+            parts[place] += shares[place].get(pair, 0.0) * self._path(pair).hops.get(point, 0.0)
         return {
-            place: round(vm.sent_rate * self.routes(place).get(point, 0.0))
-            for place, vm in self._machines(point).items()
+            place: round(vm.sent_rate * part) for place, part in parts.items() if (vm := self._vm(place)) is not None
         }
 
     def routes(self, place: Hop) -> dict[Hop, float]:
@@ -64,69 +98,163 @@ class Attribution:
 
         {} for a machine that sends nothing into the network.
         """
-        stamp = (*self._paths.version, self._pair_bytes.proportions.revision(place))
-        known = self._routes.get(place)
-        if known is None or known.stamp != stamp:
-            known = self._routes[place] = self._compute_routes(place, stamp)
-        if known.pairs > 1:
-            self._pair_bytes.want(place[0], self._clock())
-        for dpid in known.splits:
-            self._split_bytes.want(dpid, self._clock())
-        return known.parts
+        self.follow()
+        machine = self._measure(place)
+        if machine.routes is None:
+            machine.routes = {}
+            for pair, share in machine.shares.items():
+                for hop, part in self._path(pair).hops.items():
+                    machine.routes[hop] = machine.routes.get(hop, 0.0) + share * part
+        return machine.routes
 
-    def _compute_routes(self, place: Hop, stamp: tuple[int, ...]) -> _Routes:
-        pairs = self._remote_pairs(place)
-        parts: dict[Hop, float] = {}
-        splits: set[int] = set()
-        for pair, proportion in self._pair_bytes.proportions.of(place, pairs).items():
-            splits |= self._paths.splitting(pairs[pair])
-            for hop, part in pairs[pair].items():
-                parts[hop] = parts.get(hop, 0.0) + proportion * part
-        return _Routes(stamp, len(pairs), splits, parts)
+    def _measure(self, place: Hop) -> _Machine:
+        """Return a machine with its shares as its counters say now; those are kept fresh from now on."""
+        machine = self._machines.get(place[0], {}).get(place[1]) or _NOBODY
+        if len(machine.pairs) > 1:
+            self._pair_bytes.want(place[0], self._clock())
+        splits = self._split_bytes.proportions.version
+        if machine.splits != splits:
+            parted = {dpid for pair in machine.pairs for dpid in self._splitting(pair)}
+            for dpid in parted:
+                self._split_bytes.want(dpid, self._clock())
+            if parted:
+                machine.routes = None
+            else:
+                machine.splits = splits
+        revision = self._pair_bytes.proportions.revision(place)
+        if machine.revision != revision:
+            machine.revision, machine.routes = revision, None
+            machine.shares = self._pair_bytes.proportions.of(place, machine.pairs)
+        return machine
+
+    def _splitting(self, pair: Pair) -> set[int]:
+        """Return the switches whose select groups part a pair's bytes."""
+        path = self._known[pair].path
+        return self._paths.splitting(path.hops) if path.split else set()
+
+    def _path(self, pair: Pair) -> Path:
+        """Return the way of a known pair, with its bytes parted as measured last."""
+        known = self._known[pair]
+        if known.path.split and known.splits != self._split_bytes.proportions.version:
+            self.refresh(pair)
+        return self._known[pair].path
+
+    # Who is behind a port
 
     def pairs_behind(self, point: Hop) -> dict[Pair, float]:
         """Return the pairs whose frames leave by a port, each with the part of its bytes that does."""
-        self._index()
-        return self._behind.get(point, {})
+        self.follow()
+        return {pair: self._path(pair).hops[point] for pair in list(self._behind.get(point, ()))}
 
     def machines_behind(self, point: Hop) -> dict[Hop, Pair]:
-        """Return the machines whose packets leave by a port, each with one of its pairs there."""
+        """Return the machines whose packets leave by a port, each with the first of its pairs there."""
+        self.follow()
         machines: dict[Hop, Pair] = {}
-        for pair in sorted(self.pairs_behind(point)):
-            place = self._relations.hosts[pair[0]].place
-            if self._vm(place) is not None:
-                machines.setdefault(place, pair)
-        return machines
+        for pair in self._behind.get(point, ()):
+            place = self._known[pair].place
+            first = machines.get(place)
+            if first is None or pair < first:
+                machines[place] = pair
+        return {place: pair for place, pair in machines.items() if self._vm(place) is not None}
 
-    def forget(self, dpid: int) -> None:
-        """Forget a switch that is gone."""
-        for place in [place for place in self._routes if place[0] == dpid]:
-            del self._routes[place]
+    def using(self, point: Hop) -> list[Pair]:
+        """Return the pairs whose frames leave by a port."""
+        self.follow()
+        return list(self._behind.get(point, ()))
 
     def _vm(self, place: Hop) -> Optional[VmRecord]:
         switch = self._switches.get(place[0])
         return switch.vms.get(place[1]) if switch is not None else None
 
-    def _machines(self, point: Hop) -> dict[Hop, VmRecord]:
-        return {place: self._switches[place[0]].vms[place[1]] for place in self.machines_behind(point)}
+    def sent_rate(self, pair: Pair) -> int:
+        """Return what the machine that sends a pair's frames sends to everybody, bytes/s."""
+        known = self._known.get(pair)
+        vm = self._vm(known.place) if known else None
+        return vm.sent_rate if vm else 0
 
-    def _remote_pairs(self, place: Hop) -> dict[Pair, dict[Hop, float]]:
-        """Return a machine's pairs that leave its bridge by a link, each with its hops."""
-        pairs = {}
-        for host in self._relations.hosts_at(place):
-            for target in self._relations.targets(host.mac):
-                other = self._relations.hosts.get(target)
-                if other is not None and other.place[0] != place[0]:
-                    hops = self._paths.hops((host.mac, target))
-                    if hops:
-                        pairs[host.mac, target] = hops
-        return pairs
+    # The indexes
 
-    def _index(self) -> None:
-        if self._indexed == self._paths.version:
+    def crossing(self, target: int, switches: Iterable[int]) -> list[Pair]:
+        """Return the pairs to hosts at switch ``target`` that depend on the ways of one of some switches to it."""
+        self.follow()
+        there = self._crossing.get(target, {})
+        return list(dict.fromkeys(pair for dpid in switches for pair in there.get(dpid, ())))
+
+    def targets_across(self, dpid: int) -> list[int]:
+        """Return the destination switches of the pairs that depend on the ways of a switch."""
+        self.follow()
+        return [target for target, there in self._crossing.items() if dpid in there]
+
+    def follow(self) -> None:
+        """Take in which pairs came, went and moved."""
+        for _ in self.follow_slowly():
+            pass
+
+    def is_behind(self) -> bool:
+        """Tell whether follow() has anything to do."""
+        return bool(self._relations.touched or self._relations.readdressed)
+
+    def follow_slowly(self) -> Iterator[None]:
+        """Do what follow() does, pair by pair."""
+        touched, readdressed = self._relations.touched, self._relations.readdressed
+        while touched:
+            self.refresh(touched.popitem()[0])
+            yield
+        while readdressed:
+            for pair in list(self._addressed.get(readdressed.popitem()[0], ())):
+                self.refresh(pair)
+                yield
+
+    def refresh(self, pair: Pair) -> None:
+        """Compute the way of a pair anew, or forget the pair if it talks no more."""
+        self._forget(pair)
+        source = self._relations.hosts.get(pair[0])
+        if source is None or not self._relations.talks(*pair):
             return
-        self._indexed = self._paths.version
-        self._behind = {}
-        for pair in self._relations.pairs():
-            for hop, part in self._paths.hops(pair).items():
-                self._behind.setdefault(hop, {})[pair] = part
+        path = self._paths.find(pair)
+        self._known[pair] = _Known(source.place, path, self._split_bytes.proportions.version)
+        for hop in path.hops:
+            self._behind.setdefault(hop, {})[pair] = None
+        for dpid, target in path.crossed:
+            self._crossing.setdefault(target, {}).setdefault(dpid, {})[pair] = None
+        for address in path.addresses:
+            self._addressed.setdefault(address, {})[pair] = None
+        if path.hops and self._leaves(pair, source.place):
+            machine = self._machines.setdefault(source.place[0], {}).setdefault(source.place[1], _Machine())
+            machine.pairs[pair] = None
+            machine.revision = machine.splits = -1
+
+    def _leaves(self, pair: Pair, place: Hop) -> bool:
+        """Tell whether a pair's destination is at another switch than its source."""
+        return self._relations.hosts[pair[1]].place[0] != place[0]
+
+    def _forget(self, pair: Pair) -> None:
+        known = self._known.pop(pair, None)
+        if known is None:
+            return
+        for hop in known.path.hops:
+            _remove(self._behind, hop, pair)
+        for dpid, target in known.path.crossed:
+            there = self._crossing[target]
+            _remove(there, dpid, pair)
+            if not there:
+                del self._crossing[target]
+        for address in known.path.addresses:
+            _remove(self._addressed, address, pair)
+        machines = self._machines.get(known.place[0], {})
+        machine = machines.get(known.place[1])
+        if machine is not None and pair in machine.pairs:
+            del machine.pairs[pair]
+            machine.revision = machine.splits = -1
+            if not machine.pairs:
+                del machines[known.place[1]]
+                if not machines:
+                    del self._machines[known.place[0]]
+
+
+def _remove(index: dict[Key, dict[Pair, None]], key: Key, pair: Pair) -> None:
+    """Take a pair out of an index, and the entry with its last one."""
+    pairs = index[key]
+    del pairs[pair]
+    if not pairs:
+        del index[key]

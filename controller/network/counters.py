@@ -6,15 +6,17 @@ A switch is asked only while somebody wants its counters, never while it owes an
 
 import abc
 import dataclasses
-from typing import Callable, Optional
+from typing import Callable, Optional, Sequence
 
 from sdngcc.controller.network.proportions import Proportions
 from sdngcc.controller.network.relations import Pair
 from sdngcc.controller.network.topology import Hop
+from sdngcc.controller.schedule import Schedule
 from sdngcc.controller.wire import openflow
 
 WANTED_NS = 2_000_000_000  # a switch is asked this long after its counters were last of use
 LOST_NS = 2_000_000_000  # an answer not there by then is lost
+MOST = 16  # requests at a time
 
 
 @dataclasses.dataclass
@@ -24,7 +26,6 @@ class _Switch:
     wanted_ns: int
     due_ns: int
     xid: int = 0  # of the request not answered yet; 0: none
-    asked_ns: int = 0
     parts: list[bytes] = dataclasses.field(default_factory=list)
 
 
@@ -38,6 +39,7 @@ class Counters(abc.ABC):
         self.replies = 0
         self.lost = 0
         self._switches: dict[int, _Switch] = {}
+        self._turns: Schedule[int] = Schedule()
 
     @abc.abstractmethod
     def request(self, xid: int) -> bytes:
@@ -52,29 +54,36 @@ class Counters(abc.ABC):
         switch = self._switches.get(dpid)
         if switch is None:
             self._switches[dpid] = _Switch(now_ns, now_ns)
+            self._turns.put(dpid, now_ns)
         else:
             switch.wanted_ns = now_ns
 
     def due(self, now_ns: int) -> list[int]:
-        """Return the switches to ask now; the caller calls asked() for each that it could ask."""
-        turn = []
-        for dpid, switch in list(self._switches.items()):
-            if switch.xid and now_ns - switch.asked_ns > LOST_NS:
+        """Return some of the switches to ask now; the caller calls asked() for each that it could ask."""
+        turn: list[int] = []
+        while len(turn) < MOST:
+            dpid = self._turns.pop(now_ns)
+            if dpid is None:
+                break
+            switch = self._switches[dpid]
+            if switch.xid:  # it is looked at again because its answer does not come
                 self.lost += 1
                 switch.xid = 0
             if now_ns - switch.wanted_ns > WANTED_NS:
-                if not switch.xid:
-                    del self._switches[dpid]
-            elif not switch.xid and now_ns >= switch.due_ns:
+                del self._switches[dpid]
+                continue
+            if now_ns >= switch.due_ns:
                 switch.due_ns = now_ns + self.period_ns
                 turn.append(dpid)
+            self._turns.put(dpid, switch.due_ns)
         return turn
 
     def asked(self, dpid: int, xid: int, now_ns: int) -> None:
         """Note a request on its way."""
         switch = self._switches[dpid]
-        switch.xid, switch.asked_ns = xid, now_ns
+        switch.xid = xid
         switch.parts.clear()
+        self._turns.put(dpid, now_ns + LOST_NS + 1)
 
     def owes(self, dpid: int, xid: int) -> bool:
         """Tell whether that transaction is our request to a switch, not answered yet."""
@@ -83,11 +92,16 @@ class Counters(abc.ABC):
 
     def refused(self, dpid: int) -> None:
         """Take note that a switch answered a request with an error: it is asked again a period later."""
-        self._switches[dpid].xid = 0
+        self._answered(dpid)
+
+    def _answered(self, dpid: int) -> None:
+        switch = self._switches[dpid]
+        switch.xid = 0
+        self._turns.put(dpid, switch.due_ns)
 
     def next_ns(self, now_ns: int) -> int:
         """Return when a switch is due next, at most LOST_NS from now."""
-        return min((switch.due_ns for switch in self._switches.values() if not switch.xid), default=now_ns + LOST_NS)
+        return min(self._turns.next_ns(), now_ns + LOST_NS)
 
     def feed(self, dpid: int, data: bytes) -> None:
         """Take one part of a multipart reply; those to others' requests are left alone.
@@ -100,13 +114,15 @@ class Counters(abc.ABC):
         switch.parts.append(data)
         if openflow.more_parts(data):
             return
-        parts, switch.parts, switch.xid = switch.parts, [], 0
+        parts, switch.parts = switch.parts, []
+        self._answered(dpid)
         self.replies += 1
         self.take(dpid, parts)
 
     def forget(self, dpid: int) -> None:
         """Forget a switch that is gone."""
         self._switches.pop(dpid, None)
+        self._turns.drop(dpid)
 
 
 class PairBytes(Counters):
@@ -137,15 +153,17 @@ class PairBytes(Counters):
             number = flow.cookie & 0xFFFFFFFF
             found = self._find(number)
             if found is not None and found[1][0] == dpid and flow.bytes != openflow.NOT_COUNTED:
-                machines.setdefault(found[1], {})[found[0]] = (number, flow.bytes)
-        self.proportions.keep(lambda place: place[0] != dpid or place in machines)
+                counters = machines.setdefault(found[1], {})
+                known = counters.get(found[0], (0, 0))  # of the same pair in another VLAN
+                counters[found[0]] = (known[0] + number, known[1] + flow.bytes)
+        self.proportions.keep(dpid, machines)
         for place, counters in machines.items():
             self.proportions.take(place, counters)
 
     def forget(self, dpid: int) -> None:
         """Forget a bridge that is gone."""
         super().forget(dpid)
-        self.proportions.keep(lambda place: place[0] != dpid)
+        self.proportions.keep(dpid, ())
 
 
 Split = tuple[int, Pair]  # (datapath id, the pair whose frames part there)
@@ -159,7 +177,7 @@ class SplitBytes(Counters):
 
     kind = openflow.OFPMP_GROUP
 
-    def __init__(self, period_ns: int, find: Callable[[int, int], Optional[tuple[Pair, list[int]]]]) -> None:
+    def __init__(self, period_ns: int, find: Callable[[int, int], Optional[tuple[Pair, Sequence[int]]]]) -> None:
         super().__init__(period_ns)
         self.proportions: Proportions[Split, int] = Proportions()
         self._find = find
@@ -180,9 +198,9 @@ class SplitBytes(Counters):
                 (dpid, found[0]),
                 {port: (group.number, count) for port, count in zip(found[1], group.buckets)},
             )
-        self.proportions.keep(lambda split: split[0] != dpid or split[1] in seen)
+        self.proportions.keep(dpid, {(dpid, pair) for pair in seen})
 
     def forget(self, dpid: int) -> None:
         """Forget a switch that is gone."""
         super().forget(dpid)
-        self.proportions.keep(lambda split: split[0] != dpid)
+        self.proportions.keep(dpid, ())

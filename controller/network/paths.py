@@ -13,13 +13,15 @@ fabric to where its remote address is.
 """
 
 import collections
-from typing import Literal, NamedTuple, Optional
+from typing import Iterable, Literal, NamedTuple, Optional
 
 from sdngcc.controller.network.proportions import Proportions
 from sdngcc.controller.network.relations import Pair, Relations
+from sdngcc.controller.network.routes import Ports
 from sdngcc.controller.network.topology import Hop, Topology
 
 Multipath = Literal["destination", "pair", "flow"]
+Crossing = tuple[int, int]  # (switch, destination switch)
 
 
 class Tunnel(NamedTuple):
@@ -29,8 +31,17 @@ class Tunnel(NamedTuple):
     remote: bytes
 
 
+class Path(NamedTuple):
+    """The way of a pair and what it depends on."""
+
+    hops: dict[Hop, float]  # (switch, output port) -> part of the bytes that leave there; {}: no way, or an end unknown
+    crossed: frozenset[Crossing]  # it changes with the ways of these switches
+    addresses: frozenset[bytes]  # and with where these are, of tunnels' ends
+    split: bool  # a switch's own counters say how the bytes part
+
+
 class Paths:
-    """The way of every pair that talks.  ``version`` changes with every change that can move one."""
+    """The way of every pair that talks."""
 
     def __init__(
         self,
@@ -46,18 +57,16 @@ class Paths:
         self._multipath = multipath
         self._without_groups: set[int] = set()
         self._tunnels: dict[int, dict[int, Tunnel]] = {}  # by datapath id and port
-        self._changes = 0
 
-    @property
-    def version(self) -> tuple[int, ...]:
-        """Return what the ways depend on, as numbers that grow."""
-        return self._relations.version, self._topology.version, self._splits.version, self._changes
-
-    def set_tunnels(self, dpid: int, tunnels: dict[int, Tunnel]) -> None:
-        """Take a switch's tunnels by port."""
-        if tunnels != self._tunnels.get(dpid, {}):
+    def set_tunnels(self, dpid: int, tunnels: dict[int, Tunnel]) -> list[Hop]:
+        """Take a switch's tunnels by port; return the ports whose tunnels lead elsewhere now, far ends included."""
+        before = self._tunnels.get(dpid, {})
+        moved = [(dpid, port) for port in before.keys() | tunnels.keys() if before.get(port) != tunnels.get(port)]
+        if tunnels:
             self._tunnels[dpid] = tunnels
-            self._changes += 1
+        else:
+            self._tunnels.pop(dpid, None)
+        return moved + [far for near in moved if (far := self._topology.peer(*near)) is not None]
 
     def _tunnel(self, hop: Hop) -> Optional[Tunnel]:
         return self._tunnels.get(hop[0], {}).get(hop[1])
@@ -66,68 +75,83 @@ class Paths:
         """Let a switch that refuses select groups choose by pair; return whether that is news."""
         news = dpid not in self._without_groups
         self._without_groups.add(dpid)
-        self._changes += news
         return news
+
+    @property
+    def chosen_by_pair(self) -> bool:
+        """Tell whether any switch's way to a host can depend on who sends."""
+        return self._multipath != "destination"
 
     def by_pair(self, dpid: int, target: Hop) -> bool:
         """Tell whether a switch's way to a host depends on who sends."""
-        return self._multipath != "destination" and len(self._topology.ways(dpid, target)) > 1
+        return self.chosen_by_pair and len(self._topology.ways(dpid, target)) > 1
 
-    def ports(self, dpid: int, target: Hop, pair: Pair) -> list[int]:
+    def ports(self, dpid: int, target: Hop, pair: Pair) -> Ports:
         """Return the ports by which a switch passes on the frames of a pair to the host at ``target``.
 
-        Several are the buckets of a select group; [] if there is no way.
+        Several are the buckets of a select group; () if there is no way.
         """
         ways = self._topology.ways(dpid, target)
         if len(ways) > 1 and (self._multipath != "flow" or dpid in self._without_groups):
             key = pair[1] if self._multipath == "destination" else pair[0] + pair[1]
-            return [self._topology.choose(dpid, ways, key)]
+            return (self._topology.choose(dpid, ways, key),)
         return ways
 
-    def hops(self, pair: Pair) -> dict[Hop, float]:
-        """Return the (switch, output port) hops of a pair, each with the part of its bytes that leave there.
+    def find(self, pair: Pair) -> Path:
+        """Return the way of a pair."""
+        crossed: set[Crossing] = set()
+        addresses: set[bytes] = set()
+        hops, split = self._walk(pair, crossed)
+        if self._tunnels:
+            for hop, part in list(hops.items()):
+                tunnel = self._tunnel(hop)
+                if tunnel is not None:
+                    ends = self._end_addresses(hop, tunnel)
+                    addresses.update(ends)
+                    owners = [self._relations.owner(address) or b"" for address in ends]
+                    under, parts = self._walk((owners[0], owners[1]), crossed)
+                    split |= parts
+                    for beneath, share in under.items():
+                        hops[beneath] = hops.get(beneath, 0.0) + part * share
+        return Path(hops, frozenset(crossed), frozenset(addresses), split)
 
-        {} while an end is unknown or there is no way.
-        """
-        hops = self._walk(pair)
-        for hop, part in list(hops.items()):
-            tunnel = self._tunnel(hop)
-            if tunnel is not None:
-                for under, share in self._walk(self._ends(hop, tunnel)).items():
-                    hops[under] = hops.get(under, 0.0) + part * share
-        return hops
-
-    def splitting(self, hops: dict[Hop, float]) -> set[int]:
+    def splitting(self, hops: Iterable[Hop]) -> set[int]:
         """Return the switches among hops whose select groups part the bytes."""
         count = collections.Counter(dpid for dpid, _ in hops)
         return {dpid for dpid, ports in count.items() if ports > 1}
 
-    def _ends(self, hop: Hop, tunnel: Tunnel) -> Pair:
-        """Return the Ethernet addresses of a tunnel's ends in the fabric, empty ones if not known."""
-        local, owner = tunnel.local, self._relations.owner
+    def _end_addresses(self, hop: Hop, tunnel: Tunnel) -> tuple[bytes, bytes]:
+        """Return the addresses of a tunnel's ends, an empty one if it is not known."""
+        local = tunnel.local
         if local is None:
             back = self._tunnel(self._topology.peer(*hop) or hop)
             local = back.remote if back is not None and back is not tunnel else b""
-        return owner(local) or b"", owner(tunnel.remote) or b""
+        return local, tunnel.remote
 
-    def _walk(self, pair: Pair) -> dict[Hop, float]:
+    def _walk(self, pair: Pair, crossed: set[Crossing]) -> tuple[dict[Hop, float], bool]:
+        """Return the hops of a pair without what is beneath tunnels, and whether counters part them."""
         source, target = (self._relations.hosts.get(mac) for mac in pair)
         if source is None or target is None:
-            return {}
+            return {}, False
         hops: dict[Hop, float] = {}
+        split, end = False, target.place[0]
         level = {source.place[0]: 1.0}
         # All ways are equally short, so a switch's whole part has arrived before it is passed on.
         while level:
             beyond: dict[int, float] = {}
             for dpid, part in level.items():
+                crossed.add((dpid, end))
                 ports = self.ports(dpid, target.place, pair)
                 if not ports:
-                    return {}
-                shares = self._splits.of((dpid, pair), ports) if len(ports) > 1 else {ports[0]: 1.0}
+                    return {}, False
+                if len(ports) == 1:
+                    shares = {ports[0]: 1.0}
+                else:
+                    shares, split = self._splits.of((dpid, pair), ports), True
                 for port, share in shares.items():
                     hops[dpid, port] = part * share
-                    after = self._topology.peer(dpid, port)
-                    if dpid != target.place[0] and after is not None:
+                    after = self._topology.peer(dpid, port) if dpid != end else None
+                    if after is not None:
                         beyond[after[0]] = beyond.get(after[0], 0.0) + part * share
             level = beyond
-        return hops
+        return hops, split

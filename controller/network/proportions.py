@@ -14,12 +14,12 @@ The old quarter keeps a reading that fell into the middle of a sweep from hiding
 """
 
 import dataclasses
-from typing import Callable, Generic, Hashable, Iterable, Mapping, TypeVar
+from typing import Container, Generic, Hashable, Iterable, Mapping, TypeVar
 
 KEEP = 0.25  # of what was measured before, each time counters move
 SILENT_SWEEPS = 2  # an item whose counter stood still this often while others moved has no bytes
 
-Owner = TypeVar("Owner", bound=Hashable)
+Owner = TypeVar("Owner", bound=tuple[int, Hashable])  # the first is the switch that counts
 Item = TypeVar("Item", bound=Hashable)
 
 
@@ -45,9 +45,11 @@ class Proportions(Generic[Owner, Item]):
         self.version = 0
         self._owners: dict[Owner, dict[Item, _Item]] = {}
         self._revisions: dict[Owner, int] = {}  # version at which an owner's moved last
+        self._at: dict[int, set[Owner]] = {}  # owners by switch
 
     def take(self, owner: Owner, counters: Mapping[Item, tuple[int, int]]) -> None:
         """Take all counters of an owner: (number of the counter, bytes) by item."""
+        self._at.setdefault(owner[0], set()).add(owner)
         known = self._owners.setdefault(owner, {})
         for item in [item for item in known if item not in counters]:
             del known[item]
@@ -86,8 +88,12 @@ class Proportions(Generic[Owner, Item]):
             for item, entry in entries.items()
         }
 
-    def keep(self, wanted: Callable[[Owner], bool]) -> None:
-        """Forget all owners but the wanted ones."""
-        for owner in [owner for owner in self._owners if not wanted(owner)]:
+    def keep(self, dpid: int, wanted: Container[Owner]) -> None:
+        """Forget all owners that a switch counts for but the wanted ones."""
+        owners = self._at.get(dpid, set())
+        for owner in [owner for owner in owners if owner not in wanted]:
+            owners.discard(owner)
             del self._owners[owner]
             self._revisions.pop(owner, None)
+        if not owners:
+            self._at.pop(dpid, None)

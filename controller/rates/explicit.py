@@ -134,6 +134,9 @@ class ExplicitRates:
             },
             allowed,
         )
+        weights: collections.Counter[Hop] = collections.Counter()  # of those who send through a port
+        for claim in claims.values():
+            weights.update(dict.fromkeys(claim.routes, claim.weight))
         notices = []
         for place, got in offered.items():
             machine, vm = self._machines[place], machines[place]
@@ -150,7 +153,7 @@ class ExplicitRates:
                     vm=place,
                     marks=0,
                     interval_ns=0,
-                    weight_total=sum(claim.weight for claim in claims.values() if point in claim.routes),
+                    weight_total=weights[point],
                     point=point,
                     rate=rate,
                 )

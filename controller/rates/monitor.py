@@ -4,7 +4,8 @@
 A switch with period T is due at start + k*T for whole k: a late wake-up never moves the next one, so
 periods do not drift.  A switch is never asked while it still owes an answer.  One that misses a turn
 ``PATIENCE`` times in a row is asked half as often, and so on down to one in ``FACTOR_MAX``; as many
-answers in time double the pace again.  A switch without any mark counter is asked once a second only.
+answers in time double the pace again.  A switch without any mark counter is asked once a second only, each at its own
+time.
 
 As schedules are multiples of few periods, many switches are due at one time: a heap holds the times, a table who is
 due at each, so that only switches whose turn it is are looked at.
@@ -14,12 +15,14 @@ import dataclasses
 import heapq
 from typing import Optional
 
+from sdngcc.controller.timers import FAR_NS
+
 PATIENCE = 3
 FACTOR_MAX = 256
 IDLE_PERIOD_NS = 1_000_000_000
+MOST_IDLE = 32  # switches asked once a second that have their turn at a time; the rest have theirs a period later
 LOST_NS = 2_000_000_000
 NAP_NS = 20_000_000
-FAR_NS = 1 << 63
 
 
 @dataclasses.dataclass
@@ -56,6 +59,12 @@ class Monitor:
         """Return the first multiple of a period after now."""
         return self._start_ns + ((now_ns - self._start_ns) // period_ns + 1) * period_ns
 
+    def _next(self, poll: Poll, now_ns: int) -> int:
+        """Return a switch's next turn; those asked once a second stay spread over it."""
+        if not poll.idle:
+            return self._after(now_ns, poll.factor * self.period_ns)
+        return poll.due_ns + ((now_ns - poll.due_ns) // IDLE_PERIOD_NS + 1) * IDLE_PERIOD_NS
+
     def _schedule(self, dpid: int, poll: Poll, due_ns: int) -> None:
         poll.due_ns = due_ns
         turn = self._turns.get(due_ns)
@@ -86,7 +95,7 @@ class Monitor:
         if poll and poll.idle != idle:
             poll.idle = idle
             del self._turns[poll.due_ns][dpid]
-            self._schedule(dpid, poll, self._after(now_ns + NAP_NS, IDLE_PERIOD_NS if idle else self.period_ns))
+            self._schedule(dpid, poll, self._after(now_ns + (IDLE_PERIOD_NS if idle else NAP_NS), self.period_ns))
             if idle:
                 self._owing.discard(dpid)
             elif poll.xid and poll.factor == 1:
@@ -96,9 +105,14 @@ class Monitor:
         """Return the switches to ask now and what is worth telling an operator; the caller calls asked()."""
         turn: list[int] = []
         notes: list[str] = []
+        seldom = 0
         while self._times and self._times[0] <= now_ns:
             for dpid in self._turns.pop(heapq.heappop(self._times)):
-                if self._take_turn(dpid, self.polls[dpid], now_ns, notes):
+                poll = self.polls[dpid]
+                seldom += poll.idle
+                if poll.idle and seldom > MOST_IDLE:
+                    self._schedule(dpid, poll, self._after(now_ns, self.period_ns))
+                elif self._take_turn(dpid, poll, now_ns, notes):
                     turn.append(dpid)
         return turn, notes
 
@@ -123,7 +137,7 @@ class Monitor:
                     f"switch {dpid:016x} is slow: polled every {poll.factor * self.period_ns / 1e6:g} ms "
                     f"instead of {self.period_ns / 1e6:g} ms"
                 )
-        self._schedule(dpid, poll, self._after(now_ns, IDLE_PERIOD_NS if poll.idle else poll.factor * self.period_ns))
+        self._schedule(dpid, poll, self._next(poll, now_ns))
         return not poll.xid
 
     def asked(self, dpid: int, xid: int, now_ns: int) -> None:
@@ -155,6 +169,14 @@ class Monitor:
                     f"switch {dpid:016x} answers in time again: polled every {poll.factor * self.period_ns / 1e6:g} ms"
                 )
         return None
+
+    def unsent(self, dpid: int, xid: int) -> None:
+        """Take note that a request could not be sent: no answer to it is awaited."""
+        poll = self.polls.get(dpid)
+        if poll is not None and poll.xid == xid != 0:
+            poll.xid = 0
+            poll.polls -= 1
+            self._owing.discard(dpid)
 
     def outstanding(self) -> bool:
         """Tell whether a switch on the fast schedule owes an answer."""

@@ -33,6 +33,10 @@ class Notifier:
         self._counters = counters
         self._key = settings.read_key()
 
+    def knows(self, mac: bytes) -> bool:
+        """Tell whether a host of that Ethernet address is known."""
+        return mac in self._relations.hosts
+
     def compose(self, notice: Notice, vm: VmRecord, pair: Pair) -> bytes:
         """Return the packet-out of a notice, empty when the machine has no address to be told at.
 

@@ -9,20 +9,25 @@ without marks, and all hypervisor bridges are asked.
 
 import collections
 import dataclasses
-from typing import Callable, Optional
+from typing import Callable, Iterator, Optional
 
 from sdngcc.controller.network.attribution import Attribution
 from sdngcc.controller.network.inventory import SwitchRecord
+from sdngcc.controller.network.machines import Machines
 from sdngcc.controller.network.relations import Pair
 from sdngcc.controller.network.topology import Hop
+from sdngcc.controller.outbox import Outbox
 from sdngcc.controller.rates.capacity import Marked
 from sdngcc.controller.rates.division import Congestion, Divider, Notice, Source
 from sdngcc.controller.rates.explicit import ExplicitRates
 from sdngcc.controller.rates.histogram import Histogram
+from sdngcc.controller.rates.monitor import Monitor
 from sdngcc.controller.rates.notifier import Notifier
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.sources import PortMarks
+from sdngcc.controller.timers import Timers
 from sdngcc.controller.trace import Trace
+from sdngcc.controller.work import Backlog
 
 
 @dataclasses.dataclass
@@ -51,21 +56,17 @@ class Network:
 
 
 class Rounds:
-    """The round under way.
-
-    ``send(dpid, data)`` puts OpenFlow bytes on a switch's connection; ``arm(seconds, function)`` calls later and
-    returns what cancels that; ``ask_state(dpid, now)`` asks a bridge for its machines; ``outstanding()`` tells
-    whether any poll of the period is unanswered.
-    """
+    """The round under way: ``machines`` are asked for their state, ``monitor`` has the period's other polls."""
 
     def __init__(
         self,
         network: Network,
         notifier: Notifier,
-        send: Callable[[int, bytes], bool],
-        arm: Callable[[float, Callable[[], None]], Callable[[], None]],
-        ask_state: Callable[[int, int], None],
-        outstanding: Callable[[], bool],
+        outbox: Outbox,
+        timers: Timers,
+        machines: Machines,
+        monitor: Monitor,
+        backlog: Backlog,
     ) -> None:
         self.divider = Divider(network.settings.division)
         self.explicit = ExplicitRates(network.settings, network.switches, network.attribution, network.owns)
@@ -73,10 +74,11 @@ class Rounds:
         self.latency = Histogram()
         self._network = network
         self._notifier = notifier
-        self._send = send
-        self._arm = arm
-        self._ask_state = ask_state
-        self._outstanding = outstanding
+        self._outbox = outbox
+        self._timers = timers
+        self._machines = machines
+        self._monitor = monitor
+        self._backlog = backlog
         self._round: Optional[_Round] = None
 
     def forget(self, dpid: int, port: Optional[int] = None) -> None:
@@ -95,7 +97,7 @@ class Rounds:
 
     def _open(self, now: int) -> _Round:
         if self._round is None:
-            cancel = self._arm(self._network.settings.round_deadline_us / 1e6, self._deadline)
+            cancel = self._timers.arm(self._network.settings.round_deadline_us / 1e6, self._deadline)
             self._round = _Round(now, cancel)
             self._network.counters["rounds"] += 1
         return self._round
@@ -103,7 +105,7 @@ class Rounds:
     def _ask(self, current: _Round, dpid: int, now: int) -> None:
         if dpid not in current.asked:
             current.asked.add(dpid)
-            self._ask_state(dpid, now)
+            self._machines.ask(dpid, now)
             if self._network.switches[dpid].state_xid:
                 current.waiting.add(dpid)
 
@@ -129,7 +131,7 @@ class Rounds:
 
     def finish_if_complete(self) -> None:
         """End the round if nothing more is awaited."""
-        if self._round and not self._round.waiting and not self._outstanding():
+        if self._round and not self._round.waiting and not self._monitor.outstanding():
             self._round.cancel()
             self._finish()
 
@@ -145,30 +147,45 @@ class Rounds:
         assert current is not None
         rates = network.settings.decision == "maxmin"
         notices = self._rates(current) if rates else self._divided(current)
-        if not network.settings.notify:
-            return
-        outgoing: dict[int, bytes] = {}
+        if network.settings.notify:
+            self._backlog.add_first(self._tell(current.started_ns, notices))
+
+    def _tell(self, started_ns: int, notices: list[tuple[Notice, Pair]]) -> Iterator[None]:
+        """Tell machines, bridge by bridge."""
+        network = self._network
+        by_bridge: dict[int, list[tuple[Notice, Pair]]] = {}
         for notice, pair in notices:
-            vm = network.switches[notice.vm[0]].vms[notice.vm[1]]
-            data = self._notifier.compose(notice, vm, pair)
+            by_bridge.setdefault(notice.vm[0], []).append((notice, pair))
+        for dpid, some in by_bridge.items():
+            data = b"".join(self._compose(notice, pair) for notice, pair in some)
             if data:
-                outgoing[notice.vm[0]] = outgoing.get(notice.vm[0], b"") + data
-                network.trace.add(
-                    network.clock(),
-                    "notice",
-                    vm=vm.id,
-                    port=f"{notice.point[0]:016x}:{notice.point[1]}",
-                    marks=notice.marks,
-                    interval_ms=notice.interval_ns / 1e6,
-                    weight_total=notice.weight_total,
-                    sent_bps=vm.sent_rate * 8,
-                    **({"rate_bps": notice.rate * 8} if notice.rate else {}),
-                )
-        for dpid, data in outgoing.items():
-            self._send(dpid, data)
-        took_ns = network.clock() - current.started_ns
+                self._outbox.put_notice(dpid, data)
+            yield
+        took_ns = network.clock() - started_ns
         self.latency.add(took_ns)
         self.notice_max_ns = max(self.notice_max_ns, took_ns)
+
+    def _compose(self, notice: Notice, pair: Pair) -> bytes:
+        """Return the packet-out of a notice, empty when its machine cannot be told or is gone."""
+        network = self._network
+        switch = network.switches.get(notice.vm[0])
+        vm = switch.vms.get(notice.vm[1]) if switch else None
+        if vm is None or not self._notifier.knows(pair[0]):
+            return b""
+        data = self._notifier.compose(notice, vm, pair)
+        if data:
+            network.trace.add(
+                network.clock(),
+                "notice",
+                vm=vm.id,
+                port=f"{notice.point[0]:016x}:{notice.point[1]}",
+                marks=notice.marks,
+                interval_ms=notice.interval_ns / 1e6,
+                weight_total=notice.weight_total,
+                sent_bps=vm.sent_rate * 8,
+                **({"rate_bps": notice.rate * 8} if notice.rate else {}),
+            )
+        return data
 
     def _divided(self, current: _Round) -> list[tuple[Notice, Pair]]:
         """Divide the marks of a round; return notices, each with a pair of the machine behind its port."""
@@ -179,11 +196,11 @@ class Rounds:
             machines = pairs[point] = network.attribution.machines_behind(point)
             if not machines:
                 network.counters["marks_without_source"] += marks
-            through = network.attribution.through(point)
+            through = network.attribution.through(point) if self.divider.division == "bytes" else {}
             sources = []
             for place in sorted(machines):
                 vm = network.switches[place[0]].vms[place[1]]
-                rate = vm.sent_rate if self.divider.division == "sent" else through[place]
+                rate = through.get(place, vm.sent_rate)
                 sources.append(Source(place, rate, vm.weight, vm.active))
             congestions.append(Congestion(point, marks, current.interval_ns[point], sources))
         return [(notice, pairs[notice.point][notice.vm]) for notice in self.divider.notices(congestions)]
@@ -192,9 +209,12 @@ class Rounds:
         """Compute rates after a round; return notices, each with a pair of the machine behind its port."""
         attribution = self._network.attribution
         marks = {point: Marked(count, current.interval_ns[point]) for point, count in current.marks.items()}
+        behind: dict[Hop, dict[Hop, Pair]] = {}
         notices = []
         for notice in self.explicit.decide(marks, self._network.clock()):
-            pair = attribution.machines_behind(notice.point).get(notice.vm)
+            if notice.point not in behind:
+                behind[notice.point] = attribution.machines_behind(notice.point)
+            pair = behind[notice.point].get(notice.vm)
             if pair is not None:
                 notices.append((notice, pair))
         return notices

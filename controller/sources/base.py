@@ -18,7 +18,7 @@ import collections
 import enum
 from typing import Any, Callable, NamedTuple, Optional
 
-from sdngcc.controller.forwarding.forwarder import Tables
+from sdngcc.controller.forwarding.installer import Tables
 from sdngcc.controller.network.topology import Hop, Topology
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.wire.experimenter import Reply

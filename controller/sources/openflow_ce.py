@@ -27,7 +27,7 @@ Told apart:
 import dataclasses
 from typing import Optional
 
-from sdngcc.controller.forwarding.forwarder import COOKIE, COOKIE_MASK, COUNTING, Tables
+from sdngcc.controller.forwarding.installer import COOKIE, COOKIE_MASK, COUNTING, Tables
 from sdngcc.controller.network.topology import Hop, Topology
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.sources.base import PREPARE_XID, MarkSource, PortMarks, Reading, Semantics

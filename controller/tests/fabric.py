@@ -2,11 +2,12 @@
 """Switches in memory that speak OpenFlow 1.3 bytes, wired to each other and to hosts."""
 
 import dataclasses
+import functools
 import struct
 import zlib
 from typing import Callable, Optional
 
-from sdngcc.controller.wire import experimenter, openflow
+from sdngcc.controller.wire import experimenter, openflow, packets
 from sdngcc.controller.wire.experimenter import PortReading, VmReading
 
 CONTROLLER = openflow.OFPP_CONTROLLER
@@ -24,6 +25,7 @@ class Flow:
     table: int = 0
     metadata: int = 0
     goto: Optional[int] = None
+    retag: Optional[int] = None  # VLAN pushed, 0: popped
     since_ns: int = 0
     packets: int = 0
     bytes: int = 0
@@ -31,6 +33,8 @@ class Flow:
     def matches(self, in_port: int, frame: bytes, metadata: int = 0) -> bool:
         seen = {0: struct.pack("!I", in_port), 3: frame[:6], 4: frame[6:12], 5: frame[12:14]}
         seen[2] = struct.pack("!Q", metadata)
+        tagged = frame[12:14] == b"\x81\x00"
+        seen[6] = struct.pack("!H", 0x1000 | struct.unpack_from("!H", frame, 14)[0] & 0xFFF) if tagged else bytes(2)
         if frame[12:14] == b"\x08\x00":
             seen[9] = bytes((frame[15] & 3,))
         return all(seen[field] == value for field, value in self.fields.items())
@@ -85,19 +89,37 @@ class Switch:
             head, size = struct.unpack_from("!xxBB", message, place)
             fields[head >> 1] = message[place + 4 : place + 4 + size]
             place += 4 + size
-        ports, group, metadata, goto, place = [], None, 0, None, 48 + (length + 7) // 8 * 8
+        ports, group, metadata, goto, retag, place = [], None, 0, None, None, 48 + (length + 7) // 8 * 8
         while place < len(message):
             kind, size = struct.unpack_from("!HH", message, place)
             if kind == 1:
                 goto = message[place + 4]
             elif kind == 2:
                 metadata = struct.unpack_from("!Q", message, place + 8)[0]
-            elif struct.unpack_from("!H", message, place + 8)[0] == 22:
-                group = struct.unpack_from("!I", message, place + 12)[0]
             else:
-                ports = [struct.unpack_from("!I", message, place + at + 4)[0] for at in range(8, size, 16)]
+                at = place + 8
+                while at < place + size:
+                    action, long = struct.unpack_from("!HH", message, at)
+                    if action == 0:
+                        ports.append(struct.unpack_from("!I", message, at + 4)[0])
+                    elif action == 18:
+                        retag = 0
+                    elif action == 22:
+                        group = struct.unpack_from("!I", message, at + 4)[0]
+                    elif action == 25:
+                        retag = struct.unpack_from("!H", message, at + 8)[0] & 0xFFF
+                    at += long
             place += size
         table = message[24]
+        if command == 4:
+            self.flows = [
+                flow
+                for flow in self.flows
+                if flow.cookie & mask != cookie & mask
+                or table not in (0xFF, flow.table)
+                or (flow.fields, flow.priority) != (fields, priority)
+            ]
+            return
         if command == 3:
             self.flows = [
                 flow
@@ -111,7 +133,7 @@ class Switch:
         self.flows = [flow for flow in self.flows if (flow.fields, flow.priority, flow.table) != key]
         now = self.fabric.now_ns
         self.flows.append(
-            Flow(fields, priority, cookie, ports, group, idle_s, bool(flags & 1), table, metadata, goto, now)
+            Flow(fields, priority, cookie, ports, group, idle_s, bool(flags & 1), table, metadata, goto, retag, now)
         )
         self.flows.sort(key=lambda flow: -flow.priority)
 
@@ -201,6 +223,8 @@ class Switch:
                 return
             flow.packets += 1
             flow.bytes += len(frame)
+            if flow.retag is not None:
+                frame = packets.retagged(frame, flow.retag)
             if flow.group is not None:
                 buckets = self.groups[flow.group]
                 port = sorted(buckets)[zlib.crc32(frame[26:38]) % len(buckets)]
@@ -209,7 +233,7 @@ class Switch:
             for port in flow.ports:
                 if port == CONTROLLER:
                     self.fabric.packet_ins += 1
-                    self.fabric.queue(lambda: self.fabric.engine.packet_in(self.dpid, in_port, frame))
+                    self.fabric.queue(functools.partial(self.fabric.packet_in, self.dpid, in_port, frame))
                 elif port != in_port:
                     self.fabric.transmit(self.dpid, port, self.mark(port, frame))
             table, metadata = flow.goto, flow.metadata
@@ -237,34 +261,29 @@ class Fabric:
         self.delivered: list[tuple[tuple[int, int], bytes]] = []
         self.packet_ins = 0
         self.engine: Engine
-        self._timers: list[tuple[int, int, Callable[[], None]]] = []
-        self._timer_number = 0
         self._queue: list[Callable[[], None]] = []
 
     def clock(self) -> int:
         return self.now_ns
 
-    def arm(self, delay_s: float, function: Callable[[], None]) -> Callable[[], None]:
-        self._timer_number += 1
-        entry = (self.now_ns + round(delay_s * 1e9), self._timer_number, function)
-        self._timers.append(entry)
-
-        def cancel() -> None:
-            if entry in self._timers:
-                self._timers.remove(entry)
-
-        return cancel
-
-    def send(self, dpid: int, data: bytes) -> bool:
+    def send(self, dpid: int, data: bytes) -> None:
+        """Put what the controller wants sent on its way to a switch."""
         self.queue(lambda: self.switches[dpid].receive(data))
-        return True
+
+    def packet_in(self, dpid: int, in_port: int, frame: bytes) -> None:
+        """Let a packet reach the controller."""
+        self.engine.packet_in(dpid, in_port, frame)
 
     def queue(self, function: Callable[[], None]) -> None:
         self._queue.append(function)
 
     def settle(self) -> None:
         """Deliver everything on its way, in no time."""
-        while self._queue:
+        while True:
+            for dpid, data in self.engine.outbox.drain():
+                self.send(dpid, data)
+            if not self._queue:
+                return
             self._queue.pop(0)()
 
     def run(self, seconds: float) -> None:
@@ -272,17 +291,12 @@ class Fabric:
         end = self.now_ns + round(seconds * 1e9)
         self.settle()
         while True:
-            wake = self.engine.tick()
+            self.engine.tick()
             self.settle()
-            timer = min(self._timers, default=None)
-            upcoming = min(wake, timer[0]) if timer else wake
+            upcoming = self.engine.next_ns()
             if upcoming > end:
                 break
             self.now_ns = max(self.now_ns, upcoming)
-            if timer and timer[0] <= self.now_ns:
-                self._timers.remove(timer)
-                timer[2]()
-                self.settle()
         self.now_ns = end
 
     def add_switch(self, dpid: int, ports: dict[int, str]) -> Switch:

@@ -42,7 +42,7 @@ def build(tmp_path, **changes):
     for dpid in (T1, T2, CORE):
         fabric.switches[dpid].marks = {port: port_reading(port) for port in fabric.switches[dpid].ports}
     chosen = Settings(key_file=key_file, **changes)
-    fabric.engine = Engine(chosen, fabric.send, fabric.arm, fabric.clock, epoch=1000)
+    fabric.engine = Engine(chosen, fabric.clock, epoch=1000)
     return fabric
 
 
@@ -261,14 +261,14 @@ def test_what_can_wait_is_sent_between_polls(tmp_path, period_us):
     fabric = connected(tmp_path, period_us=period_us)
     fabric.run(1.0)
     period_ns = fabric.engine.monitor.period_ns
-    sent, transmit = {}, fabric.engine._transmit
+    sent, send = {}, fabric.send
 
     def note(dpid, data):
         kind = "lldp" if data[1] == 13 else experimenter.decode_request(data)[1]
         sent.setdefault((fabric.now_ns - fabric.engine.started_ns) % period_ns, set()).add(kind)
-        return transmit(dpid, data)
+        send(dpid, data)
 
-    fabric.engine._transmit = note
+    fabric.send = note
     fabric.run(6.0)
     assert sent == {0: {experimenter.PORT_MARKS}, period_ns // 2: {experimenter.VM_STATE, "lldp"}}
 

@@ -48,6 +48,7 @@ _NO_BUFFER = 0xFFFFFFFF
 _ALL_TABLES = 0xFF
 _ADD = 0
 _DELETE = 3
+_DELETE_STRICT = 4
 _SEND_FLOW_REM = 1
 _ALL_GROUPS = 0xFFFFFFFC
 _ANY_GROUP = 0xFFFFFFFF
@@ -79,8 +80,12 @@ _OXM_METADATA = 2
 _OXM_ETH_DST = 3
 _OXM_ETH_SRC = 4
 _OXM_ETH_TYPE = 5
+_OXM_VLAN_VID = 6
 _OXM_IP_ECN = 9
+_VLAN_PRESENT = 0x1000
 
+_PUSH_VLAN = struct.pack("!HHH2x", 17, 8, 0x8100)
+_POP_VLAN = struct.pack("!HH4x", 18, 8)
 _GOTO_TABLE = struct.Struct("!HHB3x")
 _WRITE_METADATA = struct.Struct("!HH4xQQ")
 
@@ -96,8 +101,12 @@ def match(
     eth_type: Optional[int] = None,
     ip_ecn: Optional[int] = None,
     metadata: Optional[int] = None,
+    vlan: Optional[int] = None,
 ) -> bytes:
-    """Return an ofp_match, padded; fields left out are wildcards.  ``ip_ecn`` needs an ``eth_type`` of IP."""
+    """Return an ofp_match, padded; fields left out are wildcards.  ``ip_ecn`` needs an ``eth_type`` of IP.
+
+    ``vlan`` is the number in the 802.1Q header, 0 for frames without one.
+    """
     fields = b""
     if in_port is not None:
         fields += _oxm(_OXM_IN_PORT, struct.pack("!I", in_port))
@@ -109,10 +118,16 @@ def match(
         fields += _oxm(_OXM_ETH_SRC, eth_src)
     if eth_type is not None:
         fields += _oxm(_OXM_ETH_TYPE, struct.pack("!H", eth_type))
+    if vlan is not None:
+        fields += _oxm(_OXM_VLAN_VID, struct.pack("!H", vlan and _VLAN_PRESENT | vlan))
     if ip_ecn is not None:
         fields += _oxm(_OXM_IP_ECN, bytes((ip_ecn,)))
     length = 4 + len(fields)
     return struct.pack("!HH", 1, length) + fields + bytes(-length % 8)
+
+
+def _set_vlan(vlan: int) -> bytes:
+    return struct.pack("!HH", 25, 16) + _oxm(_OXM_VLAN_VID, struct.pack("!H", _VLAN_PRESENT | vlan)) + bytes(6)
 
 
 def _outputs(ports: Iterable[int]) -> bytes:
@@ -131,14 +146,17 @@ def flow_add(
     metadata: Optional[int] = None,
     xid: int = 0,
     group: Optional[int] = None,
+    retag: Optional[int] = None,
 ) -> bytes:
     """Return a flow-mod that adds a flow to a table.
 
     ``fields`` comes from :func:`match`; a ``group`` takes the packets in place of ``ports``; neither, and no ``goto``,
     means drop; ``idle_s`` 0 means for ever; ``report`` asks for a flow-removed message; packets go on to table
-    ``goto``, bearing ``metadata``.
+    ``goto``, bearing ``metadata``. ``retag`` gives them a VLAN's 802.1Q header before, 0 takes it away.
     """
     actions = _outputs(ports) if group is None else _GROUP.pack(22, 8, group)
+    if retag is not None:
+        actions = (_PUSH_VLAN + _set_vlan(retag) if retag else _POP_VLAN) + actions
     instructions = struct.pack("!HH4x", 4, 8 + len(actions)) + actions if actions else b""
     if metadata is not None:
         instructions += _WRITE_METADATA.pack(2, _WRITE_METADATA.size, metadata, (1 << 64) - 1)
@@ -148,9 +166,15 @@ def flow_add(
     return _flow_mod(_ADD, fields, instructions, priority, cookie, 0, table, idle_s, flags, xid)
 
 
-def flow_delete(fields: bytes, cookie: int, cookie_mask: int, table: int = _ALL_TABLES) -> bytes:
-    """Return a flow-mod that deletes the flows inside ``fields`` whose cookie agrees under the mask."""
-    return _flow_mod(_DELETE, fields, b"", 0, cookie, cookie_mask, table, 0, 0, 0)
+def flow_delete(
+    fields: bytes, cookie: int, cookie_mask: int, table: int = _ALL_TABLES, priority: Optional[int] = None
+) -> bytes:
+    """Return a flow-mod that deletes the flows inside ``fields`` whose cookie agrees under the mask.
+
+    With a ``priority`` only that which has it and exactly these fields.
+    """
+    command = _DELETE if priority is None else _DELETE_STRICT
+    return _flow_mod(command, fields, b"", priority or 0, cookie, cookie_mask, table, 0, 0, 0)
 
 
 def _flow_mod(
@@ -288,6 +312,7 @@ class Flow(NamedTuple):
     eth_dst: Optional[bytes]
     eth_src: Optional[bytes]
     out_port: Optional[int]  # of its first output action
+    vlan: int = 0  # in the 802.1Q header; 0: none, or any
 
 
 def flows(data: bytes) -> list[Flow]:
@@ -312,6 +337,7 @@ def flows(data: bytes) -> list[Flow]:
                 fields.get(_OXM_ETH_DST),
                 fields.get(_OXM_ETH_SRC),
                 _first_output(entry[actions:]),
+                int.from_bytes(fields.get(_OXM_VLAN_VID, b""), "big") & ~_VLAN_PRESENT,
             )
         )
         place += length
@@ -331,9 +357,15 @@ def _fields(data: bytes) -> dict[int, bytes]:
 
 def _first_output(data: bytes) -> Optional[int]:
     """Return the port of the first output action in the first apply-actions instruction."""
-    if len(data) < 24 or data[:2] != b"\x00\x04" or data[8:10] != b"\x00\x00":
+    if len(data) < 8 or data[:2] != b"\x00\x04":
         return None
-    return int.from_bytes(data[12:16], "big")
+    place = 8
+    while len(data) >= place + 8:
+        kind, length = struct.unpack_from("!HH", data, place)
+        if kind == 0 and len(data) >= place + 16:
+            return int.from_bytes(data[place + 4 : place + 8], "big")
+        place += max(length, 8)
+    return None
 
 
 def role_request(xid: int, role: int, generation: int) -> bytes:

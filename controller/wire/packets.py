@@ -14,6 +14,8 @@ ETH_IPV4 = 0x0800
 ETH_ARP = 0x0806
 ETH_IPV6 = 0x86DD
 ETH_LLDP = 0x88CC
+ETH_VLAN = 0x8100
+VLAN_MAX = 0xFFF
 _ETH_VLANS = (0x8100, 0x88A8)
 _MAPPED = bytes(10) + b"\xff\xff"
 _LLDP_MAC = b"\x01\x80\xc2\x00\x00\x0e"
@@ -39,6 +41,7 @@ class Frame(NamedTuple):
     resolving: bool = False  # an ARP request or neighbour solicitation
     control: bool = False  # a control message, or an IP packet too broken to tell
     ip: bool = False  # an IP packet
+    vlan: int = 0  # in its outermost 802.1Q header; 0: it has none, or one for its priority only
 
     @property
     def multicast(self) -> bool:
@@ -74,6 +77,13 @@ def parse_frame(data: bytes, protocol: int) -> Optional[Frame]:
     ``protocol`` is the IP protocol of control messages.  An IP packet whose headers cannot be followed
     to the transport protocol counts as a control message: nobody loses by its not being forwarded.
     """
+    frame = _parse(data, protocol)
+    if frame is not None and data[12:14] == b"\x81\x00":
+        frame = frame._replace(vlan=struct.unpack_from("!H", data, 14)[0] & VLAN_MAX)
+    return frame
+
+
+def _parse(data: bytes, protocol: int) -> Optional[Frame]:
     if len(data) < 14:
         return None
     dst, src = data[0:6], data[6:12]
@@ -138,6 +148,12 @@ def _parse_ipv6(data: bytes, offset: int, dst: bytes, src: bytes, protocol: int)
         if data[place] == _ND_ADVERTISEMENT:
             return Frame(dst, src, ETH_IPV6, _usable(data[place + 8 : place + 24]), target)
     return Frame(dst, src, ETH_IPV6, source, target, ip=True)
+
+
+def retagged(data: bytes, vlan: int) -> bytes:
+    """Return a frame with a VLAN in an 802.1Q header in place of the one it has; 0: without one."""
+    inner = data[16:] if data[12:14] == b"\x81\x00" else data[12:]
+    return data[:12] + (struct.pack("!HH", ETH_VLAN, vlan) if vlan else b"") + inner
 
 
 def _tlv(kind: int, value: bytes) -> bytes:

@@ -32,6 +32,8 @@ DEFAULTS: Dict[str, Any] = {"topology": "spines", "senders": 5, "receivers": 5, 
 WAYS = ("destination", "pair", "flow")
 # Datapath id of leaf1: the first fabric switch (mininet/topologies/fabric.py).
 LEAF = 0x1001
+# Its ports to the spines, its first links (mininet/topologies/spines.py).
+UPLINKS = (1, 2)
 # From here on rates are judged.
 SETTLED_S = 2.0
 
@@ -53,7 +55,7 @@ def way_of(index: int, multipath: str) -> int:
     """Return the spine, 0 or 1, over which the first leaf sends the index-th VM's packets to its receiver."""
     source, target = (bytes((2, 0, 0, 0, network, index + 1)) for network in (0, 1))
     key = target if multipath == "destination" else source + target
-    return Topology.choose(LEAF, [0, 1], key)
+    return UPLINKS.index(Topology.choose(LEAF, UPLINKS, key))
 
 
 def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:

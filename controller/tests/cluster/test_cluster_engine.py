@@ -31,7 +31,7 @@ class Part:
 def site(tmp_path):
     fabric = build(tmp_path)
     part = Part()
-    fabric.engine = Engine(Settings(key_file=tmp_path / "key"), fabric.send, fabric.arm, fabric.clock, 1000, part)
+    fabric.engine = Engine(Settings(key_file=tmp_path / "key"), fabric.clock, 1000, part)
     part.owned = set(fabric.switches)
     fabric.connect()
     for dpid in fabric.switches:
@@ -112,7 +112,7 @@ def test_a_newcomer_reads_pairs_and_places_from_flows(site):
     engine.relations.forget_place(PLACES[31][0])
     assert not engine.relations.pairs()
     for dpid, switch in fabric.switches.items():
-        engine._send(dpid, engine.adoption.request(dpid, 7))
+        engine.outbox.put(dpid, engine.adoption.request(dpid, 7))
         entries = [
             (flow.cookie, openflow.match(
                 int.from_bytes(flow.fields[0], "big") if 0 in flow.fields else None, flow.fields.get(3),
@@ -145,7 +145,7 @@ def test_a_newcomer_that_takes_over_at_once_keeps_the_flows(tmp_path, site, know
     fabric, part = site
     part.owned = set()
     late = Part()
-    fabric.engine = Engine(Settings(key_file=tmp_path / "key"), fabric.send, fabric.arm, fabric.clock, 1000, late)
+    fabric.engine = Engine(Settings(key_file=tmp_path / "key"), fabric.clock, 1000, late)
     fabric.connect()
     fabric.run(known_s)
     assert fabric.engine.switches[H1].hypervisor
@@ -158,7 +158,7 @@ def test_a_bridge_that_shows_machines_late_is_flushed_by_whoever_owns_it(tmp_pat
     fabric, part = site
     part.owned = set()
     late = Part()
-    fabric.engine = Engine(Settings(key_file=tmp_path / "key"), fabric.send, fabric.arm, fabric.clock, 1000, late)
+    fabric.engine = Engine(Settings(key_file=tmp_path / "key"), fabric.clock, 1000, late)
     machines, fabric.switches[H1].vms = fabric.switches[H1].vms, {}
     fabric.connect()
     fabric.run(3.0)

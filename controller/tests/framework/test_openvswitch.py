@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from sdngcc.controller.forwarding.forwarder import COOKIE, COOKIE_MASK, LEARNED, PAIR
+from sdngcc.controller.forwarding.installer import COOKIE, COOKIE_MASK, LEARNED, PAIR
 from sdngcc.controller.network.counters import PairBytes, SplitBytes
 from sdngcc.controller.wire import openflow
 

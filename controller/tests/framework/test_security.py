@@ -155,7 +155,7 @@ def test_a_machines_port_is_never_the_end_of_a_link(tmp_path, port):
     fabric = connected(tmp_path)
     engine = fabric.engine
     before = engine.topology.links()
-    genuine = packets.lldp_frame(H1, port, engine._lldp_key)  # what the port itself was sent, passed on
+    genuine = packets.lldp_frame(H1, port, engine.discovery.key)  # what the port itself was sent, passed on
     engine.packet_in(T1, 9, genuine)
-    engine.packet_in(*ATTACKER, packets.lldp_frame(T1, 1, engine._lldp_key))
+    engine.packet_in(*ATTACKER, packets.lldp_frame(T1, 1, engine.discovery.key))
     assert engine.topology.links() == before

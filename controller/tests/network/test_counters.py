@@ -65,7 +65,7 @@ def test_an_owners_revision_moves_with_its_own_counters_alone():
     assert proportions.revision(PLACE) == before > 0
     proportions.take(PLACE, {A: (10, 6)})
     assert proportions.revision(PLACE) > before
-    proportions.keep(lambda place: False)
+    proportions.keep(PLACE[0], ())
     assert proportions.revision(PLACE) == 0
 
 

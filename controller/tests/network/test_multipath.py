@@ -34,7 +34,7 @@ def build(tmp_path, **changes):
     for dpid in (L1, L2, S1, S2):
         fabric.switches[dpid].marks = {port: port_reading(port) for port in fabric.switches[dpid].ports}
     chosen = Settings(key_file=key_file, **changes)
-    fabric.engine = Engine(chosen, fabric.send, fabric.arm, fabric.clock, epoch=1000)
+    fabric.engine = Engine(chosen, fabric.clock, epoch=1000)
     fabric.connect()
     return fabric
 

@@ -107,9 +107,9 @@ def test_pairs_age():
     relations = populated()
     relations.learn_pair(mac(11), mac(31), 10)
     relations.learn_pair(mac(11), mac(32), 20)
-    assert relations.pairs_before(15) == [(mac(11), mac(31))]
+    assert relations.heard_ns(mac(11), mac(31)) == 10
     relations.learn_pair(mac(11), mac(31), 30)
-    assert relations.pairs_before(15) == []
+    assert relations.heard_ns(mac(11), mac(31)) == 30 and relations.heard_ns(mac(31), mac(11)) is None
 
 
 def test_hosts_of_a_port_are_bounded():

@@ -61,7 +61,7 @@ def build(tmp_path, tunnels):
     for dpid in (T1, T2):
         fabric.switches[dpid].marks = {port: port_reading(port) for port in fabric.switches[dpid].ports}
     chosen = Settings(key_file=key_file, lldp_period_ms=500)
-    fabric.engine = Engine(chosen, fabric.send, fabric.arm, fabric.clock, epoch=1000)
+    fabric.engine = Engine(chosen, fabric.clock, epoch=1000)
     fabric.connect()
     for near, place in CARDS.values():
         for far, _ in CARDS.values():
@@ -128,7 +128,7 @@ def test_a_switch_that_connects_has_only_its_own_tunnels_looked_for(tmp_path, mo
     fabric = build(tmp_path, names())
     placed = []
     place = fabric.engine.paths.set_tunnels
-    monkeypatch.setattr(fabric.engine.paths, "set_tunnels", lambda *args: (placed.append(args[0]), place(*args)))
+    monkeypatch.setattr(fabric.engine.paths, "set_tunnels", lambda *args: (placed.append(args[0]), place(*args))[1])
     changed = {**names(), (B3, "vx1"): Tunnel(None, mapped(ip(CARDS[B1][0])))}
     fabric.engine.set_tunnels(changed)
     assert placed == [B3]

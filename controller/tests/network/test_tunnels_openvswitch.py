@@ -103,9 +103,8 @@ class Lab:
             node.control("ovs/route/add", "10.9.0.0/24", "underlay")
         paths = {A: folder / "a/br-int.mgmt", B: folder / "b/br-int.mgmt", FABRIC: folder / "f/fabric.mgmt"}
         self.connections = {dpid: Connection(str(path)) for dpid, path in paths.items()}
-        self.timers = []
         settings = Settings(key_file=folder / "key", hypervisors=[A, B], fabric=[FABRIC], lldp_period_ms=300)
-        self.engine = Engine(settings, self.send, self.arm)
+        self.engine = Engine(settings)
         names = {A: {VM: "vm", TUNNEL: "tun"}, B: {VM: "vm", TUNNEL: "tun"}, FABRIC: {1: "to-a", 2: "to-b"}}
         for dpid, ports in names.items():
             self.engine.switch_up(dpid, {number: (name, bytes(6), True) for number, name in ports.items()})
@@ -113,12 +112,10 @@ class Lab:
 
     def send(self, dpid, data):
         self.connections[dpid].socket.sendall(data)
-        return True
 
-    def arm(self, delay_s, function):
-        timer = [time.monotonic() + delay_s, function]
-        self.timers.append(timer)
-        return lambda: self.timers.remove(timer) if timer in self.timers else None
+    def flush(self):
+        for dpid, data in self.engine.outbox.drain():
+            self.send(dpid, data)
 
     def take(self, dpid, message):
         kind, xid = message[1], int.from_bytes(message[4:8], "big")
@@ -146,9 +143,7 @@ class Lab:
                 due = now + 0.5
                 again()
             self.engine.tick()
-            for timer in [timer for timer in self.timers if timer[0] <= now]:
-                self.timers.remove(timer)
-                timer[1]()
+            self.flush()
             sockets = {connection.socket: dpid for dpid, connection in self.connections.items()}
             for ready in select.select(list(sockets), [], [], 0.01)[0]:
                 for message in self.connections[sockets[ready]].messages():

@@ -3,7 +3,7 @@
 
 import pytest
 
-from sdngcc.controller.forwarding.forwarder import COOKIE, COUNTING
+from sdngcc.controller.forwarding.installer import COOKIE, COUNTING
 from sdngcc.controller.network.topology import Topology
 from sdngcc.controller.sources import PortMarks
 from sdngcc.controller.sources.openflow_ce import OpenFlowCe

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Links between switches, found by LLDP frames that one switch puts out and another one brings back."""
+
+import collections
+import logging
+from typing import NamedTuple, Optional
+
+from sdngcc.controller.cluster.owner import Owner
+from sdngcc.controller.network.inventory import SwitchRecord
+from sdngcc.controller.network.topology import Hop, Topology
+from sdngcc.controller.outbox import Outbox
+from sdngcc.controller.timers import Timers
+from sdngcc.controller.wire import openflow, packets
+
+_FIRST_S = (0.02, 0.1, 0.25)  # a port that came is looked at again after each
+
+LOG = logging.getLogger(__name__)
+
+
+class Link(NamedTuple):
+    """Two ports that are joined."""
+
+    near: Hop
+    far: Hop
+
+
+class Discovery:
+    """Sends LLDP frames under ``key`` and takes those that come back; others' switches are theirs to look at."""
+
+    def __init__(
+        self,
+        switches: dict[int, SwitchRecord],
+        topology: Topology,
+        owner: Owner,
+        outbox: Outbox,
+        timers: Timers,
+        key: bytes,
+        counters: "collections.Counter[str]",
+    ) -> None:
+        self.key = key
+        self._switches = switches
+        self._topology = topology
+        self._owner = owner
+        self._outbox = outbox
+        self._timers = timers
+        self._counters = counters
+
+    def look(self, dpid: int, only: Optional[int] = None) -> None:
+        """Look for the links of a switch, or of one of its ports, now and some times soon."""
+        self.send(dpid, only)
+        for delay_s in _FIRST_S:
+            self._timers.arm(delay_s, lambda: self.send(dpid, only))
+
+    def send(self, dpid: int, only: Optional[int] = None) -> None:
+        """Put a frame out at each port of a switch that may lead to another one, or at one port."""
+        switch = self._switches.get(dpid)
+        if switch is None or not self._owner.owns(dpid):
+            return
+        data = b""
+        for number, port in sorted(self._topology.ports.get(dpid, {}).items()):
+            if port.up and number not in switch.vms and only in (None, number):
+                data += openflow.packet_out(packets.lldp_frame(dpid, number, self.key), (number,))
+        if data:
+            self._outbox.put(dpid, data)
+
+    def heard(self, dpid: int, in_port: int, data: bytes, now_ns: int) -> Optional[Link]:
+        """Take an LLDP frame that came in; return the link it shows if that is news."""
+        origin = packets.parse_lldp(data, self.key)
+        switch = self._switches.get(dpid)
+        far = self._switches.get(origin[0]) if origin else None
+        if not origin or switch is None or far is None or in_port in switch.vms or origin[1] in far.vms:
+            self._counters["lldp_foreign"] += 1
+            return None
+        if not self._topology.add_link(origin, (dpid, in_port), now_ns):
+            return None
+        LOG.info("link %016x:%d - %016x:%d", *origin, dpid, in_port)
+        return Link(origin, (dpid, in_port))

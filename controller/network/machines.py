@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state of virtual machines: what bridges report of them (VM_STATE), and what databases call them."""
+
+import collections
+import logging
+from typing import Iterator, TypeVar
+
+from sdngcc.controller.network.inventory import SwitchRecord, VmRecord
+from sdngcc.controller.network.paths import Tunnel
+from sdngcc.controller.network.topology import Topology
+from sdngcc.controller.outbox import Outbox
+from sdngcc.controller.rates.numbering import Numbering
+from sdngcc.controller.settings import Settings
+from sdngcc.controller.wire import experimenter
+
+STATE_LOST_NS = 2_000_000_000
+
+LOG = logging.getLogger(__name__)
+
+Known = TypeVar("Known")
+PortNames = dict[tuple[int, str], str]  # (datapath id, port name) -> id of the machine
+
+
+class Machines:
+    """Keeps the machines in ``switches`` up to date. Methods that may find some tell whether they did."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        switches: dict[int, SwitchRecord],
+        topology: Topology,
+        numbering: Numbering,
+        outbox: Outbox,
+        xids: Iterator[int],
+        counters: "collections.Counter[str]",
+    ) -> None:
+        self._settings = settings
+        self._switches = switches
+        self._topology = topology
+        self._numbering = numbering
+        self._outbox = outbox
+        self._xids = xids
+        self._counters = counters
+        self._interfaces: PortNames = {}
+        self._tunnels: dict[int, dict[str, Tunnel]] = {}  # by datapath id and port name
+        self._vlans: dict[int, dict[str, int]] = {}
+
+    # Names
+
+    def set_interfaces(self, names: PortNames) -> list[int]:
+        """Take the ids of machines, as OVSDB has them; return the switches that have machines by it."""
+        if names == self._interfaces:
+            return []
+        self._interfaces = names
+        return [dpid for dpid in self._switches if self.name(dpid)]
+
+    def name(self, dpid: int) -> bool:
+        """Name the machines of a switch; return whether one was found by its name."""
+        switch, found = self._switches[dpid], False
+        for number, port in self._topology.ports.get(dpid, {}).items():
+            name = self._interfaces.get((dpid, port.name))
+            vm = switch.vms.get(number)
+            if vm is not None:
+                vm.id = name or f"{dpid:016x}:{port.name}"
+            elif name is not None and dpid not in self._settings.fabric:
+                self._add(switch, number)
+                found = True
+        return found
+
+    def _add(self, switch: SwitchRecord, number: int) -> VmRecord:
+        port = self._topology.ports.get(switch.dpid, {}).get(number)
+        name = port.name if port else str(number)
+        vm_id = self._interfaces.get((switch.dpid, name), f"{switch.dpid:016x}:{name}")
+        vm = switch.vms[number] = VmRecord((switch.dpid, number), vm_id, name)
+        return vm
+
+    def set_tunnels(self, names: dict[tuple[int, str], Tunnel]) -> list[int]:
+        """Take the end points of tunnels by (datapath id, port name); return the switches where some changed."""
+        before, self._tunnels = self._tunnels, _by_switch(names)
+        return _changed(before, self._tunnels)
+
+    def tunnels(self, dpid: int) -> dict[int, Tunnel]:
+        """Return a switch's tunnels by port."""
+        return self._by_port(dpid, self._tunnels.get(dpid, {}))
+
+    def set_vlans(self, names: dict[tuple[int, str], int]) -> list[int]:
+        """Take the VLANs of access ports by (datapath id, port name); return the switches where some changed."""
+        before, self._vlans = self._vlans, _by_switch(names)
+        return _changed(before, self._vlans)
+
+    def vlans(self, dpid: int) -> dict[int, int]:
+        """Return the VLANs of a switch's access ports."""
+        return self._by_port(dpid, self._vlans.get(dpid, {}))
+
+    def _by_port(self, dpid: int, names: dict[str, Known]) -> dict[int, Known]:
+        if not names:
+            return {}
+        ports = self._topology.ports.get(dpid, {})
+        return {number: names[port.name] for number, port in ports.items() if port.name in names}
+
+    # State
+
+    def ask(self, dpid: int, now_ns: int) -> None:
+        """Ask a bridge for its machines, unless it owes an answer or cannot give one."""
+        switch = self._switches[dpid]
+        if switch.vm_state is False or (switch.state_xid and now_ns - switch.state_asked_ns < STATE_LOST_NS):
+            return
+        switch.state_xid, switch.state_asked_ns = next(self._xids), now_ns
+        self._outbox.put(dpid, experimenter.vm_state_request(switch.state_xid))
+        self._counters["vm_state_requests"] += 1
+
+    def take(self, switch: SwitchRecord, xid: int, reply: experimenter.Reply, now_ns: int) -> bool:
+        """Take a VM_STATE reply; return whether it showed machines that were not known."""
+        if switch.state_xid == xid:
+            switch.state_xid = 0
+        switch.vm_state = True
+        switch.state_ns = now_ns
+        if switch.dpid in self._settings.fabric:
+            return False
+        readings: dict[int, experimenter.VmReading] = {}
+        for reading in experimenter.vm_readings(reply):
+            known = readings.get(reading.port)
+            readings[reading.port] = experimenter.merge(known, reading) if known else reading
+        found = False
+        for number, reading in readings.items():
+            found |= number not in switch.vms
+            vm = switch.vms.get(number) or self._add(switch, number)
+            vm.reading, vm.read_ns = reading, now_ns
+            self._note_hearing(vm, reading, now_ns)
+        for number in [number for number, vm in switch.vms.items() if number not in readings and vm.reading]:
+            del switch.vms[number]
+        if readings or switch.vms:
+            found |= self.name(switch.dpid)
+        return found
+
+    def refused(self, switch: SwitchRecord) -> None:
+        """Take note that a switch knows no VM_STATE."""
+        switch.vm_state, switch.state_xid = False, 0
+
+    def _note_hearing(self, vm: VmRecord, reading: experimenter.VmReading, now_ns: int) -> None:
+        """Take note of whether a machine accepts what it is told."""
+        note = self._numbering.heard(vm.hearing, reading.messages, reading.refused, now_ns)
+        if note:
+            self._counters["epoch_raised"] += 1
+            LOG.warning("%s (found at %s)", note, vm.id)
+
+
+def _by_switch(names: dict[tuple[int, str], Known]) -> dict[int, dict[str, Known]]:
+    found: dict[int, dict[str, Known]] = {}
+    for (dpid, name), what in names.items():
+        found.setdefault(dpid, {})[name] = what
+    return found
+
+
+def _changed(before: dict[int, dict[str, Known]], after: dict[int, dict[str, Known]]) -> list[int]:
+    return [dpid for dpid in before.keys() | after.keys() if before.get(dpid) != after.get(dpid)]
