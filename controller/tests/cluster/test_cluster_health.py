@@ -39,7 +39,7 @@ def cluster(tmp_path, raft, monkeypatch):
     (tmp_path / "key").chmod(0o600)
     found = runner.Cluster(raft.remotes.split(","), 1, 1000, nothing, time.monotonic_ns)
     settings = Settings(key_file=tmp_path / "key", cluster=raft.remotes.split(","))
-    found.attach(Engine(settings, nothing, nothing, owner=found))
+    found.attach(Engine(settings, owner=found))
     return found
 
 
