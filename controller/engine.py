@@ -201,6 +201,8 @@ class Engine:
         elif not switch.settled:
             switch.settled = True
             self.installer.flush(dpid, self.clock())
+            # Links found meanwhile may already carry pairs.
+            self.convergence.restore(dpid)
 
     def take_over(self, dpid: int, fresh: bool) -> None:
         """Act for a switch from now on; ``fresh`` when nobody of a cluster did before."""

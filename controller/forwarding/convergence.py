@@ -77,6 +77,16 @@ class Convergence:
         for target in self._attribution.targets_across(dpid):
             yield from self._follow(target, [dpid])
 
+    def restore(self, dpid: int) -> None:
+        """Have the flows of pairs added again that cross a switch whose flows were all deleted."""
+        self._backlog.add(self._restore(dpid))
+
+    def _restore(self, dpid: int) -> Iterator[None]:
+        for target in self._attribution.targets_across(dpid):
+            for pair in self._attribution.crossing(target, [dpid]):
+                self._installer.extend(pair)
+                yield
+
     def _run(self) -> Iterator[None]:
         try:
             yield from self._converge()
