@@ -485,10 +485,12 @@ class Engine:
         if reply is None:
             return
         now = self.clock()
-        if reply.exp_type != experimenter.PORT_MARKS:
+        if reply.exp_type == experimenter.VM_STATE:
             if self.machines.take(switch, xid, reply, now):
                 self._set_hypervisor(switch)
             self.rounds.answered(switch.dpid)
+        elif reply.exp_type != experimenter.PORT_MARKS:
+            self.counters["reply_unasked"] += 1
         elif self._owner.owns(switch.dpid):
             self.marked(self.polling.take_marks(switch, xid, reply, now), now)
             self.rounds.finish_if_complete()

@@ -413,3 +413,13 @@ def test_an_epoch_that_a_machine_refuses_is_raised(tmp_path):
     assert [epochs[0] for epochs in seen if epochs[1] == 1000][-1] == 1032, "the other was told with it too early"
     assert seen[-1] == (1032, 1032) and counts[PLACES[21]][1] == 0
     assert fabric.engine.counters["epoch_raised"] == 1 and fabric.engine.notifier.numbering.epoch == 1032
+
+
+def test_a_reply_that_nobody_asked_for_is_counted_and_not_believed(tmp_path):
+    fabric = connected(tmp_path)
+    before = {dpid: dict(switch.vms) for dpid, switch in fabric.engine.switches.items()}
+    entry = experimenter.encode_vm_state(vm_reading(77))
+    for exp_type, entries in ((experimenter.HOST_VMS, [entry]), (experimenter.HOST_PEERS, [])):
+        fabric.engine.multipart(H1, experimenter.encode_reply(1, exp_type, 1, 1, 1, entries))
+    assert {dpid: dict(switch.vms) for dpid, switch in fabric.engine.switches.items()} == before
+    assert fabric.engine.counters["reply_unasked"] == 2 and not fabric.engine.counters["internal_errors"]
