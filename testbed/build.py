@@ -296,9 +296,12 @@ def build(progress: Optional[Progress] = None, only: Optional[Sequence[str]] = N
 
 def clean_others() -> List[Path]:
     """Remove builds of other versions of the sources and return their folders. Raises BuildError."""
-    from sdngcc.testbed.smp.build import smp_parts  # which builds on this module
+    # Both build on this module.
+    from sdngcc.testbed.neutron import extensions_part, neutron_part
+    from sdngcc.testbed.smp.build import smp_parts
 
-    every = [*parts(False).values(), *parts(True).values(), *smp_parts().values()]
+    every = [*parts(False).values(), *parts(True).values(), *smp_parts().values(), neutron_part(),
+             extensions_part()]
     kept, names = {part.folder.name for part in every}, {part.name for part in every}
     removed = [path for path in sorted(cache_root().glob("*-*"))
                if path.name.removesuffix(".lock") not in kept and path.name.split("-")[0] in names]

@@ -18,6 +18,8 @@ packages+=(openvswitch-switch mininet iperf iperf3 iproute2 iputils-ping ethtool
 	procps psmisc kmod util-linux)
 # Servers and clients of experiments; their services are not needed either.
 packages+=(memcached nginx-light wrk apache2-utils)
+# Neutron's OVN agent is tested beside these, without their services.
+packages+=(ovn-common ovn-central ovn-host)
 # Mark source sonic is tested against the database that SONiC switches run.
 packages+=(redis-server)
 # What judges the controller's metrics, and the browser (with a font) that its web page is tested in.
