@@ -528,61 +528,6 @@ bool shim_lab_read_limiter(struct shim_vm *vm, struct shim_uplink *uplink,
 	return limiter;
 }
 
-bool shim_lab_read_peer(struct shim_vm *vm, const u8 *address, struct shim_lab_peer *to)
-{
-	struct shim_peer_key key = { .vm = vm };
-	struct shim_peer *peer;
-
-	memcpy(&key.address, address, sizeof(key.address));
-	peer = shim_peer_find(vm->engine, &key);
-	if (!peer)
-		return false;
-	*to = (struct shim_lab_peer){
-		.rate = peer->rate.bytes_per_s,
-		.tx_bytes = peer->tx_bytes,
-		.tx_packets = peer->tx_packets,
-		.rx_bytes = peer->rx_bytes,
-		.rx_packets = peer->rx_packets,
-		.rx_marks = peer->rx_marks,
-		.drops = peer->drops,
-		.rank = peer->rank,
-		.weight = peer->weight,
-	};
-	return true;
-}
-
-/* Where shim_lab_moved() stores addresses. */
-struct lab_moved {
-	u8 *addresses;			/* room for 16 bytes each */
-	u32 room;			/* of them */
-	u32 n;				/* peers told */
-};
-
-/* Stores a peer's address; false: there is no room for another one. */
-static bool lab_take_moved(struct shim_peer *peer, void *context)
-{
-	struct lab_moved *moved = context;
-
-	memcpy(moved->addresses + moved->n++ * sizeof(peer->key.address), &peer->key.address,
-	       sizeof(peer->key.address));
-	return moved->n < moved->room;
-}
-
-u32 shim_lab_moved(struct shim_vm *vm, u64 since_ns, u8 *addresses, u32 room)
-{
-	struct lab_moved moved = { .addresses = addresses, .room = room };
-
-	spin_lock_bh(&vm->lock);
-	shim_peers_moved(vm, since_ns, lab_take_moved, &moved);
-	spin_unlock_bh(&vm->lock);
-	return moved.n;
-}
-
-u32 shim_lab_peers(const struct shim_vm *vm)
-{
-	return vm->n_peers;
-}
-
 u32 shim_lab_connections(struct shim_vm *vm, u32 rank)
 {
 	struct shim_connection *connection;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
  * Law maxmin: the controller knows sources, ports and capacities, computes weighted max-min rates
- * and sends them (controller/rates/maxmin.py); the shim obeys, and is on its own when it hears nothing.
+ * and sends them (controller/rates/maxmin.py); the shim obeys, and is on its own when it hears
+ * nothing.
  *
  * G is the rate told last and t when it came, E the VM's share, a its guarantee, b its maximum
  * (none: C, the uplink's capacity).  T is the period, H the knob rate-timeout.

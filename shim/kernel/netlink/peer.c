@@ -9,8 +9,8 @@
  * piece goes on where the last one ended.  A peer that comes or goes meanwhile is told or not;
  * while the table grows or shrinks one may be told twice.
  *
- * A dump of what moved since a time looks at nothing else.  It copies what moved of one VM after the
- * other under vm->lock, and tells the copies.
+ * A dump of what moved since a time looks at nothing else.  It copies what moved of one VM after
+ * the other under vm->lock, and tells the copies.
  */
 #include <linux/err.h>
 #include <linux/if_vlan.h>
@@ -284,8 +284,8 @@ static int nl_moved_grow(struct nl_peer_dump *dump)
 }
 
 /*
- * Copies what moved of the next VM of which anything did; 1, 0 if there is no such VM, or a negative
- * error number.
+ * Copies what moved of the next VM of which anything did; 1, 0 if there is no such VM, or a
+ * negative error number.
  */
 static int nl_moved_next(struct ovs_shim_net *net, struct nl_peer_dump *dump)
 {

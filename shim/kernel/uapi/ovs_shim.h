@@ -37,10 +37,10 @@ enum ovs_shim_cmd {
 	OVS_SHIM_CMD_PORT_SET,		/* do: create or change */
 	OVS_SHIM_CMD_PORT_DEL,		/* do: role none, state freed */
 	OVS_SHIM_CMD_LIMITER_GET,	/* dump: one entry per (VM, uplink) pair ever active */
-	OVS_SHIM_CMD_PEER_GET,		/* dump: per (VM, address), of one VM if named, or what moved */
+	OVS_SHIM_CMD_PEER_GET,		/* dump: per (VM, address), or what moved */
 	OVS_SHIM_CMD_PEER_SET,		/* do: a weight for a VM's address, which is then kept */
 	OVS_SHIM_CMD_PEER_DEL,		/* do: forget it */
-	OVS_SHIM_CMD_MESSAGE,		/* do: a control message for a VM, as if an uplink brought it */
+	OVS_SHIM_CMD_MESSAGE,		/* do: a control message for a VM */
 
 	__OVS_SHIM_CMD_MAX
 };
@@ -281,11 +281,11 @@ enum ovs_shim_peer_attr {
 	OVS_SHIM_PEER_RX_PACKETS,	/* u64 */
 	OVS_SHIM_PEER_RX_MARKS,		/* u64 packets received with CE */
 	OVS_SHIM_PEER_TIME,		/* u64 ns, CLOCK_MONOTONIC at reading */
-	OVS_SHIM_PEER_SINCE,		/* u64 ns, CLOCK_MONOTONIC: only what had a packet then or later; dump */
-	OVS_SHIM_PEER_LOCAL,		/* binary, 16 bytes: the VM's own address, as the uplink has it */
-	OVS_SHIM_PEER_UPLINK,		/* u32 ifindex: of the last packet sent, else received; 0: unknown */
+	OVS_SHIM_PEER_SINCE,		/* u64 ns, CLOCK_MONOTONIC: what moved since; dump only */
+	OVS_SHIM_PEER_LOCAL,		/* binary, 16 bytes: of the VM, as the uplink has it */
+	OVS_SHIM_PEER_UPLINK,		/* u32 ifindex; 0: unknown */
 	OVS_SHIM_PEER_VLAN,		/* u16: the VLAN the peer is reached by; 0: untagged */
-	OVS_SHIM_PEER_TUNNEL,		/* binary, 16 bytes: other end of the tunnel; absent: no tunnel */
+	OVS_SHIM_PEER_TUNNEL,		/* binary, 16 bytes: far end; absent: no tunnel */
 	OVS_SHIM_PEER_TUNNEL_ID,	/* u64: key of the tunnel, with TUNNEL */
 
 	__OVS_SHIM_PEER_MAX

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Encoding, decoding and printing of the shim's experimenter messages, which include/openflow/shim-ext.h describes. */
+/* Encoding, decoding and printing of the shim's experimenter messages, which
+ * include/openflow/shim-ext.h describes. */
 
 #include <config.h>
 #include "openvswitch/ofp-shim.h"

@@ -189,8 +189,9 @@ shim_nl_port_del(uint32_t ifindex, char **reason)
     return error;
 }
 
-/* Hands the control message of 'len' bytes in 'data' to the VM whose device has
- * 'ifindex'.  The kernel checks and counts it; EACCES means that it refused. */
+/* Hands the control message of 'len' bytes in 'data' to the VM whose device
+ * has 'ifindex'.  The kernel checks and counts it; EACCES means that it
+ * refused. */
 int
 shim_nl_message(uint32_t ifindex, const void *data, size_t len)
 {

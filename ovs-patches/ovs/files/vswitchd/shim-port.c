@@ -104,8 +104,8 @@ parse_role(const struct smap *settings, const struct ovsrec_interface *cfg,
                   "none are; %s stays in force", s, role_names[*role]);
 }
 
-/* Takes the rate in bit/s that 'key' of 'settings' holds into '*rate', in bytes/s.
- * 'zero' is what 0, the default, means. */
+/* Takes the rate in bit/s that 'key' of 'settings' holds into '*rate', in
+ * bytes/s.  'zero' is what 0, the default, means. */
 static void
 parse_rate(const struct smap *settings, const char *key, const char *zero,
            uint64_t *rate, struct ds *complaints)
