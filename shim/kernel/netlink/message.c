@@ -3,9 +3,10 @@
  * Generic netlink family "ovs_shim": control messages that come by another way than an uplink.
  *
  * A controller that forwards nothing cannot put a packet on a VM's bridge without flows of that
- * bridge's owner.  It hands the message to ovs-vswitchd, which hands it to us.  It is checked as one
- * that a packet brought: form, tag, whose address it is for, whether it was seen before.  Who may
- * ask netlink is no proof of anything.  Reports are refused, for they come from a peer's address.
+ * bridge's owner.  It hands the message to ovs-vswitchd, which hands it to us.  It is checked as
+ * one that a packet brought: form, tag, whose address it is for, whether it was seen before.  Who
+ * may ask netlink is no proof of anything.  Reports are refused, for they come from a peer's
+ * address.
  */
 #include <linux/err.h>
 #include <linux/rcupdate.h>
