@@ -53,11 +53,12 @@ def test_ways_are_judged_by_who_takes_them():
     line = 200 * TCP_PAYLOAD
     for case in cases[:2]:
         taken = [ways.way_of(index, case.parameters.multipath) for index in range(5)]
-        assert sorted(taken.count(way) for way in (0, 1)) == [2, 3]
+        assert set(taken) == {0, 1}, "a hash that leaves one way empty shows nothing"
         fair = {f"vm{index + 1}": line / taken.count(way) for index, way in enumerate(taken)}
         assert all(verdict.holds for verdict in ways.judge([run_of(case, fair)]))
         alike = dict.fromkeys(fair, line / 3)
-        assert sum(not verdict.holds for verdict in ways.judge([run_of(case, alike)])) == 2
+        others = sum(taken.count(way) != 3 for way in taken)
+        assert others and sum(not verdict.holds for verdict in ways.judge([run_of(case, alike)])) == others
     spread = [run_of(cases[2], dict.fromkeys(fair, line * 0.4))]
     assert all(verdict.holds for verdict in ways.judge(spread))
     assert not all(verdict.holds for verdict in ways.judge([run_of(cases[2], dict.fromkeys(fair, line * 0.2))]))
