@@ -330,6 +330,10 @@ prepare_vm_state(struct appender *a, bool host)
 /* How long a peer is told after it moved last, in ns. */
 #define PEER_TOLD_NS (60 * UINT64_C(1000000000))
 
+/* Most peers that are told.  A VM that sends to ever new addresses pushes out
+ * those that moved longest ago, and fills no memory. */
+#define PEERS_TOLD_MAX 65536
+
 /* What one VM exchanges with one address. */
 struct peer {
     struct hmap_node hmap_node;     /* In 'peers', by VM and address. */
@@ -369,14 +373,16 @@ peer_get(const struct shim_nl_peer *read)
     return peer;
 }
 
-/* Forgets the peers that did not move for so long that none tells them. */
+/* Forgets the peers that did not move for so long that none tells them, and
+ * those that moved longest ago where there are too many. */
 static void
 forget_peers(uint64_t now)
 {
     struct peer *peer;
 
     LIST_FOR_EACH_SAFE (peer, list_node, &moved_peers) {
-        if (now - peer->moved_ns <= PEER_TOLD_NS) {
+        if (now - peer->moved_ns <= PEER_TOLD_NS
+            && hmap_count(&peers) <= PEERS_TOLD_MAX) {
             return;
         }
         hmap_remove(&peers, &peer->hmap_node);
