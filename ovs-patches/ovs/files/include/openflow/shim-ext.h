@@ -38,8 +38,8 @@
  * PORT_MARKS entry moves when its marks or kinds change, or when the port
  * joins the bridge: packets, bytes, drops and backlog alone do not move it.  A
  * VM_STATE, HOST_VMS or HOST_PEERS entry moves when anything in it changes.  A
- * HOST_PEERS entry that did not move for a minute, or that is none of the 65,536
- * that moved last, is told no more.  Errors are OFPBRC_BAD_LEN and
+ * HOST_PEERS entry that did not move for a minute, or that is none of the
+ * 65,536 that moved last, is told no more.  Errors are OFPBRC_BAD_LEN and
  * OFPBRC_BAD_EXPERIMENTER_TYPE. */
 
 /* Request of any kind. */
