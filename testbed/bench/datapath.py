@@ -113,6 +113,7 @@ class Bench:
     def __init__(self, rounds: int, packets: int, work: Path, console: Optional[Console]) -> None:
         """Build what is missing. Raises BuildError."""
         self.rounds, self.packets, self.work, self.console = rounds, packets, work, console
+        self.samples: Samples = {}
         self.artifacts: Artifacts = build(only=("kernel", "module"))
         stock = str(self.artifacts.kernel_build / "net" / "openvswitch" / "openvswitch.ko")
         self.modules = {"stock": stock, "patched": self.artifacts.modules[-1]}
@@ -136,25 +137,23 @@ class Bench:
         run_job(self.artifacts.kernel, job, self.work / name, 1, limit_s, self.say, virtual_time=False,
                 main="sdngcc.testbed.bench.datapath_turns", memory=CROWD_MEMORY if most > 1 else MEMORY)
 
-    def in_turn(self, rows: Sequence[Row]) -> Samples:
-        """Measure rows, those with many VMs last. Raises MachineError."""
+    def in_turn(self, rows: Sequence[Row]) -> None:
+        """Measure rows into samples, those with many VMs last. Raises MachineError; rows before it are there."""
         rows = sorted(rows, key=lambda row: (row.load == VMS, row.vms))
         cpu = max(os.sched_getaffinity(0))
-        samples: Samples = {}
         with ThreadPoolExecutor(2) as pool:
             running = [pool.submit(self.boot, rows, name, cpu) for name in MACHINES]
             try:
                 for row in rows:
                     for name in MACHINES:
                         self.await_file(self.work / name / READY.format(row=row.name), running)
-                    samples[row.name] = [self.take_turns(row, index, running) for index in range(self.rounds)]
+                    self.samples[row.name] = [self.take_turns(row, index, running) for index in range(self.rounds)]
                 for one in running:
                     one.result()
             finally:
                 for name in MACHINES:
                     (self.work / name).mkdir(exist_ok=True)
                     (self.work / name / STOP).touch()
-        return samples
 
     def take_turns(self, row: Row, index: int, running: Sequence[Future[Any]]) -> Tuple[float, float]:
         """Let both machines measure, the other one first in every second round; return their pair."""
@@ -182,14 +181,18 @@ class Bench:
                 raise MachineError(f"the machines ended before they wrote {path.name}")
             time.sleep(LOOK_S)
 
-    def measure(self, rows: Sequence[Row]) -> Dict[str, Any]:
-        """Measure rows and return the document that --out keeps. Raises MachineError."""
+    def measure(self, rows: Sequence[Row]) -> Tuple[Dict[str, Any], Optional[MachineError]]:
+        """Measure rows; return the document that --out keeps, and what ended the run before its last row."""
         document: Dict[str, Any] = {
             "schema": 3, "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "command": ["python", "-m", "sdngcc.testbed.bench.datapath", *sys.argv[1:]],
             "machine": machine(), "rounds": self.rounds, "packets_a_burst": self.packets}
-        samples = self.in_turn(rows)
-        return {**document, "samples": samples, "summary": summarize(samples)}
+        failure = None
+        try:
+            self.in_turn(rows)
+        except MachineError as error:
+            failure = error
+        return {**document, "samples": self.samples, "summary": summarize(self.samples)}, failure
 
 
 EPILOG = "\b\nRows (and the least ratio that each must keep):\n" + "\n".join(
@@ -222,12 +225,9 @@ def main(rows: str, rounds: int, packets: int, out: Optional[Path], as_json: boo
         raise click.BadParameter(f"unknown: {error.args[0]}; --help lists them", param_hint="--rows") from error
     try:
         with tempfile.TemporaryDirectory(prefix="sdngcc-bench-") as work:
-            try:
-                document = Bench(rounds, packets, Path(work), console).measure(chosen)
-            except MachineError as error:
-                logs = [f"{log}:\n" + "\n".join(log.read_text(errors="replace").splitlines()[-20:])
-                        for log in sorted(Path(work).rglob("console.log"))]
-                raise click.ClickException("\n".join([str(error), *logs])) from error
+            document, failure = Bench(rounds, packets, Path(work), console).measure(chosen)
+            logs = [f"{log}:\n" + "\n".join(log.read_text(errors="replace").splitlines()[-20:])
+                    for log in sorted(Path(work).rglob("console.log"))]
     except BuildError as error:
         raise click.ClickException(str(error)) from error
     if out is not None:
@@ -241,6 +241,8 @@ def main(rows: str, rounds: int, packets: int, out: Optional[Path], as_json: boo
             entries = [entry for entry in document["summary"] if entry["load"] == load]
             if entries:
                 console.print(table(load, entries))
+    if failure is not None:
+        raise click.ClickException("\n".join([f"{failure}; rows before that are kept", *logs]))
     if not all(entry.get("holds", True) for entry in document["summary"]):
         sys.exit(1)
 

@@ -174,12 +174,13 @@ def packet_rate(devices: Sequence[str], count: int, row: Row) -> float:
     counter = Path("/sys/class/net/sink0/statistics/rx_packets")
     before = int(counter.read_text())
     pktgen("kpktgend_0", "rem_device_all")
-    for device in devices:
+    for number, device in enumerate(devices):
         add_device(device)
+        source = ip_address("10.0.0.1") + number  # each its own: the shim lets no port use another one's
         pktgen(device, f"count {count // len(devices)}", f"pkt_size {PACKET_BYTES}", "delay 0",
                "dst_min 10.1.0.0", f"dst_max {ip_address('10.1.0.0') + row.destinations - 1}",
-               "src_min 10.0.0.1", "src_max 10.0.0.1", "dst_mac 02:00:00:00:00:02", f"tos {'02' if row.ect else '00'}",
-               "udp_src_min 9", "udp_src_max 9")
+               f"src_min {source}", f"src_max {source}", "dst_mac 02:00:00:00:00:02",
+               f"tos {'02' if row.ect else '00'}", "udp_src_min 9", "udp_src_max 9")
     pktgen("pgctrl", "start")
     microseconds = total = 0
     for device in devices:
