@@ -79,9 +79,9 @@ class SdnGcc(names.App):
         self.rest = Server(context, self.settings)
         if self.settings.rest:
             self.rest.listen()
-        self.door = connections.Door(self.settings)
-        self.door.open()
-        context.admission = self.door.admission
+        self.listener = connections.Listener(self.settings)
+        self.listener.open()
+        context.admission = self.listener.admission
 
     def start(self) -> None:
         """Start the clock, the OVSDB clients and REST."""
@@ -244,8 +244,8 @@ class SdnGcc(names.App):
                 self._refuse(newcomer, holder)
                 return
         self.identities.replace(dpid)
-        kept, gone = newcomer.socket.visitor, holder.socket.visitor
-        self.door.admission.conflict(dpid, kept, gone)
+        kept, gone = newcomer.socket.channel, holder.socket.channel
+        self.listener.admission.conflict(dpid, kept, gone)
         holder.socket.end(
             Reason.REPLACED, f"it did not answer for {_PROBE_S:g} s when {kept} connected as switch {dpid:016x} too"
         )
@@ -253,8 +253,8 @@ class SdnGcc(names.App):
         self._flush()
 
     def _refuse(self, newcomer: Any, holder: Any) -> None:
-        dpid, kept, refused = newcomer.id, holder.socket.visitor, newcomer.socket.visitor
-        self.door.admission.conflict(dpid, kept, refused)
+        dpid, kept, refused = newcomer.id, holder.socket.channel, newcomer.socket.channel
+        self.listener.admission.conflict(dpid, kept, refused)
         newcomer.socket.end(Reason.DUPLICATE, f"it says it is switch {dpid:016x}, which is connected from {kept}")
 
     def _read(self, datapath: Any, message: Message) -> bool:
