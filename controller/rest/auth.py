@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may ask: tokens, and what keeps a browser from being used against the operator.
 
-With ``rest_token_file`` every request under /v1 and for /metrics bears one of its tokens; without it REST listens on
-loopback only (the settings see to that).  A web page elsewhere can make an operator's browser send requests here, so:
+With ``rest_token_file`` every request under /v1 and for /metrics bears one of its tokens, but for those that tell load
+balancers whether the controller is alive and ready; without it REST listens on loopback only (the settings see to
+that).  A web page elsewhere can make an operator's browser send requests here, so:
 
 - the Host of a request is an IP address, localhost or one of ``rest_hosts``: a name that somebody else's DNS points
   here (DNS rebinding) is refused;
@@ -19,8 +20,9 @@ import falcon
 
 from sdngcc.controller.rest.resource import refuse
 
-# Where the page's files are: they show nothing of the network and so need no token.
+# The page's files and the answers to load balancers show nothing of the network, and so need no token.
 PAGE_PATH = "/page/"
+OPEN_PATHS = frozenset({"/", "/v1/healthz", "/v1/readyz"})
 
 _CHANGING = frozenset({"PUT", "POST", "PATCH", "DELETE"})
 
@@ -30,7 +32,7 @@ def _digest(token: str) -> bytes:
 
 
 def _is_open(path: str) -> bool:
-    return path == "/" or path.startswith(PAGE_PATH)
+    return path in OPEN_PATHS or path.startswith(PAGE_PATH)
 
 
 class Guard:

@@ -48,7 +48,7 @@ def _schemas(routes: Iterable[Route]) -> dict[str, Any]:
     bodies: set[type[pydantic.BaseModel]] = set()
     for route in routes:
         for operation in route.operations.values():
-            answers |= {operation.answer} if operation.answer else set()
+            answers |= {*operation.others.values(), *((operation.answer,) if operation.answer else ())}
             bodies |= {operation.body} if operation.body else set()
     wanted: list[Any] = [(model, "serialization") for model in sorted(answers, key=lambda model: model.__name__)]
     wanted += [(model, "validation") for model in sorted(bodies, key=lambda model: model.__name__)]
@@ -95,7 +95,10 @@ def _operation(route: Route, method: str, operation: Operation, tokens: bool) ->
     elif operation.media.startswith("text/"):
         media = {"schema": {"type": "string"}}
     responses = {"200": {"description": "Done.", "content": {operation.media: media}}}
-    for status in sorted({*_ALWAYS, *operation.refusals, *((401,) if tokens else ())}):
+    for status, model in operation.others.items():
+        schema = {"$ref": _REFERENCE.format(model=model.__name__)}
+        responses[str(status)] = {"description": _MEANS[status], "content": {falcon.MEDIA_JSON: {"schema": schema}}}
+    for status in sorted({*_ALWAYS, *operation.refusals, *((401,) if tokens and operation.token else ())}):
         responses[str(status)] = _refusal(status)
     named = [part for part in re.split(r"[^a-z]+", route.path.replace(":path", "").replace("v1", "")) if part]
     shown: dict[str, Any] = {
@@ -104,6 +107,8 @@ def _operation(route: Route, method: str, operation: Operation, tokens: bool) ->
         "parameters": _parameters(route, operation),
         "responses": responses,
     }
+    if tokens and not operation.token:
+        shown["security"] = []
     if operation.body is not None:
         schema = {"$ref": _REFERENCE.format(model=operation.body.__name__)}
         shown["requestBody"] = {"required": True, "content": {falcon.MEDIA_JSON: {"schema": schema}}}

@@ -170,6 +170,8 @@ class Operation:
     body: Optional[type[pydantic.BaseModel]] = None
     refusals: tuple[int, ...] = ()  # statuses beside those that every operation has
     media: str = falcon.MEDIA_JSON
+    token: bool = True  # whether a token is needed, where there are any
+    others: Mapping[int, type[pydantic.BaseModel]] = dataclasses.field(default_factory=dict)  # by status
 
 
 @dataclasses.dataclass(frozen=True)

@@ -46,7 +46,7 @@ class Status(Resource):
         read_query(request, models.Query)
         engine = self._engine
         switches, cluster, now = engine.switches.values(), self._context.cluster, engine.clock()
-        not_ready = hindrances(self._context)
+        not_ready = [one.text for one in hindrances(self._context)]
         reply(
             response,
             models.Status(
