@@ -124,14 +124,14 @@ class RestClient:
 
 
 def read_token(path: pathlib.Path) -> str:
-    """Return the token of a file: its only word, or the last of its first line that is no comment."""
+    """Return the token of a file: its first line that is no comment is <token>, or <name> <token> [role]."""
     try:
         words = [line.split() for line in path.read_text("ascii").splitlines() if line.strip() and line[0] != "#"]
     except (OSError, UnicodeDecodeError) as error:
         raise click.ClickException(f"--token-file {path}: {error}") from None
     if not words:
         raise click.ClickException(f"--token-file {path}: it holds no token")
-    return words[0][-1]
+    return words[0][0] if len(words[0]) == 1 else words[0][1]
 
 
 def client_options(function: Callable[..., Any]) -> Callable[..., Any]:

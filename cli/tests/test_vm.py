@@ -138,9 +138,10 @@ def test_an_ambiguous_name_is_refused_with_the_candidates(server):
     assert '"tap" fits 2 virtual machines; allowed: one place: x, y' in result.output
 
 
-def test_the_token_is_sent(server, tmp_path):
+@pytest.mark.parametrize("line", ["secret", "alice secret", "alice secret operate"])
+def test_the_token_is_sent(server, tmp_path, line):
     file = tmp_path / "token"
-    file.write_text("# mine\nalice secret\n")
+    file.write_text(f"# mine\n{line}\n")
     assert run(server, "--token-file", str(file), "show", "10.0.0.1").exit_code == 0
     assert server.gets == [("/v1/vms/10.0.0.1", "Bearer secret")]
 

@@ -58,6 +58,7 @@ def make_app(context: RestContext, reporter: Reporter, guard: Guard, tokens: boo
     app.add_error_handler(Exception, broken)
     for route in ROUTES:
         resource = route.resource(context, reporter)
+        resource.operations = route.operations
         if isinstance(resource, openapi.OpenApi):
             resource.document = openapi.make_document(ROUTES, tokens)
         app.add_route(route.path, resource)

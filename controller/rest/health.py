@@ -48,10 +48,10 @@ class Readyz(Resource):
 
 
 ROUTES = (
-    Route("/v1/healthz", Healthz, {"get": Operation("Whether the process answers.", Alive, token=False)}),
+    Route("/v1/healthz", Healthz, {"get": Operation("Whether the process answers.", Alive, open=True)}),
     Route(
         "/v1/readyz",
         Readyz,
-        {"get": Operation("Whether it can do its work.", Readiness, token=False, others={503: Readiness})},
+        {"get": Operation("Whether it can do its work.", Readiness, open=True, others={503: Readiness})},
     ),
 )

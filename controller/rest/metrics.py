@@ -27,7 +27,8 @@ EVENTS = (
     "marks", "marks_without_source", "notices", "notices_without_address", "openflow_errors", "reply_malformed",
     "reply_unasked",
     "rest_answer_timeouts", "rest_body_timeouts", "rest_connections_displaced", "rest_connections_refused",
-    "rest_foreign_host", "rest_foreign_site", "rest_head_timeouts", "rest_idle_timeouts", "rest_unauthorized",
+    "rest_forbidden", "rest_foreign_host", "rest_foreign_site", "rest_head_timeouts", "rest_idle_timeouts",
+    "rest_unauthorized",
     "round_deadlines", "rounds", "send_failed", "trace_lost", "vm_state_requests",
 )  # fmt: skip
 

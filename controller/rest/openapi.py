@@ -10,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from sdngcc import __version__
 from sdngcc.controller.rest import models
-from sdngcc.controller.rest.resource import Operation, Resource, RestContext, Route, read_query, reply
+from sdngcc.controller.rest.resource import Operation, Resource, RestContext, Route, read_query, reply, role_needed
 
 _REFERENCE = "#/components/schemas/{model}"
 
@@ -20,7 +20,7 @@ _ALWAYS = (403, 421, 422)
 _MEANS = {
     400: "The body is no JSON object.",
     401: "A token is needed, or it is not valid.",
-    403: "A web page of another site asks.",
+    403: "The token's role does not suffice, or a web page of another site asks.",
     404: "Nothing has this name.",
     408: "The body did not come in time.",
     409: "The name fits several VMs, or the change contradicts what is stored.",
@@ -98,7 +98,7 @@ def _operation(route: Route, method: str, operation: Operation, tokens: bool) ->
     for status, model in operation.others.items():
         schema = {"$ref": _REFERENCE.format(model=model.__name__)}
         responses[str(status)] = {"description": _MEANS[status], "content": {falcon.MEDIA_JSON: {"schema": schema}}}
-    for status in sorted({*_ALWAYS, *operation.refusals, *((401,) if tokens and operation.token else ())}):
+    for status in sorted({*_ALWAYS, *operation.refusals, *((401,) if tokens and not operation.open else ())}):
         responses[str(status)] = _refusal(status)
     named = [part for part in re.split(r"[^a-z]+", route.path.replace(":path", "").replace("v1", "")) if part]
     shown: dict[str, Any] = {
@@ -107,8 +107,10 @@ def _operation(route: Route, method: str, operation: Operation, tokens: bool) ->
         "parameters": _parameters(route, operation),
         "responses": responses,
     }
-    if tokens and not operation.token:
+    if tokens and operation.open:
         shown["security"] = []
+    elif tokens:
+        shown["x-role"] = role_needed(method, operation).value
     if operation.body is not None:
         schema = {"$ref": _REFERENCE.format(model=operation.body.__name__)}
         shown["requestBody"] = {"required": True, "content": {falcon.MEDIA_JSON: {"schema": schema}}}
@@ -149,7 +151,9 @@ def make_document(routes: Iterable[Route], tokens: bool) -> Document:
         "components": {"schemas": _schemas(routes)},
     }
     if tokens:
-        document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        document["components"]["securitySchemes"] = {
+            "token": {"type": "http", "scheme": "bearer", "description": "A token's role must include the x-role."}
+        }
         document["security"] = [{"token": []}]
     return Document(document)
 

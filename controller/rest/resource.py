@@ -20,6 +20,7 @@ from sdngcc.controller.rest import models
 from sdngcc.controller.rest.audit import AuditLog
 from sdngcc.controller.rest.connections import Phase
 from sdngcc.controller.rest.live import Live
+from sdngcc.controller.settings.rest import Role
 from sdngcc.controller.wire.experimenter import VM_CONGESTED
 
 if TYPE_CHECKING:
@@ -152,7 +153,9 @@ def vm_state(vm: VmRecord) -> models.State:
 
 
 class Resource:
-    """A resource of REST."""
+    """A resource of REST; ``operations``, by method in small letters, are those of its route."""
+
+    operations: Mapping[str, "Operation"] = {}
 
     def __init__(self, context: RestContext, reporter: "Reporter") -> None:
         self._context = context
@@ -170,8 +173,14 @@ class Operation:
     body: Optional[type[pydantic.BaseModel]] = None
     refusals: tuple[int, ...] = ()  # statuses beside those that every operation has
     media: str = falcon.MEDIA_JSON
-    token: bool = True  # whether a token is needed, where there are any
+    role: Optional[Role] = None  # of the token it needs; None: read for GET, else operate
+    open: bool = False  # needs no token
     others: Mapping[int, type[pydantic.BaseModel]] = dataclasses.field(default_factory=dict)  # by status
+
+
+def role_needed(method: str, operation: Operation) -> Role:
+    """Return the least role that an operation, by a method in small letters, needs."""
+    return operation.role or (Role.READ if method == "get" else Role.OPERATE)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,6 +12,7 @@ from sdngcc.controller.rest.events import Broker
 from sdngcc.controller.rest.live import Live
 from sdngcc.controller.rest.reporter import Reporter
 from sdngcc.controller.rest.resource import RestContext
+from sdngcc.controller.settings.rest import Role, Token
 
 from ..test_engine import H1, connected
 
@@ -51,7 +52,7 @@ class FakePolicy:
 
 
 class Bench:
-    """One controller and its REST; ``tokens`` are secrets by name."""
+    """One controller and its REST; ``tokens`` are secrets, or tokens, by name."""
 
     def __init__(self, tmp_path, tokens=None, audit_file=None, clients_max=4):
         self.fabric = connected(tmp_path)
@@ -59,7 +60,10 @@ class Bench:
         self.engine.set_interfaces({(H1, "vm1a"): "neutron-1"})
         self.policy = FakePolicy()
         self.policy.stored[H1, "vm1a"] = {"weight": 2, "max": 10_000_000}
-        counters, tokens = self.engine.counters, tokens or {}
+        counters = self.engine.counters
+        tokens = {
+            name: Token(one, Role.OPERATE) if isinstance(one, str) else one for name, one in (tokens or {}).items()
+        }
         self.pauses = []
         self.context = RestContext(
             self.engine, self.policy, Live(self.engine), AuditLog(audit_file, counters), lambda: self.pauses.append(1)
