@@ -100,9 +100,19 @@ class RestClient:
         answer: Dict[str, Any] = self.request("GET", f"/v1/vms/{urllib.parse.quote(name, safe='')}")
         return answer
 
-    def vm_change(self, name: str, changes: Dict[str, Optional[int]]) -> Dict[str, Any]:
-        """Change weight, min or max (bit/s; None: default) of a VM and return it as it is then. Raises RestError."""
+    def vm_change(self, name: str, changes: Dict[str, Any]) -> Dict[str, Any]:
+        """Change weight, min, max (bit/s) or law of a VM, None: default; return it as it is then. Raises RestError."""
         answer: Dict[str, Any] = self.request("PUT", f"/v1/vms/{urllib.parse.quote(name, safe='')}", changes)
+        return answer
+
+    def vm_reset(self, name: str) -> Dict[str, Any]:
+        """Take back all policy that is set for a VM and return it as it is then. Raises RestError."""
+        answer: Dict[str, Any] = self.request("DELETE", f"/v1/vms/{urllib.parse.quote(name, safe='')}")
+        return answer
+
+    def vms_change(self, changes: List[Dict[str, Any]]) -> Dict[str, Any]:
+        """Change the policy of many VMs and return what came of each. Raises RestError when nothing was begun."""
+        answer: Dict[str, Any] = self.request("PATCH", "/v1/vms", {"changes": changes})
         return answer
 
     def events(self) -> Iterator[Tuple[str, Dict[str, Any]]]:

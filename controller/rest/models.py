@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, Optional, Union
 
 import pydantic
 
+from sdngcc.controller.databases.stored import LAWS, Law
+
 WEIGHT_MAX = 65535
 RATE_MIN_BPS = 8_000
 RATE_MAX_BPS = 800_000_000_000
@@ -30,11 +32,31 @@ class Answer(pydantic.BaseModel):
 
 
 class StoredPolicy(Answer):
-    """What the hypervisor's OVSDB holds for a VM; a key that is not set has its default."""
+    """What the hypervisor's OVSDB has set for a VM, in the column that counts; what is not set has its default."""
 
     weight: Optional[int] = None
     min: Optional[int] = pydantic.Field(None, description="bit/s")
     max: Optional[int] = pydantic.Field(None, description="bit/s")
+    law: Optional[str] = None
+
+
+class Setting(Answer):
+    """A value of a VM's policy, and where it is from."""
+
+    value: Union[int, str, None] = pydantic.Field(
+        description="rates in bit/s; null: it cannot be read, and the last good one stays in force"
+    )
+    origin: str = pydantic.Field(description="table and column of OVSDB, or `default`")
+
+
+class Configured(Answer):
+    """What the hypervisor's ovs-vswitchd is told to give a VM."""
+
+    weight: Setting
+    min: Setting
+    max: Setting
+    law: Setting
+    complaint: Optional[str] = pydantic.Field(description="what ovs-vswitchd says it cannot obey (shim-error)")
 
 
 class InForce(Answer):
@@ -95,6 +117,7 @@ class Vm(Answer):
     addresses: list[str]
     destinations: list[str] = pydantic.Field(description="Ethernet addresses it talks to")
     stored: Optional[StoredPolicy] = pydantic.Field(description="null: in no OVSDB the controller follows")
+    configured: Optional[Configured] = pydantic.Field(description="null: in no OVSDB the controller follows")
 
 
 class Vms(Answer):
@@ -393,14 +416,59 @@ class PolicyChange(pydantic.BaseModel):
     )
     min: Optional[Rate] = pydantic.Field(None, description="guarantee, bit/s; 0 or null: none")
     max: Optional[Rate] = pydantic.Field(None, description="ceiling, bit/s; 0 or null: none")
+    law: Optional[Law] = pydantic.Field(None, description="of this VM alone; null: that of its host")
 
     _take_integral = pydantic.field_validator("weight", "min", "max", mode="before")(_integral)
 
 
+BULK_MAX = 500
+
+
+class BulkEntry(PolicyChange):
+    """A change of one of many VMs."""
+
+    vm: Annotated[str, pydantic.Field(min_length=1, max_length=255)] = pydantic.Field(
+        description="any name of it; each VM once"
+    )
+
+
+class BulkChange(pydantic.BaseModel):
+    """The body of PATCH: changes of many VMs."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+
+    changes: Annotated[list[BulkEntry], pydantic.Field(min_length=1, max_length=BULK_MAX)]
+
+
+class BulkResult(Answer):
+    """What came of the change of one VM."""
+
+    vm: str = pydantic.Field(description="the name that the request gave it")
+    id: str
+    place: str = pydantic.Field(description="<switch>:<port name>")
+    status: int = pydantic.Field(description="that a PUT of this change alone would have had")
+    result: Literal["stored", "refused", "unknown"]
+    error: Optional[str] = None
+    stored: Optional[StoredPolicy] = pydantic.Field(None, description="as it is now; null: not known")
+
+
+class BulkAnswer(Answer):
+    """What came of the changes of many VMs, in the order of the request."""
+
+    results: list[BulkResult]
+    stored: Count
+    refused: Count
+    unknown: Count
+
+
 ALLOWED = {
+    "vm": "1 to 255 characters: any name of a VM",
+    "changes": f"a list of 1 to {BULK_MAX} changes",
+    "entry": "an object with vm and what is to be changed",
     "weight": f"a whole number from 1 to {WEIGHT_MAX}, or null for the default of 1",
     "min": f"bit/s, 0 for no guarantee or {RATE_MIN_BPS} to {RATE_MAX_BPS}, or null for the default of 0",
     "max": f"bit/s, 0 for no ceiling or {RATE_MIN_BPS} to {RATE_MAX_BPS}, or null for the default of 0",
+    "law": f"{', '.join(LAWS)}, or null for that of the host",
 }
 
 

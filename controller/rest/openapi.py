@@ -18,6 +18,7 @@ _REFERENCE = "#/components/schemas/{model}"
 _ALWAYS = (403, 421, 422)
 
 _MEANS = {
+    207: "Not all was stored: the results tell of each VM.",
     400: "The body is no JSON object.",
     401: "A token is needed, or it is not valid.",
     403: "The token's role does not suffice, or a web page of another site asks.",

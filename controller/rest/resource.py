@@ -4,7 +4,7 @@
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Optional, Protocol, TypeVar
 
 import falcon
@@ -12,6 +12,7 @@ import pydantic
 
 from sdngcc.controller.databases.client import Doubt
 from sdngcc.controller.databases.health import Health
+from sdngcc.controller.databases.stored import Explained, Value
 from sdngcc.controller.engine import Engine
 from sdngcc.controller.framework.admission import Admission
 from sdngcc.controller.network.inventory import VmRecord
@@ -47,16 +48,19 @@ class Policy(Protocol):
     def health(self) -> list[Health]:
         """Return the state of each database."""
 
-    def read(self, dpid: int, name: str) -> Optional[dict[str, int]]:
-        """Return what is stored for a port; None when the port is not known."""
+    def read(self, dpid: int, name: str) -> Optional[dict[str, Optional[Value]]]:
+        """Return what is set for a port; None when the port is not known."""
 
-    def guarantees(self, dpid: int, name: str) -> tuple[int, Optional[int]]:
-        """Return what a bridge's other machines are guaranteed, and its uplink's capacity if known."""
+    def explain(self, dpid: int, name: str) -> Optional[Explained]:
+        """Return where each value of a port's policy is from; None when the port is not known."""
+
+    def guarantees(self, dpid: int, names: Collection[str]) -> tuple[int, Optional[int]]:
+        """Return what machines of a bridge with other names are guaranteed, and its uplink's capacity if known."""
 
     def write(
-        self, dpid: int, name: str, changes: Mapping[str, Optional[int]], check: Callable[[], None]
+        self, dpid: int, changes: Mapping[str, Mapping[str, Optional[Value]]], check: Callable[[], None]
     ) -> None:
-        """Store changes for a port that ``check`` does not refuse; raises PolicyError or OutcomeUnknown."""
+        """Store changes for a bridge's ports that ``check`` does not refuse; raises PolicyError or OutcomeUnknown."""
 
 
 class ClusterState(Protocol):
@@ -99,7 +103,7 @@ class PendingChange:
     """A change of policy that was sent, and whose outcome is not known yet."""
 
     vm: VmRecord
-    before: Optional[Mapping[str, int]]
+    before: Optional[Mapping[str, Optional[Value]]]
     who: str
     address: Optional[str]
     time: str  # of the record that says so
@@ -108,6 +112,11 @@ class PendingChange:
 
 def _go_on() -> None:
     """Let nothing else have its turn."""
+
+
+def _one_by_one(functions: Sequence[Callable[[], None]]) -> None:
+    for function in functions:
+        function()
 
 
 @dataclasses.dataclass
@@ -123,6 +132,7 @@ class RestContext:
     live: Live
     audit: AuditLog
     pause: Callable[[], Any] = _go_on
+    run_all: Callable[[Sequence[Callable[[], None]]], None] = _one_by_one  # that wait for different databases
     cluster: Optional[ClusterState] = None
     locks: Locks = dataclasses.field(default_factory=Locks)
     being_changed: set[Hop] = dataclasses.field(default_factory=set)  # machines whose policy is being stored

@@ -8,7 +8,7 @@ import logging
 import socket
 import ssl
 import time
-from typing import Any, Optional
+from typing import Any, Callable, Optional, Sequence
 
 import eventlet
 import eventlet.greenio
@@ -43,6 +43,12 @@ def _shut(sock: Any, how: int) -> None:
         _kernel.socket.shutdown(sock.fd if isinstance(sock, eventlet.greenio.GreenSocket) else sock, how)
     except OSError:
         pass  # it ended by itself
+
+
+def _run_at_once(functions: Sequence[Callable[[], None]]) -> None:
+    """Call functions that wait for different things, and wait for all of them."""
+    for thread in [eventlet.spawn(function) for function in functions]:
+        thread.wait()
 
 
 class _Listener:
@@ -168,6 +174,7 @@ class Server:
         tokens = settings.read_tokens()
         self._tls = settings.read_tls()
         context.locks = Locks(eventlet.semaphore.Semaphore)
+        context.run_all = _run_at_once
         counters = context.engine.counters
         self._connections = Connections(counters, time.monotonic)
         context.rest_connections = self._connections.view

@@ -5,6 +5,7 @@ import falcon.testing
 
 from sdngcc.controller.databases.client import PolicyError
 from sdngcc.controller.databases.health import Health
+from sdngcc.controller.databases.stored import KEYS, Stored
 from sdngcc.controller.rest.application import make_app
 from sdngcc.controller.rest.audit import AuditLog
 from sdngcc.controller.rest.auth import Guard
@@ -24,6 +25,8 @@ class FakePolicy:
 
     def __init__(self):
         self.stored: dict = {}
+        self.external: dict = {}  # Interface:external_ids of each port
+        self.complaint = None
         self.fault = ""
         self.doubt = None  # an OutcomeUnknown to be raised
         self.databases = [Health("unix:/none", "hypervisor", 0, "", "connected")]
@@ -35,20 +38,27 @@ class FakePolicy:
         stored = self.stored.get((dpid, name))
         return None if stored is None else dict(stored)
 
-    def guarantees(self, dpid, name):
+    def explain(self, dpid, name):
+        if (dpid, name) not in self.stored:
+            return None
+        columns = ({KEYS[key]: str(value) for key, value in self.stored[dpid, name].items()}, self.external, {})
+        return Stored(columns).explain("sdngcc", self.complaint)
+
+    def guarantees(self, dpid, names):
         return 600_000_000, 1_000_000_000
 
-    def write(self, dpid, name, changes, check):
+    def write(self, dpid, changes, check):
         check()
         if self.fault:
             raise PolicyError(self.fault)
         if self.doubt:
             raise self.doubt
-        for key, value in changes.items():
-            if value is None:
-                self.stored[dpid, name].pop(key, None)
-            else:
-                self.stored[dpid, name][key] = value
+        for name, wanted in changes.items():
+            for key, value in wanted.items():
+                if value is None:
+                    self.stored[dpid, name].pop(key, None)
+                else:
+                    self.stored[dpid, name][key] = value
 
 
 class Bench:
