@@ -7,6 +7,7 @@ environment, where eventlet is old enough for Ryu's own launcher.
 
 import functools
 import logging
+import signal
 import time
 from typing import Any, Callable, TypeVar
 
@@ -30,6 +31,7 @@ from sdngcc.controller.framework.reader import (
     Role,
 )
 from sdngcc.controller.garbage import Collector
+from sdngcc.controller.reload import Reloader
 from sdngcc.controller.rest.audit import AuditLog
 from sdngcc.controller.rest.live import Live
 from sdngcc.controller.rest.resource import RestContext
@@ -82,10 +84,13 @@ class SdnGcc(names.App):
         self.listener = connections.Listener(self.settings)
         self.listener.open()
         context.admission = self.listener.admission
+        parts = (self.engine.prepare, self.rest.prepare, self.listener.prepare, audit.prepare)
+        self.reloader = context.reloader = Reloader(chosen, settings.read_again, parts)
 
     def start(self) -> None:
         """Start the clock, the OVSDB clients and REST."""
         super().start()
+        launcher.on_signal(signal.SIGHUP, lambda: self._guarded(lambda: self.reloader.run("SIGHUP"), None))
         self.workers.append(names.hub.spawn(self._clock))
         if self.settings.ovsdb:
             self.workers.append(names.hub.spawn(self._follow_ovsdb))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``sdngcc controller``: runs the controller."""
 
+import functools
 import pathlib
 from typing import Optional
 
@@ -34,11 +35,12 @@ def controller(config: Optional[pathlib.Path], framework: Optional[str], check: 
     from sdngcc.controller.settings import files
 
     try:
-        chosen = settings.load(config, chosen={"framework": framework} if framework else None)
+        load = functools.partial(settings.load, config, chosen={"framework": framework} if framework else None)
+        chosen = load()
         files.check_files(chosen)
         if check:
             click.echo(chosen.model_dump_json(indent=2))
         else:
-            launcher.start(chosen, verbose)
+            launcher.start(chosen, load, verbose)
     except settings.SettingsError as error:
         raise click.ClickException(str(error)) from None

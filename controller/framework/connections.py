@@ -279,8 +279,8 @@ class Listener:
         wanted = chosen.openflow_connections
         limit = affordable(wanted, _descriptors(wanted + RESERVED_DESCRIPTORS))
         self.admission = Admission(limit, min(limit, chosen.openflow_connections_a_peer), chosen.openflow_silence_s)
-        self._context = tls.server_context(chosen)
-        tls.prepare_ovsdb(chosen)
+        self._context: Optional[ssl.SSLContext] = None
+        self.prepare(chosen)()
         self._socket = listen("openflow", chosen.openflow)
         self._connections: dict[Channel, Connection] = {}
         LOG.info(
@@ -289,6 +289,21 @@ class Listener:
         )  # fmt: skip
         if limit < wanted:
             LOG.warning("openflow_connections %d: the limit of open files leaves room for %d only", wanted, limit)
+
+    def prepare(self, chosen: Settings) -> Callable[[], None]:
+        """Read the files for TLS, and return what brings them and the bounds of connections into force.
+
+        Connections that stand are left alone. Raises SettingsError.
+        """
+        context = tls.server_context(chosen)
+
+        def commit() -> None:
+            self._context = context
+            tls.prepare_ovsdb(chosen)
+            self.admission.limit_a_peer = min(self.admission.limit, chosen.openflow_connections_a_peer)
+            self.admission.silence_s = chosen.openflow_silence_s
+
+        return commit
 
     def open(self) -> None:
         """Let the framework accept switches here instead of by its own server; call it before the framework starts.

@@ -6,7 +6,7 @@ from typing import Any
 
 import falcon
 
-from sdngcc.controller.rest import events, health, metrics, openapi, page, ports, status, switches, vms
+from sdngcc.controller.rest import control, events, health, metrics, openapi, page, ports, status, switches, vms
 from sdngcc.controller.rest.auth import Guard
 from sdngcc.controller.rest.reporter import Reporter
 from sdngcc.controller.rest.resource import RestContext, Route, refuse
@@ -15,7 +15,7 @@ LOG = logging.getLogger(__name__)
 
 ROUTES: tuple[Route, ...] = (
     *vms.ROUTES, *ports.ROUTES, *switches.ROUTES, *status.ROUTES, *events.ROUTES, *openapi.ROUTES, *metrics.ROUTES,
-    *health.ROUTES,
+    *health.ROUTES, *control.ROUTES,
 )  # fmt: skip
 
 

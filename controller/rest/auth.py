@@ -46,9 +46,16 @@ class Guard:
     """
 
     def __init__(self, tokens: Mapping[str, Token], hosts: tuple[str, ...], counters: "Counter[str]") -> None:
+        self._counters = counters
+        self._tokens: dict[str, tuple[bytes, Role]] = {}
+        self.replace(tokens, hosts)
+
+    def replace(self, tokens: Mapping[str, Token], hosts: tuple[str, ...]) -> bool:
+        """Take other tokens and names from now on; return whether the tokens are others than before."""
+        before = self._tokens
         self._tokens = {name: (_digest(token.secret), token.role) for name, token in tokens.items()}
         self._hosts = frozenset(host.lower() for host in (*hosts, "localhost"))
-        self._counters = counters
+        return before != self._tokens
 
     def process_request(self, request: falcon.Request, response: falcon.Response) -> None:
         """Refuse a request that has no business here; note who asks in ``context.who``, and in ``context.role``."""

@@ -16,6 +16,7 @@ from sdngcc.controller.databases.health import STATES
 from sdngcc.controller.framework.admission import Reason
 from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.rest import models
+from sdngcc.controller.rest.control import show_reload
 from sdngcc.controller.rest.readiness import databases, hindrances
 from sdngcc.controller.rest.resource import Operation, Resource, RestContext, Route, dpid_text, read_query
 from sdngcc.controller.rest.switches import show_poll
@@ -128,6 +129,7 @@ class Families:
         yield _gauge("ready", "Whether the controller can do its work; /v1/status says why not.",
                      not hindrances(self._context))  # fmt: skip
         yield from self._databases()
+        yield from self._reload()
         yield _gauge("hosts", "Ethernet addresses known.", len(engine.relations.hosts))
         yield _gauge("pairs", "Pairs of source and destination that talk.", engine.relations.pair_count())
         yield _gauge("links", "Links between switches.", len(engine.topology.links()))
@@ -171,6 +173,14 @@ class Families:
         yield family
         if self._context.cluster:
             yield _gauge("lease_held", "Whether this controller may act for switches.", self._context.cluster.is_live())
+
+    def _reload(self) -> Iterator[core.Metric]:
+        state = show_reload(self._context)
+        rows: Rows = [(("done",), state.done), (("failed",), state.failed)]
+        yield _family(Of("reloads", "Times settings and files were read again.", int, True), ("result",), rows)
+        failed = state.last is not None and state.last.result == "failed"
+        yield _gauge("last_reload_successful", "Whether the last reading of settings and files was.", not failed)
+        yield _gauge("settings_restart_needed", "Settings that change with a restart only.", len(state.restart_needed))
 
     def _connections(self) -> Iterator[core.Metric]:
         admission = self._context.admission

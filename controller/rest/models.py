@@ -278,6 +278,25 @@ class Connections(Answer):
     id_conflicts: list[IdConflict] = pydantic.Field(description="the last 64 pairs of addresses")
 
 
+class ReloadOutcome(Answer):
+    """What came of reading settings and files again."""
+
+    time: str = pydantic.Field(description="RFC 3339, UTC")
+    by: str = pydantic.Field(description="SIGHUP, or the name of a token")
+    result: Literal["done", "failed"] = pydantic.Field(description="failed: all stayed as it was")
+    changed: list[str] = pydantic.Field(description="settings that got another value")
+    error: Optional[str] = pydantic.Field(description="what was wrong, a line each")
+
+
+class Reload(Answer):
+    """How reading settings and files again went."""
+
+    done: Count
+    failed: Count
+    last: Optional[ReloadOutcome] = pydantic.Field(description="null: it was never asked for")
+    restart_needed: list[str] = pydantic.Field(description="settings that differ from those in force")
+
+
 class Status(Answer):
     """States and counters since the start."""
 
@@ -297,6 +316,7 @@ class Status(Answer):
     message_epoch_raised: Count = pydantic.Field(description="times it was raised because machines refused messages")
     message_sequence: Count = pydantic.Field(description="of the last control message, over all machines")
     connections: Connections
+    reload: Reload
     mark_source: Source
     polls: dict[str, int]
     counters: dict[str, int]
@@ -304,24 +324,26 @@ class Status(Answer):
 
 
 class AuditRecord(Answer):
-    """One change of policy, or an attempt."""
+    """One change of policy, or another action on the controller; or an attempt."""
 
     time: str = pydantic.Field(description="RFC 3339, UTC")
     who: str = pydantic.Field(description="name of the token, loopback, or ovsdb: stored there by somebody else")
     address: Optional[str] = pydantic.Field(description="where the request came from")
-    vm: str
-    place: str = pydantic.Field(description="<switch>:<port name>")
-    before: Optional[StoredPolicy]
-    after: Optional[StoredPolicy]
-    result: Literal["stored", "refused", "unknown"] = pydantic.Field(
-        description="unknown: it was sent and not answered; a later record that settles this one tells"
+    action: Literal["policy", "reload"] = "policy"
+    vm: Optional[str] = None
+    place: Optional[str] = pydantic.Field(None, description="<switch>:<port name>")
+    before: Optional[StoredPolicy] = None
+    after: Optional[StoredPolicy] = None
+    result: Literal["stored", "refused", "unknown", "done"] = pydantic.Field(
+        description="unknown: it was sent and not answered; a later record that settles this one tells. "
+        "Stored is said of policy, done of other actions"
     )
     error: Optional[str] = None
     settles: Optional[str] = pydantic.Field(None, description="time of the unknown record whose outcome this one is")
 
 
 class Audit(Answer):
-    """The last changes of policy, oldest first."""
+    """The last changes of policy, and other actions, oldest first."""
 
     records: list[AuditRecord]
 

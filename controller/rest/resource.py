@@ -17,6 +17,7 @@ from sdngcc.controller.engine import Engine
 from sdngcc.controller.framework.admission import Admission
 from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.network.topology import Hop
+from sdngcc.controller.reload import Reloader
 from sdngcc.controller.rest import models
 from sdngcc.controller.rest.audit import AuditLog
 from sdngcc.controller.rest.connections import Phase
@@ -138,6 +139,7 @@ class RestContext:
     being_changed: set[Hop] = dataclasses.field(default_factory=set)  # machines whose policy is being stored
     pending: dict[Hop, PendingChange] = dataclasses.field(default_factory=dict)  # by machine
     rest_connections: Callable[[], dict[str, int]] = dict  # REST's own, by phase
+    reloader: Optional[Reloader] = None
     admission: Admission = dataclasses.field(default_factory=Admission)  # of switches' connections
 
     def vms(self) -> list[VmRecord]:

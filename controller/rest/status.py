@@ -9,6 +9,7 @@ import pydantic
 from sdngcc.controller.framework.admission import Admission, Reason
 from sdngcc.controller.rest import models
 from sdngcc.controller.rest.audit import KEPT
+from sdngcc.controller.rest.control import show_reload
 from sdngcc.controller.rest.readiness import databases, hindrances
 from sdngcc.controller.rest.resource import Operation, Resource, Route, dpid_text, read_query, reply
 from sdngcc.controller.settings import Settings
@@ -76,6 +77,7 @@ class Status(Resource):
                 message_epoch_raised=engine.notifier.numbering.raised,
                 message_sequence=engine.notifier.numbering.sequence,
                 connections=_show_connections(self._context.admission),
+                reload=show_reload(self._context),
                 mark_source=models.Source(**engine.source.view(engine.clock())),
                 polls=engine.poll_counts(),
                 counters=dict(sorted(engine.counters.items())),

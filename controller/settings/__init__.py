@@ -7,7 +7,7 @@ A key ``period_us`` is set in the file by that name, in the environment as SDNGC
 
 import os
 import pathlib
-from typing import Any, Mapping, Optional
+from typing import Any, Callable, Mapping, Optional
 
 import pydantic
 
@@ -81,12 +81,16 @@ def load(
 
 
 _adopted: Optional[Settings] = None
+_load_again: Callable[[], Settings] = load
 
 
-def adopt(chosen: Settings) -> None:
-    """Make settings the ones that current() returns, for an application that a framework constructs."""
-    global _adopted
-    _adopted = chosen
+def adopt(chosen: Settings, load_again: Callable[[], Settings] = load) -> None:
+    """Make settings the ones that current() returns, for an application that a framework constructs.
+
+    ``load_again`` returns what they are by now, or raises SettingsError.
+    """
+    global _adopted, _load_again
+    _adopted, _load_again = chosen, load_again
 
 
 def current() -> Settings:
@@ -94,7 +98,12 @@ def current() -> Settings:
     return _adopted or load()
 
 
+def read_again() -> Settings:
+    """Return the settings as file and environment have them now; raises SettingsError as load() does."""
+    return _load_again()
+
+
 __all__ = [
-    "PREFIX", "Settings", "SettingsError", "adopt", "check_private", "current", "is_loopback", "load", "read_secret",
-    "split_address",
+    "PREFIX", "Settings", "SettingsError", "adopt", "check_private", "current", "is_loopback", "load", "read_again",
+    "read_secret", "split_address",
 ]  # fmt: skip

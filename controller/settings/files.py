@@ -13,6 +13,7 @@ def check_files(chosen: Settings) -> None:
     """Raise SettingsError naming each setting whose file or folder cannot be used as it must be, a line each."""
     tries: list[Callable[[], Any]] = [
         chosen.read_key,
+        chosen.read_other_key,
         chosen.read_tokens,
         chosen.read_tls,
         lambda: tls.server_context(chosen),

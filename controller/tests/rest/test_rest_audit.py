@@ -26,7 +26,8 @@ def test_a_change_is_recorded(bench, tmp_path):
     [record] = lines(tmp_path)
     assert record.pop("time").endswith("Z")
     assert record == {
-        "who": "loopback", "address": "127.0.0.1", "vm": "neutron-1", "place": "0000000000000001:vm1a",
+        "who": "loopback", "address": "127.0.0.1", "action": "policy", "vm": "neutron-1",
+        "place": "0000000000000001:vm1a",
         "before": {"weight": 2, "min": None, "max": 10_000_000, "law": None},
         "after": {"weight": 4, "min": None, "max": 10_000_000, "law": None},
         "result": "stored", "error": None, "settles": None,

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SIGHUP of the controller's own process: tokens, certificates and settings come into force while it runs."""
+
+import json
+import shutil
+import signal
+import ssl
+import subprocess
+import urllib.error
+import urllib.request
+
+import pytest
+
+from sdngcc.rest import RestClient
+
+from .processes import PATIENCE_S, Controller, WireSwitch, wait_for
+
+OLD, NEW = "o" * 32, "n" * 32
+
+
+def certify(folder, name):
+    """Make a certificate of this address, and its key, in place of those there are."""
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+         "-keyout", "key.pem", "-out", "cert.pem", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"],
+        cwd=folder, check=True, capture_output=True,
+    )  # fmt: skip
+    return ssl.create_default_context(cafile=str(folder / "cert.pem"))
+
+
+def write(path, text):
+    path.write_text(text)
+    path.chmod(0o600)
+    return path
+
+
+def ask(controller, path, token, trusted):
+    """Return the status of an answer, and the document in it."""
+    request = urllib.request.Request(controller.url + path, headers={"Authorization": f"Bearer {token}"})
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S, context=trusted) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+@pytest.mark.parametrize("framework", ["ryu", "os-ken"])
+def test_tokens_certificates_and_settings_are_read_again(tmp_path, framework):
+    former = certify(tmp_path, "former")
+    tokens = write(tmp_path / "tokens", f"alice {OLD} admin\n")
+    config = write(tmp_path / "controller.json", '{"rest_event_clients": 3}')
+    controller = Controller(
+        tmp_path, framework, config=config, rest_token_file=tokens, rest_tls_cert=tmp_path / "cert.pem",
+        rest_tls_key=tmp_path / "key.pem",
+    )  # fmt: skip
+    controller.url = controller.url.replace("http:", "https:")
+    switch = WireSwitch(0xA1, {1: b"tap0"})
+    line = switch.connect(controller.address)
+    try:
+        wait_for(lambda: ask(controller, "/v1/status", OLD, former)[1]["switches"] == 1, controller.log)
+        events = RestClient(controller.url, OLD, str(tmp_path / "cert.pem")).events()
+        assert next(events)[0] == "vms"
+        former_file = shutil.copy(tmp_path / "cert.pem", tmp_path / "former.pem")
+        later = certify(tmp_path, "later")
+        write(tokens, f"bob {NEW}\n")
+        write(config, '{"rest_event_clients": 4, "period_us": 100000}')
+        controller.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: "reload by SIGHUP" in controller.log(), controller.log)
+        for _ in events:  # the stream of a token that is no more ends
+            pass
+        assert ask(controller, "/v1/status", OLD, later)[0] == 401
+        status = ask(controller, "/v1/status", NEW, later)[1]
+        assert status["reload"]["last"]["changed"] == ["rest_event_clients"]
+        with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
+            ask(controller, "/v1/status", NEW, ssl.create_default_context(cafile=former_file))
+        assert ask(controller, "/v1/settings", NEW, later)[1]["rest_event_clients"] == 4
+
+        write(tokens, "broken\n")
+        controller.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: "reload by SIGHUP failed" in controller.log(), controller.log)
+        status = ask(controller, "/v1/status", NEW, later)[1]
+        assert status["reload"]["last"]["result"] == "failed" and status["reload"]["failed"] == 1
+        assert status["switches"] == 1 and line.alive
+        assert NEW not in controller.log() and OLD not in controller.log() and "Traceback" not in controller.log()
+    finally:
+        controller.stop()
+        switch.close()
