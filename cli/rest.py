@@ -115,6 +115,16 @@ class RestClient:
         answer: Dict[str, Any] = self.request("PATCH", "/v1/vms", {"changes": changes})
         return answer
 
+    def drain(self, wanted: bool) -> Dict[str, Any]:
+        """Let the controller hand its switches over, or take switches again; return how far. Raises RestError."""
+        answer: Dict[str, Any] = self.request("PUT", "/v1/drain", {"draining": wanted})
+        return answer
+
+    def drain_state(self) -> Dict[str, Any]:
+        """Return how far the controller is with handing its switches over. Raises RestError."""
+        answer: Dict[str, Any] = self.request("GET", "/v1/drain")
+        return answer
+
     def events(self) -> Iterator[Tuple[str, Dict[str, Any]]]:
         """Yield (kind, data) of the controller's events until it closes the stream. Raises RestError."""
         kind, data = "", ""

@@ -13,6 +13,7 @@ from typing import Any, Callable, TypeVar
 
 from sdngcc import log
 from sdngcc.controller import settings
+from sdngcc.controller.cluster.drain import Drain
 from sdngcc.controller.cluster.runner import PERIOD_S as CLUSTER_PERIOD_S
 from sdngcc.controller.cluster.runner import Cluster
 from sdngcc.controller.databases.ovsdb import Policy
@@ -46,6 +47,8 @@ _RETRY_NS = 1_000_000_000
 # How long a connection may take to answer when another one says it is the same switch.
 _PROBE_S = 2.0
 _PROBE_STEP_S = 0.1
+# How long the others of a cluster may take to take over the switches of a controller that ends.
+_HAND_OVER_S = 3.0
 
 Result = TypeVar("Result")
 
@@ -73,11 +76,13 @@ class SdnGcc(names.App):
         self._wake_ns = 0  # when it is called next at all
         if self.cluster:
             self.cluster.attach(self.engine)
+        self.drain = Drain(self.cluster, self.engine.steer, self.engine.clock)
         self.policy = Policy(self.settings.ovsdb, names.hub.sleep)
         audit = AuditLog(self.settings.audit_file, self.engine.counters)
         context = RestContext(
             self.engine, self.policy, Live(self.engine), audit, lambda: names.hub.sleep(0), self.cluster
         )
+        context.drain = self.drain
         self.rest = Server(context, self.settings)
         if self.settings.rest:
             self.rest.listen()
@@ -103,16 +108,29 @@ class SdnGcc(names.App):
             self.workers.append(names.hub.spawn(self._collect, collect))
 
     def stop(self) -> None:
-        """End clock, OVSDB clients and REST; take the events that wait; write what is left of the trace.
+        """Hand the switches over; end clock, OVSDB clients and REST; take what waits; write what is left of the trace.
 
         The framework ends its event loop by an event, and waits for room in the queue first: were the loop
         killed too, a full queue (switches that all disconnect at once) would never have any.
         """
+        if self.cluster:
+            self._hand_over()
         self.rest.close()
         for worker in self.workers:
             names.hub.kill(worker)
         super().stop()
         self.engine.trace.flush()
+
+    def _hand_over(self) -> None:
+        """Let the others of the cluster take the switches, as long as that takes; a second signal ends the waiting."""
+        self.drain.set(True, "the end of the process")
+        try:
+            for _ in range(round(_HAND_OVER_S / CLUSTER_PERIOD_S)):
+                if self.drain.state().done:
+                    break
+                names.hub.sleep(CLUSTER_PERIOD_S)
+        except KeyboardInterrupt:
+            LOG.warning("ended before all switches were handed over")
 
     def _clock(self) -> None:
         while self.is_active:

@@ -232,6 +232,10 @@ class Engine:
         """Act no more for a switch."""
         self.monitor.remove(dpid)
 
+    def steer(self, wanted: bool) -> None:
+        """Tell machines of congestion, or let them return to their share by themselves."""
+        self.rounds.silent = not wanted
+
     def discover(self, dpid: int) -> None:
         """Look for the links of a switch now."""
         self.discovery.look(dpid)

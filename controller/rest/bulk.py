@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, Optional
 import falcon
 
 from sdngcc.controller.network.inventory import VmRecord
-from sdngcc.controller.rest import lookup, models
+from sdngcc.controller.rest import bulk_models, lookup, models
 from sdngcc.controller.rest.changes import Asker, BridgeChange, Wanted, read_model, record_refusal
 from sdngcc.controller.rest.reporter import Reporter
 from sdngcc.controller.rest.resource import RestContext, refuse
@@ -39,9 +39,9 @@ class Bulk:
         self._reporter = reporter
         self._asker = asker
 
-    def run(self, request: falcon.Request, body: bytes) -> models.BulkAnswer:
+    def run(self, request: falcon.Request, body: bytes) -> bulk_models.BulkAnswer:
         """Carry out a request; raises its refusal, in which case nothing of it was begun."""
-        entries = read_model(request, body, models.BulkChange).changes
+        entries = read_model(request, body, bulk_models.BulkChange).changes
         vms = self._find(entries)
         bridges: dict[int, list[Wanted]] = {}
         for entry, vm in zip(entries, vms):
@@ -55,9 +55,9 @@ class Bulk:
         self._context.run_all([lambda dpid=dpid: change(dpid) for dpid in bridges])  # type: ignore[misc]
         results = [self._show(entry, vm, outcomes[vm.place[0]]) for entry, vm in zip(entries, vms)]
         counts = [sum(one.result == result for one in results) for result in ("stored", "refused", "unknown")]
-        return models.BulkAnswer(results=results, stored=counts[0], refused=counts[1], unknown=counts[2])
+        return bulk_models.BulkAnswer(results=results, stored=counts[0], refused=counts[1], unknown=counts[2])
 
-    def _find(self, entries: list[models.BulkEntry]) -> list[VmRecord]:
+    def _find(self, entries: list[bulk_models.BulkEntry]) -> list[VmRecord]:
         """Return the machine of each entry; raises the refusal of a name that means none, or one named before."""
         finder, numbers = lookup.Finder(self._context), dict[tuple[int, int], int]()
         vms: list[VmRecord] = []
@@ -92,9 +92,9 @@ class Bulk:
             return _Outcome(500, "unknown", "internal error; the controller's log has it")
         return _Outcome(200, "stored")
 
-    def _show(self, entry: models.BulkEntry, vm: VmRecord, outcome: _Outcome) -> models.BulkResult:
+    def _show(self, entry: bulk_models.BulkEntry, vm: VmRecord, outcome: _Outcome) -> bulk_models.BulkResult:
         stored = None if outcome.result == "unknown" else self._context.policy.read(vm.place[0], vm.name)
-        return models.BulkResult(
+        return bulk_models.BulkResult(
             vm=entry.vm,
             id=vm.id,
             place=vm.bridge_id,

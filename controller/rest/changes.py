@@ -13,7 +13,7 @@ import pydantic
 from sdngcc.controller.databases.client import OutcomeUnknown, PolicyError
 from sdngcc.controller.databases.stored import Value
 from sdngcc.controller.network.inventory import VmRecord
-from sdngcc.controller.rest import models
+from sdngcc.controller.rest import bulk_models, models
 from sdngcc.controller.rest.audit import AuditError
 from sdngcc.controller.rest.reporter import Reporter, Stored
 from sdngcc.controller.rest.resource import PendingChange, RestContext, refuse
@@ -55,7 +55,7 @@ def read_model(
         raise refuse(400, f"body is no JSON object: {fault['msg']}", allowed=allowed, **details)
     field, name = _name_fault(fault["loc"])
     if fault["type"] == "extra_forbidden":
-        inner = model if len(fault["loc"]) == 1 else models.BulkEntry
+        inner = model if len(fault["loc"]) == 1 else bulk_models.BulkEntry
         raise refuse(
             422, f'unknown field "{field}"', field=field, allowed=", ".join(inner.model_fields), **details
         )

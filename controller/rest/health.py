@@ -10,7 +10,7 @@ import falcon
 import pydantic
 
 from sdngcc.controller.rest import models
-from sdngcc.controller.rest.readiness import LACKING, hindrances
+from sdngcc.controller.rest.readiness import CAUSE, hindrances
 from sdngcc.controller.rest.resource import Operation, Resource, Route, read_query, reply
 
 
@@ -24,7 +24,7 @@ class Readiness(models.Answer):
     """Whether the controller can do its work."""
 
     ready: bool
-    lacking: list[LACKING] = pydantic.Field(description="what keeps it from its work; /v1/status has the details")
+    causes: list[CAUSE] = pydantic.Field(description="what keeps it from its work; /v1/status has the details")
 
 
 class Healthz(Resource):
@@ -42,9 +42,9 @@ class Readyz(Resource):
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         """Say whether the controller can do its work; by the status, too."""
         read_query(request, models.Query)
-        lacking = list(dict.fromkeys(one.lacking for one in hindrances(self._context)))
-        response.status = falcon.HTTP_503 if lacking else falcon.HTTP_200
-        reply(response, Readiness(ready=not lacking, lacking=lacking))
+        causes = list(dict.fromkeys(one.cause for one in hindrances(self._context)))
+        response.status = falcon.HTTP_503 if causes else falcon.HTTP_200
+        reply(response, Readiness(ready=not causes, causes=causes))
 
 
 ROUTES = (

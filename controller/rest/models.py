@@ -12,6 +12,7 @@ import pydantic
 from sdngcc.controller.databases.stored import LAWS, Law
 
 WEIGHT_MAX = 65535
+BULK_MAX = 500  # changes of one request
 RATE_MIN_BPS = 8_000
 RATE_MAX_BPS = 800_000_000_000
 PAGE_MAX = 1000
@@ -329,7 +330,7 @@ class AuditRecord(Answer):
     time: str = pydantic.Field(description="RFC 3339, UTC")
     who: str = pydantic.Field(description="name of the token, loopback, or ovsdb: stored there by somebody else")
     address: Optional[str] = pydantic.Field(description="where the request came from")
-    action: Literal["policy", "reload"] = "policy"
+    action: Literal["policy", "reload", "drain", "resume"] = "policy"
     vm: Optional[str] = None
     place: Optional[str] = pydantic.Field(None, description="<switch>:<port name>")
     before: Optional[StoredPolicy] = None
@@ -443,47 +444,8 @@ class PolicyChange(pydantic.BaseModel):
     _take_integral = pydantic.field_validator("weight", "min", "max", mode="before")(_integral)
 
 
-BULK_MAX = 500
-
-
-class BulkEntry(PolicyChange):
-    """A change of one of many VMs."""
-
-    vm: Annotated[str, pydantic.Field(min_length=1, max_length=255)] = pydantic.Field(
-        description="any name of it; each VM once"
-    )
-
-
-class BulkChange(pydantic.BaseModel):
-    """The body of PATCH: changes of many VMs."""
-
-    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
-
-    changes: Annotated[list[BulkEntry], pydantic.Field(min_length=1, max_length=BULK_MAX)]
-
-
-class BulkResult(Answer):
-    """What came of the change of one VM."""
-
-    vm: str = pydantic.Field(description="the name that the request gave it")
-    id: str
-    place: str = pydantic.Field(description="<switch>:<port name>")
-    status: int = pydantic.Field(description="that a PUT of this change alone would have had")
-    result: Literal["stored", "refused", "unknown"]
-    error: Optional[str] = None
-    stored: Optional[StoredPolicy] = pydantic.Field(None, description="as it is now; null: not known")
-
-
-class BulkAnswer(Answer):
-    """What came of the changes of many VMs, in the order of the request."""
-
-    results: list[BulkResult]
-    stored: Count
-    refused: Count
-    unknown: Count
-
-
 ALLOWED = {
+    "draining": "true to hand all switches over, false to take switches again",
     "vm": "1 to 255 characters: any name of a VM",
     "changes": f"a list of 1 to {BULK_MAX} changes",
     "entry": "an object with vm and what is to be changed",

@@ -6,7 +6,7 @@ from typing import Iterable, Literal, NamedTuple
 from sdngcc.controller.databases.health import Health
 from sdngcc.controller.rest.resource import RestContext, dpid_text
 
-LACKING = Literal["switches", "links", "databases", "lease"]
+CAUSE = Literal["switches", "links", "databases", "lease", "drain"]
 
 _NAMED_MAX = 5
 
@@ -14,7 +14,7 @@ _NAMED_MAX = 5
 class Hindrance(NamedTuple):
     """What keeps the controller from its work: of which kind it is, and in words that name what is concerned."""
 
-    lacking: LACKING
+    cause: CAUSE
     text: str
 
 
@@ -37,6 +37,8 @@ def hindrances(context: RestContext) -> list[Hindrance]:
             away.setdefault((one.kind, one.state), []).append(one.remote)
     for (kind, state), remotes in sorted(away.items()):
         found.append(Hindrance("databases", f"{kind} database {state}: {_some(remotes)}"))
+    if context.drain is not None and context.drain.state().draining:
+        found.append(Hindrance("drain", "this controller is drained: it hands its switches over and takes none"))
     if context.cluster and not context.cluster.is_live():
         found.append(Hindrance("lease", "this controller holds no lease of the cluster, so it acts for no switch"))
     return found

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Optional, P
 import falcon
 import pydantic
 
+from sdngcc.controller.cluster.drain import Drain
 from sdngcc.controller.databases.client import Doubt
 from sdngcc.controller.databases.health import Health
 from sdngcc.controller.databases.stored import Explained, Value
@@ -140,6 +141,7 @@ class RestContext:
     pending: dict[Hop, PendingChange] = dataclasses.field(default_factory=dict)  # by machine
     rest_connections: Callable[[], dict[str, int]] = dict  # REST's own, by phase
     reloader: Optional[Reloader] = None
+    drain: Optional[Drain] = None
     admission: Admission = dataclasses.field(default_factory=Admission)  # of switches' connections
 
     def vms(self) -> list[VmRecord]:

@@ -6,7 +6,7 @@ from typing import Optional
 import falcon
 
 from sdngcc.controller.network.inventory import VmRecord
-from sdngcc.controller.rest import bulk, lookup, models
+from sdngcc.controller.rest import bulk, bulk_models, lookup, models
 from sdngcc.controller.rest.changes import (
     Asker,
     BridgeChange,
@@ -150,10 +150,10 @@ ROUTES = (
             "get": Operation("List virtual machines.", models.Vms, models.VmQuery),
             "patch": Operation(
                 "Change the policy of many virtual machines: those of one bridge all or none, each bridge for itself.",
-                models.BulkAnswer,
-                body=models.BulkChange,
+                bulk_models.BulkAnswer,
+                body=bulk_models.BulkChange,
                 refusals=(400, 404, 408, 409, 413, 415),
-                others={207: models.BulkAnswer},
+                others={207: bulk_models.BulkAnswer},
             ),
         },
     ),

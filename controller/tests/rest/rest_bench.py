@@ -3,6 +3,7 @@
 
 import falcon.testing
 
+from sdngcc.controller.cluster.drain import Drain
 from sdngcc.controller.databases.client import PolicyError
 from sdngcc.controller.databases.health import Health
 from sdngcc.controller.databases.stored import KEYS, Stored
@@ -78,6 +79,7 @@ class Bench:
         self.context = RestContext(
             self.engine, self.policy, Live(self.engine), AuditLog(audit_file, counters), lambda: self.pauses.append(1)
         )
+        self.context.drain = Drain(None, self.engine.steer, self.engine.clock)
         self.broker = Broker(7, clients_max, counters)
         self.reporter = Reporter(self.context, self.broker)
         guard = Guard(tokens, ("cloud.example",), counters)

@@ -16,7 +16,7 @@ def bench(tmp_path):
 def test_a_load_balancer_needs_no_token(bench):
     assert bench.get("/v1/healthz").json == {"status": "alive"}
     answer = bench.get("/v1/readyz")
-    assert answer.status_code == 200 and answer.json == {"ready": True, "lacking": []}
+    assert answer.status_code == 200 and answer.json == {"ready": True, "causes": []}
     assert bench.get("/v1/status").status_code == 401
     assert not bench.engine.counters["rest_foreign_host"]
 
@@ -26,7 +26,7 @@ def test_not_ready_is_told_by_kind_and_names_nothing(bench):
     bench.engine.switches.clear()
     answer = bench.get("/v1/readyz")
     assert answer.status_code == 503
-    assert answer.json == {"ready": False, "lacking": ["switches", "databases"]}
+    assert answer.json == {"ready": False, "causes": ["switches", "databases"]}
     assert "unix:" not in answer.text
     assert bench.get("/v1/healthz").status_code == 200
 
