@@ -74,6 +74,7 @@ class SdnGcc(names.App):
         self._collector = Collector()
         self._sleep_ns = 0  # when _clock() calls the engine's clock next
         self._wake_ns = 0  # when it is called next at all
+        self._prepare_log(chosen)()
         if self.cluster:
             self.cluster.attach(self.engine)
         self.drain = Drain(self.cluster, self.engine.steer, self.engine.clock)
@@ -89,7 +90,7 @@ class SdnGcc(names.App):
         self.listener = connections.Listener(self.settings)
         self.listener.open()
         context.admission = self.listener.admission
-        parts = (self.engine.prepare, self.rest.prepare, self.listener.prepare, audit.prepare)
+        parts = (self._prepare_log, self.engine.prepare, self.rest.prepare, self.listener.prepare, audit.prepare)
         self.reloader = context.reloader = Reloader(chosen, settings.read_again, parts)
 
     def start(self) -> None:
@@ -131,6 +132,17 @@ class SdnGcc(names.App):
                 names.hub.sleep(CLUSTER_PERIOD_S)
         except KeyboardInterrupt:
             LOG.warning("ended before all switches were handed over")
+
+    def _prepare_log(self, chosen: settings.Settings) -> Callable[[], None]:
+        """Return what lets the log go where settings say, by a file that is opened anew."""
+
+        def count_lost() -> None:
+            self.engine.counters["log_lost"] += 1
+
+        return lambda: log.configure(
+            logging.getLevelName(chosen.log_level.upper()), chosen.log_file, chosen.log_file_bytes, chosen.log_files,
+            chosen.log_format == "json", count_lost,
+        )  # fmt: skip
 
     def _clock(self) -> None:
         while self.is_active:

@@ -23,6 +23,7 @@ KEPT = frozenset({
 LIVE = KEPT | {
     "key_other_file", "rest_hosts", "rest_event_clients", "audit_file",
     "openflow_connections_a_peer", "openflow_silence_s",
+    "log_file", "log_level", "log_format", "log_file_bytes", "log_files",
 }  # fmt: skip
 
 # Reads what the settings name, raising SettingsError; what it returns puts that into force and cannot fail.

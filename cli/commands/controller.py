@@ -27,7 +27,7 @@ LOOK_S = 0.2
     help="OpenFlow library to run on; auto: Ryu where it is installed, else os-ken.",
 )
 @click.option("--check", is_flag=True, help="Check the settings and the files they name, print them and stop.")
-@click.option("--verbose", is_flag=True, help="Log what the framework does, too.")
+@click.option("--verbose", is_flag=True, help="Log what the framework does, too: log_level debug.")
 @click.option("--drain", is_flag=True, help="Let a running controller hand its switches over, wait for it, and stop.")
 @click.option("--resume", is_flag=True, help="Let a drained controller take switches again.")
 @click.option("--timeout", type=click.FloatRange(min=0), default=60, show_default=True, help="For --drain, s.")
@@ -65,13 +65,14 @@ def controller(
     from sdngcc.controller.settings import files
 
     try:
-        load = functools.partial(settings.load, config, chosen={"framework": framework} if framework else None)
+        given = {"framework": framework, "log_level": "debug" if verbose else None}
+        load = functools.partial(settings.load, config, chosen={key: one for key, one in given.items() if one})
         chosen = load()
         files.check_files(chosen)
         if check:
             click.echo(chosen.model_dump_json(indent=2))
         else:
-            launcher.start(chosen, load, verbose)
+            launcher.start(chosen, load)
     except settings.SettingsError as error:
         raise click.ClickException(str(error)) from None
 

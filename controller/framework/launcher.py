@@ -71,7 +71,7 @@ def refusals() -> Iterator[None]:
         raise SystemExit(f"sdngcc: {error}") from None
 
 
-def start(chosen: "Settings", load_again: "Callable[[], Settings]", verbose: bool = False) -> None:
+def start(chosen: "Settings", load_again: "Callable[[], Settings]") -> None:
     """Run the controller with the given settings until it is stopped; ``load_again`` returns what they are later.
 
     Raises SettingsError when the framework they name is not installed, a file is unusable, or an address is taken.
@@ -81,8 +81,9 @@ def start(chosen: "Settings", load_again: "Callable[[], Settings]", verbose: boo
     from sdngcc.controller import settings
 
     framework = find_framework(chosen.framework)
-    args = ["--default-log-level", "10" if verbose else "20", "--nouse-stderr"]
-    log.install(logging.DEBUG if verbose else logging.INFO)
+    level = logging.getLevelName(chosen.log_level.upper())
+    args = ["--default-log-level", str(level), "--nouse-stderr"]
+    log.install(level)
     settings.adopt(chosen, load_again)
     _started = True
     _stop_on(signal.SIGTERM)

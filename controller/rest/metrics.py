@@ -25,6 +25,7 @@ from sdngcc.controller.wire.experimenter import VmReading
 # Counters of the engine that an alert may name: there from the start, or the first increase would not be seen.
 EVENTS = (
     "audit_lost", "epoch_raised", "event_clients_cut", "event_clients_refused", "internal_errors", "lldp_foreign",
+    "log_lost",
     "marks", "marks_without_source", "notices", "notices_without_address", "openflow_errors", "reply_malformed",
     "reply_unasked",
     "rest_answer_timeouts", "rest_body_timeouts", "rest_connections_displaced", "rest_connections_refused",

@@ -14,6 +14,7 @@ import pydantic
 from sdngcc import configuration
 from sdngcc.configuration import SettingsError
 from sdngcc.controller.settings.databases import Databases
+from sdngcc.controller.settings.logs import Logs
 from sdngcc.controller.settings.messages import Messages
 from sdngcc.controller.settings.network import NetworkSettings
 from sdngcc.controller.settings.process import Process
@@ -26,7 +27,7 @@ PREFIX = "SDNGCC_CONTROLLER_"
 RETIRED = {"event_hub": "there is one hub now, exact to the microsecond, without a bound of its own; leave the key out"}
 
 
-class Settings(Rates, MarkSources, Messages, NetworkSettings, Databases, Rest, Process):
+class Settings(Rates, MarkSources, Messages, NetworkSettings, Databases, Rest, Process, Logs):
     """All settings with their defaults."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)

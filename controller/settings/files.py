@@ -20,6 +20,7 @@ def check_files(chosen: Settings) -> None:
         lambda: read_secret("sonic_password_file", chosen.sonic_password_file),
         lambda: _check_writable("audit_file", chosen.audit_file),
         lambda: _check_writable("trace_file", chosen.trace_file),
+        lambda: _check_writable("log_file", chosen.log_file),
     ]
     faults = []
     for attempt in tries:

@@ -86,3 +86,21 @@ def test_tokens_certificates_and_settings_are_read_again(tmp_path, framework):
     finally:
         controller.stop()
         switch.close()
+
+
+def test_the_log_goes_to_a_file_that_logrotate_may_move(tmp_path):
+    path = tmp_path / "controller-file.log"
+    controller = Controller(tmp_path, "os-ken", log_file=path, log_format="json", log_level="info")
+    switch = WireSwitch(0xA1, {1: b"tap0"})
+    try:
+        switch.connect(controller.address)
+        wait_for(lambda: path.exists() and "switch 00000000000000a1 connected" in path.read_text(), controller.log)
+        path.rename(tmp_path / "controller-file.log.1")
+        controller.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: path.exists() and "reload by SIGHUP" in path.read_text(), controller.log)
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        assert all({"time", "level", "logger", "message"} <= line.keys() for line in lines)
+        assert "connected with" not in controller.log()
+    finally:
+        controller.stop()
+        switch.close()
