@@ -39,6 +39,7 @@ from sdngcc.controller.rest.resource import RestContext
 from sdngcc.controller.rest.server import SAMPLE_S, Server
 from sdngcc.controller.sources import PortMarks
 from sdngcc.controller.wire import openflow
+from sdngcc.supervisor import Supervisor
 
 LOG = logging.getLogger(__name__)
 
@@ -72,6 +73,8 @@ class SdnGcc(names.App):
         self.cluster = self._make_cluster() if self.settings.cluster else None
         self.engine = Engine(self.settings, owner=self.cluster)
         self._collector = Collector()
+        self.supervisor = Supervisor()
+        self._beats = 0  # of the engine's clock
         self._sleep_ns = 0  # when _clock() calls the engine's clock next
         self._wake_ns = 0  # when it is called next at all
         self._prepare_log(chosen)()
@@ -96,7 +99,7 @@ class SdnGcc(names.App):
     def start(self) -> None:
         """Start the clock, the OVSDB clients and REST."""
         super().start()
-        launcher.on_signal(signal.SIGHUP, lambda: self._guarded(lambda: self.reloader.run("SIGHUP"), None))
+        launcher.on_signal(signal.SIGHUP, self._reload)
         self.workers.append(names.hub.spawn(self._clock))
         if self.settings.ovsdb:
             self.workers.append(names.hub.spawn(self._follow_ovsdb))
@@ -107,6 +110,9 @@ class SdnGcc(names.App):
             self.workers.append(names.hub.spawn(self._report))
         for collect in self.engine.source.collectors(self._deliver, self.engine.clock):
             self.workers.append(names.hub.spawn(self._collect, collect))
+        if self.supervisor.watchdog_s is not None:
+            self.workers.append(names.hub.spawn(self._show_life, self.supervisor.watchdog_s / 2))
+        self.supervisor.ready(self._in_words())
 
     def stop(self) -> None:
         """Hand the switches over; end clock, OVSDB clients and REST; take what waits; write what is left of the trace.
@@ -114,6 +120,7 @@ class SdnGcc(names.App):
         The framework ends its event loop by an event, and waits for room in the queue first: were the loop
         killed too, a full queue (switches that all disconnect at once) would never have any.
         """
+        self.supervisor.stopping()
         if self.cluster:
             self._hand_over()
         self.rest.close()
@@ -121,6 +128,25 @@ class SdnGcc(names.App):
             names.hub.kill(worker)
         super().stop()
         self.engine.trace.flush()
+
+    def _in_words(self) -> str:
+        """Return what the controller does, for whoever asks systemctl."""
+        switches = self.engine.switches.values()
+        return f"{len(switches)} switches, {sum(len(switch.vms) for switch in switches)} VMs"
+
+    def _show_life(self, period_s: float) -> None:
+        """Tell the supervisor that the engine's clock goes on; where it does not, nothing is told."""
+        before = -1
+        while self.is_active:
+            if self._beats != before:
+                before = self._beats
+                self.supervisor.alive(self._in_words())
+            names.hub.sleep(period_s)
+
+    def _reload(self) -> None:
+        self.supervisor.reloading()
+        self._guarded(lambda: self.reloader.run("SIGHUP"), None)
+        self.supervisor.ready(self._in_words())
 
     def _hand_over(self) -> None:
         """Let the others of the cluster take the switches, as long as that takes; a second signal ends the waiting."""
@@ -151,6 +177,7 @@ class SdnGcc(names.App):
 
     def _beat(self) -> int:
         """Call the engine's clock, and return when to do so again."""
+        self._beats += 1
         ticked = self._guarded(self.engine.tick, 0)
         self._send_all()
         return self.engine.next_ns() if ticked else time.monotonic_ns() + _RETRY_NS

@@ -4,6 +4,7 @@
 import json
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import urllib.error
@@ -104,3 +105,30 @@ def test_the_log_goes_to_a_file_that_logrotate_may_move(tmp_path):
     finally:
         controller.stop()
         switch.close()
+
+
+@pytest.mark.parametrize("framework", ["ryu", "os-ken"])
+def test_systemd_is_told_of_the_controllers_states(tmp_path, framework, monkeypatch):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.bind(str(tmp_path / "notify"))
+        sock.settimeout(PATIENCE_S)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        monkeypatch.setenv("WATCHDOG_USEC", "200000")
+        controller = Controller(tmp_path, framework)
+        try:
+            def await_word(word):
+                while True:
+                    lines = sock.recv(9999).decode().split("\n")
+                    if word in lines:
+                        return lines
+
+            assert await_word("READY=1")[1] == "STATUS=0 switches, 0 VMs"
+            await_word("WATCHDOG=1")
+            await_word("WATCHDOG=1")
+            controller.process.send_signal(signal.SIGHUP)
+            await_word("RELOADING=1")
+            await_word("READY=1")
+            controller.process.terminate()
+            await_word("STOPPING=1")
+        finally:
+            controller.stop()
