@@ -10,9 +10,11 @@ import pytest
 
 from sdngcc.controller.rest import connections, resource
 from sdngcc.controller.rest.connections import Connections, Phase
+from sdngcc.rest import RestClient
 
 from ..databases.test_ovsdb import Database, needs_ovsdb
-from ..processes import PATIENCE_S, Controller, wait_for
+from ..fabric import vm_reading
+from ..processes import PATIENCE_S, Controller, WireSwitch, wait_for
 from .test_rest_process import ask, bridge, database, known, start, token_file
 
 __all__ = ["bridge", "database", "token_file"]  # fixtures
@@ -197,3 +199,35 @@ def test_a_hung_hypervisor_database_is_seen_and_delays_no_other(tmp_path, bridge
         other.stop()
         controller.stop()
 
+
+
+@needs_ovsdb
+def test_many_changes_reach_each_database_that_answers(tmp_path, bridge, database):
+    (tmp_path / "other").mkdir()
+    other = Database(tmp_path / "other")
+    other.vsctl("set", "bridge", "br0", "datapath_id=00000000000000a2")
+    other.vsctl("set", "interface", "tap0", "external_ids:iface-id=neutron-a2")
+    controller = start(tmp_path, bridge, ovsdb=f"{other.remote},{database.remote}")
+    far = WireSwitch(0xA2, {1: b"tap0"})
+    far.vms = {1: vm_reading(1, 0)}
+    try:
+        far.connect(controller.address)
+        wait_for(lambda: known(controller, "neutron-0") and known(controller, "neutron-a2"), controller.log)
+        wait_for(lambda: controller.get("/v1/status")["ready"], controller.log)
+        client = RestClient(controller.url)
+        changes = [{"vm": "neutron-a2", "weight": 3}, {"vm": "neutron-0", "law": "eyeq"}, {"vm": "tap1", "weight": 3}]
+        assert client.vms_change(changes)["stored"] == 3
+        assert database.vsctl("get", "interface", "tap0", "other_config:shim-law").strip() == "eyeq"
+        other.hang()
+        answer = client.vms_change([{**one, "weight": 4} for one in changes])
+        assert [(one["result"], one["status"]) for one in answer["results"]] == [
+            ("refused", 503), ("stored", 200), ("stored", 200),
+        ]  # fmt: skip
+        assert "nothing was sent" in answer["results"][0]["error"]
+        other.resume()
+        assert client.vm_reset("neutron-0")["stored"] == dict.fromkeys(("weight", "min", "max", "law"))
+        assert database.vsctl("get", "interface", "tap0", "other_config").strip() == "{}"
+    finally:
+        far.close()
+        other.stop()
+        controller.stop()
