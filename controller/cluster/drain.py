@@ -6,7 +6,10 @@ that nobody else is connected to is acted for until the end.  A controller that 
 tells machines nothing more, and their shims return to their share by themselves; it forwards until it ends.
 """
 
+import logging
 from typing import Callable, NamedTuple, Optional, Protocol
+
+LOG = logging.getLogger(__name__)
 
 
 class Cluster(Protocol):
@@ -27,7 +30,6 @@ class State(NamedTuple):
 
     draining: bool
     since_ns: int  # when that was asked for
-    by: str  # who did
     held: list[int]  # switches still to be handed over
     unclaimed: list[int]  # those of them that nobody else is connected to
 
@@ -47,15 +49,15 @@ class Drain:
         self._cluster = cluster
         self._steer = steer
         self._clock = clock
-        self._draining = False
+        self.draining = False
         self._since_ns = clock()
-        self._by = ""
 
     def set(self, wanted: bool, by: str) -> None:
-        """Begin to drain, or resume; again is no harm."""
-        if wanted == self._draining:
+        """Begin to drain, or resume, as somebody asks; again is no harm."""
+        if wanted == self.draining:
             return
-        self._draining, self._since_ns, self._by = wanted, self._clock(), by
+        LOG.info("%s, asked for by %s", "draining" if wanted else "resuming", by)
+        self.draining, self._since_ns = wanted, self._clock()
         if self._cluster is None:
             self._steer(not wanted)
         else:
@@ -64,6 +66,6 @@ class Drain:
     def state(self) -> State:
         """Return how far it is."""
         cluster = self._cluster
-        held = [] if cluster is None or not self._draining else cluster.held()
+        held = [] if cluster is None or not self.draining else cluster.held()
         unclaimed = [dpid for dpid in held if cluster is not None and not cluster.others_connected(dpid)]
-        return State(self._draining, self._since_ns, self._by, held, unclaimed)
+        return State(self.draining, self._since_ns, held, unclaimed)

@@ -88,7 +88,6 @@ class Cluster:
     def drain(self, wanted: bool) -> None:
         """Tell the others that no switch is connected here, so that they get all, or be as always."""
         self._draining = wanted
-        LOG.info("cluster: %s", "handing all switches over" if wanted else "taking switches again")
         self._tell_connected()
 
     def held(self) -> list[int]:

@@ -132,7 +132,7 @@ class Families:
         yield from self._databases()
         yield from self._reload()
         drain = self._context.drain
-        draining = drain is not None and drain.state().draining
+        draining = drain is not None and drain.draining
         yield _gauge("draining", "Whether the controller hands its switches over.", draining)
         yield _gauge("hosts", "Ethernet addresses known.", len(engine.relations.hosts))
         yield _gauge("pairs", "Pairs of source and destination that talk.", engine.relations.pair_count())

@@ -37,8 +37,8 @@ def hindrances(context: RestContext) -> list[Hindrance]:
             away.setdefault((one.kind, one.state), []).append(one.remote)
     for (kind, state), remotes in sorted(away.items()):
         found.append(Hindrance("databases", f"{kind} database {state}: {_some(remotes)}"))
-    if context.drain is not None and context.drain.state().draining:
-        found.append(Hindrance("drain", "this controller is drained: it hands its switches over and takes none"))
+    if context.drain is not None and context.drain.draining:
+        found.append(Hindrance("drain", "this controller is drained, as somebody asked for"))
     if context.cluster and not context.cluster.is_live():
         found.append(Hindrance("lease", "this controller holds no lease of the cluster, so it acts for no switch"))
     return found
