@@ -14,7 +14,9 @@ import pytest
 
 from sdngcc.rest import RestClient
 
+from .framework.test_attacks import READY
 from .processes import PATIENCE_S, Controller, WireSwitch, wait_for
+from .real_ovs import INSTALLED, make_pki
 
 OLD, NEW = "o" * 32, "n" * 32
 
@@ -132,3 +134,52 @@ def test_systemd_is_told_of_the_controllers_states(tmp_path, framework, monkeypa
             await_word("STOPPING=1")
         finally:
             controller.stop()
+
+
+def switch_context(keys):
+    """Return what a switch connects by, with its certificate of one authority."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.load_verify_locations(keys["controller_ca"])
+    context.load_cert_chain(keys["sw_cert"], keys["sw_key"])
+    return context
+
+
+@pytest.mark.skipif(not INSTALLED, reason="ovs-pki is not installed")
+@pytest.mark.parametrize("framework", ["ryu", "os-ken"])
+def test_switches_are_judged_by_the_new_authority_and_those_connected_stay(tmp_path, framework):
+    former, later = make_pki(tmp_path / "former"), make_pki(tmp_path / "later")
+    files = {"openflow_tls_key": "ctl_key", "openflow_tls_cert": "ctl_cert", "openflow_tls_ca": "switch_ca"}
+
+    def install(keys):
+        return {setting: shutil.copy(keys[name], tmp_path / setting) for setting, name in files.items()}
+
+    controller = Controller(tmp_path, framework, **install(former))
+
+    def connect(keys):
+        sock = switch_context(keys).wrap_socket(socket.create_connection(controller.address, timeout=PATIENCE_S))
+        sock.sendall(READY)
+        return sock
+
+    try:
+        with connect(former) as stays:
+            wait_for(lambda: controller.get("/v1/status")["switches"] == 1, controller.log)
+            refused = controller.get("/v1/status")["connections"]["refused"]["tls"]
+            (tmp_path / "openflow_tls_ca").write_text("broken")
+            controller.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: "reload by SIGHUP failed" in controller.log(), controller.log)
+            assert "openflow_tls_ca" in controller.get("/v1/status")["reload"]["last"]["error"]
+            install(later)
+            controller.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: controller.get("/v1/status")["reload"]["done"] == 1, controller.log)
+            with pytest.raises(ssl.SSLError, match="CERTIFICATE_VERIFY_FAILED"):
+                connect(former)
+            # The switch of the new authority bears the id of the first one, which is there still.
+            with connect(later):
+                wait_for(lambda: controller.get("/v1/status")["connections"]["open"] == 2, controller.log)
+                assert controller.get("/v1/status")["switches"] == 1
+            assert controller.get("/v1/status")["connections"]["refused"]["tls"] > refused
+            stays.sendall(bytes.fromhex("0402000800000001"))
+            assert stays.recv(8)
+    finally:
+        controller.stop()
