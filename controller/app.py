@@ -84,7 +84,7 @@ class SdnGcc(names.App):
         self.policy = Policy(self.settings.ovsdb, names.hub.sleep)
         audit = AuditLog(self.settings.audit_file, self.engine.counters)
         context = RestContext(
-            self.engine, self.policy, Live(self.engine), audit, lambda: names.hub.sleep(0), self.cluster
+            self.engine, self.policy, Live(self.engine), audit, lambda: names.hub.sleep(0), cluster=self.cluster
         )
         context.drain = self.drain
         self.rest = Server(context, self.settings)
