@@ -67,7 +67,7 @@ class Bulk:
                 first = numbers.setdefault(vm.place, number)
                 if first != number:
                     raise refuse(
-                        422,
+                        409,
                         f"changes[{first}] and changes[{number}] are of the same machine, {vm.id}; nothing was begun",
                         field=f"changes[{number}].vm",
                         allowed="each machine once",

@@ -125,7 +125,7 @@ def _link_vms(paths: dict[str, Any]) -> None:
             "operationId": paths["/v1/vms/{vm}"][method]["operationId"],
             "parameters": {"vm": "$response.body#/vms/0/id"},
         }
-        for method in ("get", "put")
+        for method in ("get", "put", "delete")
     }
     paths["/v1/vms"]["get"]["responses"]["200"]["links"] = links
 

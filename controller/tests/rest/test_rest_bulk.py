@@ -57,7 +57,7 @@ def test_many_are_changed_and_each_is_told_and_recorded(bench, tmp_path):
         ([{"vm": FIRST, "min": 7}], 422, "changes[0].min"),
         ([{"vm": FIRST, "burst": 7}], 422, "changes[0].burst"),
         ([{"vm": FIRST, "weight": 4}, {"vm": "nobody"}], 404, "changes[1].vm"),
-        ([{"vm": FIRST, "weight": 4}, {"vm": "vm1a", "weight": 5}], 422, "changes[1].vm"),
+        ([{"vm": FIRST, "weight": 4}, {"vm": "vm1a", "weight": 5}], 409, "changes[1].vm"),
         ([{"vm": FIRST, "weight": 4}] * 501, 422, "changes"),
     ],
 )

@@ -16,7 +16,8 @@ __all__ = ["bridge", "database", "token_file"]  # fixtures
 
 # The event stream has no end; test_rest_events.py sees to it. A drained controller is not ready, and says so with 503,
 # so draining comes by itself.
-REST = ["--exclude-path", "/v1/events", "--exclude-path", "/v1/drain"]
+# DELETE takes a VM's policy back; the VM is there as before, which that check takes for a fault.
+REST = ["--exclude-path", "/v1/events", "--exclude-path", "/v1/drain", "--exclude-checks", "use_after_free"]
 DRAIN = ["--include-path", "/v1/drain"]
 
 
