@@ -67,7 +67,11 @@ setup(
     python_requires=">=3.9",
     packages=sorted(MAPPING),
     package_dir=MAPPING,
-    package_data={"sdngcc.controller.cluster": ["*.ovsschema"], "sdngcc.controller.rest": ["static/*"]},
+    package_data={
+        "sdngcc.controller": ["systemd/*.service"],
+        "sdngcc.controller.cluster": ["*.ovsschema"],
+        "sdngcc.controller.rest": ["static/*"],
+    },
     install_requires=runtime_requirements(),
     entry_points={"console_scripts": ["sdngcc=sdngcc.main:main"]},
 )

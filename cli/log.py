@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import json
 import logging
+import logging.handlers
+import os
+import pathlib
 import re
 import sys
 import threading
 import time
-from typing import Any, List, Optional
+from typing import Any, Callable, List, Optional
 
 BURST = 20
 PERIOD_S = 10.0
@@ -105,20 +109,106 @@ class Formatter(logging.Formatter):
         return super().formatMessage(record)
 
 
-class Handler(logging.StreamHandler):  # type: ignore[type-arg]
-    """Writes what the limiter admits to standard error, and what it left out once it is due."""
+class JsonFormatter(Formatter):
+    """One JSON object a line: time, level, logger, message, and exception where there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        shown = {
+            "time": f"{self.formatTime(record, self.datefmt)}.{int(record.msecs):03d}Z",
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            shown["exception"] = self.formatException(record.exc_info)
+        return json.dumps(shown)
+
+
+class LogFile(logging.handlers.RotatingFileHandler):
+    """A log file that is put aside when it is long, and opened anew for the next line after reopen().
+
+    A line that cannot be written, as on a full disk, is handed to ``otherwise``; the next one is tried again.
+    """
+
+    def __init__(
+        self, path: pathlib.Path, longest: int, kept: int, otherwise: Callable[[logging.LogRecord], None]
+    ) -> None:
+        """``longest`` is in bytes, 0: never put aside; ``kept`` are how many files put aside there may be."""
+        super().__init__(path, maxBytes=longest, backupCount=kept, delay=True)
+        self._otherwise = otherwise
+
+    def _open(self) -> Any:
+        return open(self.baseFilename, "a", encoding="utf-8", errors="backslashreplace", opener=_open_private)
+
+    def doRollover(self) -> None:
+        """Put the file aside; where that fails it grows on."""
+        try:
+            super().doRollover()
+        except OSError:
+            self.reopen()
+
+    def reopen(self) -> None:
+        """Let go of the file, which may have been moved away."""
+        stream, self.stream = self.stream, None  # type: ignore[assignment]
+        if stream is not None:
+            try:
+                stream.close()
+            except OSError:
+                pass  # what it still held cannot be written
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Give a line that was not written to whoever takes it."""
+        self.reopen()
+        self._otherwise(record)
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o640)
+
+
+class Handler(logging.Handler):
+    """Writes what the limiter admits, and what it left out once it is due: to a file if one is set, or a stream."""
 
     def __init__(self, stream: Any = None) -> None:
-        super().__init__(stream or sys.stderr)
+        super().__init__()
         self._limiter = Limiter()
+        self._stream = logging.StreamHandler(stream or sys.stderr)
+        self._file: Optional[LogFile] = None
+        self._count_lost: Callable[[], None] = lambda: None
         self.setFormatter(Formatter())
+
+    def setFormatter(self, fmt: Optional[logging.Formatter]) -> None:
+        """Write lines in another form from now on."""
+        super().setFormatter(fmt)
+        for one in (self._stream, self._file):
+            if one is not None:
+                one.setFormatter(fmt)
+
+    def use(self, path: Optional[pathlib.Path], longest: int, kept: int, count_lost: Callable[[], None]) -> None:
+        """Write to a file from now on, None: the stream; ``count_lost`` is called for each line it does not take."""
+        with self.lock or threading.RLock():
+            before, self._count_lost = self._file, count_lost
+            self._file = None if path is None else LogFile(path, longest, kept, self._write_otherwise)
+            if self._file is not None:
+                self._file.setFormatter(self.formatter)
+            if before is not None:
+                before.reopen()
+                before.close()
+
+    def _write(self, record: logging.LogRecord) -> None:
+        (self._file or self._stream).emit(record)
+
+    def _write_otherwise(self, record: logging.LogRecord) -> None:
+        self._count_lost()
+        self._stream.emit(record)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record, or count it."""
         now_s = time.monotonic()
         self._say_left_out(now_s)
         if self._limiter.admit(record, now_s):
-            super().emit(record)
+            self._write(record)
 
     def tick(self) -> None:
         """Say what was left out and is due; call it about once a second."""
@@ -129,13 +219,15 @@ class Handler(logging.StreamHandler):  # type: ignore[type-arg]
         """Say all that was left out."""
         with self.lock or threading.RLock():
             self._say_left_out(time.monotonic(), every=True)
+            if self._file is not None:
+                self._file.close()
         super().close()
 
     def _say_left_out(self, now_s: float, every: bool = False) -> None:
         for one in self._limiter.due(now_s, every):
             last = one.last
             text = f"{one.count} more like this were left out in {one.during_s:.0f} s; the last: {last.getMessage()}"
-            super().emit(logging.LogRecord(last.name, last.levelno, last.pathname, last.lineno, text, None, None))
+            self._write(logging.LogRecord(last.name, last.levelno, last.pathname, last.lineno, text, None, None))
 
 
 _installed: Optional[Handler] = None
@@ -157,6 +249,25 @@ def install(level: Optional[int] = None) -> None:
         _installed = Handler()
         root.addHandler(_installed)
         threading.Thread(target=_tick, args=(_installed,), name="log", daemon=True).start()
+
+
+def configure(
+    level: int,
+    path: Optional[pathlib.Path],
+    longest: int,
+    kept: int,
+    as_json: bool,
+    count_lost: Callable[[], None],
+) -> None:
+    """Set level, file and form of this process' log, which install() set up; again opens the file anew.
+
+    ``longest`` is in bytes, after which the file is put aside, 0: never; ``kept`` are how many such files there may
+    be. A line that the file does not take goes to standard error, and ``count_lost`` is called.
+    """
+    assert _installed is not None
+    logging.getLogger().setLevel(level)
+    _installed.setFormatter(JsonFormatter() if as_json else Formatter())
+    _installed.use(path, longest, kept, count_lost)
 
 
 def _tick(handler: Handler) -> None:

@@ -22,7 +22,7 @@ COMMANDS: Dict[str, str] = {
     "testbed": "Build the virtual testbed, run experiments in it, open a shell in it.",
     "top": "Watch every VM's rate and share, and the congested ports, live.",
     "tracker": "Run SCC's tracker, or a host's agent of it: weights of divisions' tunnels.",
-    "vm": "List and show VMs as the controller sees them; change weight, minimum and maximum.",
+    "vm": "List and show VMs as the controller sees them; change weight, minimum, maximum and law.",
 }
 
 

@@ -100,9 +100,29 @@ class RestClient:
         answer: Dict[str, Any] = self.request("GET", f"/v1/vms/{urllib.parse.quote(name, safe='')}")
         return answer
 
-    def vm_change(self, name: str, changes: Dict[str, Optional[int]]) -> Dict[str, Any]:
-        """Change weight, min or max (bit/s; None: default) of a VM and return it as it is then. Raises RestError."""
+    def vm_change(self, name: str, changes: Dict[str, Any]) -> Dict[str, Any]:
+        """Change weight, min, max (bit/s) or law of a VM, None: default; return it as it is then. Raises RestError."""
         answer: Dict[str, Any] = self.request("PUT", f"/v1/vms/{urllib.parse.quote(name, safe='')}", changes)
+        return answer
+
+    def vm_reset(self, name: str) -> Dict[str, Any]:
+        """Take back all policy that is set for a VM and return it as it is then. Raises RestError."""
+        answer: Dict[str, Any] = self.request("DELETE", f"/v1/vms/{urllib.parse.quote(name, safe='')}")
+        return answer
+
+    def vms_change(self, changes: List[Dict[str, Any]]) -> Dict[str, Any]:
+        """Change the policy of many VMs and return what came of each. Raises RestError when nothing was begun."""
+        answer: Dict[str, Any] = self.request("PATCH", "/v1/vms", {"changes": changes})
+        return answer
+
+    def drain(self, wanted: bool) -> Dict[str, Any]:
+        """Let the controller hand its switches over, or take switches again; return how far. Raises RestError."""
+        answer: Dict[str, Any] = self.request("PUT", "/v1/drain", {"draining": wanted})
+        return answer
+
+    def drain_state(self) -> Dict[str, Any]:
+        """Return how far the controller is with handing its switches over. Raises RestError."""
+        answer: Dict[str, Any] = self.request("GET", "/v1/drain")
         return answer
 
     def events(self) -> Iterator[Tuple[str, Dict[str, Any]]]:
@@ -124,14 +144,14 @@ class RestClient:
 
 
 def read_token(path: pathlib.Path) -> str:
-    """Return the token of a file: its only word, or the last of its first line that is no comment."""
+    """Return the token of a file: its first line that is no comment is <token>, or <name> <token> [role]."""
     try:
         words = [line.split() for line in path.read_text("ascii").splitlines() if line.strip() and line[0] != "#"]
     except (OSError, UnicodeDecodeError) as error:
         raise click.ClickException(f"--token-file {path}: {error}") from None
     if not words:
         raise click.ClickException(f"--token-file {path}: it holds no token")
-    return words[0][-1]
+    return words[0][0] if len(words[0]) == 1 else words[0][1]
 
 
 def client_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,11 +7,13 @@ environment, where eventlet is old enough for Ryu's own launcher.
 
 import functools
 import logging
+import signal
 import time
 from typing import Any, Callable, TypeVar
 
 from sdngcc import log
 from sdngcc.controller import settings
+from sdngcc.controller.cluster.drain import Drain
 from sdngcc.controller.cluster.runner import PERIOD_S as CLUSTER_PERIOD_S
 from sdngcc.controller.cluster.runner import Cluster
 from sdngcc.controller.databases.ovsdb import Policy
@@ -30,12 +32,14 @@ from sdngcc.controller.framework.reader import (
     Role,
 )
 from sdngcc.controller.garbage import Collector
+from sdngcc.controller.reload import Reloader
 from sdngcc.controller.rest.audit import AuditLog
 from sdngcc.controller.rest.live import Live
 from sdngcc.controller.rest.resource import RestContext
 from sdngcc.controller.rest.server import SAMPLE_S, Server
 from sdngcc.controller.sources import PortMarks
 from sdngcc.controller.wire import openflow
+from sdngcc.supervisor import Supervisor
 
 LOG = logging.getLogger(__name__)
 
@@ -44,6 +48,8 @@ _RETRY_NS = 1_000_000_000
 # How long a connection may take to answer when another one says it is the same switch.
 _PROBE_S = 2.0
 _PROBE_STEP_S = 0.1
+# How long the others of a cluster may take to take over the switches of a controller that ends.
+_HAND_OVER_S = 3.0
 
 Result = TypeVar("Result")
 
@@ -67,25 +73,33 @@ class SdnGcc(names.App):
         self.cluster = self._make_cluster() if self.settings.cluster else None
         self.engine = Engine(self.settings, owner=self.cluster)
         self._collector = Collector()
+        self.supervisor = Supervisor()
+        self._beats = 0  # of the engine's clock
         self._sleep_ns = 0  # when _clock() calls the engine's clock next
         self._wake_ns = 0  # when it is called next at all
+        self._prepare_log(chosen)()
         if self.cluster:
             self.cluster.attach(self.engine)
+        self.drain = Drain(self.cluster, self.engine.steer, self.engine.clock)
         self.policy = Policy(self.settings.ovsdb, names.hub.sleep)
         audit = AuditLog(self.settings.audit_file, self.engine.counters)
         context = RestContext(
-            self.engine, self.policy, Live(self.engine), audit, lambda: names.hub.sleep(0), self.cluster
+            self.engine, self.policy, Live(self.engine), audit, lambda: names.hub.sleep(0), cluster=self.cluster
         )
+        context.drain = self.drain
         self.rest = Server(context, self.settings)
         if self.settings.rest:
             self.rest.listen()
-        self.door = connections.Door(self.settings)
-        self.door.open()
-        context.admission = self.door.admission
+        self.listener = connections.Listener(self.settings)
+        self.listener.open()
+        context.admission = self.listener.admission
+        parts = (self._prepare_log, self.engine.prepare, self.rest.prepare, self.listener.prepare, audit.prepare)
+        self.reloader = context.reloader = Reloader(chosen, settings.read_again, parts)
 
     def start(self) -> None:
         """Start the clock, the OVSDB clients and REST."""
         super().start()
+        launcher.on_signal(signal.SIGHUP, self._reload)
         self.workers.append(names.hub.spawn(self._clock))
         if self.settings.ovsdb:
             self.workers.append(names.hub.spawn(self._follow_ovsdb))
@@ -96,18 +110,65 @@ class SdnGcc(names.App):
             self.workers.append(names.hub.spawn(self._report))
         for collect in self.engine.source.collectors(self._deliver, self.engine.clock):
             self.workers.append(names.hub.spawn(self._collect, collect))
+        if self.supervisor.watchdog_s is not None:
+            self.workers.append(names.hub.spawn(self._show_life, self.supervisor.watchdog_s / 2))
+        self.supervisor.ready(self._in_words())
 
     def stop(self) -> None:
-        """End clock, OVSDB clients and REST; take the events that wait; write what is left of the trace.
+        """Hand the switches over; end clock, OVSDB clients and REST; take what waits; write what is left of the trace.
 
         The framework ends its event loop by an event, and waits for room in the queue first: were the loop
         killed too, a full queue (switches that all disconnect at once) would never have any.
         """
+        self.supervisor.stopping()
+        if self.cluster:
+            self._hand_over()
         self.rest.close()
         for worker in self.workers:
             names.hub.kill(worker)
         super().stop()
         self.engine.trace.flush()
+
+    def _in_words(self) -> str:
+        """Return what the controller does, for whoever asks systemctl."""
+        switches = self.engine.switches.values()
+        return f"{len(switches)} switches, {sum(len(switch.vms) for switch in switches)} VMs"
+
+    def _show_life(self, period_s: float) -> None:
+        """Tell the supervisor that the engine's clock goes on; where it does not, nothing is told."""
+        before = -1
+        while self.is_active:
+            if self._beats != before:
+                before = self._beats
+                self.supervisor.alive(self._in_words())
+            names.hub.sleep(period_s)
+
+    def _reload(self) -> None:
+        self.supervisor.reloading()
+        self._guarded(lambda: self.reloader.run("SIGHUP"), None)
+        self.supervisor.ready(self._in_words())
+
+    def _hand_over(self) -> None:
+        """Let the others of the cluster take the switches, as long as that takes; a second signal ends the waiting."""
+        self.drain.set(True, "the end of the process")
+        try:
+            for _ in range(round(_HAND_OVER_S / CLUSTER_PERIOD_S)):
+                if self.drain.state().done:
+                    break
+                names.hub.sleep(CLUSTER_PERIOD_S)
+        except KeyboardInterrupt:
+            LOG.warning("ended before all switches were handed over")
+
+    def _prepare_log(self, chosen: settings.Settings) -> Callable[[], None]:
+        """Return what lets the log go where settings say, by a file that is opened anew."""
+
+        def count_lost() -> None:
+            self.engine.counters["log_lost"] += 1
+
+        return lambda: log.configure(
+            logging.getLevelName(chosen.log_level.upper()), chosen.log_file, chosen.log_file_bytes, chosen.log_files,
+            chosen.log_format == "json", count_lost,
+        )  # fmt: skip
 
     def _clock(self) -> None:
         while self.is_active:
@@ -116,6 +177,7 @@ class SdnGcc(names.App):
 
     def _beat(self) -> int:
         """Call the engine's clock, and return when to do so again."""
+        self._beats += 1
         ticked = self._guarded(self.engine.tick, 0)
         self._send_all()
         return self.engine.next_ns() if ticked else time.monotonic_ns() + _RETRY_NS
@@ -244,8 +306,8 @@ class SdnGcc(names.App):
                 self._refuse(newcomer, holder)
                 return
         self.identities.replace(dpid)
-        kept, gone = newcomer.socket.visitor, holder.socket.visitor
-        self.door.admission.conflict(dpid, kept, gone)
+        kept, gone = newcomer.socket.channel, holder.socket.channel
+        self.listener.admission.conflict(dpid, kept, gone)
         holder.socket.end(
             Reason.REPLACED, f"it did not answer for {_PROBE_S:g} s when {kept} connected as switch {dpid:016x} too"
         )
@@ -253,8 +315,8 @@ class SdnGcc(names.App):
         self._flush()
 
     def _refuse(self, newcomer: Any, holder: Any) -> None:
-        dpid, kept, refused = newcomer.id, holder.socket.visitor, newcomer.socket.visitor
-        self.door.admission.conflict(dpid, kept, refused)
+        dpid, kept, refused = newcomer.id, holder.socket.channel, newcomer.socket.channel
+        self.listener.admission.conflict(dpid, kept, refused)
         newcomer.socket.end(Reason.DUPLICATE, f"it says it is switch {dpid:016x}, which is connected from {kept}")
 
     def _read(self, datapath: Any, message: Message) -> bool:

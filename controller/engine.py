@@ -47,11 +47,9 @@ _SHARED_SETTLE_S = 1.0  # longer in a cluster: a switch's owner looks for links 
 LOG = logging.getLogger(__name__)
 
 
-def _secret(settings: Settings) -> bytes:
-    """Return 16 bytes that controllers with the same message key have in common, random ones without a key."""
-    if settings.key_file is None:
-        return os.urandom(16)
-    return hashlib.blake2b(b"sdn-gcc: links and flows", key=settings.read_key(), digest_size=16).digest()
+def _common(key: bytes) -> bytes:
+    """Return 16 bytes that controllers with the same message key have in common."""
+    return hashlib.blake2b(b"sdn-gcc: links and flows", key=key, digest_size=16).digest()
 
 
 class Engine:
@@ -83,7 +81,7 @@ class Engine:
         self.outbox = Outbox(self._owner)
         self.timers = Timers(clock)
         self._xids = transactions()
-        secret = _secret(settings)
+        secret = os.urandom(16) if settings.key_file is None else _common(settings.read_key())
         period_ns = settings.pair_period_ms * 1_000_000
         self.flows = FlowTable()
         self.split_bytes = SplitBytes(period_ns, self.flows.find_group)
@@ -150,6 +148,23 @@ class Engine:
         self._lldp_due: Schedule[int] = Schedule()
         self._working = False
         self._rates_ns = self.started_ns if settings.decision == "maxmin" else FAR_NS
+        self.prepare(settings)()
+
+    def prepare(self, settings: Settings) -> Callable[[], None]:
+        """Read the keys that settings name, and return what brings them into force; raises SettingsError.
+
+        Flows keep the numbers that they have from the first key.
+        """
+        key, other = settings.read_key(), settings.read_other_key()
+
+        def commit() -> None:
+            self.settings = settings
+            self.notifier.key = key
+            self.discovery.other_key = None if other is None else _common(other)
+            if settings.key_file is not None:
+                self.discovery.key = _common(key)
+
+        return commit
 
     # Switches and ports
 
@@ -216,6 +231,10 @@ class Engine:
     def give_up(self, dpid: int) -> None:
         """Act no more for a switch."""
         self.monitor.remove(dpid)
+
+    def steer(self, wanted: bool) -> None:
+        """Tell machines of congestion, or let them return to their share by themselves."""
+        self.rounds.silent = not wanted
 
     def discover(self, dpid: int) -> None:
         """Look for the links of a switch now."""

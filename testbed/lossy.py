@@ -78,7 +78,7 @@ def main() -> None:
     loss.install()
     chosen = settings.load(None)
     chosen.read_key()
-    launcher.start(chosen)
+    launcher.start(chosen, settings.load)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import Any, Optional
 import click
 
 from sdngcc import log
+from sdngcc.supervisor import Supervisor
 from sdngcc.tracker.settings import Settings, SettingsError, load
 
 CONFIG = click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -41,7 +42,9 @@ def serve(config: Optional[Path], listen: Optional[str]) -> None:
     settings = _settings(config, listen=listen)
     log.install(logging.INFO)
     try:
-        run_tracker(Tracker(settings))
+        tracker = Tracker(settings)
+        Supervisor().ready(f"listening at {settings.listen}")
+        run_tracker(tracker)
     except SettingsError as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:

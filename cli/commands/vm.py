@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Dict, List, Optional, Union
+import sys
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 import click
 
@@ -60,7 +61,7 @@ def megabits(bits: Optional[int]) -> str:
 @client_options
 @click.pass_context
 def vm(ctx: click.Context, client: RestClient) -> None:
-    """List VMs as the controller sees them; change their weight, minimum and maximum."""
+    """List VMs as the controller sees them; change their weight, minimum, maximum and law."""
     ctx.obj = client
 
 
@@ -158,46 +159,86 @@ def show_vm(client: RestClient, name: str, as_json: bool) -> None:
 def _in_words(key: str, value: Any) -> str:
     """Return a value of a VM as `vm show` prints it."""
     if value is None:
-        return "unknown" if key != "stored" else "in no OVSDB that the controller follows"
+        return "unknown" if key not in ("stored", "configured") else "in no OVSDB that the controller follows"
     if key in ("min_bps", "max_bps") and value == 0:
         return "none"
     if key.endswith("_bps"):
         return f"{megabits(value)} Mb/s"
     if isinstance(value, list):
         return ", ".join(value) or "none"
+    if isinstance(value, dict) and "complaint" in value:
+        told = [f"{name} {one['value']} ({one['origin']})" for name, one in value.items() if name != "complaint"]
+        return ", ".join(told + ([f"complaint: {value['complaint']}"] if value["complaint"] else []))
     if isinstance(value, dict):
         return ", ".join(f"{name} {DEFAULT if one is None else one}" for name, one in value.items())
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 @vm.command("set")
-@click.argument("name", metavar="VM")
+@click.argument("names", metavar="VM...", nargs=-1, required=True)
 @click.option("--weight", type=Weight(), help="Part of uplinks and congested ports, 1 to 65535 (default 1).")
 @click.option("--min", "least", type=Rate(), help="Guarantee in bit/s; 0: none.")
 @click.option("--max", "most", type=Rate(), help="Ceiling in bit/s; 0: none.")
-@click.option("--json", "as_json", is_flag=True, help="Print the VM as the controller's JSON.")
+@click.option("--law", help="Law of this VM alone; none: no law, default: that of its host.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as the controller's JSON.")
 @click.pass_obj
 def set_vm(
-    client: RestClient, name: str, weight: Union[int, str, None], least: Union[int, str, None],
-    most: Union[int, str, None], as_json: bool,
+    client: RestClient, names: Tuple[str, ...], weight: Union[int, str, None], least: Union[int, str, None],
+    most: Union[int, str, None], law: Optional[str], as_json: bool,
 ) -> None:
-    """Change a VM's policy; what is not named stays, `default` takes a value back.
+    """Change the policy of VMs; what is not named stays, `default` takes a value back.
 
     \b
     VM is its id or the beginning of it, MAC, IP address, OVS port name or OpenStack port id. Rates take k, M or G:
       sdngcc vm set tap0 --weight 4 --max 500M
+      sdngcc vm set tap0 tap1 tap2 --law eyeq
+    Of several VMs, those of one bridge are changed all or none; what came of each is told.
     """
-    given = {"weight": weight, "min": least, "max": most}
-    changes: Dict[str, Optional[int]] = {
-        key: None if value == DEFAULT else int(value) for key, value in given.items() if value is not None}
+    given = {"weight": weight, "min": least, "max": most, "law": law}
+    changes: Dict[str, Any] = {
+        key: None if value == DEFAULT else value for key, value in given.items() if value is not None}
     if not changes:
-        raise click.UsageError("nothing to change: name --weight, --min or --max")
+        raise click.UsageError("nothing to change: name --weight, --min, --max or --law")
+    _change(client, names, changes, as_json)
+
+
+@vm.command("reset")
+@click.argument("names", metavar="VM...", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as the controller's JSON.")
+@click.pass_obj
+def reset_vm(client: RestClient, names: Tuple[str, ...], as_json: bool) -> None:
+    """Take back all policy that is set for VMs; the VMs themselves are left alone.
+
+    What stands in other columns of OVSDB than the controller writes holds then, else the defaults: `sdngcc vm show`
+    tells under `configured`.
+    """
+    if len(names) > 1:
+        _change(client, names, dict.fromkeys(("weight", "min", "max", "law")), as_json)
+        return
     try:
-        answer = client.vm_change(name, changes)
+        answer = client.vm_reset(names[0])
+    except RestError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(json.dumps(answer, indent=1) if as_json else f"{answer['id']}: {_in_words('', answer['configured'])}")
+
+
+def _change(client: RestClient, names: Tuple[str, ...], changes: Dict[str, Any], as_json: bool) -> None:
+    """Change VMs alike and tell what came of it; the exit status is 1 unless all is stored."""
+    said = ", ".join(f"{key} {DEFAULT if value is None else value}" for key, value in changes.items())
+    try:
+        if len(names) == 1:
+            results = [client.vm_change(names[0], changes)]
+            answer = results[0]
+        else:
+            answer = client.vms_change([{"vm": name, **changes} for name in names])
+            results = answer["results"]
     except RestError as error:
         raise click.ClickException(str(error)) from error
     if as_json:
         click.echo(json.dumps(answer, indent=1))
-        return
-    said = ", ".join(f"{key} {DEFAULT if value is None else value}" for key, value in changes.items())
-    click.echo(f"{answer['id']}: {said}")
+    else:
+        for one in results:
+            failed = one.get("error")
+            click.echo(f"{one['id']}: {said if not failed else one['result'] + ': ' + failed}")
+    if any(one.get("error") for one in results):
+        sys.exit(1)

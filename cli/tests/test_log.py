@@ -2,14 +2,16 @@
 """Log lines: their form, and that no kind of them floods the log."""
 
 import io
+import json
 import logging
+import pathlib
 import re
 import subprocess
 import sys
 
 import pytest
 
-from sdngcc.log import BURST, KINDS_MAX, PERIOD_S, Handler, Limiter, kind_of
+from sdngcc.log import BURST, KINDS_MAX, PERIOD_S, Handler, JsonFormatter, Limiter, kind_of
 
 
 def record(text, *args, name="sdngcc.x", level=logging.WARNING):
@@ -86,3 +88,84 @@ def test_a_frameworks_own_handlers_are_replaced():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and len(done.stderr.splitlines()) == 1 and done.stderr.endswith("Z INFO a: once\n")
+
+
+def log_to(tmp_path, **changes):
+    """Return a handler that writes to a file, the stream it writes to otherwise, and the lines that were lost."""
+    stream, lost = io.StringIO(), []
+    handler = Handler(stream)
+    given = {"path": tmp_path / "a.log", "longest": 0, "kept": 2, **changes}
+    handler.use(**given, count_lost=lambda: lost.append(1))
+    return handler, stream, lost
+
+
+def test_a_file_is_put_aside_when_it_is_long_and_some_are_kept(tmp_path):
+    handler, stream, lost = log_to(tmp_path, longest=200)
+    for number in range(12):
+        handler.handle(record("word " + "abcdefghijkl"[number] * 60))
+    handler.close()
+    files = sorted(path.name for path in tmp_path.iterdir())
+    assert files == ["a.log", "a.log.1", "a.log.2"]
+    assert all(0 < path.stat().st_size <= 300 and path.stat().st_mode & 0o007 == 0 for path in tmp_path.iterdir())
+    assert "l" * 60 in (tmp_path / "a.log").read_text() and not stream.getvalue() and not lost
+
+
+def test_a_file_that_was_moved_away_is_opened_anew_when_asked(tmp_path):
+    handler, _, _ = log_to(tmp_path)
+    handler.handle(record("one"))
+    (tmp_path / "a.log").rename(tmp_path / "moved")
+    handler.handle(record("two"))
+    handler.use(tmp_path / "a.log", 0, 2, lambda: None)
+    handler.handle(record("three"))
+    handler.close()
+    assert [line.split()[-1] for line in (tmp_path / "moved").read_text().splitlines()] == ["one", "two"]
+    assert [line.split()[-1] for line in (tmp_path / "a.log").read_text().splitlines()] == ["three"]
+
+
+def test_what_a_full_disk_does_not_take_goes_to_the_stream(tmp_path):
+    handler, stream, lost = log_to(tmp_path, path=pathlib.Path("/dev/full"))
+    for word in ("one", "two"):
+        handler.handle(record(word))
+    assert [line.split()[-1] for line in stream.getvalue().splitlines()] == ["one", "two"] and len(lost) == 2
+    handler.use(tmp_path / "a.log", 0, 2, lambda: None)
+    handler.handle(record("three"))
+    handler.close()
+    assert (tmp_path / "a.log").read_text().endswith("three\n") and len(lost) == 2
+
+
+def test_a_folder_that_is_gone_ends_nothing(tmp_path):
+    handler, stream, lost = log_to(tmp_path, path=tmp_path / "gone" / "a.log", longest=10)
+    handler.handle(record("one"))
+    (tmp_path / "gone").mkdir()
+    handler.handle(record("two"))
+    handler.close()
+    assert len(lost) == 1 and stream.getvalue().endswith("one\n")
+    assert (tmp_path / "gone" / "a.log").read_text().endswith("two\n")
+
+
+def test_a_file_that_cannot_be_put_aside_grows_on(tmp_path, monkeypatch):
+    handler, stream, lost = log_to(tmp_path, longest=10)
+
+    def refuse(*_):
+        raise PermissionError("no")
+
+    monkeypatch.setattr("os.rename", refuse)
+    for word in ("one", "two"):
+        handler.handle(record(word))
+    handler.close()
+    assert len((tmp_path / "a.log").read_text().splitlines()) == 2 and not lost and not stream.getvalue()
+
+
+def test_json_is_an_object_a_line():
+    stream = io.StringIO()
+    handler = Handler(stream)
+    handler.setFormatter(JsonFormatter())
+    handler.handle(record("port %s", "tap0\nERROR forged"))
+    try:
+        raise ValueError("broken\nline")
+    except ValueError:
+        handler.handle(logging.LogRecord("a", logging.ERROR, "a.py", 1, "fault", (), sys.exc_info()))
+    first, second = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", first.pop("time"))
+    assert first == {"level": "WARNING", "logger": "sdngcc.x", "message": "port tap0\nERROR forged"}
+    assert second["level"] == "ERROR" and second["exception"].endswith("ValueError: broken\nline")

@@ -51,6 +51,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             self.answer(200, {**VM, **body})
 
+    def do_PATCH(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.puts.append((self.path, body))
+        results = [{"vm": one["vm"], "id": one["vm"], "status": 200, "result": "stored", "error": None}
+                   for one in body["changes"]]
+        results[-1].update(status=503, result="refused", error="it is hung; nothing was sent to it")
+        self.answer(207, {"results": results})
+
+    def do_DELETE(self):
+        self.server.puts.append((self.path, None))
+        default = {"value": 0, "origin": "default"}
+        self.answer(200, {**VM, "configured": {
+            "weight": {"value": 7, "origin": "Interface:external_ids"}, "min": default, "max": default,
+            "law": {"value": "eyeq", "origin": "Open_vSwitch:other_config"}, "complaint": None}})
+
     def log_message(self, *_):
         pass
 
@@ -138,9 +153,10 @@ def test_an_ambiguous_name_is_refused_with_the_candidates(server):
     assert '"tap" fits 2 virtual machines; allowed: one place: x, y' in result.output
 
 
-def test_the_token_is_sent(server, tmp_path):
+@pytest.mark.parametrize("line", ["secret", "alice secret", "alice secret operate"])
+def test_the_token_is_sent(server, tmp_path, line):
     file = tmp_path / "token"
-    file.write_text("# mine\nalice secret\n")
+    file.write_text(f"# mine\n{line}\n")
     assert run(server, "--token-file", str(file), "show", "10.0.0.1").exit_code == 0
     assert server.gets == [("/v1/vms/10.0.0.1", "Bearer secret")]
 
@@ -149,11 +165,31 @@ def test_the_token_is_sent(server, tmp_path):
     (["--weight", "4"], {"weight": 4}),
     (["--min", "1.5G", "--max", "0"], {"min": 1_500_000_000, "max": 0}),
     (["--weight", "default", "--max", "250k"], {"weight": None, "max": 250_000}),
+    (["--law", "eyeq"], {"law": "eyeq"}),
+    (["--law", "default"], {"law": None}),
 ])
 def test_set_sends_only_what_is_named(server, args, body):
     result = run(server, "set", "a/b", *args)
     assert result.exit_code == 0, result.output
     assert server.puts == [("/v1/vms/a%2Fb", body)]
+
+
+def test_several_are_changed_by_one_request_and_what_failed_is_told(server):
+    result = run(server, "set", "a", "b", "--law", "default", "--weight", "3")
+    assert result.exit_code == 1
+    changes = [{"vm": name, "weight": 3, "law": None} for name in "ab"]
+    assert server.puts == [("/v1/vms", {"changes": changes})]
+    assert result.output.splitlines() == [
+        "a: weight 3, law default", "b: refused: it is hung; nothing was sent to it"]
+
+
+def test_reset_takes_all_back_and_tells_what_holds_then(server):
+    result = run(server, "reset", "a/b")
+    assert result.exit_code == 0 and server.puts == [("/v1/vms/a%2Fb", None)]
+    assert result.output.strip() == ("h1-eth0: weight 7 (Interface:external_ids), min 0 (default), max 0 (default), "
+                                     "law eyeq (Open_vSwitch:other_config)")
+    assert run(server, "reset", "a", "b").exit_code == 1
+    assert server.puts[1][1]["changes"][1] == {"vm": "b", "weight": None, "min": None, "max": None, "law": None}
 
 
 @pytest.mark.parametrize("args", [[], ["--weight", "x"], ["--max", "-1"], ["--max", "1X"], ["--min", "0.5"]])

@@ -56,6 +56,7 @@ class Cluster:
         self._doubted: set[int] = set()  # switches asked for the generation id they know
         self._xid = _ROLE_XIDS
         self._live = False
+        self._draining = False
         now = clock()
         self.health = Health(", ".join(remotes), "cluster", now, "without a lease no switch is acted for")
         self.lease_changed_ns = now
@@ -82,6 +83,24 @@ class Cluster:
         """Return how many switches it acts for."""
         return len(self._held)
 
+    # What a drain asks
+
+    def drain(self, wanted: bool) -> None:
+        """Tell the others that no switch is connected here, so that they get all, or be as always."""
+        self._draining = wanted
+        self._tell_connected()
+
+    def held(self) -> list[int]:
+        """Return the switches it acts for."""
+        return sorted(self._held)
+
+    def others_connected(self, dpid: int) -> bool:
+        """Tell whether another living controller is connected to a switch."""
+        return self.membership.others_connected(dpid, self._clock())
+
+    def _tell_connected(self) -> None:
+        self.membership.set_connected(frozenset() if self._draining else frozenset(self._roles))
+
     # What the application tells
 
     def connected(self, dpid: int) -> None:
@@ -91,13 +110,13 @@ class Cluster:
         if self._held.pop(dpid, None) is not None:
             self._engine.give_up(dpid)  # until it has its role and flows again
         self._send(dpid, openflow.hear_all(self._next_xid()))
-        self.membership.set_connected(frozenset(self._roles))
+        self._tell_connected()
 
     def disconnected(self, dpid: int) -> None:
         """Take a switch whose connection ended; it is forgotten once no other controller has one."""
         self._roles.pop(dpid, None)
         self._away.add(dpid)
-        self.membership.set_connected(frozenset(self._roles))
+        self._tell_connected()
 
     def role_reply(self, dpid: int, role: int, generation: int) -> None:
         """Take a switch's answer to a request for a role; after a refusal it tells the generation id it knows."""

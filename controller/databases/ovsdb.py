@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names and policy of virtual machines in the hypervisors' OVSDB, by python-ovs' IDL.
 
-Policy (weight, minimum, maximum) is written to the Interface's other_config, where ovs-vsctl writes it
-too: it outlives the controller, and there is one place where it is kept.  Nothing here blocks: run() does
+Policy (weight, minimum, maximum, law) is written to the Interface's other_config, where ovs-vsctl writes it
+too: it outlives the controller.  Other columns are read as well (stored.py).  Nothing here blocks: run() does
 what can be done at once, and a transaction waits by the ``sleep`` it is given, for its own database only (client.py).
 """
 
 import ipaddress
-from typing import Any, Callable, Mapping, Optional, Sequence
+from typing import Any, Callable, Collection, Mapping, Optional, Sequence
 
 from sdngcc.controller.databases.client import Client, PolicyError
 from sdngcc.controller.databases.health import Health
+from sdngcc.controller.databases.stored import KEYS, Explained, Stored, Value, stored
 from sdngcc.controller.network.paths import Tunnel
 from sdngcc.controller.wire.packets import mapped
 
 TUNNELS = ("vxlan", "geneve", "gre", "ip6gre", "stt")
-KEYS = {"weight": "shim-weight", "min": "shim-min-rate", "max": "shim-max-rate"}
 RATE_UNKNOWN = 1 << 63
 
 
@@ -30,6 +30,7 @@ class Policy:
         self._clients = [Client(remote, _SCHEMA, sleep) for remote in remotes]
         self._seen: list[int] = []
         self._ports: dict[tuple[int, str], Any] = {}
+        self._port_rows: dict[tuple[int, str], Any] = {}  # of table Port, by the same key
 
     def run(self) -> None:
         """Take in what the databases sent."""
@@ -75,71 +76,101 @@ class Policy:
         seen = [client.idl.change_seqno for client in self._clients]
         if seen != self._seen:
             self._seen = seen
-            self._ports = {
-                (int(bridge.datapath_id[0], 16), row.name): row
-                for client in reversed(self._clients)
-                for bridge in client.idl.tables["Bridge"].rows.values()
-                if bridge.datapath_id
-                for port in bridge.ports
-                for row in port.interfaces
-            }
+            self._ports, self._port_rows = {}, {}
+            for client in reversed(self._clients):
+                for bridge in client.idl.tables["Bridge"].rows.values():
+                    if not bridge.datapath_id:
+                        continue
+                    dpid = int(bridge.datapath_id[0], 16)
+                    for port in bridge.ports:
+                        for row in port.interfaces:
+                            self._ports[dpid, row.name] = row
+                            self._port_rows[dpid, row.name] = port
         return self._ports
 
-    def read(self, dpid: int, name: str) -> Optional[dict[str, int]]:
-        """Return the policy stored for a port, rates in bit/s; None when no database has the port."""
+    def _stored(self, dpid: int, name: str) -> Optional[Stored]:
+        """Return what the columns of a port hold; None when no database has the port."""
         row = self._rows().get((dpid, name))
-        if row is None:
-            return None
-        return {key: _number(row, column) for key, column in KEYS.items() if column in row.other_config}
+        return None if row is None else stored(row, self._port_rows[dpid, name])
 
-    def guarantees(self, dpid: int, name: str) -> tuple[int, Optional[int]]:
-        """Return what a bridge's other machines are guaranteed, and its smallest uplink capacity, in bit/s.
+    def read(self, dpid: int, name: str) -> Optional[dict[str, Optional[Value]]]:
+        """Return the policy that is set for a port, rates in bit/s; None when no database has the port."""
+        found = self._stored(dpid, name)
+        return None if found is None else found.policy()
+
+    def explain(self, dpid: int, name: str) -> Optional[Explained]:
+        """Return where each value of a port's policy is from; None when no database has the port."""
+        found = self._stored(dpid, name)
+        if found is None:
+            return None
+        row = self._rows()[dpid, name]
+        hosts = row._idl.tables["Open_vSwitch"].rows.values()
+        law = next((host.other_config["shim-law"] for host in hosts if "shim-law" in host.other_config), None)
+        return found.explain(law, row.status.get("shim-error"))
+
+    def guarantees(self, dpid: int, names: Collection[str]) -> tuple[int, Optional[int]]:
+        """Return what machines of a bridge with other names are guaranteed, and its smallest uplink capacity, in bit/s.
 
         The capacity is None when no uplink says its own (shim-capacity): the device's link speed holds then.
         """
         others, capacity = 0, None
-        for (found, _), row in self._rows().items():
+        for (found, name), row in self._rows().items():
             if found != dpid:
                 continue
-            role = row.other_config.get("shim-role", "vm" if "iface-id" in row.external_ids else "")
-            if role == "vm" and row.name != name:
-                others += _number(row, KEYS["min"])
-            if role == "uplink" and _number(row, "shim-capacity"):
-                capacity = min(capacity or RATE_UNKNOWN, _number(row, "shim-capacity"))
+            keys = stored(row, self._port_rows[found, name])
+            role = keys.text("shim-role") or ("vm" if "iface-id" in row.external_ids else "")
+            if role == "vm" and name not in names:
+                others += keys.number(KEYS["min"])
+            if role == "uplink" and keys.number("shim-capacity"):
+                capacity = min(capacity or RATE_UNKNOWN, keys.number("shim-capacity"))
         return others, capacity
 
     def write(
-        self, dpid: int, name: str, changes: Mapping[str, Optional[int]], check: Callable[[], None] = lambda: None
+        self,
+        dpid: int,
+        changes: Mapping[str, Mapping[str, Optional[Value]]],
+        check: Callable[[], None] = lambda: None,
     ) -> None:
-        """Store weight, min, max (bit/s) of a port; None removes a key, so that its default holds.
+        """Store changes of policy of ports of one bridge, by name: all of them or none; None removes a key.
 
-        ``check`` raises what it likes against the change. The database takes min and max only while the policy of all
+        ``check`` raises what it likes against the changes. The database takes min and max only while the policy of all
         the bridge's ports is what check saw; else check decides anew. So of two controllers that grant the same
         capacity at once, the later one sees the other's guarantee.
 
-        Raises PolicyError when the port is in no database, or the database is away or refuses the change: nothing was
-        stored then, nor will be. Raises OutcomeUnknown when it was sent and no answer came.
+        Raises PolicyError when a port is in no database, or the database is away or refuses the changes: nothing was
+        stored then, nor will be. Raises OutcomeUnknown when they were sent and no answer came.
         """
 
         def change(transaction: Any) -> None:
             check()
-            row = self._row(dpid, name)
-            if "min" in changes or "max" in changes:
-                for (found, _), other in self._rows().items():
-                    if found == dpid and other._idl is row._idl:
+            rows = {name: self._row(dpid, name) for name in changes}
+            if any("min" in wanted or "max" in wanted for wanted in changes.values()):
+                for (found, name), other in self._rows().items():
+                    if found == dpid and other._idl is idl:
                         expect(other, "other_config")
-            for key, value in changes.items():
-                if value is None:
-                    row.delkey("other_config", KEYS[key])
-                else:
-                    row.setkey("other_config", KEYS[key], str(value))
+                        expect(other, "external_ids")
+                        expect(self._port_rows[found, name], "other_config")
+            for name, row in rows.items():
+                for key, value in changes[name].items():
+                    if value is None:
+                        row.delkey("other_config", KEYS[key])
+                    else:
+                        row.setkey("other_config", KEYS[key], str(value))
 
         def holds() -> bool:
-            stored = self.read(dpid, name)
-            return stored is not None and all(stored.get(key) == value for key, value in changes.items())
+            for name, wanted in changes.items():
+                found = self._stored(dpid, name)
+                if found is None or any(
+                    found.own(key) != (None if value is None else str(value)) for key, value in wanted.items()
+                ):
+                    return False
+            return True
 
-        client = next(client for client in self._clients if client.idl is self._row(dpid, name)._idl)
-        client.store(change, holds)
+        idls = {id(row._idl): row._idl for row in (self._row(dpid, name) for name in changes)}
+        if len(idls) > 1:
+            raise PolicyError(f"ports of switch {dpid:016x} are in several databases; change them one by one")
+        idl = next(iter(idls.values()))
+        next(client for client in self._clients if client.idl is idl).store(change, holds)
 
     def _row(self, dpid: int, name: str) -> Any:
         """Return a port's Interface row; raises PolicyError when no database has it."""
@@ -157,12 +188,6 @@ def expect(row: Any, column: str) -> None:
     """
     row.verify(column)
     setattr(row, column, getattr(row, column))
-
-
-def _number(row: Any, key: str) -> int:
-    """Return a number of an Interface's other_config; 0 when there is none."""
-    text = row.other_config.get(key, "")
-    return int(text) if text.isascii() and text.isdecimal() else 0
 
 
 def _packed(text: str) -> Optional[bytes]:
@@ -189,6 +214,7 @@ _SCHEMA: dict[str, Any] = {
     "name": "Open_vSwitch",
     "version": "8.0.0",
     "tables": {
+        "Open_vSwitch": {"columns": {"other_config": _MAP}, "isRoot": True},
         "Bridge": {
             "columns": {
                 "name": _column("string"),
@@ -202,6 +228,7 @@ _SCHEMA: dict[str, Any] = {
                 "name": _column("string"),
                 "interfaces": _set_of({"type": "uuid", "refTable": "Interface"}, 1, "unlimited"),
                 "tag": _set_of({"type": "integer", "minInteger": 0, "maxInteger": 4095}, 0, 1),
+                "other_config": _MAP,
             },
             "isRoot": True,
         },
@@ -212,6 +239,7 @@ _SCHEMA: dict[str, Any] = {
                 "options": _MAP,
                 "external_ids": _MAP,
                 "other_config": _MAP,
+                "status": _MAP,
             },
             "isRoot": True,
         },

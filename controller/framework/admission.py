@@ -49,7 +49,7 @@ class Due(enum.Enum):
 
 
 @dataclasses.dataclass(eq=False)
-class Visitor:
+class Channel:
     """A connection that was let in; times are seconds of the admission's clock."""
 
     address: str  # of the peer, without its port
@@ -65,10 +65,10 @@ class Visitor:
 
 
 class Entry(NamedTuple):
-    """An answer to a connection: the visitor it became, None when it is refused; and who has to go for it."""
+    """An answer to a connection: the channel it became, None when it is refused; and who has to go for it."""
 
-    visitor: Optional[Visitor]
-    evicted: Optional[Visitor] = None
+    channel: Optional[Channel]
+    evicted: Optional[Channel] = None
     reason: Optional[Reason] = None  # of a refusal
 
 
@@ -98,8 +98,8 @@ class Admission:
         self.refused: collections.Counter[Reason] = collections.Counter()
         self.unserved = 0  # messages left out because nobody asked for them
         self.conflicts: dict[tuple[int, str, str], Conflict] = {}  # by datapath id and addresses
-        self._open: dict[Visitor, None] = {}
-        self._unready: dict[Visitor, None] = {}  # the oldest first
+        self._open: dict[Channel, None] = {}
+        self._unready: dict[Channel, None] = {}  # the oldest first
         self._by_peer: collections.Counter[str] = collections.Counter()
         self._told: dict[tuple[Reason, str], tuple[float, int]] = {}  # when a refusal was logged last, how many since
 
@@ -123,44 +123,44 @@ class Admission:
             if evicted is None:
                 return Entry(None, None, Reason.TOO_MANY)
             self.leave(evicted)
-        visitor = Visitor(address, port, self.now_s, self.now_s)
-        self._open[visitor] = self._unready[visitor] = None
+        channel = Channel(address, port, self.now_s, self.now_s)
+        self._open[channel] = self._unready[channel] = None
         self._by_peer[address] += 1
-        return Entry(visitor, evicted, Reason.TOO_MANY if evicted else None)
+        return Entry(channel, evicted, Reason.TOO_MANY if evicted else None)
 
-    def leave(self, visitor: Visitor) -> None:
+    def leave(self, channel: Channel) -> None:
         """Take note that a connection ended; again is no harm."""
-        if visitor not in self._open:
+        if channel not in self._open:
             return
-        del self._open[visitor]
-        self._unready.pop(visitor, None)
-        self._by_peer[visitor.address] -= 1
-        if not self._by_peer[visitor.address]:
-            del self._by_peer[visitor.address]
+        del self._open[channel]
+        self._unready.pop(channel, None)
+        self._by_peer[channel.address] -= 1
+        if not self._by_peer[channel.address]:
+            del self._by_peer[channel.address]
 
-    def heard(self, visitor: Visitor) -> None:
+    def heard(self, channel: Channel) -> None:
         """Take note that a connection sent a whole message."""
-        visitor.heard_s, visitor.asked = self.now_s, False
+        channel.heard_s, channel.asked = self.now_s, False
 
-    def ready(self, visitor: Visitor) -> None:
+    def ready(self, channel: Channel) -> None:
         """Take note that a connection's handshake is done."""
-        visitor.ready = True
-        self._unready.pop(visitor, None)
+        channel.ready = True
+        self._unready.pop(channel, None)
 
-    def sweep(self, elapsed_s: float) -> list[tuple[Visitor, Due]]:
+    def sweep(self, elapsed_s: float) -> list[tuple[Channel, Due]]:
         """Let time pass; return whom to ask by an echo request, and whose connection to end."""
         self.now_s += min(elapsed_s, LATE_S)
         due = []
-        for visitor in self._open:
-            silent_s = self.now_s - visitor.heard_s
-            if not visitor.ready:
-                if self.now_s - visitor.since_s >= HANDSHAKE_S:
-                    due.append((visitor, Due.HANDSHAKE))
+        for channel in self._open:
+            silent_s = self.now_s - channel.heard_s
+            if not channel.ready:
+                if self.now_s - channel.since_s >= HANDSHAKE_S:
+                    due.append((channel, Due.HANDSHAKE))
             elif silent_s >= self.silence_s:
-                due.append((visitor, Due.SILENT))
-            elif silent_s >= self.silence_s / 3 and not visitor.asked:
-                visitor.asked = True
-                due.append((visitor, Due.ECHO))
+                due.append((channel, Due.SILENT))
+            elif silent_s >= self.silence_s / 3 and not channel.asked:
+                channel.asked = True
+                due.append((channel, Due.ECHO))
         return due
 
     def refuse(self, reason: Reason, address: str) -> Optional[int]:
@@ -184,7 +184,7 @@ class Admission:
         self._told[key] = (self.now_s, 0)
         return untold
 
-    def conflict(self, dpid: int, kept: Visitor, refused: Visitor) -> Conflict:
+    def conflict(self, dpid: int, kept: Channel, refused: Channel) -> Conflict:
         """Count two connections under one datapath id; the oldest of many conflicts is forgotten."""
         key = (dpid, kept.address, refused.address)
         found = self.conflicts.pop(key, None) or Conflict(dpid, "", "")

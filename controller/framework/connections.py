@@ -19,9 +19,9 @@ from sdngcc.controller.framework import names, tls
 from sdngcc.controller.framework.admission import (
     RESERVED_DESCRIPTORS,
     Admission,
+    Channel,
     Due,
     Reason,
-    Visitor,
     affordable,
 )
 from sdngcc.controller.framework.listening import listen
@@ -57,8 +57,8 @@ class Connection:
     Everything else that is read goes to ``sink`` once it is set, which tells whether it took the message.
     """
 
-    def __init__(self, inner: Any, visitor: Visitor, admission: Admission) -> None:
-        self.visitor = visitor
+    def __init__(self, inner: Any, channel: Channel, admission: Admission) -> None:
+        self.channel = channel
         self.reader = Reader()
         self.sink: Optional[Callable[[Message], bool]] = None
         self.datapath: Any = None  # the framework's object, once the handshake is done
@@ -124,7 +124,7 @@ class Connection:
         if self.ended:
             return
         self.ended = True
-        _tell(self._admission, reason, self.visitor, text)
+        _tell(self._admission, reason, self.channel, text)
         try:
             self.shutdown(socket.SHUT_RDWR)
         except OSError:
@@ -188,7 +188,7 @@ class Connection:
                 self._answer_last(error.answer)
             self.end(Reason.MALFORMED, f"it sent {error}")
         if number:
-            self._admission.heard(self.visitor)
+            self._admission.heard(self.channel)
 
     def _pass(self, message: Message) -> None:
         """Hand on a message; what an application does with it may let others run."""
@@ -196,8 +196,8 @@ class Connection:
             taken = self.sink is not None and self.sink(message)
         elif isinstance(message, ForFramework):
             self._ready += message.data
-            if not self.visitor.ready and self.reader.state is State.READY:
-                self._admission.ready(self.visitor)
+            if not self.channel.ready and self.reader.state is State.READY:
+                self._admission.ready(self.channel)
             return
         elif isinstance(message, EchoAnswered):
             self._answered = message.xid
@@ -271,24 +271,39 @@ class SocketWaiter:
             self._greenlet.switch()
 
 
-class Door:
-    """The listener for switches; raises SettingsError where it cannot listen, or TLS files are unusable."""
+class Listener:
+    """Where switches connect; raises SettingsError where it cannot listen, or TLS files are unusable."""
 
     def __init__(self, chosen: Settings) -> None:
         _refuse_options(chosen.openflow)
         wanted = chosen.openflow_connections
         limit = affordable(wanted, _descriptors(wanted + RESERVED_DESCRIPTORS))
         self.admission = Admission(limit, min(limit, chosen.openflow_connections_a_peer), chosen.openflow_silence_s)
-        self._context = tls.server_context(chosen)
-        tls.prepare_ovsdb(chosen)
+        self._context: Optional[ssl.SSLContext] = None
+        self.prepare(chosen)()
         self._socket = listen("openflow", chosen.openflow)
-        self._connections: dict[Visitor, Connection] = {}
+        self._connections: dict[Channel, Connection] = {}
         LOG.info(
             "switches may connect at %s%s: at most %d connections, %d from one address",
             chosen.openflow, " by TLS" if self._context else "", limit, self.admission.limit_a_peer,
         )  # fmt: skip
         if limit < wanted:
             LOG.warning("openflow_connections %d: the limit of open files leaves room for %d only", wanted, limit)
+
+    def prepare(self, chosen: Settings) -> Callable[[], None]:
+        """Read the files for TLS, and return what brings them and the bounds of connections into force.
+
+        Connections that stand are left alone. Raises SettingsError.
+        """
+        context = tls.server_context(chosen)
+
+        def commit() -> None:
+            self._context = context
+            tls.prepare_ovsdb(chosen)
+            self.admission.limit_a_peer = min(self.admission.limit, chosen.openflow_connections_a_peer)
+            self.admission.silence_s = chosen.openflow_silence_s
+
+        return commit
 
     def open(self) -> None:
         """Let the framework accept switches here instead of by its own server; call it before the framework starts.
@@ -307,7 +322,7 @@ class Door:
             except OSError as error:
                 self._accept_failed(error)
                 continue
-            self._enter(sock, Visitor(address[0], address[1], 0, 0))
+            self._enter(sock, Channel(address[0], address[1], 0, 0))
             if number % _TURN == 0:
                 names.hub.sleep(0)
 
@@ -315,36 +330,36 @@ class Door:
         _tell(self.admission, Reason.ACCEPT, None, f"accept() failed: {error.strerror or error}")
         names.hub.sleep(0 if error.errno == errno.ECONNABORTED else _ACCEPT_AGAIN_S)
 
-    def _enter(self, sock: Any, newcomer: Visitor) -> None:
+    def _enter(self, sock: Any, newcomer: Channel) -> None:
         entry = self.admission.enter(newcomer.address, newcomer.port)
         limit = self.admission.limit
         if entry.evicted is not None:
             text = f"all {limit} connections are taken, and its handshake is unfinished"
             self._connections[entry.evicted].end(Reason.TOO_MANY, text)
-        if entry.visitor is None:
+        if entry.channel is None:
             reason = entry.reason or Reason.TOO_MANY
             if reason is Reason.TOO_MANY_OF_PEER:
                 limit = self.admission.limit_a_peer
             _tell(self.admission, reason, newcomer, f"{limit} connections are open, which is the limit")
             sock.close()
             return
-        connection = self._connections[entry.visitor] = Connection(sock, entry.visitor, self.admission)
+        connection = self._connections[entry.channel] = Connection(sock, entry.channel, self.admission)
         names.hub.spawn(self._serve, connection)
 
     def _serve(self, connection: Connection) -> None:
         """Serve a connection to its end."""
-        visitor = connection.visitor
+        channel = connection.channel
         try:
             if self._context is None or self._shake_hands(connection, self._context):
-                names.controller.datapath_connection_factory(connection, (visitor.address, visitor.port))
+                names.controller.datapath_connection_factory(connection, (channel.address, channel.port))
         except OSError as error:
-            LOG.debug("connection of %s: %s", visitor, error)
+            LOG.debug("connection of %s: %s", channel, error)
         except Exception:
-            LOG.exception("internal error in the connection of %s", visitor)
+            LOG.exception("internal error in the connection of %s", channel)
         finally:
             connection.ended = True
-            self.admission.leave(visitor)
-            self._connections.pop(visitor, None)
+            self.admission.leave(channel)
+            self._connections.pop(channel, None)
             connection.close()
 
     def _shake_hands(self, connection: Connection, context: ssl.SSLContext) -> bool:
@@ -363,12 +378,12 @@ class Door:
             now = time.monotonic()
             due = self.admission.sweep(now - before)
             before = now
-            for visitor, what in due:
+            for channel, what in due:
                 try:
-                    if visitor in self._connections:
-                        self._call(self._connections[visitor], what)
+                    if channel in self._connections:
+                        self._call(self._connections[channel], what)
                 except Exception:
-                    LOG.exception("internal error about the connection of %s", visitor)
+                    LOG.exception("internal error about the connection of %s", channel)
 
     def _call(self, connection: Connection, what: Due) -> None:
         """Do what a connection is due for."""
@@ -381,11 +396,11 @@ class Door:
             connection.end(Reason.HANDSHAKE, f"its handshake takes too long; {waited} did not come")
 
 
-def _tell(admission: Admission, reason: Reason, visitor: Optional[Visitor], text: str) -> None:
+def _tell(admission: Admission, reason: Reason, channel: Optional[Channel], text: str) -> None:
     """Count a refusal, and log it unless its address had the same within the last minute."""
-    untold = admission.refuse(reason, visitor.address if visitor is not None else "")
+    untold = admission.refuse(reason, channel.address if channel is not None else "")
     if untold is not None:
-        who = f"closed the connection of {visitor}: " if visitor is not None else ""
+        who = f"closed the connection of {channel}: " if channel is not None else ""
         LOG.warning("%s%s%s", who, text, f" ({untold} times since this was logged last)" if untold > 1 else "")
 
 

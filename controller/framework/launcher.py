@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any, Iterator
+from typing import TYPE_CHECKING, Any, Callable, Iterator
 
 if TYPE_CHECKING:
     from sdngcc.controller.settings import Settings
@@ -71,8 +71,8 @@ def refusals() -> Iterator[None]:
         raise SystemExit(f"sdngcc: {error}") from None
 
 
-def start(chosen: "Settings", verbose: bool = False) -> None:
-    """Run the controller with the given settings until it is stopped.
+def start(chosen: "Settings", load_again: "Callable[[], Settings]") -> None:
+    """Run the controller with the given settings until it is stopped; ``load_again`` returns what they are later.
 
     Raises SettingsError when the framework they name is not installed, a file is unusable, or an address is taken.
     """
@@ -81,9 +81,10 @@ def start(chosen: "Settings", verbose: bool = False) -> None:
     from sdngcc.controller import settings
 
     framework = find_framework(chosen.framework)
-    args = ["--default-log-level", "10" if verbose else "20", "--nouse-stderr"]
-    log.install(logging.DEBUG if verbose else logging.INFO)
-    settings.adopt(chosen)
+    level = logging.getLevelName(chosen.log_level.upper())
+    args = ["--default-log-level", str(level), "--nouse-stderr"]
+    log.install(level)
+    settings.adopt(chosen, load_again)
     _started = True
     _stop_on(signal.SIGTERM)
     if framework == "ryu":
@@ -108,6 +109,17 @@ def _stop_on(number: int) -> None:
         eventlet.hubs.get_hub().schedule_call_global(0, main.throw, KeyboardInterrupt)
 
     signal.signal(number, interrupt)
+
+
+def on_signal(number: int, function: "Callable[[], None]") -> None:
+    """Call a function, in a greenlet of its own, at each signal of a number; the main thread says so."""
+    import eventlet
+    import eventlet.hubs
+
+    def schedule(number: int, frame: Any) -> None:
+        eventlet.hubs.get_hub().schedule_call_global(0, eventlet.spawn, function)
+
+    signal.signal(number, schedule)
 
 
 def _run_os_ken(args: list[str]) -> None:

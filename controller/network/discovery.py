@@ -25,7 +25,10 @@ class Link(NamedTuple):
 
 
 class Discovery:
-    """Sends LLDP frames under ``key`` and takes those that come back; others' switches are theirs to look at."""
+    """Sends LLDP frames under ``key`` and takes those that come back; others' switches are theirs to look at.
+
+    Frames under ``other_key`` are taken as well: other controllers may have another key while keys change.
+    """
 
     def __init__(
         self,
@@ -38,6 +41,7 @@ class Discovery:
         counters: "collections.Counter[str]",
     ) -> None:
         self.key = key
+        self.other_key: Optional[bytes] = None
         self._switches = switches
         self._topology = topology
         self._owner = owner
@@ -66,6 +70,8 @@ class Discovery:
     def heard(self, dpid: int, in_port: int, data: bytes, now_ns: int) -> Optional[Link]:
         """Take an LLDP frame that came in; return the link it shows if that is news."""
         origin = packets.parse_lldp(data, self.key)
+        if origin is None and self.other_key is not None:
+            origin = packets.parse_lldp(data, self.other_key)
         switch = self._switches.get(dpid)
         far = self._switches.get(origin[0]) if origin else None
         if not origin or switch is None or far is None or in_port in switch.vms or origin[1] in far.vms:

@@ -15,7 +15,7 @@ _U32_MAX = 0xFFFFFFFF
 
 
 class Notifier:
-    """Composes messages under the operator's key; numbers them.
+    """Composes messages under the operator's ``key``; numbers them.
 
     Raises SettingsError when the key file is unusable.
     """
@@ -31,7 +31,7 @@ class Notifier:
         self._settings = settings
         self._relations = relations
         self._counters = counters
-        self._key = settings.read_key()
+        self.key = settings.read_key()
 
     def knows(self, mac: bytes) -> bool:
         """Tell whether a host of that Ethernet address is known."""
@@ -72,7 +72,7 @@ class Notifier:
                     sequence=sequence,
                     type=message.TYPE_RATE if notice.rate else message.TYPE_MARKS,
                 ),
-                self._key,
+                self.key,
             )
         vm.notices += 1
         vm.marks += notice.marks

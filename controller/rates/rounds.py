@@ -68,6 +68,7 @@ class Rounds:
         monitor: Monitor,
         backlog: Backlog,
     ) -> None:
+        self.silent = False  # machines are told nothing
         self.divider = Divider(network.settings.division)
         self.explicit = ExplicitRates(network.settings, network.switches, network.attribution, network.owns)
         self.notice_max_ns = 0  # longest from the reply that showed marks to its messages
@@ -147,7 +148,7 @@ class Rounds:
         assert current is not None
         rates = network.settings.decision == "maxmin"
         notices = self._rates(current) if rates else self._divided(current)
-        if network.settings.notify:
+        if network.settings.notify and not self.silent:
             self._backlog.add_first(self._tell(current.started_ns, notices))
 
     def _tell(self, started_ns: int, notices: list[tuple[Notice, Pair]]) -> Iterator[None]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import falcon
 
-from sdngcc.controller.rest import events, metrics, openapi, page, ports, status, switches, vms
+from sdngcc.controller.rest import control, events, health, metrics, openapi, page, ports, status, switches, vms
 from sdngcc.controller.rest.auth import Guard
 from sdngcc.controller.rest.reporter import Reporter
 from sdngcc.controller.rest.resource import RestContext, Route, refuse
@@ -15,6 +15,7 @@ LOG = logging.getLogger(__name__)
 
 ROUTES: tuple[Route, ...] = (
     *vms.ROUTES, *ports.ROUTES, *switches.ROUTES, *status.ROUTES, *events.ROUTES, *openapi.ROUTES, *metrics.ROUTES,
+    *health.ROUTES, *control.ROUTES,
 )  # fmt: skip
 
 
@@ -57,6 +58,7 @@ def make_app(context: RestContext, reporter: Reporter, guard: Guard, tokens: boo
     app.add_error_handler(Exception, broken)
     for route in ROUTES:
         resource = route.resource(context, reporter)
+        resource.operations = route.operations
         if isinstance(resource, openapi.OpenApi):
             resource.document = openapi.make_document(ROUTES, tokens)
         app.add_route(route.path, resource)

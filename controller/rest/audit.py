@@ -11,11 +11,12 @@ import datetime
 import logging
 import os
 import pathlib
-from typing import Counter, Optional
+from typing import Callable, Counter, Optional
 
 import pydantic
 
 from sdngcc.controller.rest import models
+from sdngcc.controller.settings import Settings
 
 KEPT = 1000
 _TAIL_BYTES = 1 << 20
@@ -53,6 +54,14 @@ class AuditLog:
                 self.records.append(models.AuditRecord.model_validate_json(line))
             except pydantic.ValidationError:
                 LOG.warning("audit_file %s: a line that is no record is left out", path)
+
+    def prepare(self, settings: Settings) -> Callable[[], None]:
+        """Return what lets records go to the file that settings name."""
+
+        def commit() -> None:
+            self._path = settings.audit_file
+
+        return commit
 
     def check(self) -> None:
         """Raise AuditError when a record could not be written now."""

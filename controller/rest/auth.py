@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may ask: tokens, and what keeps a browser from being used against the operator.
 
-With ``rest_token_file`` every request under /v1 and for /metrics bears one of its tokens; without it REST listens on
-loopback only (the settings see to that).  A web page elsewhere can make an operator's browser send requests here, so:
+With ``rest_token_file`` every request under /v1 and for /metrics bears one of its tokens, but for those that tell load
+balancers whether the controller is alive and ready; without it REST listens on loopback only (the settings see to
+that).  A web page elsewhere can make an operator's browser send requests here, so:
 
 - the Host of a request is an IP address, localhost or one of ``rest_hosts``: a name that somebody else's DNS points
   here (DNS rebinding) is refused;
@@ -12,15 +13,20 @@ loopback only (the settings see to that).  A web page elsewhere can make an oper
 import hashlib
 import hmac
 import ipaddress
+import logging
 from collections.abc import Mapping
-from typing import Counter, Optional
+from typing import Any, Counter, Optional
 
 import falcon
 
-from sdngcc.controller.rest.resource import refuse
+from sdngcc.controller.rest.resource import refuse, role_needed
+from sdngcc.controller.settings.rest import Role, Token
 
-# Where the page's files are: they show nothing of the network and so need no token.
+LOG = logging.getLogger(__name__)
+
+# The page's files and the answers to load balancers show nothing of the network, and so need no token.
 PAGE_PATH = "/page/"
+OPEN_PATHS = frozenset({"/", "/v1/healthz", "/v1/readyz"})
 
 _CHANGING = frozenset({"PUT", "POST", "PATCH", "DELETE"})
 
@@ -30,27 +36,57 @@ def _digest(token: str) -> bytes:
 
 
 def _is_open(path: str) -> bool:
-    return path == "/" or path.startswith(PAGE_PATH)
+    return path in OPEN_PATHS or path.startswith(PAGE_PATH)
 
 
 class Guard:
-    """Falcon middleware; ``tokens`` are secrets by name, ``hosts`` names this server may be called by."""
+    """Falcon middleware; ``tokens`` are by name, ``hosts`` names this server may be called by.
 
-    def __init__(self, tokens: Mapping[str, str], hosts: tuple[str, ...], counters: "Counter[str]") -> None:
-        self._digests = {name: _digest(token) for name, token in tokens.items()}
-        self._hosts = frozenset(host.lower() for host in (*hosts, "localhost"))
+    Without tokens whoever reaches the server may do everything.
+    """
+
+    def __init__(self, tokens: Mapping[str, Token], hosts: tuple[str, ...], counters: "Counter[str]") -> None:
         self._counters = counters
+        self._tokens: dict[str, tuple[bytes, Role]] = {}
+        self.replace(tokens, hosts)
+
+    def replace(self, tokens: Mapping[str, Token], hosts: tuple[str, ...]) -> bool:
+        """Take other tokens and names from now on; return whether the tokens are others than before."""
+        before = self._tokens
+        self._tokens = {name: (_digest(token.secret), token.role) for name, token in tokens.items()}
+        self._hosts = frozenset(host.lower() for host in (*hosts, "localhost"))
+        return before != self._tokens
 
     def process_request(self, request: falcon.Request, response: falcon.Response) -> None:
-        """Refuse a request that has no business here; note who asks in ``context.who``."""
+        """Refuse a request that has no business here; note who asks in ``context.who``, and in ``context.role``."""
         self._check_host(request)
         self._check_site(request)
-        request.context.who = "loopback"
-        if self._digests and not _is_open(request.path):
-            request.context.who = self._name_token(request)
+        request.context.who, request.context.role = "loopback", Role.ADMIN
+        if self._tokens and not _is_open(request.path):
+            request.context.who, request.context.role = self._find_bearer(request)
 
-    def _name_token(self, request: falcon.Request) -> str:
-        """Return the name of the token a request bears."""
+    def process_resource(
+        self, request: falcon.Request, response: falcon.Response, resource: Any, params: Mapping[str, Any]
+    ) -> None:
+        """Refuse an operation that needs another role than the asker has."""
+        method = request.method.lower()
+        operation = getattr(resource, "operations", {}).get(method)
+        if operation is None or operation.open:
+            return
+        who, role, needed = request.context.who, request.context.role, role_needed(method, operation)
+        if role.includes(needed):
+            return
+        self._counters["rest_forbidden"] += 1
+        LOG.warning("REST: %s, of role %s, may not %s %s", who, role.value, request.method, request.path)
+        raise refuse(
+            403,
+            f"the token of {who} has the role {role.value}; {request.method} {request.path} needs {needed.value}",
+            field="Authorization",
+            allowed="a token with the role " + " or ".join(one.value for one in Role if one.includes(needed)),
+        )
+
+    def _find_bearer(self, request: falcon.Request) -> tuple[str, Role]:
+        """Return the name and role of the token a request bears."""
         scheme, _, token = (request.get_header("Authorization") or "").partition(" ")
         found = self._match(token.strip()) if scheme.lower() == "bearer" else None
         if found is not None:
@@ -65,12 +101,12 @@ class Guard:
             allowed="Bearer and a token of the controller's rest_token_file",
         )
 
-    def _match(self, token: str) -> Optional[str]:
-        """Return whose token it is; as long for each wrong one, however near it comes."""
+    def _match(self, token: str) -> Optional[tuple[str, Role]]:
+        """Return whose token it is, and its role; as long for each wrong one, however near it comes."""
         given, found = _digest(token), None
-        for name, digest in self._digests.items():
+        for name, (digest, role) in self._tokens.items():
             if hmac.compare_digest(given, digest):
-                found = name
+                found = (name, role)
         return found
 
     def _check_host(self, request: falcon.Request) -> None:

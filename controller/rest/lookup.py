@@ -84,8 +84,31 @@ def _find_by_port(context: RestContext, vms: list[VmRecord], name: str) -> list[
     ]
 
 
-def find(context: RestContext, name: str) -> VmRecord:
-    """Return the machine a name means; a name that fits none or several is refused."""
+class Finder:
+    """Finds many machines one after the other, with other work in between."""
+
+    def __init__(self, context: RestContext) -> None:
+        self._context = context
+        self._by_place: dict[tuple[int, str], VmRecord] = {}
+        self._by_id: dict[str, list[VmRecord]] = {}
+        for vm in context.vms():
+            self._by_place[vm.place[0], vm.name] = vm
+            self._by_id.setdefault(vm.id, []).append(vm)
+
+    def find(self, name: str, field: str) -> VmRecord:
+        """Return the machine a name means; one that fits none or several is refused, as the field of a request."""
+        place = _PLACE.fullmatch(name)
+        named = self._by_place.get((int(place[1], 16), place[2])) if place else None
+        if named is not None:
+            return named
+        if len(self._by_id.get(name, ())) == 1:
+            return self._by_id[name][0]
+        self._context.pause()
+        return find(self._context, name, field)
+
+
+def find(context: RestContext, name: str, field: str = "vm") -> VmRecord:
+    """Return the machine a name means; one that fits none or several is refused, as the field of a request."""
     found = find_all(context, name)
     if len(found) == 1:
         return found[0]
@@ -93,14 +116,14 @@ def find(context: RestContext, name: str) -> VmRecord:
         raise refuse(
             404,
             f'no virtual machine has the id, MAC, IP address or port name "{name}", or a UUID that begins so',
-            field="vm",
+            field=field,
             allowed="what GET /v1/vms lists",
         )
     shown = [candidate(context, vm) for vm in found[:CANDIDATES_MAX]]
     raise refuse(
         409,
         f'"{name}" fits {len(found)} virtual machines',
-        field="vm",
+        field=field,
         allowed="the id or the place of one: " + ", ".join(one.place for one in shown),
         candidates=shown,
     )

@@ -16,6 +16,7 @@ from sdngcc.controller.databases.health import STATES
 from sdngcc.controller.framework.admission import Reason
 from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.rest import models
+from sdngcc.controller.rest.control import show_reload
 from sdngcc.controller.rest.readiness import databases, hindrances
 from sdngcc.controller.rest.resource import Operation, Resource, RestContext, Route, dpid_text, read_query
 from sdngcc.controller.rest.switches import show_poll
@@ -24,10 +25,12 @@ from sdngcc.controller.wire.experimenter import VmReading
 # Counters of the engine that an alert may name: there from the start, or the first increase would not be seen.
 EVENTS = (
     "audit_lost", "epoch_raised", "event_clients_cut", "event_clients_refused", "internal_errors", "lldp_foreign",
+    "log_lost",
     "marks", "marks_without_source", "notices", "notices_without_address", "openflow_errors", "reply_malformed",
     "reply_unasked",
     "rest_answer_timeouts", "rest_body_timeouts", "rest_connections_displaced", "rest_connections_refused",
-    "rest_foreign_host", "rest_foreign_site", "rest_head_timeouts", "rest_idle_timeouts", "rest_unauthorized",
+    "rest_forbidden", "rest_foreign_host", "rest_foreign_site", "rest_head_timeouts", "rest_idle_timeouts",
+    "rest_unauthorized",
     "round_deadlines", "rounds", "send_failed", "trace_lost", "vm_state_requests",
 )  # fmt: skip
 
@@ -127,6 +130,10 @@ class Families:
         yield _gauge("ready", "Whether the controller can do its work; /v1/status says why not.",
                      not hindrances(self._context))  # fmt: skip
         yield from self._databases()
+        yield from self._reload()
+        drain = self._context.drain
+        draining = drain is not None and drain.draining
+        yield _gauge("draining", "Whether the controller hands its switches over.", draining)
         yield _gauge("hosts", "Ethernet addresses known.", len(engine.relations.hosts))
         yield _gauge("pairs", "Pairs of source and destination that talk.", engine.relations.pair_count())
         yield _gauge("links", "Links between switches.", len(engine.topology.links()))
@@ -170,6 +177,14 @@ class Families:
         yield family
         if self._context.cluster:
             yield _gauge("lease_held", "Whether this controller may act for switches.", self._context.cluster.is_live())
+
+    def _reload(self) -> Iterator[core.Metric]:
+        state = show_reload(self._context)
+        rows: Rows = [(("done",), state.done), (("failed",), state.failed)]
+        yield _family(Of("reloads", "Times settings and files were read again.", int, True), ("result",), rows)
+        failed = state.last is not None and state.last.result == "failed"
+        yield _gauge("last_reload_successful", "Whether the last reading of settings and files was.", not failed)
+        yield _gauge("settings_restart_needed", "Settings that change with a restart only.", len(state.restart_needed))
 
     def _connections(self) -> Iterator[core.Metric]:
         admission = self._context.admission

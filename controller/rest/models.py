@@ -9,7 +9,10 @@ from typing import Annotated, Any, Literal, Optional, Union
 
 import pydantic
 
+from sdngcc.controller.databases.stored import LAWS, Law
+
 WEIGHT_MAX = 65535
+BULK_MAX = 500  # changes of one request
 RATE_MIN_BPS = 8_000
 RATE_MAX_BPS = 800_000_000_000
 PAGE_MAX = 1000
@@ -30,11 +33,31 @@ class Answer(pydantic.BaseModel):
 
 
 class StoredPolicy(Answer):
-    """What the hypervisor's OVSDB holds for a VM; a key that is not set has its default."""
+    """What the hypervisor's OVSDB has set for a VM, in the column that counts; what is not set has its default."""
 
     weight: Optional[int] = None
     min: Optional[int] = pydantic.Field(None, description="bit/s")
     max: Optional[int] = pydantic.Field(None, description="bit/s")
+    law: Optional[str] = None
+
+
+class Setting(Answer):
+    """A value of a VM's policy, and where it is from."""
+
+    value: Union[int, str, None] = pydantic.Field(
+        description="rates in bit/s; null: it cannot be read, and the last good one stays in force"
+    )
+    origin: str = pydantic.Field(description="table and column of OVSDB, or `default`")
+
+
+class Configured(Answer):
+    """What the hypervisor's ovs-vswitchd is told to give a VM."""
+
+    weight: Setting
+    min: Setting
+    max: Setting
+    law: Setting
+    complaint: Optional[str] = pydantic.Field(description="what ovs-vswitchd says it cannot obey (shim-error)")
 
 
 class InForce(Answer):
@@ -95,6 +118,7 @@ class Vm(Answer):
     addresses: list[str]
     destinations: list[str] = pydantic.Field(description="Ethernet addresses it talks to")
     stored: Optional[StoredPolicy] = pydantic.Field(description="null: in no OVSDB the controller follows")
+    configured: Optional[Configured] = pydantic.Field(description="null: in no OVSDB the controller follows")
 
 
 class Vms(Answer):
@@ -255,6 +279,25 @@ class Connections(Answer):
     id_conflicts: list[IdConflict] = pydantic.Field(description="the last 64 pairs of addresses")
 
 
+class ReloadOutcome(Answer):
+    """What came of reading settings and files again."""
+
+    time: str = pydantic.Field(description="RFC 3339, UTC")
+    by: str = pydantic.Field(description="SIGHUP, or the name of a token")
+    result: Literal["done", "failed"] = pydantic.Field(description="failed: all stayed as it was")
+    changed: list[str] = pydantic.Field(description="settings that got another value")
+    error: Optional[str] = pydantic.Field(description="what was wrong, a line each")
+
+
+class Reload(Answer):
+    """How reading settings and files again went."""
+
+    done: Count
+    failed: Count
+    last: Optional[ReloadOutcome] = pydantic.Field(description="null: it was never asked for")
+    restart_needed: list[str] = pydantic.Field(description="settings that differ from those in force")
+
+
 class Status(Answer):
     """States and counters since the start."""
 
@@ -274,6 +317,7 @@ class Status(Answer):
     message_epoch_raised: Count = pydantic.Field(description="times it was raised because machines refused messages")
     message_sequence: Count = pydantic.Field(description="of the last control message, over all machines")
     connections: Connections
+    reload: Reload
     mark_source: Source
     polls: dict[str, int]
     counters: dict[str, int]
@@ -281,24 +325,26 @@ class Status(Answer):
 
 
 class AuditRecord(Answer):
-    """One change of policy, or an attempt."""
+    """One change of policy, or another action on the controller; or an attempt."""
 
     time: str = pydantic.Field(description="RFC 3339, UTC")
     who: str = pydantic.Field(description="name of the token, loopback, or ovsdb: stored there by somebody else")
     address: Optional[str] = pydantic.Field(description="where the request came from")
-    vm: str
-    place: str = pydantic.Field(description="<switch>:<port name>")
-    before: Optional[StoredPolicy]
-    after: Optional[StoredPolicy]
-    result: Literal["stored", "refused", "unknown"] = pydantic.Field(
-        description="unknown: it was sent and not answered; a later record that settles this one tells"
+    action: Literal["policy", "reload", "drain", "resume"] = "policy"
+    vm: Optional[str] = None
+    place: Optional[str] = pydantic.Field(None, description="<switch>:<port name>")
+    before: Optional[StoredPolicy] = None
+    after: Optional[StoredPolicy] = None
+    result: Literal["stored", "refused", "unknown", "done"] = pydantic.Field(
+        description="unknown: it was sent and not answered; a later record that settles this one tells. "
+        "Stored is said of policy, done of other actions"
     )
     error: Optional[str] = None
     settles: Optional[str] = pydantic.Field(None, description="time of the unknown record whose outcome this one is")
 
 
 class Audit(Answer):
-    """The last changes of policy, oldest first."""
+    """The last changes of policy, and other actions, oldest first."""
 
     records: list[AuditRecord]
 
@@ -393,14 +439,20 @@ class PolicyChange(pydantic.BaseModel):
     )
     min: Optional[Rate] = pydantic.Field(None, description="guarantee, bit/s; 0 or null: none")
     max: Optional[Rate] = pydantic.Field(None, description="ceiling, bit/s; 0 or null: none")
+    law: Optional[Law] = pydantic.Field(None, description="of this VM alone; null: that of its host")
 
     _take_integral = pydantic.field_validator("weight", "min", "max", mode="before")(_integral)
 
 
 ALLOWED = {
+    "draining": "true to hand all switches over, false to take switches again",
+    "vm": "1 to 255 characters: any name of a VM",
+    "changes": f"a list of 1 to {BULK_MAX} changes",
+    "entry": "an object with vm and what is to be changed",
     "weight": f"a whole number from 1 to {WEIGHT_MAX}, or null for the default of 1",
     "min": f"bit/s, 0 for no guarantee or {RATE_MIN_BPS} to {RATE_MAX_BPS}, or null for the default of 0",
     "max": f"bit/s, 0 for no ceiling or {RATE_MIN_BPS} to {RATE_MAX_BPS}, or null for the default of 0",
+    "law": f"{', '.join(LAWS)}, or null for that of the host",
 }
 
 

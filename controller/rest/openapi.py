@@ -10,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from sdngcc import __version__
 from sdngcc.controller.rest import models
-from sdngcc.controller.rest.resource import Operation, Resource, RestContext, Route, read_query, reply
+from sdngcc.controller.rest.resource import Operation, Resource, RestContext, Route, read_query, reply, role_needed
 
 _REFERENCE = "#/components/schemas/{model}"
 
@@ -18,9 +18,10 @@ _REFERENCE = "#/components/schemas/{model}"
 _ALWAYS = (403, 421, 422)
 
 _MEANS = {
+    207: "Not all was stored: the results tell of each VM.",
     400: "The body is no JSON object.",
     401: "A token is needed, or it is not valid.",
-    403: "A web page of another site asks.",
+    403: "The token's role does not suffice, or a web page of another site asks.",
     404: "Nothing has this name.",
     408: "The body did not come in time.",
     409: "The name fits several VMs, or the change contradicts what is stored.",
@@ -48,7 +49,7 @@ def _schemas(routes: Iterable[Route]) -> dict[str, Any]:
     bodies: set[type[pydantic.BaseModel]] = set()
     for route in routes:
         for operation in route.operations.values():
-            answers |= {operation.answer} if operation.answer else set()
+            answers |= {*operation.others.values(), *((operation.answer,) if operation.answer else ())}
             bodies |= {operation.body} if operation.body else set()
     wanted: list[Any] = [(model, "serialization") for model in sorted(answers, key=lambda model: model.__name__)]
     wanted += [(model, "validation") for model in sorted(bodies, key=lambda model: model.__name__)]
@@ -95,7 +96,10 @@ def _operation(route: Route, method: str, operation: Operation, tokens: bool) ->
     elif operation.media.startswith("text/"):
         media = {"schema": {"type": "string"}}
     responses = {"200": {"description": "Done.", "content": {operation.media: media}}}
-    for status in sorted({*_ALWAYS, *operation.refusals, *((401,) if tokens else ())}):
+    for status, model in operation.others.items():
+        schema = {"$ref": _REFERENCE.format(model=model.__name__)}
+        responses[str(status)] = {"description": _MEANS[status], "content": {falcon.MEDIA_JSON: {"schema": schema}}}
+    for status in sorted({*_ALWAYS, *operation.refusals, *((401,) if tokens and not operation.open else ())}):
         responses[str(status)] = _refusal(status)
     named = [part for part in re.split(r"[^a-z]+", route.path.replace(":path", "").replace("v1", "")) if part]
     shown: dict[str, Any] = {
@@ -104,6 +108,10 @@ def _operation(route: Route, method: str, operation: Operation, tokens: bool) ->
         "parameters": _parameters(route, operation),
         "responses": responses,
     }
+    if tokens and operation.open:
+        shown["security"] = []
+    elif tokens:
+        shown["x-role"] = role_needed(method, operation).value
     if operation.body is not None:
         schema = {"$ref": _REFERENCE.format(model=operation.body.__name__)}
         shown["requestBody"] = {"required": True, "content": {falcon.MEDIA_JSON: {"schema": schema}}}
@@ -117,7 +125,7 @@ def _link_vms(paths: dict[str, Any]) -> None:
             "operationId": paths["/v1/vms/{vm}"][method]["operationId"],
             "parameters": {"vm": "$response.body#/vms/0/id"},
         }
-        for method in ("get", "put")
+        for method in ("get", "put", "delete")
     }
     paths["/v1/vms"]["get"]["responses"]["200"]["links"] = links
 
@@ -144,7 +152,9 @@ def make_document(routes: Iterable[Route], tokens: bool) -> Document:
         "components": {"schemas": _schemas(routes)},
     }
     if tokens:
-        document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        document["components"]["securitySchemes"] = {
+            "token": {"type": "http", "scheme": "bearer", "description": "A token's role must include the x-role."}
+        }
         document["security"] = [{"token": []}]
     return Document(document)
 

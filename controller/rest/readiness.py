@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the controller can do its work, and if not, why."""
 
-from typing import Iterable
+from typing import Iterable, Literal, NamedTuple
 
 from sdngcc.controller.databases.health import Health
 from sdngcc.controller.rest.resource import RestContext, dpid_text
 
+CAUSE = Literal["switches", "links", "databases", "lease", "drain"]
+
 _NAMED_MAX = 5
+
+
+class Hindrance(NamedTuple):
+    """What keeps the controller from its work: of which kind it is, and in words that name what is concerned."""
+
+    cause: CAUSE
+    text: str
 
 
 def databases(context: RestContext) -> list[Health]:
@@ -14,22 +23,24 @@ def databases(context: RestContext) -> list[Health]:
     return [*context.policy.health(), *([context.cluster.health] if context.cluster else [])]
 
 
-def hindrances(context: RestContext) -> list[str]:
-    """Return what keeps the controller from doing its work, one line a kind; none: it is ready."""
+def hindrances(context: RestContext) -> list[Hindrance]:
+    """Return what keeps the controller from doing its work; none: it is ready."""
     engine, found = context.engine, []
     if not engine.switches:
-        found.append("no switch is connected")
+        found.append(Hindrance("switches", "no switch is connected"))
     settling = [dpid_text(dpid) for dpid, switch in sorted(engine.switches.items()) if not switch.settled]
     if settling:
-        found.append(f"links are still being looked for at {_some(settling)}")
+        found.append(Hindrance("links", f"links are still being looked for at {_some(settling)}"))
     away: dict[tuple[str, str], list[str]] = {}
     for one in databases(context):
         if one.state != "connected":
             away.setdefault((one.kind, one.state), []).append(one.remote)
     for (kind, state), remotes in sorted(away.items()):
-        found.append(f"{kind} database {state}: {_some(remotes)}")
+        found.append(Hindrance("databases", f"{kind} database {state}: {_some(remotes)}"))
+    if context.drain is not None and context.drain.draining:
+        found.append(Hindrance("drain", "this controller is drained, as somebody asked for"))
     if context.cluster and not context.cluster.is_live():
-        found.append("this controller holds no lease of the cluster, so it acts for no switch")
+        found.append(Hindrance("lease", "this controller holds no lease of the cluster, so it acts for no switch"))
     return found
 
 

@@ -7,6 +7,7 @@ compares it with what it saw before.
 
 from typing import Literal, Mapping, Optional
 
+from sdngcc.controller.databases.stored import Value
 from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.rest import models
@@ -14,7 +15,7 @@ from sdngcc.controller.rest.audit import now_text
 from sdngcc.controller.rest.events import Broker, Snapshot
 from sdngcc.controller.rest.resource import RestContext, dpid_text, vm_state
 
-Stored = Optional[Mapping[str, int]]
+Stored = Optional[Mapping[str, Optional[Value]]]
 
 
 def place_text(place: Hop) -> str:
@@ -125,16 +126,16 @@ class Reporter:
 
     def _publish_policy(self) -> None:
         """Record what others stored in OVSDB."""
-        stored: dict[Hop, Stored] = {}
-        for vm in self._context.vms():
-            if vm.place in self._context.being_changed or vm.place in self._context.pending:
-                stored[vm.place] = self._stored.get(vm.place)
+        context, vms = self._context, self._context.vms()
+        for gone in self._stored.keys() - {vm.place for vm in vms}:
+            del self._stored[gone]
+        for vm in context.in_turns(vms):
+            if vm.place in context.being_changed or vm.place in context.pending:
                 continue
-            now = stored[vm.place] = self._context.policy.read(vm.place[0], vm.name)
-            before = self._stored.get(vm.place)
+            now, before = context.policy.read(vm.place[0], vm.name), self._stored.get(vm.place)
+            self._stored[vm.place] = now
             if before is not None and now is not None and before != now:
                 self.record_change(vm, before, now, "ovsdb", None)
-        self._stored = stored
 
     def settle(self) -> None:
         """Record what became of the changes that were in doubt, where their databases tell by now."""

@@ -4,22 +4,26 @@
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Optional, Protocol, TypeVar
 
 import falcon
 import pydantic
 
+from sdngcc.controller.cluster.drain import Drain
 from sdngcc.controller.databases.client import Doubt
 from sdngcc.controller.databases.health import Health
+from sdngcc.controller.databases.stored import Explained, Value
 from sdngcc.controller.engine import Engine
 from sdngcc.controller.framework.admission import Admission
 from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.network.topology import Hop
+from sdngcc.controller.reload import Reloader
 from sdngcc.controller.rest import models
 from sdngcc.controller.rest.audit import AuditLog
 from sdngcc.controller.rest.connections import Phase
 from sdngcc.controller.rest.live import Live
+from sdngcc.controller.settings.rest import Role
 from sdngcc.controller.wire.experimenter import VM_CONGESTED
 
 if TYPE_CHECKING:
@@ -46,16 +50,19 @@ class Policy(Protocol):
     def health(self) -> list[Health]:
         """Return the state of each database."""
 
-    def read(self, dpid: int, name: str) -> Optional[dict[str, int]]:
-        """Return what is stored for a port; None when the port is not known."""
+    def read(self, dpid: int, name: str) -> Optional[dict[str, Optional[Value]]]:
+        """Return what is set for a port; None when the port is not known."""
 
-    def guarantees(self, dpid: int, name: str) -> tuple[int, Optional[int]]:
-        """Return what a bridge's other machines are guaranteed, and its uplink's capacity if known."""
+    def explain(self, dpid: int, name: str) -> Optional[Explained]:
+        """Return where each value of a port's policy is from; None when the port is not known."""
+
+    def guarantees(self, dpid: int, names: Collection[str]) -> tuple[int, Optional[int]]:
+        """Return what machines of a bridge with other names are guaranteed, and its uplink's capacity if known."""
 
     def write(
-        self, dpid: int, name: str, changes: Mapping[str, Optional[int]], check: Callable[[], None]
+        self, dpid: int, changes: Mapping[str, Mapping[str, Optional[Value]]], check: Callable[[], None]
     ) -> None:
-        """Store changes for a port that ``check`` does not refuse; raises PolicyError or OutcomeUnknown."""
+        """Store changes for a bridge's ports that ``check`` does not refuse; raises PolicyError or OutcomeUnknown."""
 
 
 class ClusterState(Protocol):
@@ -98,7 +105,7 @@ class PendingChange:
     """A change of policy that was sent, and whose outcome is not known yet."""
 
     vm: VmRecord
-    before: Optional[Mapping[str, int]]
+    before: Optional[Mapping[str, Optional[Value]]]
     who: str
     address: Optional[str]
     time: str  # of the record that says so
@@ -107,6 +114,11 @@ class PendingChange:
 
 def _go_on() -> None:
     """Let nothing else have its turn."""
+
+
+def _one_by_one(functions: Sequence[Callable[[], None]]) -> None:
+    for function in functions:
+        function()
 
 
 @dataclasses.dataclass
@@ -122,11 +134,14 @@ class RestContext:
     live: Live
     audit: AuditLog
     pause: Callable[[], Any] = _go_on
+    run_all: Callable[[Sequence[Callable[[], None]]], None] = _one_by_one  # that wait for different databases
     cluster: Optional[ClusterState] = None
     locks: Locks = dataclasses.field(default_factory=Locks)
     being_changed: set[Hop] = dataclasses.field(default_factory=set)  # machines whose policy is being stored
     pending: dict[Hop, PendingChange] = dataclasses.field(default_factory=dict)  # by machine
     rest_connections: Callable[[], dict[str, int]] = dict  # REST's own, by phase
+    reloader: Optional[Reloader] = None
+    drain: Optional[Drain] = None
     admission: Admission = dataclasses.field(default_factory=Admission)  # of switches' connections
 
     def vms(self) -> list[VmRecord]:
@@ -152,7 +167,9 @@ def vm_state(vm: VmRecord) -> models.State:
 
 
 class Resource:
-    """A resource of REST."""
+    """A resource of REST; ``operations``, by method in small letters, are those of its route."""
+
+    operations: Mapping[str, "Operation"] = {}
 
     def __init__(self, context: RestContext, reporter: "Reporter") -> None:
         self._context = context
@@ -170,6 +187,14 @@ class Operation:
     body: Optional[type[pydantic.BaseModel]] = None
     refusals: tuple[int, ...] = ()  # statuses beside those that every operation has
     media: str = falcon.MEDIA_JSON
+    role: Optional[Role] = None  # of the token it needs; None: read for GET, else operate
+    open: bool = False  # needs no token
+    others: Mapping[int, type[pydantic.BaseModel]] = dataclasses.field(default_factory=dict)  # by status
+
+
+def role_needed(method: str, operation: Operation) -> Role:
+    """Return the least role that an operation, by a method in small letters, needs."""
+    return operation.role or (Role.READ if method == "get" else Role.OPERATE)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ import logging
 import socket
 import ssl
 import time
-from typing import Any, Optional
+from typing import Any, Callable, Optional, Sequence
 
 import eventlet
 import eventlet.greenio
@@ -45,6 +45,12 @@ def _shut(sock: Any, how: int) -> None:
         pass  # it ended by itself
 
 
+def _run_at_once(functions: Sequence[Callable[[], None]]) -> None:
+    """Call functions that wait for different things, and wait for all of them."""
+    for thread in [eventlet.spawn(function) for function in functions]:
+        thread.wait()
+
+
 class _Listener:
     """A listening socket whose accept() outlives what a single client does wrong, and returns whom there is room for.
 
@@ -55,7 +61,7 @@ class _Listener:
         self.connections = connections
         self.admitted: dict[Any, Connection] = {}
         self._inner = inner
-        self._context = context
+        self.context = context
         if context is not None:
             self.do_handshake = True  # how eventlet.wsgi recognises TLS
 
@@ -73,8 +79,8 @@ class _Listener:
                 eventlet.sleep(_ACCEPT_PAUSE_S)
                 continue
             try:
-                if self._context is not None:
-                    sock = self._context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+                if self.context is not None:
+                    sock = self.context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
             except OSError as error:
                 LOG.debug("REST: %s", error)
                 continue
@@ -90,7 +96,7 @@ class _Listener:
             self.admitted[address] = admitted
             return True
         try:
-            if self._context is None:
+            if self.context is None:
                 sock.fd.send(_NO_ROOM)
         except OSError:
             pass  # the refusal is counted all the same
@@ -167,18 +173,36 @@ class Server:
         self._listener: Any = None
         tokens = settings.read_tokens()
         self._tls = settings.read_tls()
+        self._guard = Guard(tokens, settings.rest_hosts, context.engine.counters)
         context.locks = Locks(eventlet.semaphore.Semaphore)
+        context.run_all = _run_at_once
         counters = context.engine.counters
         self._connections = Connections(counters, time.monotonic)
         context.rest_connections = self._connections.view
         epoch = context.engine.notifier.numbering.epoch
         broker = Broker(epoch, settings.rest_event_clients, counters, eventlet.queue.LightQueue)
         self.reporter = Reporter(context, broker)
-        self._app = make_app(context, self.reporter, Guard(tokens, settings.rest_hosts, counters), bool(tokens))
+        self._app = make_app(context, self.reporter, self._guard, bool(tokens))
 
     def listen(self) -> None:
         """Let clients connect; raises SettingsError where it cannot listen."""
         self._listener = _Listener(listen("rest", self._settings.rest), self._tls, self._connections)
+
+    def prepare(self, settings: Settings) -> Callable[[], None]:
+        """Read tokens and certificate, and return what brings them into force; raises SettingsError.
+
+        Connections that stand are left alone; each of their requests is judged by the new tokens.
+        """
+        tokens, context = settings.read_tokens(), settings.read_tls()
+
+        def commit() -> None:
+            if self._guard.replace(tokens, settings.rest_hosts):
+                self.reporter.broker.close()  # of streams that a former token opened; others come back
+            self.reporter.broker.clients_max = settings.rest_event_clients
+            if self._listener is not None:
+                self._listener.context = context
+
+        return commit
 
     def serve(self) -> None:
         """Answer until killed; listen() comes before."""

@@ -9,6 +9,7 @@ import pydantic
 from sdngcc.controller.framework.admission import Admission, Reason
 from sdngcc.controller.rest import models
 from sdngcc.controller.rest.audit import KEPT
+from sdngcc.controller.rest.control import show_reload
 from sdngcc.controller.rest.readiness import databases, hindrances
 from sdngcc.controller.rest.resource import Operation, Resource, Route, dpid_text, read_query, reply
 from sdngcc.controller.settings import Settings
@@ -46,7 +47,7 @@ class Status(Resource):
         read_query(request, models.Query)
         engine = self._engine
         switches, cluster, now = engine.switches.values(), self._context.cluster, engine.clock()
-        not_ready = hindrances(self._context)
+        not_ready = [one.text for one in hindrances(self._context)]
         reply(
             response,
             models.Status(
@@ -76,6 +77,7 @@ class Status(Resource):
                 message_epoch_raised=engine.notifier.numbering.raised,
                 message_sequence=engine.notifier.numbering.sequence,
                 connections=_show_connections(self._context.admission),
+                reload=show_reload(self._context),
                 mark_source=models.Source(**engine.source.view(engine.clock())),
                 polls=engine.poll_counts(),
                 counters=dict(sorted(engine.counters.items())),

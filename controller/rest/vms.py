@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Virtual machines: what each gets, and its policy."""
 
-import falcon
-import pydantic
+from typing import Optional
 
-from sdngcc.controller.databases.client import OutcomeUnknown, PolicyError
+import falcon
+
 from sdngcc.controller.network.inventory import VmRecord
-from sdngcc.controller.rest import lookup, models
-from sdngcc.controller.rest.audit import AuditError
+from sdngcc.controller.rest import bulk, bulk_models, lookup, models
+from sdngcc.controller.rest.changes import (
+    Asker,
+    BridgeChange,
+    Wanted,
+    in_force,
+    read_model,
+    record_refusal,
+)
 from sdngcc.controller.rest.resource import (
     Operation,
-    PendingChange,
     Resource,
     RestContext,
     Route,
@@ -18,7 +24,6 @@ from sdngcc.controller.rest.resource import (
     page,
     read_body,
     read_query,
-    refuse,
     reply,
     vm_state,
 )
@@ -59,7 +64,16 @@ def show(context: RestContext, vm: VmRecord) -> models.Vm:
         addresses=sorted(lookup.ip_text(address) for host in hosts for address in host.addresses),
         destinations=[lookup.mac_text(target) for target in targets],
         stored=None if stored is None else models.StoredPolicy(**stored),
+        configured=_configured(context, vm),
     )
+
+
+def _configured(context: RestContext, vm: VmRecord) -> Optional[models.Configured]:
+    explained = context.policy.explain(vm.place[0], vm.name)
+    if explained is None:
+        return None
+    settings = {key: models.Setting(value=one.value, origin=one.origin) for key, one in explained.settings.items()}
+    return models.Configured(**settings, complaint=explained.complaint)
 
 
 class Vms(Resource):
@@ -86,6 +100,16 @@ class Vms(Resource):
         )
 
 
+    def on_patch(self, request: falcon.Request, response: falcon.Response) -> None:
+        """Change the policy of many machines; the answer tells what came of each."""
+        read_query(request, models.Query)
+        body = read_body(request, bulk.BODY_MAX_BYTES)
+        asker = Asker(request.context.who, request.remote_addr)
+        answer = bulk.Bulk(self._context, self._reporter, asker).run(request, body)
+        response.status = falcon.HTTP_200 if answer.stored == len(answer.results) else falcon.HTTP_207
+        reply(response, answer)
+
+
 class Vm(Resource):
     """/v1/vms/<any name of a machine>."""
 
@@ -95,114 +119,44 @@ class Vm(Resource):
         reply(response, show(self._context, lookup.find(self._context, vm)))
 
     def on_put(self, request: falcon.Request, response: falcon.Response, vm: str) -> None:
-        """Change weight, min or max; what is stored comes back."""
+        """Change weight, min, max or law; what is stored comes back."""
         read_query(request, models.Query)
         context, body = self._context, read_body(request, BODY_MAX_BYTES)
-        found, asker = lookup.find(context, vm), (request.context.who, request.remote_addr)
-        with context.locks.hold(found.place[0]) as held:
-            self._reporter.settle()
-            before = context.policy.read(found.place[0], found.name)
-            context.being_changed.add(found.place)
-            try:
-                changes = _read_changes(request, body, found)
-                if not held or found.place in context.pending:
-                    why = "was sent and not answered yet" if held else "at this bridge is still being stored"
-                    raise refuse(503, f"an earlier change {why}; this one was not begun", in_force=_in_force(found))
-                self._change(found, changes)
-            except falcon.HTTPStatus as refusal:
-                error = models.Refusal.model_validate_json(refusal.text or "").error
-                self._reporter.record_change(found, before, before, *asker, error, "refused")
-                raise
-            except OutcomeUnknown as unknown:
-                record = self._reporter.record_change(found, before, None, *asker, str(unknown), "unknown")
-                context.pending[found.place] = PendingChange(found, before, *asker, record.time, unknown.doubt)
-                raise refuse(504, str(unknown), in_force=_in_force(found)) from None
-            finally:
-                context.being_changed.discard(found.place)
-            after = context.policy.read(found.place[0], found.name)
-            self._reporter.record_change(found, before, after, *asker)
-        reply(response, show(context, found))
-
-    def _change(self, vm: VmRecord, changes: dict[str, "int | None"]) -> None:
-        """Check a change against what is stored, and store it."""
-        self._check(vm, changes)
+        found, asker = lookup.find(context, vm), Asker(request.context.who, request.remote_addr)
         try:
-            self._context.audit.check()
-            self._context.policy.write(vm.place[0], vm.name, changes, lambda: self._check(vm, changes))
-        except (AuditError, PolicyError) as error:
-            raise refuse(503, str(error), in_force=_in_force(vm)) from None
+            changes = read_model(request, body, models.PolicyChange, in_force(found)).model_dump(exclude_unset=True)
+        except falcon.HTTPStatus as refusal:
+            record_refusal(context, self._reporter, [found], asker, refusal)
+            raise
+        self._change(response, Wanted(found, changes), asker)
 
-    def _check(self, vm: VmRecord, changes: dict[str, "int | None"]) -> None:
-        """Refuse a change that does not go with what is stored."""
-        policy, port = self._context.policy, (vm.place[0], vm.name)
-        stored = policy.read(*port)
-        if stored is None:
-            remotes = ", ".join(policy.remotes) or "none"
-            raise refuse(
-                409,
-                f"no OVSDB remote has port {vm.name} of switch {vm.place[0]:016x}; setting ovsdb names: {remotes}",
-                in_force=_in_force(vm),
-            )
-        after = {**stored, **changes}
-        low, high = after.get("min") or 0, after.get("max") or 0
-        if high and low > high:
-            raise refuse(
-                409,
-                f"min of {low} bit/s is above max of {high} bit/s",
-                field="min" if "min" in changes else "max",
-                allowed="min <= max, unless max is 0 (no ceiling)",
-                in_force=_in_force(vm),
-            )
-        others, capacity = policy.guarantees(*port)
-        if "min" in changes and capacity is not None and low + others > capacity:
-            raise refuse(
-                409,
-                f"min of {low} bit/s and the {others} bit/s guaranteed to the bridge's other machines "
-                f"are above the uplink's {capacity} bit/s",
-                field="min",
-                allowed=f"0 to {max(0, capacity - others)}",
-                in_force=_in_force(vm),
-            )
+    def on_delete(self, request: falcon.Request, response: falcon.Response, vm: str) -> None:
+        """Take back all that is set for a machine; what holds then comes back."""
+        read_query(request, models.Query)
+        found = lookup.find(self._context, vm)
+        changes = dict.fromkeys(models.PolicyChange.model_fields)
+        self._change(response, Wanted(found, changes), Asker(request.context.who, request.remote_addr))
 
-
-def _in_force(vm: VmRecord) -> models.InForce:
-    reading = vm.reading
-    if reading is None:
-        return models.InForce(weight=None, min=None, max=None)
-    return models.InForce(weight=reading.weight, min=reading.min_rate * 8, max=reading.max_rate * 8)
-
-
-def _read_changes(request: falcon.Request, body: bytes, vm: VmRecord) -> dict[str, "int | None"]:
-    in_force, names = _in_force(vm), ", ".join(models.ALLOWED)
-    kind = (request.content_type or "").partition(";")[0].strip().lower()
-    if kind != falcon.MEDIA_JSON:
-        raise refuse(
-            415, f'Content-Type "{kind}" is not taken', field="Content-Type", allowed=falcon.MEDIA_JSON,
-            in_force=in_force,
-        )  # fmt: skip
-    try:
-        change = models.PolicyChange.model_validate_json(body)
-    except pydantic.ValidationError as error:
-        fault = error.errors()[0]
-        if not fault["loc"]:
-            raise refuse(
-                400, f"body is no JSON object: {fault['msg']}", allowed=names, in_force=in_force
-            ) from None
-        field = str(fault["loc"][0])
-        if fault["type"] == "extra_forbidden":
-            raise refuse(422, f'unknown field "{field}"', field=field, allowed=names, in_force=in_force) from None
-        raise refuse(
-            422,
-            f"{field} of {fault['input']!r} is not allowed",
-            field=field,
-            allowed=models.ALLOWED[field],
-            in_force=in_force,
-        ) from None
-    return change.model_dump(exclude_unset=True)
+    def _change(self, response: falcon.Response, wanted: Wanted, asker: Asker) -> None:
+        BridgeChange(self._context, self._reporter, [wanted], asker).store()
+        reply(response, show(self._context, wanted.vm))
 
 
 ROUTES = (
-    Route("/v1/vms", Vms, {"get": Operation("List virtual machines.", models.Vms, models.VmQuery)}),
+    Route(
+        "/v1/vms",
+        Vms,
+        {
+            "get": Operation("List virtual machines.", models.Vms, models.VmQuery),
+            "patch": Operation(
+                "Change the policy of many virtual machines: those of one bridge all or none, each bridge for itself.",
+                bulk_models.BulkAnswer,
+                body=bulk_models.BulkChange,
+                refusals=(400, 404, 408, 409, 413, 415),
+                others={207: bulk_models.BulkAnswer},
+            ),
+        },
+    ),
     Route(
         "/v1/vms/{vm:path}",
         Vm,
@@ -213,6 +167,12 @@ ROUTES = (
                 models.Vm,
                 body=models.PolicyChange,
                 refusals=(400, 404, 408, 409, 413, 415, 503, 504),
+            ),
+            "delete": Operation(
+                "Take back a virtual machine's policy: all that is set for it where this controller sets it. The "
+                "machine itself is left alone.",
+                models.Vm,
+                refusals=(404, 409, 503, 504),
             ),
         },
     ),

@@ -7,13 +7,14 @@ A key ``period_us`` is set in the file by that name, in the environment as SDNGC
 
 import os
 import pathlib
-from typing import Any, Mapping, Optional
+from typing import Any, Callable, Mapping, Optional
 
 import pydantic
 
 from sdngcc import configuration
 from sdngcc.configuration import SettingsError
 from sdngcc.controller.settings.databases import Databases
+from sdngcc.controller.settings.logs import Logs
 from sdngcc.controller.settings.messages import Messages
 from sdngcc.controller.settings.network import NetworkSettings
 from sdngcc.controller.settings.process import Process
@@ -26,7 +27,7 @@ PREFIX = "SDNGCC_CONTROLLER_"
 RETIRED = {"event_hub": "there is one hub now, exact to the microsecond, without a bound of its own; leave the key out"}
 
 
-class Settings(Rates, MarkSources, Messages, NetworkSettings, Databases, Rest, Process):
+class Settings(Rates, MarkSources, Messages, NetworkSettings, Databases, Rest, Process, Logs):
     """All settings with their defaults."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
@@ -81,12 +82,16 @@ def load(
 
 
 _adopted: Optional[Settings] = None
+_load_again: Callable[[], Settings] = load
 
 
-def adopt(chosen: Settings) -> None:
-    """Make settings the ones that current() returns, for an application that a framework constructs."""
-    global _adopted
-    _adopted = chosen
+def adopt(chosen: Settings, load_again: Callable[[], Settings] = load) -> None:
+    """Make settings the ones that current() returns, for an application that a framework constructs.
+
+    ``load_again`` returns what they are by now, or raises SettingsError.
+    """
+    global _adopted, _load_again
+    _adopted, _load_again = chosen, load_again
 
 
 def current() -> Settings:
@@ -94,7 +99,12 @@ def current() -> Settings:
     return _adopted or load()
 
 
+def read_again() -> Settings:
+    """Return the settings as file and environment have them now; raises SettingsError as load() does."""
+    return _load_again()
+
+
 __all__ = [
-    "PREFIX", "Settings", "SettingsError", "adopt", "check_private", "current", "is_loopback", "load", "read_secret",
-    "split_address",
+    "PREFIX", "Settings", "SettingsError", "adopt", "check_private", "current", "is_loopback", "load", "read_again",
+    "read_secret", "split_address",
 ]  # fmt: skip

@@ -13,12 +13,14 @@ def check_files(chosen: Settings) -> None:
     """Raise SettingsError naming each setting whose file or folder cannot be used as it must be, a line each."""
     tries: list[Callable[[], Any]] = [
         chosen.read_key,
+        chosen.read_other_key,
         chosen.read_tokens,
         chosen.read_tls,
         lambda: tls.server_context(chosen),
         lambda: read_secret("sonic_password_file", chosen.sonic_password_file),
         lambda: _check_writable("audit_file", chosen.audit_file),
         lambda: _check_writable("trace_file", chosen.trace_file),
+        lambda: _check_writable("log_file", chosen.log_file),
     ]
     faults = []
     for attempt in tries:

@@ -18,18 +18,27 @@ class Messages(pydantic.BaseModel):
     key_file: Optional[pathlib.Path] = pydantic.Field(
         None, description="file with the 32 hex digits of the message key; needed for v1"
     )
+    key_other_file: Optional[pathlib.Path] = pydantic.Field(
+        None, description="file with a second key, whose link discovery is taken while keys change"
+    )
     protocol: int = pydantic.Field(253, ge=1, le=254, description="IP protocol of control messages")
     sender_id: int = pydantic.Field(1, ge=0, le=0xFFFFFFFF, description="id of this controller in its messages")
 
     def read_key(self) -> bytes:
         """Return the message key, zeros when none is set; raises SettingsError when its file is unusable."""
-        if self.key_file is None:
-            return bytes(16)
-        try:
-            text = self.key_file.read_text("ascii").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise SettingsError(f"key_file {self.key_file}: {error}") from None
-        check_private("key_file", self.key_file)
-        if not re.fullmatch(r"[0-9a-fA-F]{32}", text):
-            raise SettingsError(f"key_file {self.key_file}: it must hold 32 hex digits and nothing else")
-        return bytes.fromhex(text)
+        return bytes(16) if self.key_file is None else _read_key("key_file", self.key_file)
+
+    def read_other_key(self) -> Optional[bytes]:
+        """Return the second key, None when none is set; raises SettingsError when its file is unusable."""
+        return None if self.key_other_file is None else _read_key("key_other_file", self.key_other_file)
+
+
+def _read_key(name: str, path: pathlib.Path) -> bytes:
+    try:
+        text = path.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{name} {path}: {error}") from None
+    check_private(name, path)
+    if not re.fullmatch(r"[0-9a-fA-F]{32}", text):
+        raise SettingsError(f"{name} {path}: it must hold 32 hex digits and nothing else")
+    return bytes.fromhex(text)

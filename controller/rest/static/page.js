@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page: keeps the stream's rows and shows them, at most once a frame.
 
+import { followStates } from "./states.js";
 import { authorization, listen } from "./stream.js";
 import { draw, redraw, shortId } from "./topology.js";
 
@@ -199,7 +200,10 @@ function tell(state, why) {
     $("login-error").textContent = sessionStorage.getItem("token") ? "This token is not valid." : "";
     sessionStorage.removeItem("token");
   }
-  if (state === "live") followTopology();
+  if (state === "live") {
+    followTopology();
+    askStates();
+  }
 }
 
 function start() {
@@ -214,6 +218,7 @@ function start() {
 }
 
 makeHead();
+const askStates = followStates($("states"), () => $("connection").dataset.state === "live");
 $("filter").addEventListener("input", plan);
 $("login").addEventListener("submit", (event) => {
   event.preventDefault();

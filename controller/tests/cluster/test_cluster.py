@@ -238,6 +238,27 @@ def test_who_lost_its_connection_to_a_switch_hands_it_over_at_once():
     assert line.owners() == {7: 3 - owner.membership.sender}
 
 
+def test_who_is_drained_hands_all_over_and_gets_its_own_back():
+    line = Timeline(3, range(24))
+    line.run(5000)
+    before = line.owners()
+    drained = line.processes[0].membership
+    drained.set_connected(frozenset())
+    line.run(500)
+    assert set(line.owners()) == set(range(24)) and drained.sender not in line.owners().values()
+    drained.set_connected(frozenset(range(24)))
+    line.run(500)
+    assert line.owners() == before
+
+
+def test_who_is_drained_acts_on_for_a_switch_that_nobody_else_is_connected_to():
+    line = Timeline(1, [7])
+    line.run(3000)
+    line.processes[0].membership.set_connected(frozenset())
+    line.run(3000)
+    assert line.owners() == {7: 1} and not line.processes[0].membership.others_connected(7, line.now)
+
+
 def test_a_fifth_sender_id_owns_nothing_even_when_another_died():
     line = Timeline(4, range(24))
     line.run(6000)

@@ -6,6 +6,8 @@ What must happen within 2 s is asserted in test_cluster, in time of its own; her
 
 import re
 import signal
+import subprocess
+import sys
 import urllib.error
 
 import pytest
@@ -15,7 +17,7 @@ from sdngcc.controller.wire import message, openflow
 
 from ..databases.test_ovsdb import Database, needs_ovsdb
 from ..fabric import arp, ipv4, port_reading, vm_reading
-from ..processes import KEY, Controller, WireSwitch, wait_for
+from ..processes import KEY, PATIENCE_S, Controller, WireSwitch, wait_for
 from .raft import INSTALLED, Raft
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not INSTALLED, reason="ovsdb-server is not installed")]
@@ -150,6 +152,31 @@ def test_switches_are_shared_and_outlive_a_controller_and_the_databases_leader(s
     assert all("Traceback" not in controller.log() for controller in site.controllers), site.told()
 
 
+def test_a_controller_is_taken_out_of_service_without_a_gap(site):
+    controllers = [site.add(1), site.add(2)]
+    site.await_masters(controllers)
+    first, second = controllers
+    command = [sys.executable, "-m", "sdngcc.main", "controller", "--drain", "--url", first.url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 0 and "other controllers act for all switches" in done.stdout, done.stderr + site.told()
+    site.await_masters([second])
+    status = first.get("/v1/status")
+    assert status["lease"] == {**status["lease"], "held": True, "switches": 0} and not status["ready"]
+    command[4] = "--resume"
+    subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
+    site.await_masters(controllers)
+
+    # SIGTERM does the same before the process ends.
+    generations = {dpid: switch.role_generation for dpid, switch in site.switches.items()}
+    mine = {dpid for dpid, port in site.masters().items() if port == first.address[1]}
+    assert mine
+    first.stop()
+    owners = site.raft.dump("Switch")
+    site.await_masters([second])
+    assert {dpid for dpid, switch in site.switches.items() if switch.role_generation > generations[dpid]} == mine
+    assert "ended before all switches" not in first.log() and "Traceback" not in first.log(), owners
+
+
 def test_a_stalled_master_is_refused_when_it_wakes(site):
     controllers = [site.add(1), site.add(2)]
     site.await_masters(controllers)
@@ -179,10 +206,10 @@ def test_policy_set_on_one_is_seen_on_all_and_outlives_a_restart_of_everything(s
     hypervisor = Database(tmp_path)
     site.others.append(hypervisor)
     controllers = [site.add(1, ovsdb=hypervisor.remote), site.add(2, ovsdb=hypervisor.remote)]
-    first = {"weight": None, "min": 3_000_000, "max": None}
+    first = {"weight": None, "min": 3_000_000, "max": None, "law": None}
     for controller in controllers:
         wait_for(lambda at=controller: stored(at) == first, site.told)
-    wanted = {"weight": 3, "min": 3_000_000, "max": 8_000_000}
+    wanted = {"weight": 3, "min": 3_000_000, "max": 8_000_000, "law": None}
     answer = controllers[0].put("/v1/vms/00000000000000a1:tap1", {"weight": 3, "max": 8_000_000})
     assert answer["stored"] == wanted
     wait_for(lambda: stored(controllers[1]) == wanted, site.told)

@@ -93,10 +93,10 @@ def test_names(policy):
 
 @needs_ovsdb
 def test_policy_is_stored_where_ovs_vsctl_sees_it(database, policy):
-    policy.write(0xA1, "tap0", {"weight": 3, "max": 8_000_000})
+    policy.write(0xA1, {"tap0": {"weight": 3, "max": 8_000_000}})
     stored = database.vsctl("get", "interface", "tap0", "other_config").strip()
     assert stored == '{shim-max-rate="8000000", shim-weight="3"}'
-    policy.write(0xA1, "tap0", {"max": None, "weight": 4})
+    policy.write(0xA1, {"tap0": {"max": None, "weight": 4}})
     assert policy.read(0xA1, "tap0") == {"weight": 4}
     assert database.vsctl("get", "interface", "tap0", "other_config").strip() == '{shim-weight="4"}'
 
@@ -114,8 +114,8 @@ def test_what_others_set_is_seen(database, policy):
 
 @needs_ovsdb
 def test_guarantees_of_the_others_and_the_uplinks_capacity(policy):
-    assert policy.guarantees(0xA1, "tap0") == (3_000_000, 10_000_000)
-    assert policy.guarantees(0xA1, "tap1") == (0, 10_000_000)
+    assert policy.guarantees(0xA1, {"tap0"}) == (3_000_000, 10_000_000)
+    assert policy.guarantees(0xA1, {"tap1"}) == (0, 10_000_000)
 
 
 @needs_ovsdb
@@ -124,20 +124,20 @@ def test_of_two_that_grant_the_same_capacity_at_once_the_later_sees_the_others(d
     seen = []
 
     def check():
-        granted, capacity = policy.guarantees(0xA1, "tap0")
+        granted, capacity = policy.guarantees(0xA1, {"tap0"})
         seen.append(granted)
         if len(seen) == 1:
-            other.write(0xA1, "tap1", {"min": 6_000_000})  # between what is read here and what is stored
+            other.write(0xA1, {"tap1": {"min": 6_000_000}})  # between what is read here and what is stored
         if granted + 6_000_000 > capacity:
             raise PermissionError
 
     while other.read(0xA1, "up0") is None:
         other.run()
     with pytest.raises(PermissionError):
-        policy.write(0xA1, "tap0", {"min": 6_000_000}, check)
+        policy.write(0xA1, {"tap0": {"min": 6_000_000}}, check)
     assert seen == [3_000_000, 6_000_000]
     assert policy.read(0xA1, "tap0") == {}
-    policy.write(0xA1, "tap0", {"min": 4_000_000})
+    policy.write(0xA1, {"tap0": {"min": 4_000_000}})
     assert policy.read(0xA1, "tap0") == {"min": 4_000_000}
 
 
@@ -145,7 +145,7 @@ def test_of_two_that_grant_the_same_capacity_at_once_the_later_sees_the_others(d
 def test_unknown_port(policy):
     assert policy.read(0xA1, "tap9") is None
     with pytest.raises(PolicyError, match="no OVSDB remote has port tap9 of switch 00000000000000a1"):
-        policy.write(0xA1, "tap9", {"weight": 1})
+        policy.write(0xA1, {"tap9": {"weight": 1}})
 
 
 def run_until(policy, condition):
@@ -177,10 +177,10 @@ def test_database_that_is_gone(database, policy, hasty, caplog):
     database.process.terminate()
     database.process.wait(10)
     with pytest.raises(PolicyError, match="nothing was sent"):
-        policy.write(0xA1, "tap0", {"weight": 9})
+        policy.write(0xA1, {"tap0": {"weight": 9}})
     run_until(policy, lambda: state(policy) == ["unreachable"])
     with pytest.raises(PolicyError, match="unreachable.*nothing was sent"):
-        policy.write(0xA1, "tap0", {"weight": 9})
+        policy.write(0xA1, {"tap0": {"weight": 9}})
     database.restart()
     run_until(policy, lambda: state(policy) == ["connected"])
     said = [record.message for record in caplog.records if database.remote in record.message]
@@ -192,14 +192,14 @@ def test_database_that_is_gone(database, policy, hasty, caplog):
 def test_what_a_hung_database_was_refused_never_happens(database, policy, hasty, monkeypatch):
     database.hang()
     with pytest.raises(PolicyError, match="nothing was sent"):
-        policy.write(0xA1, "tap0", {"weight": 9})
+        policy.write(0xA1, {"tap0": {"weight": 9}})
     run_until(policy, lambda: state(policy) == ["hung"])
     with pytest.raises(PolicyError, match="hung"):
-        policy.write(0xA1, "tap0", {"weight": 9})
+        policy.write(0xA1, {"tap0": {"weight": 9}})
     database.resume()
     run_until(policy, lambda: state(policy) == ["connected"])
     monkeypatch.undo()  # a busy machine may take its time
-    policy.write(0xA1, "tap0", {"max": 8_000_000})
+    policy.write(0xA1, {"tap0": {"max": 8_000_000}})
     assert database.vsctl("get", "interface", "tap0", "other_config").strip() == '{shim-max-rate="8000000"}'
 
 
@@ -208,7 +208,7 @@ def test_what_a_hung_database_was_refused_never_happens(database, policy, hasty,
 def test_a_change_without_answer_is_in_doubt_until_the_database_tells(database, policy, hasty, monkeypatch, stored):
     monkeypatch.setattr(client, "PROBE_TIMEOUT_S", 60)  # the database hangs after the echo, however long that took
     with pytest.raises(OutcomeUnknown, match="unknown") as caught:
-        policy.write(0xA1, "tap0", {"weight": 9}, database.hang)
+        policy.write(0xA1, {"tap0": {"weight": 9}}, database.hang)
     doubt = caught.value.doubt
     run_until(policy, lambda: state(policy) == ["hung"])
     assert doubt.resolve() is None
@@ -234,7 +234,7 @@ def test_a_hung_database_delays_no_other(tmp_path, database, monkeypatch):
         time.sleep(seconds)
         if hung and not written:
             written.append(None)
-            policy.write(0xA2, "tap0", {"weight": 3})
+            policy.write(0xA2, {"tap0": {"weight": 3}})
             written.append(policy.read(0xA2, "tap0"))
 
     hung = False
@@ -244,7 +244,7 @@ def test_a_hung_database_delays_no_other(tmp_path, database, monkeypatch):
         database.hang()
         hung = True
         with pytest.raises(PolicyError, match="nothing was sent"):
-            policy.write(0xA1, "tap0", {"weight": 9})
+            policy.write(0xA1, {"tap0": {"weight": 9}})
         assert written == [None, {"weight": 3}]
     finally:
         other.stop()
@@ -273,3 +273,38 @@ def test_tunnels_ends_are_read_and_those_set_by_flows_left_out(database, policy)
         (0xA1, "vx1"): Tunnel(mapped(bytes((10, 9, 0, 1))), mapped(bytes((10, 9, 0, 2)))),
         (0xA1, "vx2"): Tunnel(None, bytes.fromhex("fd00" + "00" * 13 + "02")),
     }
+
+
+@needs_ovsdb
+def test_other_columns_are_read_as_ovs_vswitchd_reads_them(database, policy):
+    database.vsctl(
+        "set", "interface", "tap0", "external_ids:shim-weight=5", "external_ids:shim-min-rate=4000000",
+        "status:shim-error=complaint", "--", "set", "port", "tap0", "other_config:shim-weight=6",
+        "other_config:shim-law=eyeq", "--", "set", "open_vswitch", ".", "other_config:shim-law=scc",
+    )  # fmt: skip
+    run_until(policy, lambda: policy.read(0xA1, "tap0") == {"weight": 5, "min": 4_000_000, "law": "eyeq"})
+    assert policy.guarantees(0xA1, {"tap1"}) == (4_000_000, 10_000_000)
+    explained = policy.explain(0xA1, "tap0")
+    assert explained.complaint == "complaint"
+    assert explained.settings["weight"] == (5, "Interface:external_ids")
+    assert explained.settings["law"] == ("eyeq", "Port:other_config")
+    assert policy.explain(0xA1, "tap1").settings["law"] == ("scc", "Open_vSwitch:other_config")
+    policy.write(0xA1, {"tap0": {"weight": 9, "law": "vcc"}})
+    assert policy.explain(0xA1, "tap0").settings["weight"] == (9, "Interface:other_config")
+    policy.write(0xA1, {"tap0": dict.fromkeys(("weight", "min", "max", "law"))})
+    assert policy.read(0xA1, "tap0") == {"weight": 5, "min": 4_000_000, "law": "eyeq"}
+    assert database.vsctl("get", "interface", "tap0", "other_config").strip() == "{}"
+    assert policy.explain(0xA1, "tap9") is None
+
+
+@needs_ovsdb
+def test_several_ports_of_a_bridge_are_changed_together_or_not_at_all(database, policy):
+    def check():
+        assert policy.guarantees(0xA1, {"tap0", "tap1"}) == (0, 10_000_000)
+
+    policy.write(0xA1, {"tap0": {"min": 5_000_000}, "tap1": {"min": None, "weight": 3}}, check)
+    assert policy.read(0xA1, "tap0") == {"min": 5_000_000} and policy.read(0xA1, "tap1") == {"weight": 3}
+    with pytest.raises(PolicyError, match="no OVSDB remote has port tap9"):
+        policy.write(0xA1, {"tap0": {"weight": 8}, "tap9": {"weight": 8}})
+    assert policy.read(0xA1, "tap0") == {"min": 5_000_000}
+    assert "shim-weight" not in database.vsctl("get", "interface", "tap0", "other_config")

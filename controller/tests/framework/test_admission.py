@@ -23,49 +23,49 @@ def test_connections_leave_files_for_the_rest(wanted, descriptors, served):
 def test_an_address_has_its_part_and_gets_it_back():
     admission = Admission(10, 2)
     first, second, third = (admission.enter("10.0.0.1", port) for port in (1, 2, 3))
-    assert first.visitor and second.visitor
-    assert (third.visitor, third.reason) == (None, Reason.TOO_MANY_OF_PEER)
-    assert str(first.visitor) == "10.0.0.1:1" and str(admission.enter("::1", 9).visitor) == "[::1]:9"
-    admission.leave(first.visitor)
-    admission.leave(first.visitor)
-    assert admission.enter("10.0.0.1", 4).visitor and admission.enter("10.0.0.1", 5).visitor is None
+    assert first.channel and second.channel
+    assert (third.channel, third.reason) == (None, Reason.TOO_MANY_OF_PEER)
+    assert str(first.channel) == "10.0.0.1:1" and str(admission.enter("::1", 9).channel) == "[::1]:9"
+    admission.leave(first.channel)
+    admission.leave(first.channel)
+    assert admission.enter("10.0.0.1", 4).channel and admission.enter("10.0.0.1", 5).channel is None
 
 
 def test_where_all_places_are_taken_the_oldest_unfinished_handshake_goes():
     admission = Admission(3, 3)
-    done, old, young = (admission.enter("10.0.0.1", port).visitor for port in (1, 2, 3))
+    done, old, young = (admission.enter("10.0.0.1", port).channel for port in (1, 2, 3))
     admission.ready(done)
     entry = admission.enter("10.0.0.2", 4)
-    assert entry.visitor and (entry.evicted, entry.reason) == (old, Reason.TOO_MANY)
-    for visitor in (young, entry.visitor):
-        admission.ready(visitor)
+    assert entry.channel and (entry.evicted, entry.reason) == (old, Reason.TOO_MANY)
+    for channel in (young, entry.channel):
+        admission.ready(channel)
     entry = admission.enter("10.0.0.2", 5)
-    assert (entry.visitor, entry.evicted, entry.reason) == (None, None, Reason.TOO_MANY)
+    assert (entry.channel, entry.evicted, entry.reason) == (None, None, Reason.TOO_MANY)
     assert admission.open == 3 and not admission.unready
 
 
 def test_a_handshake_has_its_time_however_much_is_said():
     admission = Admission()
-    visitor = admission.enter("10.0.0.1", 1).visitor
+    channel = admission.enter("10.0.0.1", 1).channel
     for _ in range(int(HANDSHAKE_S) - 1):
-        admission.heard(visitor)
+        admission.heard(channel)
         assert not admission.sweep(1.0)
-    assert admission.sweep(1.0) == [(visitor, Due.HANDSHAKE)]
+    assert admission.sweep(1.0) == [(channel, Due.HANDSHAKE)]
 
 
 def test_the_silent_are_asked_once_and_then_ended():
     admission = Admission(silence_s=9)
-    visitor = admission.enter("10.0.0.1", 1).visitor
-    admission.ready(visitor)
+    channel = admission.enter("10.0.0.1", 1).channel
+    admission.ready(channel)
     told = [admission.sweep(1.0) for _ in range(9)]
-    assert told == [[], [], [(visitor, Due.ECHO)], [], [], [], [], [], [(visitor, Due.SILENT)]]
-    admission.heard(visitor)
-    assert [admission.sweep(1.0) for _ in range(3)][-1] == [(visitor, Due.ECHO)]
+    assert told == [[], [], [(channel, Due.ECHO)], [], [], [], [], [], [(channel, Due.SILENT)]]
+    admission.heard(channel)
+    assert [admission.sweep(1.0) for _ in range(3)][-1] == [(channel, Due.ECHO)]
 
 
 def test_nobody_is_silent_for_as_long_as_the_process_itself_stood_still():
     admission = Admission(silence_s=9)
-    admission.ready(admission.enter("10.0.0.1", 1).visitor)
+    admission.ready(admission.enter("10.0.0.1", 1).channel)
     assert not admission.sweep(3600.0)
 
 
@@ -86,10 +86,10 @@ def test_what_is_remembered_of_refusals_and_conflicts_is_bounded():
     for number in range(5000):
         admission.refuse(Reason.MALFORMED, f"peer {number}")
         entry = admission.enter(f"peer {number}", 1)
-        admission.conflict(number, entry.visitor, entry.visitor)
-        admission.leave(entry.visitor)
+        admission.conflict(number, entry.channel, entry.channel)
+        admission.leave(entry.channel)
     assert len(admission._told) <= 1024 and len(admission.conflicts) == 64 and not admission._by_peer
-    assert admission.conflict(4999, entry.visitor, entry.visitor).count == 2
+    assert admission.conflict(4999, entry.channel, entry.channel).count == 2
 
 
 class Visits(RuleBasedStateMachine):
@@ -103,12 +103,12 @@ class Visits(RuleBasedStateMachine):
     @rule(address=st.sampled_from(ADDRESSES))
     def enter(self, address):
         entry = self.admission.enter(address, 1)
-        assert (entry.visitor is None) <= (entry.reason is not None)
+        assert (entry.channel is None) <= (entry.reason is not None)
         if entry.evicted is not None:
             assert not entry.evicted.ready and len(self.here) == 5
             self.here.remove(entry.evicted)
-        if entry.visitor is not None:
-            self.here.append(entry.visitor)
+        if entry.channel is not None:
+            self.here.append(entry.channel)
 
     @rule(number=st.integers(0, 9))
     def leave(self, number):
@@ -123,13 +123,13 @@ class Visits(RuleBasedStateMachine):
 
     @rule(elapsed=st.floats(0, 5))
     def sweep(self, elapsed):
-        for visitor, due in self.admission.sweep(elapsed):
-            assert visitor in self.here and (due is Due.HANDSHAKE) == (not visitor.ready)
+        for channel, due in self.admission.sweep(elapsed):
+            assert channel in self.here and (due is Due.HANDSHAKE) == (not channel.ready)
 
     @invariant()
     def counts(self):
         assert self.admission.open == len(self.here) <= 5
-        assert self.admission.unready == sum(not visitor.ready for visitor in self.here)
+        assert self.admission.unready == sum(not channel.ready for channel in self.here)
         assert all(sum(one.address == address for one in self.here) <= 3 for address in ADDRESSES)
 
 

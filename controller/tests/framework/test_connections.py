@@ -24,13 +24,13 @@ features = message(6, struct.pack("!QIBB2xII", 0xA1, 0, 1, 0, 0x47, 0))
 ports = message(19, struct.pack("!HH4x", 13, 0))
 reply = message(19, b"\\xff\\xff" + bytes(6))
 admission, taken = Admission(), []
-visitor = admission.enter("10.0.0.1", 1).visitor
-one = connections.Connection(near, visitor, admission)
+channel = admission.enter("10.0.0.1", 1).channel
+one = connections.Connection(near, channel, admission)
 one.sink = lambda got: taken.append(got.data) or True
 def shake():
     far.sendall(hello + features + ports)
     assert one.recv(1000) == hello + features + ports
-    assert visitor.ready
+    assert channel.ready
 """
 
 
@@ -145,10 +145,10 @@ assert not one.answered(one.ask())
 def test_accept_that_fails_is_tried_again_and_counted():
     told = run("""
 settings.adopt(settings.load(chosen={"openflow": "127.0.0.1:0", "notify": False}))
-door = connections.Door(settings.current())
+listener = connections.Listener(settings.current())
 faults = [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ECONNABORTED, errno.EPERM]
 served, slept, accepted = Event(), [], []
-class Listener:
+class FailingSocket:
     def accept(self):
         accepted.append(1)
         if len(accepted) <= len(faults):
@@ -159,10 +159,10 @@ class Listener:
 names.controller.datapath_connection_factory = lambda connection, address: served.send(address)
 sleep = names.hub.sleep
 names.hub.sleep = lambda seconds: slept.append(seconds) or sleep(seconds)
-door._socket = Listener()
-eventlet.spawn(door.serve)
+listener._socket = FailingSocket()
+eventlet.spawn(listener.serve)
 assert served.wait() == ("10.0.0.9", 1)
-assert door.admission.refused == {Reason.ACCEPT: len(faults)}
+assert listener.admission.refused == {Reason.ACCEPT: len(faults)}
 assert sum(seconds == connections._ACCEPT_AGAIN_S for seconds in slept) == len(faults) - 1
 """)
     assert told.count("accept() failed") == 1

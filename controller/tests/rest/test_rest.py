@@ -22,7 +22,7 @@ def test_vms(bench):
     vm = vms["neutron-1"]
     assert vm["sent_bps"] == 8_000_000 and vm["weight"] == 2 and vm["state"] == "active"
     assert vm["addresses"] == ["10.0.0.11"] and vm["destinations"] == ["02:00:00:00:00:1f"]
-    assert vm["stored"] == {"weight": 2, "min": None, "max": 10_000_000}
+    assert vm["stored"] == {"weight": 2, "min": None, "max": 10_000_000, "law": None}
     assert "0000000000000002:vm2a" in vms
     one = bench.client.simulate_get("/v1/vms/neutron-1").json
     assert one["id"] == "neutron-1" and one["share_bps"] == 800_000_000
@@ -64,7 +64,7 @@ def test_put_stores_what_is_named_and_leaves_the_rest(bench):
     assert bench.put({"weight": 4}).status_code == 200
     assert bench.policy.stored[H1, "vm1a"] == {"weight": 4, "max": 10_000_000}
     answer = bench.put({"max": None, "min": 5_000_000})
-    assert answer.json["stored"] == {"weight": 4, "min": 5_000_000, "max": None}
+    assert answer.json["stored"] == {"weight": 4, "min": 5_000_000, "max": None, "law": None}
 
 
 @pytest.mark.parametrize(
@@ -80,10 +80,10 @@ def test_put_stores_what_is_named_and_leaves_the_rest(bench):
         ({"max": 10**12}, 422, "max", "0 for no ceiling or 8000 to"),
         ({"min": 20_000_000}, 409, "min", "min <= max"),
         ({"min": 400_000_001, "max": 0}, 409, "min", "0 to 400000000"),
-        ({"burst": 3}, 422, "burst", "weight, min, max"),
-        (b"{", 400, None, "weight, min, max"),
-        (b"[1]", 400, None, "weight, min, max"),
-        (b"", 400, None, "weight, min, max"),
+        ({"burst": 3}, 422, "burst", "weight, min, max, law"),
+        (b"{", 400, None, "weight, min, max, law"),
+        (b"[1]", 400, None, "weight, min, max, law"),
+        (b"", 400, None, "weight, min, max, law"),
     ],
 )
 def test_refused_bodies_change_nothing(bench, body, status, field, allowed):
@@ -93,6 +93,32 @@ def test_refused_bodies_change_nothing(bench, body, status, field, allowed):
     assert allowed in answer.json["allowed"]
     assert answer.json["in_force"]["weight"] == 1
     assert bench.policy.stored[H1, "vm1a"] == {"weight": 2, "max": 10_000_000}
+
+
+def test_the_law_of_one_machine(bench):
+    assert bench.put({"law": "eyeq"}).json["stored"]["law"] == "eyeq"
+    assert bench.policy.stored[H1, "vm1a"]["law"] == "eyeq"
+    for law in ("default", "tcp", "", 3):
+        answer = bench.put({"law": law})
+        assert answer.status_code == 422 and answer.json["field"] == "law" and "hygenicc" in answer.json["allowed"]
+        assert repr(law) in answer.json["error"]
+    answer = bench.put({"law": None}).json
+    assert answer["stored"]["law"] is None
+    assert answer["configured"]["law"] == {"value": "sdngcc", "origin": "Open_vSwitch:other_config"}
+
+
+def test_what_counts_is_shown_with_the_column_it_is_from(bench):
+    bench.policy.external = {"shim-weight": "7", "shim-min-rate": "9000000", "shim-max-rate": "many"}
+    bench.policy.complaint = "shim-max-rate: 'many' is no number"
+    configured = bench.get("/v1/vms/neutron-1").json["configured"]
+    assert configured["weight"] == {"value": 2, "origin": "Interface:other_config"}
+    assert configured["min"] == {"value": 9_000_000, "origin": "Interface:external_ids"}
+    assert configured["complaint"] == "shim-max-rate: 'many' is no number"
+    answer = bench.put({"max": 8_000_000})
+    assert answer.status_code == 409 and "min of 9000000 bit/s is above max" in answer.json["error"]
+    configured = bench.put({"weight": None, "max": None}).json["configured"]
+    assert configured["weight"] == {"value": 7, "origin": "Interface:external_ids"}
+    assert configured["max"] == {"value": None, "origin": "Interface:external_ids"}
 
 
 def test_long_body_is_refused(bench):

@@ -26,9 +26,10 @@ def test_a_change_is_recorded(bench, tmp_path):
     [record] = lines(tmp_path)
     assert record.pop("time").endswith("Z")
     assert record == {
-        "who": "loopback", "address": "127.0.0.1", "vm": "neutron-1", "place": "0000000000000001:vm1a",
-        "before": {"weight": 2, "min": None, "max": 10_000_000},
-        "after": {"weight": 4, "min": None, "max": 10_000_000},
+        "who": "loopback", "address": "127.0.0.1", "action": "policy", "vm": "neutron-1",
+        "place": "0000000000000001:vm1a",
+        "before": {"weight": 2, "min": None, "max": 10_000_000, "law": None},
+        "after": {"weight": 4, "min": None, "max": 10_000_000, "law": None},
         "result": "stored", "error": None, "settles": None,
     }  # fmt: skip
     assert os.stat(tmp_path / "audit.jsonl").st_mode & 0o007 == 0
@@ -78,15 +79,16 @@ def test_what_others_store_is_recorded_once(bench, tmp_path):
     bench.reporter.tick()
     [record] = lines(tmp_path)
     assert record["who"] == "ovsdb" and record["address"] is None
-    assert record["before"]["max"] == 10_000_000 and record["after"] == {"weight": 9, "min": None, "max": None}
+    assert record["before"]["max"] == 10_000_000
+    assert record["after"] == {"weight": 9, "min": None, "max": None, "law": None}
 
 
 def test_ones_own_change_is_not_taken_for_anothers(bench, tmp_path):
     bench.reporter.tick()
     write = bench.policy.write
 
-    def slow(dpid, name, changes, check):
-        write(dpid, name, changes, check)
+    def slow(dpid, changes, check):
+        write(dpid, changes, check)
         bench.reporter.tick()  # the database told of the change before it confirmed it
 
     bench.policy.write = slow
@@ -113,7 +115,8 @@ def test_a_change_without_answer_is_unknown_until_the_database_tells(bench, tmp_
     assert answer.status_code == 504 and answer.json["error"] == "sent, and not answered"
     bench.policy.doubt = None
     answer = bench.put({"weight": 5})
-    assert answer.status_code == 503 and "an earlier change was sent and not answered" in answer.json["error"]
+    assert answer.status_code == 503
+    assert "an earlier change of neutron-1 was sent and not answered" in answer.json["error"]
     if stored:
         bench.policy.stored[H1, "vm1a"]["weight"] = 4
     bench.reporter.tick()  # what came of it is not yet known: nobody else did it

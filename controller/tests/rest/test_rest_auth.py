@@ -4,6 +4,7 @@
 import pytest
 
 from sdngcc.controller import settings
+from sdngcc.controller.settings.rest import Role, Token
 
 from ..test_engine import H1
 from .rest_bench import Bench
@@ -33,6 +34,31 @@ def test_without_a_valid_token_nothing_is_shown(bench, path, headers):
 @pytest.mark.parametrize("token", [TOKEN, "u" * 32])
 def test_each_token_opens(bench, token):
     assert bench.get("/v1/vms", **bearer(token)).status_code == 200
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_a_role_bounds_what_its_token_may(tmp_path, role, caplog):
+    bench = Bench(tmp_path, {"alice": Token(TOKEN, role)})
+    assert bench.get("/v1/vms", **bearer(TOKEN)).status_code == 200
+    headers = {**bearer(TOKEN), "Content-Type": "application/json"}
+    answer = bench.client.simulate_put("/v1/vms/neutron-1", body='{"weight": 5}', headers=headers)
+    if role is not Role.READ:
+        assert answer.status_code == 200 and not bench.engine.counters["rest_forbidden"]
+        return
+    assert answer.status_code == 403
+    assert answer.json["error"] == (
+        "the token of alice has the role read; PUT /v1/vms/neutron-1 needs operate"
+    )
+    assert answer.json["allowed"] == "a token with the role operate or admin"
+    assert bench.policy.stored[H1, "vm1a"]["weight"] == 2 and bench.engine.counters["rest_forbidden"] == 1
+    assert "alice, of role read, may not PUT" in caplog.text and TOKEN not in caplog.text
+    assert bench.client.simulate_post("/v1/vms", headers=bearer(TOKEN)).status_code == 405
+
+
+def test_the_document_says_which_role_an_operation_needs(bench):
+    paths = bench.get("/v1/openapi.json", **bearer(TOKEN)).json["paths"]
+    assert paths["/v1/vms/{vm}"]["get"]["x-role"] == "read"
+    assert paths["/v1/vms/{vm}"]["put"]["x-role"] == "operate"
 
 
 def test_the_page_itself_needs_no_token(bench):
@@ -98,8 +124,11 @@ def make(path, text, mode=0o600):
 
 
 def test_token_file(tmp_path):
-    chosen = make(tmp_path / "tokens", f"# of the lab\nalice {TOKEN}\n\nbob\t{'u' * 32}\n")
-    assert chosen.read_tokens() == {"alice": TOKEN, "bob": "u" * 32}
+    lines = f"# of the lab\nalice {TOKEN}\n\nbob\t{'u' * 32} read\nroot {'v' * 32} admin \n"
+    chosen = make(tmp_path / "tokens", lines)
+    assert chosen.read_tokens() == {
+        "alice": (TOKEN, Role.OPERATE), "bob": ("u" * 32, Role.READ), "root": ("v" * 32, Role.ADMIN)
+    }  # fmt: skip
     assert TOKEN not in chosen.model_dump_json() and TOKEN not in repr(chosen)
 
 
@@ -109,6 +138,8 @@ def test_token_file(tmp_path):
         ("", 0o600, "holds no token"),
         ("alice short\n", 0o600, "line 1"),
         (f"alice {TOKEN}\nalice {TOKEN}\n", 0o600, "line 2"),
+        (f"alice {TOKEN}\nbob {TOKEN}\n", 0o600, "line 2.*each name and token once"),
+        (f"alice {TOKEN} root\n", 0o600, "line 1.*read, operate"),
         (f"{TOKEN}\n", 0o600, "line 1"),
         (f"alice {TOKEN}\n", 0o644, "everybody may use it"),
     ],

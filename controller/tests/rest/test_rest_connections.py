@@ -10,15 +10,17 @@ import pytest
 
 from sdngcc.controller.rest import connections, resource
 from sdngcc.controller.rest.connections import Connections, Phase
+from sdngcc.rest import RestClient
 
 from ..databases.test_ovsdb import Database, needs_ovsdb
-from ..processes import PATIENCE_S, Controller, wait_for
+from ..fabric import vm_reading
+from ..processes import PATIENCE_S, Controller, WireSwitch, wait_for
 from .test_rest_process import ask, bridge, database, known, start, token_file
 
 __all__ = ["bridge", "database", "token_file"]  # fixtures
 
 
-class Door:
+class Listener:
     """Connections under a clock of the test's own; ``ended`` has the names of those that were broken."""
 
     def __init__(self):
@@ -32,64 +34,64 @@ class Door:
 
 
 @pytest.fixture
-def door(monkeypatch):
+def listener(monkeypatch):
     monkeypatch.setattr(connections, "CONNECTIONS_MAX", 4)
     monkeypatch.setattr(connections, "PEER_CONNECTIONS_MAX", 3)
-    return Door()
+    return Listener()
 
 
-def test_the_slowest_of_a_peer_makes_way_for_its_newest(door):
+def test_the_slowest_of_a_peer_makes_way_for_its_newest(listener):
     for number in range(3):
-        door.now_s = number
-        assert door.come(number)
-    assert door.come("another peer's", "10.0.0.2") and not door.ended
-    assert door.come("fourth") and door.ended == [0]
-    assert len(door.connections) == 4 and door.counters["rest_connections_displaced"] == 1
+        listener.now_s = number
+        assert listener.come(number)
+    assert listener.come("another peer's", "10.0.0.2") and not listener.ended
+    assert listener.come("fourth") and listener.ended == [0]
+    assert len(listener.connections) == 4 and listener.counters["rest_connections_displaced"] == 1
 
 
-def test_when_all_are_too_many_the_peer_with_most_gives_way(door):
+def test_when_all_are_too_many_the_peer_with_most_gives_way(listener):
     for number in range(3):
-        door.come(number)
-    door.come("b", "10.0.0.2")
-    assert door.come("c", "10.0.0.3")
-    assert len(door.ended) == 1 and door.ended[0] in range(3)
+        listener.come(number)
+    listener.come("b", "10.0.0.2")
+    assert listener.come("c", "10.0.0.3")
+    assert len(listener.ended) == 1 and listener.ended[0] in range(3)
 
 
-def test_streams_and_young_answers_never_make_way(door):
+def test_streams_and_young_answers_never_make_way(listener):
     for phase in (Phase.STREAM, Phase.ANSWER, Phase.ANSWER):
-        door.connections.enter(door.come(phase), phase)
-    assert door.come("late") is None
-    assert door.counters["rest_connections_refused"] == 1 and not door.ended
-    door.now_s = connections.ANSWER_GRACE_S + 1
-    assert door.come("later") and door.ended == [Phase.ANSWER]
+        listener.connections.enter(listener.come(phase), phase)
+    assert listener.come("late") is None
+    assert listener.counters["rest_connections_refused"] == 1 and not listener.ended
+    listener.now_s = connections.ANSWER_GRACE_S + 1
+    assert listener.come("later") and listener.ended == [Phase.ANSWER]
 
 
 @pytest.mark.parametrize("phase", [Phase.HEAD, Phase.IDLE, Phase.ANSWER])
-def test_a_phase_that_lasts_too_long_ends(door, phase):
-    door.connections.enter(door.come("one"), phase)
-    door.now_s = phase.longest_s
-    door.connections.expire()
-    assert not door.ended
-    door.now_s += 0.1
-    door.connections.expire()
-    assert door.ended == ["one"] and len(door.connections) == 0
-    assert door.counters[f"rest_{phase.text}_timeouts"] == 1
+def test_a_phase_that_lasts_too_long_ends(listener, phase):
+    listener.connections.enter(listener.come("one"), phase)
+    listener.now_s = phase.longest_s
+    listener.connections.expire()
+    assert not listener.ended
+    listener.now_s += 0.1
+    listener.connections.expire()
+    assert listener.ended == ["one"] and len(listener.connections) == 0
+    assert listener.counters[f"rest_{phase.text}_timeouts"] == 1
 
 
-def test_who_sends_a_body_slowly_can_still_be_told_so(door):
-    one = door.come("one")
-    door.connections.enter(one, Phase.BODY)
-    door.now_s = 1000.0
-    door.connections.expire()
-    door.connections.expire()
-    assert door.ended == ["one's input"] and one.expired and door.counters["rest_body_timeouts"] == 1
+def test_who_sends_a_body_slowly_can_still_be_told_so(listener):
+    one = listener.come("one")
+    listener.connections.enter(one, Phase.BODY)
+    listener.now_s = 1000.0
+    listener.connections.expire()
+    listener.connections.expire()
+    assert listener.ended == ["one's input"] and one.expired and listener.counters["rest_body_timeouts"] == 1
 
 
-def test_a_stream_lasts(door):
-    door.connections.enter(door.come("one"), Phase.STREAM)
-    door.now_s = 1e6
-    door.connections.expire()
-    assert not door.ended and door.connections.view()["stream"] == 1
+def test_a_stream_lasts(listener):
+    listener.connections.enter(listener.come("one"), Phase.STREAM)
+    listener.now_s = 1e6
+    listener.connections.expire()
+    assert not listener.ended and listener.connections.view()["stream"] == 1
 
 
 def dial(controller):
@@ -197,3 +199,35 @@ def test_a_hung_hypervisor_database_is_seen_and_delays_no_other(tmp_path, bridge
         other.stop()
         controller.stop()
 
+
+
+@needs_ovsdb
+def test_many_changes_reach_each_database_that_answers(tmp_path, bridge, database):
+    (tmp_path / "other").mkdir()
+    other = Database(tmp_path / "other")
+    other.vsctl("set", "bridge", "br0", "datapath_id=00000000000000a2")
+    other.vsctl("set", "interface", "tap0", "external_ids:iface-id=neutron-a2")
+    controller = start(tmp_path, bridge, ovsdb=f"{other.remote},{database.remote}")
+    far = WireSwitch(0xA2, {1: b"tap0"})
+    far.vms = {1: vm_reading(1, 0)}
+    try:
+        far.connect(controller.address)
+        wait_for(lambda: known(controller, "neutron-0") and known(controller, "neutron-a2"), controller.log)
+        wait_for(lambda: controller.get("/v1/status")["ready"], controller.log)
+        client = RestClient(controller.url)
+        changes = [{"vm": "neutron-a2", "weight": 3}, {"vm": "neutron-0", "law": "eyeq"}, {"vm": "tap1", "weight": 3}]
+        assert client.vms_change(changes)["stored"] == 3
+        assert database.vsctl("get", "interface", "tap0", "other_config:shim-law").strip() == "eyeq"
+        other.hang()
+        answer = client.vms_change([{**one, "weight": 4} for one in changes])
+        assert [(one["result"], one["status"]) for one in answer["results"]] == [
+            ("refused", 503), ("stored", 200), ("stored", 200),
+        ]  # fmt: skip
+        assert "nothing was sent" in answer["results"][0]["error"]
+        other.resume()
+        assert client.vm_reset("neutron-0")["stored"] == dict.fromkeys(("weight", "min", "max", "law"))
+        assert database.vsctl("get", "interface", "tap0", "other_config").strip() == "{}"
+    finally:
+        far.close()
+        other.stop()
+        controller.stop()

@@ -4,6 +4,7 @@
 import os
 import pathlib
 import shutil
+import signal
 import threading
 
 import pytest
@@ -175,6 +176,34 @@ def test_live_rates_congestion_and_topology(tmp_path, browser):
         wait_for(lambda: text(browser, "#connection") == "live", say)
     finally:
         network.close()
+        controller.stop()
+
+
+def test_states_of_the_controller_are_shown(tmp_path, browser):
+    controller = Controller(tmp_path, "ryu", ovsdb=f"unix:{tmp_path}/none.sock")
+    first, second = WireSwitch(0xA1, {1: b"up1"}), WireSwitch(0xA1, {1: b"up1"})
+    try:
+        first.connect(controller.address)
+        wait_for(lambda: controller.get("/v1/status")["switches"] == 1, controller.log)
+        second.connect(controller.address, "127.0.0.2")
+        wait_for(lambda: controller.get("/v1/status")["connections"]["id_conflicts"], controller.log)
+        wait_for(lambda: controller.get("/v1/status")["databases"][0]["state"] == "unreachable", controller.log)
+        (tmp_path / "key").write_text("none")
+        controller.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: controller.get("/v1/status")["reload"]["failed"], controller.log)
+        browser.get(controller.url)
+        wait_for(lambda: "unreachable" in text(browser, "#states"), lambda: text(browser, "#states"))
+        said = text(browser, "#states")
+        for words in (
+            "hypervisor database unreachable: unix:", "is connected (1 times)",
+            "connections of switches refused: duplicate_id 1", "reading settings again failed at", "32 hex digits",
+        ):  # fmt: skip
+            assert words in said, said
+        assert faults(browser) == []
+        picture(browser, "states")
+    finally:
+        first.close()
+        second.close()
         controller.stop()
 
 
