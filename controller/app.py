@@ -81,7 +81,7 @@ class SdnGcc(names.App):
         if self.cluster:
             self.cluster.attach(self.engine)
         self.drain = Drain(self.cluster, self.engine.steer, self.engine.clock)
-        self.policy = Policy(self.settings.ovsdb, names.hub.sleep)
+        self.policy = Policy(self.settings.ovsdb, names.hub.sleep, self.settings.forwarding == "none")
         audit = AuditLog(self.settings.audit_file, self.engine.counters)
         context = RestContext(
             self.engine, self.policy, Live(self.engine), audit, lambda: names.hub.sleep(0), cluster=self.cluster
@@ -207,7 +207,8 @@ class SdnGcc(names.App):
 
     def _make_cluster(self) -> Cluster:
         chosen = self.settings
-        return Cluster(chosen.cluster, chosen.sender_id, chosen.lease_ms, self._send, time.monotonic_ns)
+        whole = chosen.forwarding == "none"
+        return Cluster(chosen.cluster, chosen.sender_id, chosen.lease_ms, self._send, time.monotonic_ns, whole)
 
     def _follow_cluster(self, cluster: Cluster) -> None:
         while self.is_active:
@@ -222,9 +223,12 @@ class SdnGcc(names.App):
 
     def _read_ovsdb(self) -> None:
         self.policy.run()
+        if self.engine.hosting:
+            self.engine.set_devices(self.policy.devices())
+        else:
+            self.engine.set_tunnels(self.policy.tunnels())
+            self.engine.set_vlans(self.policy.vlans())
         self.engine.set_interfaces(self.policy.interfaces())
-        self.engine.set_tunnels(self.policy.tunnels())
-        self.engine.set_vlans(self.policy.vlans())
         self._flush()
 
     def _deliver(self, fresh: list[PortMarks]) -> None:

@@ -18,9 +18,11 @@ from sdngcc.controller.forwarding.convergence import Convergence
 from sdngcc.controller.forwarding.flows import FlowTable
 from sdngcc.controller.forwarding.forwarder import Forwarder
 from sdngcc.controller.forwarding.installer import COOKIE, COOKIE_MASK, PAIR, Installer
+from sdngcc.controller.hosting import Hosting
 from sdngcc.controller.network.attribution import Attribution
 from sdngcc.controller.network.counters import Counters, PairBytes, SplitBytes
 from sdngcc.controller.network.discovery import Discovery
+from sdngcc.controller.network.hosts import Devices, Hosts
 from sdngcc.controller.network.inventory import SwitchRecord
 from sdngcc.controller.network.machines import Machines, PortNames
 from sdngcc.controller.network.paths import Paths, Tunnel
@@ -78,7 +80,8 @@ class Engine:
         self.started_ns = clock()
         self.monitor = Monitor(settings.period_us * 1000, self.started_ns)
         self._owner = owner or Alone()
-        self.outbox = Outbox(self._owner)
+        forwards = settings.forwarding == "own"
+        self.outbox = Outbox(self._owner, forwards)
         self.timers = Timers(clock)
         self._xids = transactions()
         secret = os.urandom(16) if settings.key_file is None else _common(settings.read_key())
@@ -86,7 +89,12 @@ class Engine:
         self.flows = FlowTable()
         self.split_bytes = SplitBytes(period_ns, self.flows.find_group)
         self.pair_bytes = PairBytes(period_ns, COOKIE | PAIR, COOKIE_MASK | PAIR, self.flows.find_pair)
-        self.paths = Paths(self.relations, self.topology, settings.multipath, self.split_bytes.proportions)
+        hosts: Optional[Hosts] = None
+        if forwards:
+            self.paths = Paths(self.relations, self.topology, settings.multipath, self.split_bytes.proportions)
+        else:
+            hosts = Hosts(settings, self.topology, self.relations, self.outbox, self._xids, clock, self.counters)
+            self.paths = Paths(self.relations, self.topology, "flow", uplinks=hosts.graph.uplinks)
         self.vlans = Vlans()
         self.backlog = Backlog(clock)
         self.installer = Installer(
@@ -117,10 +125,21 @@ class Engine:
         self.trace = Trace(settings.trace_file, self.counters)
         self.notifier = Notifier(settings, self.relations, self.counters, epoch)
         self.attribution = Attribution(
-            self.relations, self.paths, self.pair_bytes, self.split_bytes, self.switches, clock
+            self.relations,
+            self.paths,
+            hosts.sent if hosts else self.pair_bytes,
+            hosts.splits if hosts else self.split_bytes,
+            self.switches,
+            clock,
         )
         self.convergence = Convergence(
-            self.topology, self.relations, self.paths, self.attribution, self.installer, self.backlog, clock
+            self.topology,
+            self.relations,
+            self.paths,
+            self.attribution,
+            self.installer if forwards else None,
+            self.backlog,
+            clock,
         )
         counters: tuple[Counters, ...] = (self.pair_bytes, self.split_bytes)
         self._statistics = {one.kind.to_bytes(2, "big"): one for one in counters}
@@ -135,12 +154,19 @@ class Engine:
             self.outbox,
             self._xids,
             self.counters,
+            experimenter.vm_state_request if forwards else experimenter.all_host_vms_request,
         )
         self.polling = Polling(settings, self.source, self.monitor, self.switches, self._owner, self.outbox, self._xids)
         network = Network(settings, self.switches, self.attribution, self.counters, self.trace, clock, self._owner.owns)
         self.rounds = Rounds(
             network, self.notifier, self.outbox, self.timers, self.machines, self.monitor, self.backlog
         )
+        self.hosting: Optional[Hosting] = None
+        if hosts is not None:
+            self.hosting = Hosting(
+                settings, self.switches, self.topology, hosts, self.attribution, self.source, self.machines,
+                self.polling, self.monitor, self.rounds, self._owner.owns, clock,
+            )  # fmt: skip
         self._assembler = experimenter.Assembler()
         self._slow_ns = self._between_polls(self.started_ns)
         self._next_housekeeping_ns = self._slow_ns
@@ -171,21 +197,27 @@ class Engine:
     def switch_up(self, dpid: int, ports: dict[int, tuple[str, bytes, bool]]) -> None:
         """Take a connected switch; ``ports`` are (name, address, up) by number."""
         now = self.clock()
+        if self.hosting and self.hosting.is_host(dpid):
+            if dpid in self.switches:
+                self.switch_down(dpid)
+            self.hosting.up(dpid, now)
+            self._states_due.put(dpid, self._between_polls(now + SECOND_NS))
+            return
         if dpid in self.switches and self._owner.shared:
             self._switch_back(dpid, ports)
             return
         if dpid in self.switches:
             self.switch_down(dpid)
         self.switches[dpid] = SwitchRecord(dpid, now, hypervisor=dpid in self.settings.hypervisors)
-        self.topology.add_switch(
-            dpid,
-            {
-                number: Port(name, mac, up, now)
-                for number, (name, mac, up) in ports.items()
-                if number < openflow.OFPP_MAX
-            },
-        )
+        found = {
+            number: Port(name, mac, up, now) for number, (name, mac, up) in ports.items() if number < openflow.OFPP_MAX
+        }
         LOG.info("switch %016x connected with %d ports", dpid, len(ports))
+        if self.hosting:
+            self.hosting.name_ports(dpid, found)
+            self.take_over(dpid, False)
+            return
+        self.topology.add_switch(dpid, found)
         self._name_machines(dpid)
         self._place_tunnels(dpid)
         self._place_vlans(dpid)
@@ -221,12 +253,16 @@ class Engine:
 
     def take_over(self, dpid: int, fresh: bool) -> None:
         """Act for a switch from now on; ``fresh`` when nobody of a cluster did before."""
-        self.installer.take_over(dpid, fresh, self.clock())
+        if self.hosting and self.hosting.is_host(dpid):
+            return
+        if not self.hosting:
+            self.installer.take_over(dpid, fresh, self.clock())
         self.source.forget(dpid)
         self.polling.prepare(dpid, sorted(self.topology.ports[dpid]))
         if self.source.polled:
             self.monitor.add(dpid, self.clock())
-        self.discover(dpid)
+        if not self.hosting:
+            self.discover(dpid)
 
     def give_up(self, dpid: int) -> None:
         """Act no more for a switch."""
@@ -248,6 +284,9 @@ class Engine:
         self.monitor.remove(dpid)
         self.source.forget(dpid)
         self._assembler.forget(dpid)
+        if self.hosting:
+            self._links_changed(self.hosting.down(dpid))
+            return
         self.pair_bytes.forget(dpid)
         self.split_bytes.forget(dpid)
         self.adoption.forget(dpid)
@@ -266,7 +305,8 @@ class Engine:
 
     def port_changed(self, dpid: int, number: int, name: str, mac: bytes, up: bool) -> None:
         """Take a port that was added or changed."""
-        if dpid not in self.switches or number >= openflow.OFPP_MAX:
+        ours = self.hosting is None or not self.hosting.is_host(dpid)
+        if not ours or dpid not in self.switches or number >= openflow.OFPP_MAX:
             return
         known = self.topology.ports.get(dpid, {}).get(number)
         fresh = known is None or known.name != name or (up and not known.up)
@@ -284,7 +324,7 @@ class Engine:
 
     def port_removed(self, dpid: int, number: int) -> None:
         """Forget a port, its hosts and its link."""
-        if dpid not in self.switches:
+        if self.hosting or dpid not in self.switches:
             return
         self.source.forget(dpid, number)
         self.rounds.forget(dpid, number)
@@ -316,6 +356,11 @@ class Engine:
         """Take the ids of machines by (datapath id, port name), as OVSDB has them."""
         for dpid in self.machines.set_interfaces(names):
             self._set_hypervisor(self.switches[dpid])
+
+    def set_devices(self, devices: Devices) -> None:
+        """Take the interfaces of hosts, as OVSDB has them, where others forward."""
+        if self.hosting:
+            self.hosting.set_devices(devices)
 
     def set_tunnels(self, names: dict[tuple[int, str], Tunnel]) -> None:
         """Take the end points of tunnels by (datapath id, port name), as OVSDB has them."""
@@ -353,8 +398,11 @@ class Engine:
     # Packets and flows
 
     def packet_in(self, dpid: int, in_port: int, data: bytes) -> None:
-        """Take a packet no flow knew."""
+        """Take a packet no flow knew; none is asked for where others forward."""
         now = self.clock()
+        if self.hosting:
+            self.counters["packet_ins_unasked"] += 1
+            return
         if not self.forwarder.admits(dpid, in_port, now):
             return
         if data[12:14] != b"\x88\xcc":
@@ -369,6 +417,8 @@ class Engine:
 
     def flow_removed(self, cookie: int, reason: int) -> None:
         """Take note of a flow that is gone."""
+        if self.hosting:
+            return
         self.forwarder.flow_removed(cookie, reason, self.clock())
 
     # The clockwork
@@ -388,7 +438,10 @@ class Engine:
             self.rounds.begin(now)
         if now >= self._housekeeping_ns():
             self._keep_house(now)
-        self.forwarder.expire(now)
+        if self.hosting:
+            self.hosting.run(now)
+        else:
+            self.forwarder.expire(now)
         self._run_backlog()
         return self.next_ns()
 
@@ -398,6 +451,8 @@ class Engine:
         counters_ns = min(statistics.next_ns(now) for statistics in self._statistics.values())
         housekeeping_ns = min(self._housekeeping_ns(), self.timers.next_ns())
         working_ns = now if self.backlog else FAR_NS
+        if self.hosting:
+            counters_ns = self.hosting.next_ns()
         return min(self.monitor.next_ns(), counters_ns, self._rates_ns, housekeeping_ns, working_ns, now + NAP_NS)
 
     def _housekeeping_ns(self) -> int:
@@ -417,7 +472,7 @@ class Engine:
                 if dpid in self.switches:
                     serve(dpid, now)
                     due.put(dpid, self._between_polls(now + period_ns))
-        gone = self.topology.expire_links(now - 3 * self.settings.lldp_period_ms * 1_000_000)
+        gone = [] if self.hosting else self.topology.expire_links(now - 3 * self.settings.lldp_period_ms * 1_000_000)
         if gone:
             LOG.warning("link lost at %s", ", ".join(f"{dpid:016x}:{port}" for dpid, port in gone))
             self._links_changed(gone)
@@ -504,7 +559,10 @@ class Engine:
         if reply is None:
             return
         now = self.clock()
-        if reply.exp_type == experimenter.VM_STATE:
+        if self.hosting and self.hosting.is_host(switch.dpid):
+            if self.hosting.take(switch, xid, reply, now):
+                self._links_changed([])
+        elif not self.hosting and reply.exp_type == experimenter.VM_STATE:
             if self.machines.take(switch, xid, reply, now):
                 self._set_hypervisor(switch)
             self.rounds.answered(switch.dpid)

@@ -16,8 +16,10 @@ class Outgoing(NamedTuple):
 class Outbox:
     """Messages in the order in which they are to leave; ``owner`` says for whom this controller may act."""
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: Owner, writes: bool = True) -> None:
+        """Without ``writes`` no switch is given a flow, a group or a packet."""
         self._owner = owner
+        self._writes = writes
         self._waiting: list[Outgoing] = []
 
     def put(self, dpid: int, data: bytes) -> None:
@@ -25,7 +27,12 @@ class Outbox:
         self._waiting.append(Outgoing(dpid, data))
 
     def put_owned(self, dpid: int, data: bytes) -> None:
-        """Add what only a switch's owner may send; nothing if that is another controller."""
+        """Add what only a switch's owner may send; nothing if that is another controller.
+
+        Raises RuntimeError where nothing may be written.
+        """
+        if not self._writes:
+            raise RuntimeError(f"switch {dpid:016x} was to be written to under forwarding none")
         if self._owner.owns(dpid):
             self._waiting.append(Outgoing(dpid, data))
 

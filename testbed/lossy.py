@@ -59,9 +59,9 @@ class LossyNotices:
 
         compose = Notifier.compose
 
-        def lossy(notifier: Any, *args: Any) -> bytes:
-            data = compose(notifier, *args)
-            return b"" if self._chance.random() * 100 < self.percent else data
+        def lossy(notifier: Any, *args: Any) -> Any:
+            composed = compose(notifier, *args)
+            return None if self._chance.random() * 100 < self.percent else composed
 
         Notifier.compose = lossy  # type: ignore[assignment, method-assign]
 

@@ -5,6 +5,9 @@ Roles: the owner of a switch is its MASTER under the generation id the database 
 refuses a former owner. All others are SLAVE at fabric switches and EQUAL at hypervisor bridges, where the owner
 of a congested port puts out its messages, whoever owns the bridge. All hear packet-ins, port changes and
 removed flows, so that all know who talks to whom.
+
+Where the controllers do not forward there are no roles: bridges are others' to command. All ask all hosts, and one of
+them tells machines, the owner of WHOLE, which stands for everything in the cluster's database.
 """
 
 import logging
@@ -22,6 +25,7 @@ PERIOD_S = 0.02
 _NO_ANSWER_BEATS = 2  # then another server is tried
 _AWAY_NS = 2_000_000_000  # a database that is not ready, or takes no change, for so long is away
 _ROUND_NS = 10_000_000_000  # for a turn over all of its servers
+WHOLE = 0xFFFFFFFFFFFFFFFF  # no switch has this datapath id
 _ROLE_XIDS = 0x80000000  # above those of the engine
 
 LOG = logging.getLogger(__name__)
@@ -42,7 +46,10 @@ class Cluster:
         lease_ms: int,
         send: Callable[[int, bytes], bool],
         clock: Callable[[], int],
+        whole: bool = False,
     ) -> None:
+        """With ``whole`` one controller acts for everything."""
+        self._whole = whole
         self.membership = Membership(sender, Terms(lease_ms * 1_000_000), lambda: uuid.uuid4().hex)
         self._database = ClusterDatabase(remotes)
         self._send = send
@@ -68,12 +75,13 @@ class Cluster:
     def attach(self, engine: Engine) -> None:
         """Take the engine that acts."""
         self._engine = engine
+        self._tell_connected()
 
     # What the engine asks
 
     def owns(self, dpid: int) -> bool:
         """Tell whether this controller may act for a switch now."""
-        return self.membership.owns(dpid, self._clock())
+        return self.membership.owns(WHOLE if self._whole else dpid, self._clock())
 
     def is_live(self) -> bool:
         """Tell whether it holds a lease now."""
@@ -99,12 +107,15 @@ class Cluster:
         return self.membership.others_connected(dpid, self._clock())
 
     def _tell_connected(self) -> None:
-        self.membership.set_connected(frozenset() if self._draining else frozenset(self._roles))
+        connected = frozenset((WHOLE,)) if self._whole else frozenset(self._roles)
+        self.membership.set_connected(frozenset() if self._draining else connected)
 
     # What the application tells
 
     def connected(self, dpid: int) -> None:
         """Take a switch that connected."""
+        if self._whole:
+            return
         self._away.discard(dpid)
         self._roles[dpid] = (openflow.ROLE_EQUAL, 0)
         if self._held.pop(dpid, None) is not None:
@@ -114,6 +125,9 @@ class Cluster:
 
     def disconnected(self, dpid: int) -> None:
         """Take a switch whose connection ended; it is forgotten once no other controller has one."""
+        if self._whole:
+            self._engine.switch_down(dpid)
+            return
         self._roles.pop(dpid, None)
         self._away.add(dpid)
         self._tell_connected()
@@ -190,6 +204,11 @@ class Cluster:
             )  # fmt: skip
             engine.notifier.numbering.raise_to(membership.epoch)
         owned = membership.owned(now)
+        if self._whole:
+            if (WHOLE in owned) != (WHOLE in self._held):
+                LOG.info("cluster: %s for the whole network", "acting" if WHOLE in owned else "acting no more")
+            self._held = owned
+            return
         for dpid in [dpid for dpid in self._held if dpid not in owned or dpid not in self._roles]:
             del self._held[dpid]
             engine.give_up(dpid)

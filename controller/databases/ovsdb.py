@@ -7,11 +7,13 @@ what can be done at once, and a transaction waits by the ``sleep`` it is given, 
 """
 
 import ipaddress
+import re
 from typing import Any, Callable, Collection, Mapping, Optional, Sequence
 
 from sdngcc.controller.databases.client import Client, PolicyError
 from sdngcc.controller.databases.health import Health
 from sdngcc.controller.databases.stored import KEYS, Explained, Stored, Value, stored
+from sdngcc.controller.network.hosts import Device, Devices
 from sdngcc.controller.network.paths import Tunnel
 from sdngcc.controller.wire.packets import mapped
 
@@ -22,11 +24,13 @@ RATE_UNKNOWN = 1 << 63
 class Policy:
     """The OVSDB clients of all hypervisors.
 
-    ``remotes`` are OVSDB connection methods; ``sleep`` takes seconds and lets others run.
+    ``remotes`` are OVSDB connection methods; ``sleep`` takes seconds and lets others run. With ``whole_hosts`` every
+    bridge of a database stands for all of its host's ports.
     """
 
-    def __init__(self, remotes: Sequence[str], sleep: Callable[[float], Any]) -> None:
+    def __init__(self, remotes: Sequence[str], sleep: Callable[[float], Any], whole_hosts: bool = False) -> None:
         self.remotes = tuple(remotes)
+        self._whole_hosts = whole_hosts
         self._clients = [Client(remote, _SCHEMA, sleep) for remote in remotes]
         self._seen: list[int] = []
         self._ports: dict[tuple[int, str], Any] = {}
@@ -48,6 +52,15 @@ class Policy:
             for place, row in self._rows().items()
             if "iface-id" in row.external_ids
         }
+
+    def devices(self) -> Devices:
+        """Return the kernel's index and the machine's Ethernet address of each interface that has a device."""
+        found: Devices = {}
+        for (dpid, name), row in self._rows().items():
+            if row.ifindex and row.ifindex[0] > 0:
+                ethernet = _ethernet(row.external_ids.get("attached-mac", ""))
+                found.setdefault(dpid, {})[name] = Device(row.ifindex[0], ethernet)
+        return found
 
     def tunnels(self) -> dict[tuple[int, str], Tunnel]:
         """Return the end points of tunnels by (datapath id, port name); those set by flows are left out."""
@@ -78,11 +91,10 @@ class Policy:
             self._seen = seen
             self._ports, self._port_rows = {}, {}
             for client in reversed(self._clients):
-                for bridge in client.idl.tables["Bridge"].rows.values():
-                    if not bridge.datapath_id:
-                        continue
+                bridges = [one for one in client.idl.tables["Bridge"].rows.values() if one.datapath_id]
+                for bridge in bridges:
                     dpid = int(bridge.datapath_id[0], 16)
-                    for port in bridge.ports:
+                    for port in (port for one in bridges if one is bridge or self._whole_hosts for port in one.ports):
                         for row in port.interfaces:
                             self._ports[dpid, row.name] = row
                             self._port_rows[dpid, row.name] = port
@@ -190,6 +202,12 @@ def expect(row: Any, column: str) -> None:
     setattr(row, column, getattr(row, column))
 
 
+def _ethernet(text: str) -> bytes:
+    """Return an Ethernet address, 6 zeros when the text is none."""
+    known = re.fullmatch("(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}", text)
+    return bytes.fromhex(text.replace(":", "")) if known else bytes(6)
+
+
 def _packed(text: str) -> Optional[bytes]:
     """Return an address in the form of Host.addresses, None when the text is none."""
     try:
@@ -236,6 +254,7 @@ _SCHEMA: dict[str, Any] = {
             "columns": {
                 "name": _column("string"),
                 "type": _column("string"),
+                "ifindex": _set_of({"type": "integer", "minInteger": 0, "maxInteger": 0xFFFFFFFF}, 0, 1),
                 "options": _MAP,
                 "external_ids": _MAP,
                 "other_config": _MAP,

@@ -6,7 +6,7 @@ the ways are followed (routes.py), then the pairs that cross a switch whose ways
 flows there, from the nearest switch to the farthest (installer.py). Nothing else is touched.
 """
 
-from typing import Callable, Iterator
+from typing import Callable, Iterator, Optional
 
 from sdngcc.controller.forwarding.installer import Installer
 from sdngcc.controller.network.attribution import Attribution
@@ -25,10 +25,11 @@ class Convergence:
         relations: Relations,
         paths: Paths,
         attribution: Attribution,
-        installer: Installer,
+        installer: Optional[Installer],
         backlog: Backlog,
         clock: Callable[[], int],
     ) -> None:
+        """Without an ``installer`` there are no flows of ours, and attribution alone follows."""
         self._topology = topology
         self._relations = relations
         self._paths = paths
@@ -82,6 +83,8 @@ class Convergence:
         self._backlog.add(self._restore(dpid))
 
     def _restore(self, dpid: int) -> Iterator[None]:
+        if self._installer is None:
+            return
         for target in self._attribution.targets_across(dpid):
             for pair in self._attribution.crossing(target, [dpid]):
                 self._installer.extend(pair)
@@ -120,6 +123,8 @@ class Convergence:
         for pair in pairs:
             self._attribution.refresh(pair)
             yield
+        if self._installer is None:
+            return
         macs = self._relations.hosts_of(target)
         for dpid in switches:
             crossing = self._attribution.crossing(target, [dpid])

@@ -10,15 +10,19 @@ Pairs inside one bridge do not count: the shim's sent rate is what leaves by upl
 """
 
 import dataclasses
-from typing import Callable, Hashable, Iterable, Iterator, NamedTuple, Optional, TypeVar
+from typing import Callable, Hashable, Iterable, Iterator, NamedTuple, Optional, TypeVar, Union
 
-from sdngcc.controller.network.counters import PairBytes, SplitBytes
+from sdngcc.controller.network.conversations import SentBytes, Unasked
+from sdngcc.controller.network.counters import PairBytes, Split, SplitBytes
 from sdngcc.controller.network.inventory import SwitchRecord, VmRecord
 from sdngcc.controller.network.paths import Path, Paths
+from sdngcc.controller.network.proportions import Proportions
 from sdngcc.controller.network.relations import Pair, Relations
 from sdngcc.controller.network.topology import Hop
 
 Key = TypeVar("Key", bound=Hashable)
+PairCounts = Union[PairBytes, Unasked[SentBytes]]
+SplitCounts = Union[SplitBytes, Unasked[Proportions[Split, int]]]
 
 
 class _Known(NamedTuple):
@@ -54,8 +58,8 @@ class Attribution:
         self,
         relations: Relations,
         paths: Paths,
-        pair_bytes: PairBytes,
-        split_bytes: SplitBytes,
+        pair_bytes: PairCounts,
+        split_bytes: SplitCounts,
         switches: dict[int, SwitchRecord],
         clock: Callable[[], int],
     ) -> None:
@@ -157,6 +161,11 @@ class Attribution:
                 machines[place] = pair
         return {place: pair for place, pair in machines.items() if self._vm(place) is not None}
 
+    def way(self, pair: Pair) -> dict[Hop, float]:
+        """Return the ports that a pair's frames leave by, in their order, each with the part of its bytes."""
+        self.follow()
+        return (self._path(pair) if pair in self._known else self._paths.find(pair)).hops
+
     def using(self, point: Hop) -> list[Pair]:
         """Return the pairs whose frames leave by a port."""
         self.follow()
@@ -225,8 +234,9 @@ class Attribution:
             machine.revision = machine.splits = -1
 
     def _leaves(self, pair: Pair, place: Hop) -> bool:
-        """Tell whether a pair's destination is at another switch than its source."""
-        return self._relations.hosts[pair[1]].place[0] != place[0]
+        """Tell whether a pair's destination is at another switch than its source, or at none that is known."""
+        target = self._relations.hosts.get(pair[1])
+        return target is None or target.place[0] != place[0]
 
     def _forget(self, pair: Pair) -> None:
         known = self._known.pop(pair, None)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of virtual machines: what bridges report of them (VM_STATE), and what databases call them."""
+"""The state of virtual machines: what bridges or hosts report of them, and what databases call them."""
 
 import collections
 import logging
-from typing import Iterator, TypeVar
+from typing import Callable, Iterator, TypeVar
 
 from sdngcc.controller.network.inventory import SwitchRecord, VmRecord
 from sdngcc.controller.network.paths import Tunnel
@@ -33,7 +33,10 @@ class Machines:
         outbox: Outbox,
         xids: Iterator[int],
         counters: "collections.Counter[str]",
+        request: Callable[[int], bytes] = experimenter.vm_state_request,
     ) -> None:
+        """``request`` returns the message of a transaction that asks for all machines."""
+        self._request = request
         self._settings = settings
         self._switches = switches
         self._topology = topology
@@ -61,7 +64,7 @@ class Machines:
             name = self._interfaces.get((dpid, port.name))
             vm = switch.vms.get(number)
             if vm is not None:
-                vm.id = name or f"{dpid:016x}:{port.name}"
+                vm.id, vm.name = name or f"{dpid:016x}:{port.name}", port.name
             elif name is not None and dpid not in self._settings.fabric:
                 self._add(switch, number)
                 found = True
@@ -106,11 +109,11 @@ class Machines:
         if switch.vm_state is False or (switch.state_xid and now_ns - switch.state_asked_ns < STATE_LOST_NS):
             return
         switch.state_xid, switch.state_asked_ns = next(self._xids), now_ns
-        self._outbox.put(dpid, experimenter.vm_state_request(switch.state_xid))
+        self._outbox.put(dpid, self._request(switch.state_xid))
         self._counters["vm_state_requests"] += 1
 
     def take(self, switch: SwitchRecord, xid: int, reply: experimenter.Reply, now_ns: int) -> bool:
-        """Take a VM_STATE reply; return whether it showed machines that were not known."""
+        """Take a VM_STATE or HOST_VMS reply; return whether it showed machines that were not known."""
         if switch.state_xid == xid:
             switch.state_xid = 0
         switch.vm_state = True

@@ -13,7 +13,7 @@ fabric to where its remote address is.
 """
 
 import collections
-from typing import Iterable, Literal, NamedTuple, Optional
+from typing import Callable, Iterable, Literal, NamedTuple, Optional, Sequence
 
 from sdngcc.controller.network.proportions import Proportions
 from sdngcc.controller.network.relations import Pair, Relations
@@ -49,8 +49,14 @@ class Paths:
         topology: Topology,
         multipath: Multipath = "destination",
         splits: Optional[Proportions[tuple[int, Pair], int]] = None,
+        uplinks: Optional[Callable[[int], Sequence[int]]] = None,
     ) -> None:
-        """``splits`` tell how the bytes of (switch, pair) part among ports."""
+        """``splits`` tell how the bytes of (switch, pair) part among ports.
+
+        Where a way is not known, a pair leaves by the ports of its switch that ``uplinks`` tells, and nothing is known
+        of it from there on.
+        """
+        self._uplinks = uplinks
         self._splits = splits or Proportions()
         self._relations = relations
         self._topology = topology
@@ -102,6 +108,10 @@ class Paths:
         crossed: set[Crossing] = set()
         addresses: set[bytes] = set()
         hops, split = self._walk(pair, crossed)
+        source = self._relations.hosts.get(pair[0])
+        if not hops and self._uplinks is not None and source is not None:
+            ports = self._uplinks(source.place[0])
+            hops = {(source.place[0], port): 1 / len(ports) for port in ports}
         if self._tunnels:
             for hop, part in list(hops.items()):
                 tunnel = self._tunnel(hop)

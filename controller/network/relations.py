@@ -22,12 +22,13 @@ Pair = tuple[bytes, bytes]  # Ethernet addresses of source and destination
 
 @dataclasses.dataclass
 class Host:
-    """An Ethernet address and what is known of it."""
+    """An Ethernet address, or what stands for a machine in its place, and what is known of it."""
 
     mac: bytes
     place: Hop
     seen_ns: int
     addresses: dict[bytes, int] = dataclasses.field(default_factory=dict)  # address -> last seen, ns
+    ethernet: Optional[bytes] = None  # its Ethernet address where ``mac`` is none, and it is known
 
     def address(self, ipv4: bool) -> Optional[bytes]:
         """Return the address of one family seen last, or None."""

@@ -61,7 +61,7 @@ class Polling:
         """Take the answer to a poll; return the marks to act on."""
         self._note_answer(switch, xid, now_ns)
         fresh = self._source.take(switch.dpid, reply)
-        if any(reply.entries):
+        if any(reply.entries) or self._source.everywhere:
             self._pace(switch, now_ns)
         return fresh
 

@@ -22,7 +22,7 @@ from sdngcc.controller.rates.division import Congestion, Divider, Notice, Source
 from sdngcc.controller.rates.explicit import ExplicitRates
 from sdngcc.controller.rates.histogram import Histogram
 from sdngcc.controller.rates.monitor import Monitor
-from sdngcc.controller.rates.notifier import Notifier
+from sdngcc.controller.rates.notifier import Composed, Notifier
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.sources import PortMarks
 from sdngcc.controller.timers import Timers
@@ -158,23 +158,23 @@ class Rounds:
         for notice, pair in notices:
             by_bridge.setdefault(notice.vm[0], []).append((notice, pair))
         for dpid, some in by_bridge.items():
-            data = b"".join(self._compose(notice, pair) for notice, pair in some)
-            if data:
-                self._outbox.put_notice(dpid, data)
+            composed = [one for notice, pair in some if (one := self._compose(notice, pair)) is not None]
+            if composed:
+                self._outbox.put_notice(dpid, self._notifier.pack(composed))
             yield
         took_ns = network.clock() - started_ns
         self.latency.add(took_ns)
         self.notice_max_ns = max(self.notice_max_ns, took_ns)
 
-    def _compose(self, notice: Notice, pair: Pair) -> bytes:
-        """Return the packet-out of a notice, empty when its machine cannot be told or is gone."""
+    def _compose(self, notice: Notice, pair: Pair) -> Optional[Composed]:
+        """Return the message of a notice, None when its machine cannot be told or is gone."""
         network = self._network
         switch = network.switches.get(notice.vm[0])
         vm = switch.vms.get(notice.vm[1]) if switch else None
         if vm is None or not self._notifier.knows(pair[0]):
-            return b""
-        data = self._notifier.compose(notice, vm, pair)
-        if data:
+            return None
+        composed = self._notifier.compose(notice, vm, pair)
+        if composed is not None:
             network.trace.add(
                 network.clock(),
                 "notice",
@@ -186,7 +186,7 @@ class Rounds:
                 sent_bps=vm.sent_rate * 8,
                 **({"rate_bps": notice.rate * 8} if notice.rate else {}),
             )
-        return data
+        return composed
 
     def _divided(self, current: _Round) -> list[tuple[Notice, Pair]]:
         """Divide the marks of a round; return notices, each with a pair of the machine behind its port."""

@@ -9,10 +9,10 @@ one machine none is chosen.
 
 import ipaddress
 import re
-from typing import Optional
+from typing import Iterable, Optional
 
 from sdngcc.controller.network.inventory import VmRecord
-from sdngcc.controller.network.relations import Relations
+from sdngcc.controller.network.relations import Host, Relations
 from sdngcc.controller.rest import models
 from sdngcc.controller.rest.resource import RestContext, dpid_text, refuse
 
@@ -47,9 +47,16 @@ def ip_bytes(text: str) -> Optional[bytes]:
     return value.packed if value.version == 6 else ipaddress.IPv6Address(f"::ffff:{value}").packed
 
 
+def macs(relations: Relations, keys: Iterable[bytes]) -> list[str]:
+    """Return the Ethernet addresses of hosts, as far as they are known, as text."""
+    hosts = [relations.hosts.get(key) or Host(key, (0, 0), 0) for key in keys]
+    known = [host.ethernet or host.mac for host in hosts]
+    return [mac_text(mac) for mac in known if len(mac) == 6]
+
+
 def has_mac(relations: Relations, vm: VmRecord, mac: bytes) -> bool:
     """Tell whether an Ethernet address was seen at a machine's port."""
-    return mac in relations.hosts and relations.hosts[mac].place == vm.place
+    return any(mac in (host.mac, host.ethernet) for host in relations.hosts_at(vm.place))
 
 
 def has_ip(relations: Relations, vm: VmRecord, address: bytes) -> bool:
@@ -137,6 +144,6 @@ def candidate(context: RestContext, vm: VmRecord) -> models.Candidate:
         switch=dpid_text(vm.place[0]),
         port_name=vm.name,
         place=vm.bridge_id,
-        macs=[mac_text(host.mac) for host in hosts],
+        macs=macs(context.engine.relations, [host.mac for host in hosts]),
         addresses=sorted(ip_text(address) for host in hosts for address in host.addresses),
     )

@@ -60,9 +60,9 @@ def show(context: RestContext, vm: VmRecord) -> models.Vm:
         messages_refused=reading and reading.refused,
         marks_accepted=reading and reading.message_marks,
         age_ms=reading and (context.engine.clock() - vm.read_ns) // 1_000_000,
-        macs=[lookup.mac_text(host.mac) for host in hosts],
+        macs=lookup.macs(relations, [host.mac for host in hosts]),
         addresses=sorted(lookup.ip_text(address) for host in hosts for address in host.addresses),
-        destinations=[lookup.mac_text(target) for target in targets],
+        destinations=lookup.macs(relations, targets),
         stored=None if stored is None else models.StoredPolicy(**stored),
         configured=_configured(context, vm),
     )

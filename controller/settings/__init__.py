@@ -43,6 +43,12 @@ class Settings(Rates, MarkSources, Messages, NetworkSettings, Databases, Rest, P
     def _check_together(self) -> "Settings":
         if self.multipath == "flow" and self.mark_source == "openflow-ce":
             raise ValueError("multipath flow does not go with mark_source openflow-ce: a group's port is not known")
+        if self.forwarding == "none":
+            self._check_without_forwarding()
+        elif self.mark_source == "shim":
+            raise ValueError("mark_source shim needs forwarding none: hosts are asked then who talks to whom")
+        elif self.underlay_file is not None:
+            raise ValueError("underlay_file needs forwarding none: else links are found by LLDP")
         both = set(self.hypervisors) & set(self.fabric)
         if both:
             raise ValueError(f"datapath {min(both):016x} is named in both hypervisors and fabric")
@@ -67,6 +73,14 @@ class Settings(Rates, MarkSources, Messages, NetworkSettings, Databases, Rest, P
         if self.cluster and self.key_file is None:
             raise ValueError("key_file is needed for cluster: controllers know each other's link discovery by it")
         return self
+
+
+    def _check_without_forwarding(self) -> None:
+        """Raise ValueError for what needs flows or packets of the controller's own."""
+        if self.mark_source == "openflow-ce":
+            raise ValueError("mark_source openflow-ce does not go with forwarding none: it counts by flows of its own")
+        if self.message_version == "v0":
+            raise ValueError("message_version v0 does not go with forwarding none: a host takes v1 messages only")
 
 
 def load(

@@ -6,6 +6,7 @@ import pathlib
 from typing import Any, Callable, Optional
 
 from sdngcc.controller.framework import tls
+from sdngcc.controller.network import underlay
 from sdngcc.controller.settings import Settings, SettingsError, read_secret
 
 
@@ -17,6 +18,7 @@ def check_files(chosen: Settings) -> None:
         chosen.read_tokens,
         chosen.read_tls,
         lambda: tls.server_context(chosen),
+        lambda: underlay.read(chosen.underlay_file),
         lambda: read_secret("sonic_password_file", chosen.sonic_password_file),
         lambda: _check_writable("audit_file", chosen.audit_file),
         lambda: _check_writable("trace_file", chosen.trace_file),

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Switches, and what is learned of the network."""
 
-from typing import Annotated, Any, Literal
+import pathlib
+from typing import Annotated, Any, Literal, Optional
 
 import pydantic
 
@@ -12,6 +13,16 @@ from sdngcc.controller.mappings import datapath_id
 class NetworkSettings(pydantic.BaseModel):
     """Switches, and what is learned of the network."""
 
+    forwarding: Literal["own", "none"] = pydantic.Field(
+        "own",
+        description="own: the controller forwards, by flows of its own; none: others do, and it writes no flow, group "
+        "or meter, takes no packets and asks each host's shim who talks to whom",
+    )
+    underlay_file: Optional[pathlib.Path] = pydantic.Field(
+        None,
+        description="forwarding none: YAML file with the switches, hosts and links of the network beneath; without it "
+        "all hosts are taken to be linked by one switch",
+    )
     multipath: Literal["destination", "pair", "flow"] = pydantic.Field(
         "destination",
         description="what chooses among equally short ways: a hash of the destination, of source and destination, "

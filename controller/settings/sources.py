@@ -14,7 +14,7 @@ from sdngcc.controller.settings.values import split_address
 class MarkSources(pydantic.BaseModel):
     """Where marks come from; docs/sources has a page for each."""
 
-    mark_source: Literal["openflow", "openflow-ce", "sflow", "sflow-rt", "sonic"] = pydantic.Field(
+    mark_source: Literal["openflow", "openflow-ce", "sflow", "sflow-rt", "sonic", "shim"] = pydantic.Field(
         "openflow", description="where marks come from"
     )
     ce_counter_age_ms: int = pydantic.Field(

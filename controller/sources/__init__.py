@@ -6,10 +6,12 @@ from sdngcc.controller.sources.openflow import OpenFlowMarks
 from sdngcc.controller.sources.openflow_ce import OpenFlowCe
 from sdngcc.controller.sources.sflow import SFlowMarks
 from sdngcc.controller.sources.sflow_rt import SFlowRtMarks
+from sdngcc.controller.sources.shim import ShimMarks
 from sdngcc.controller.sources.sonic import SonicMarks
 
 __all__ = ["PREPARE_XID", "SOURCES", "Deliver", "MarkSource", "PortMarks", "Reading", "Semantics"]
 
 SOURCES: dict[str, type[MarkSource]] = {
-    source.name: source for source in (OpenFlowMarks, OpenFlowCe, SFlowMarks, SFlowRtMarks, SonicMarks)
+    source.name: source
+    for source in (OpenFlowMarks, OpenFlowCe, SFlowMarks, SFlowRtMarks, SonicMarks, ShimMarks)
 }

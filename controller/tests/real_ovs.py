@@ -61,7 +61,10 @@ class OpenVSwitch:
         subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
 
     def flows(self) -> str:
-        command = ["ovs-ofctl", "-OOpenFlow13", "dump-flows", f"unix:{self.folder}/br0.mgmt"]
+        return self.ofctl("dump-flows", "br0")
+
+    def ofctl(self, what: str, bridge: str, *words: str) -> str:
+        command = ["ovs-ofctl", "-OOpenFlow13", what, f"unix:{self.folder}/{bridge}.mgmt", *words]
         return subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE_S).stdout
 
     def stop(self) -> None:

@@ -172,6 +172,11 @@ def host_vms_request(xid: int, generation: int, boot: int) -> bytes:
     return openflow.experimenter_request(xid, EXPERIMENTER, HOST_VMS, body)
 
 
+def all_host_vms_request(xid: int) -> bytes:
+    """Return the OpenFlow message that asks a host for the state of all its VMs."""
+    return host_vms_request(xid, 0, 0)
+
+
 def host_peers_request(xid: int, generation: int, boot: int) -> bytes:
     """Return the OpenFlow message that asks a host for the conversations that moved after a generation."""
     body = _REQUEST.pack(generation, boot, openflow.OFPP_ANY)

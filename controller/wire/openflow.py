@@ -376,3 +376,8 @@ def role_request(xid: int, role: int, generation: int) -> bytes:
 def hear_all(xid: int) -> bytes:
     """Return the set-async message that lets a slave hear packet-ins, port changes and removed flows too."""
     return _SET_ASYNC.pack(VERSION, OFPT_SET_ASYNC, _SET_ASYNC.size, xid, 3, 3, 7, 7, 15, 15)
+
+
+def hear_none(xid: int) -> bytes:
+    """Return the message that asks a switch for no packets, port changes or removed flows, whatever the role."""
+    return _SET_ASYNC.pack(VERSION, OFPT_SET_ASYNC, _SET_ASYNC.size, xid, 0, 0, 0, 0, 0, 0)
