@@ -152,6 +152,7 @@ class Families:
         source = core.CounterMetricFamily("sdngcc_mark_source_resets", "Counters that went back.", labels=("source",))
         source.add_metric((engine.source.name,), engine.source.resets)
         yield source
+        yield from self._marks()
         latency = engine.rounds.latency
         yield core.HistogramMetricFamily(
             "sdngcc_notification_latency_seconds",
@@ -159,6 +160,21 @@ class Families:
             buckets=[(f"{bound / 1e9:g}" if bound else "+Inf", count) for bound, count in latency.cumulated()],
             sum_value=latency.sum_ns / 1e9,
         )
+
+    def _marks(self) -> Iterator[core.Metric]:
+        engine = self._context.engine
+        now, source = engine.clock(), engine.source
+        faults = core.CounterMetricFamily(
+            "sdngcc_mark_source_faults", "What was refused or missing.", labels=("source", "kind")
+        )
+        for kind, count in sorted(source.faults.items()):
+            faults.add_metric((source.name, kind), count)
+        yield faults
+        yield _gauge("mark_source_interval_seconds", "Time between news of a switch's marks, of the slowest; 0: none.",
+                     engine.staleness.measured_ns(now) / 1e9)  # fmt: skip
+        yield _gauge("mark_source_usable_interval_seconds", "The same beyond which the decision should not be used.",
+                     engine.staleness.usable_ns / 1e9)  # fmt: skip
+        yield _gauge("mark_source_stale_switches", "Switches beyond it.", len(engine.staleness.stale(now)))
 
     def _databases(self) -> Iterator[core.Metric]:
         family = core.GaugeMetricFamily(

@@ -17,6 +17,9 @@ class MarkSources(pydantic.BaseModel):
     mark_source: Literal["openflow", "openflow-ce", "sflow", "sflow-rt", "sonic"] = pydantic.Field(
         "openflow", description="where marks come from"
     )
+    mark_delay_ms: int = pydantic.Field(
+        0, ge=0, le=60_000, description="laboratory: marks are counted for so long and known as late; 0: at once"
+    )
     ce_counter_age_ms: int = pydantic.Field(
         500, ge=0, le=60_000, description="openflow-ce: how old flow counters may be; Open vSwitch's max-revalidator"
     )
