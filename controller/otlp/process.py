@@ -25,8 +25,12 @@ class Receiver:
     def __init__(self, orders: Orders) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "sdngcc.controller.otlp.receiver"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            # A line for each handshake that fails would let anybody fill the log.
+            env={**os.environ, "GRPC_VERBOSITY": "NONE"},
+        )
         assert self._process.stdin is not None and self._process.stdout is not None
         self._input, self._output = self._process.stdin, self._process.stdout
         self._rest = b""
