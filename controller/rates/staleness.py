@@ -12,6 +12,7 @@ from typing import NamedTuple
 from sdngcc.controller.sources.base import MarkSource
 
 USABLE_NS = {"marks": 150_000_000, "maxmin": 1_500_000_000}  # by decision
+_AFTER = {"marks": "shims return to their shares", "maxmin": "rates go on by the capacities known"}
 _NAMED_MAX = 8
 
 LOG = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ class Staleness:
         self.changes = 0
         self._source = source
         self._decision = decision
-        self._known: set[int] = set()
+        self._known: set[tuple[int, bool]] = set()  # (switch, whether it is silent), as told
 
     def measured_ns(self, now_ns: int) -> int:
         """Return the longest interval between news of a switch, 0 when none is known."""
@@ -51,23 +52,32 @@ class Staleness:
 
     def check(self, now_ns: int) -> None:
         """Tell the log of switches that became stale, or are so no more."""
-        stale = {one.dpid: one for one in self.stale(now_ns)}
-        fresh = sorted(self._known - stale.keys())
-        begun = [stale[dpid] for dpid in sorted(stale.keys() - self._known)]
-        self.changes += len(begun)
-        self._known = set(stale)
-        if begun:
+        stale = self.stale(now_ns)
+        now = {(one.dpid, one.silent) for one in stale}
+        begun = [one for one in stale if (one.dpid, one.silent) not in self._known]
+        known = {dpid for dpid, _ in self._known}
+        self.changes += sum(one.dpid not in known for one in begun)
+        ended = sorted(known - {one.dpid for one in stale})
+        self._known = now
+        seldom, silent = ([one for one in begun if one.silent is ceased] for ceased in (False, True))
+        if seldom:
             LOG.warning(
-                "marks of %s come every %s ms, which is too seldom for decision %s: every %g ms at most; %s",
-                _some([f"{one.dpid:016x}" for one in begun]), max(one.interval_ns for one in begun) // 1_000_000,
-                self._decision, self.usable_ns / 1e6,
-                "shims return to their shares" if self._decision == "marks" else "rates go on by the capacities known",
+                "marks of %s come every %d ms, which is too seldom for decision %s: every %g ms at most",
+                _some(seldom), max(one.interval_ns for one in seldom) // 1_000_000, self._decision, self.usable_ns / 1e6,
             )  # fmt: skip
-        if fresh:
-            LOG.info("marks of %s come often enough again, or are expected no more",
-                     _some([f"{dpid:016x}" for dpid in fresh]))  # fmt: skip
+        if silent:
+            LOG.warning(
+                "marks of %s have ceased, for %d ms: %s",
+                _some(silent), max(one.interval_ns for one in silent) // 1_000_000, _AFTER[self._decision],
+            )  # fmt: skip
+        if ended:
+            LOG.info("marks of %s come often enough again, or are expected no more", _names(ended))
 
 
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
-    return f"switch {', '.join(names[:_NAMED_MAX])}{more}"
+def _some(switches: list[Stale]) -> str:
+    return _names([one.dpid for one in switches])
+
+
+def _names(dpids: list[int]) -> str:
+    more = f" and {len(dpids) - _NAMED_MAX} more" if len(dpids) > _NAMED_MAX else ""
+    return f"switch {', '.join(f'{dpid:016x}' for dpid in dpids[:_NAMED_MAX])}{more}"

@@ -55,9 +55,7 @@ class Running:
 
     def call(self, data, method=receiver.EXPORT, credentials=None, **options):
         """Return the answer to bytes sent as a call."""
-        channel = (
-            grpc.secure_channel(self.address, credentials) if credentials else grpc.insecure_channel(self.address)
-        )
+        channel = grpc.secure_channel(self.address, credentials) if credentials else grpc.insecure_channel(self.address)
         with channel:
             return channel.unary_unary(method)(data, timeout=PATIENCE_S, wait_for_ready=credentials is None, **options)
 

@@ -42,12 +42,22 @@ def test_the_log_hears_once_of_each_change(source, caplog):
     for moment in range(1000, 3000, 100):
         staleness.check(moment * MS)
     assert [one.levelname for one in caplog.records] == ["WARNING"]
-    assert "switch 00000000000000f1" in caplog.text and "150 ms" in caplog.text and staleness.changes == 1
+    assert "switch 00000000000000f1 have ceased" in caplog.text and staleness.changes == 1
     [stale] = staleness.stale(3000 * MS)
     assert stale.silent and stale.interval_ns == 2000 * MS
     source.news.heard(0xF1, 3000 * MS)
     staleness.check(3000 * MS)
     assert [one.levelname for one in caplog.records] == ["WARNING", "INFO"]
+
+
+def test_seldom_is_told_from_silent(source, caplog):
+    staleness = Staleness(source, "marks")
+    hear(source, 0xF1, 400, 4000)
+    staleness.check(4000 * MS)
+    assert "come every 400 ms, which is too seldom for decision marks: every 150 ms" in caplog.text
+    staleness.check(6000 * MS)
+    assert "have ceased, for 2000 ms: shims return" in caplog.text
+    assert len(caplog.records) == 2 and staleness.changes == 1
 
 
 def test_a_switch_that_is_gone_is_not_stale(source):
