@@ -80,7 +80,7 @@ class Engine:
         source = SOURCES[settings.mark_source].make(settings, self.topology)
         delay_ns = settings.mark_delay_ms * 1_000_000
         self.source: MarkSource = DelayedMarks(source, delay_ns) if delay_ns else source
-        self.staleness = Staleness(self.source, settings.decision)
+        self.staleness = Staleness(self.source, settings.decision, self.counters)
         self.started_ns = clock()
         self.monitor = Monitor(settings.period_us * 1000, self.started_ns)
         self._owner = owner or Alone()

@@ -6,6 +6,7 @@ intervals, and for one or two of these a port can be overrun before anybody hear
 may come before the law should no longer be used (docs/controller.md has the measurements).
 """
 
+import collections
 import logging
 from typing import NamedTuple
 
@@ -27,11 +28,11 @@ class Stale(NamedTuple):
 
 
 class Staleness:
-    """Which switches' marks come too seldom for ``decision``; ``changes`` counts how often that became so."""
+    """Which switches' marks come too seldom for ``decision``; ``marks_stale`` counts how often that became so."""
 
-    def __init__(self, source: MarkSource, decision: str) -> None:
+    def __init__(self, source: MarkSource, decision: str, counters: "collections.Counter[str]") -> None:
         self.usable_ns = USABLE_NS[decision]
-        self.changes = 0
+        self._counters = counters
         self._source = source
         self._decision = decision
         self._known: set[tuple[int, bool]] = set()  # (switch, whether it is silent), as told
@@ -56,15 +57,18 @@ class Staleness:
         now = {(one.dpid, one.silent) for one in stale}
         begun = [one for one in stale if (one.dpid, one.silent) not in self._known]
         known = {dpid for dpid, _ in self._known}
-        self.changes += sum(one.dpid not in known for one in begun)
+        self._counters["marks_stale"] += len({one.dpid for one in begun} - known)
         ended = sorted(known - {one.dpid for one in stale})
         self._known = now
         seldom, silent = ([one for one in begun if one.silent is ceased] for ceased in (False, True))
         if seldom:
             LOG.warning(
                 "marks of %s come every %d ms, which is too seldom for decision %s: every %g ms at most",
-                _some(seldom), max(one.interval_ns for one in seldom) // 1_000_000, self._decision, self.usable_ns / 1e6,
-            )  # fmt: skip
+                _some(seldom),
+                max(one.interval_ns for one in seldom) // 1_000_000,
+                self._decision,
+                self.usable_ns / 1e6,
+            )
         if silent:
             LOG.warning(
                 "marks of %s have ceased, for %d ms: %s",

@@ -24,8 +24,8 @@ from sdngcc.controller.wire.experimenter import VmReading
 # Counters of the engine that an alert may name: there from the start, or the first increase would not be seen.
 EVENTS = (
     "audit_lost", "epoch_raised", "event_clients_cut", "event_clients_refused", "internal_errors", "lldp_foreign",
-    "marks", "marks_without_source", "notices", "notices_without_address", "openflow_errors", "reply_malformed",
-    "reply_unasked",
+    "marks", "marks_stale", "marks_without_source", "notices", "notices_without_address", "openflow_errors",
+    "reply_malformed", "reply_unasked",
     "rest_answer_timeouts", "rest_body_timeouts", "rest_connections_displaced", "rest_connections_refused",
     "rest_foreign_host", "rest_foreign_site", "rest_head_timeouts", "rest_idle_timeouts", "rest_unauthorized",
     "round_deadlines", "rounds", "send_failed", "trace_lost", "vm_state_requests",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An operator is told when marks come too seldom for what is decided by them."""
 
+import collections
 import logging
 import pathlib
 
@@ -27,7 +28,7 @@ def hear(source, dpid, every_ms, until_ms=2000):
 
 @pytest.mark.parametrize(("decision", "usable_ms", "beyond_ms"), [("marks", 100, 200), ("maxmin", 1000, 2000)])
 def test_each_decision_has_its_bound(source, decision, usable_ms, beyond_ms):
-    staleness = Staleness(source, decision)
+    staleness = Staleness(source, decision, collections.Counter())
     hear(source, 1, usable_ms)
     hear(source, 2, beyond_ms)
     assert [one.dpid for one in staleness.stale(2000 * MS)] == [2]
@@ -36,13 +37,14 @@ def test_each_decision_has_its_bound(source, decision, usable_ms, beyond_ms):
 
 
 def test_the_log_hears_once_of_each_change(source, caplog):
+    counters = collections.Counter()
     caplog.set_level(logging.INFO)
-    staleness = Staleness(source, "marks")
+    staleness = Staleness(source, "marks", counters)
     hear(source, 0xF1, 5, 1000)
     for moment in range(1000, 3000, 100):
         staleness.check(moment * MS)
     assert [one.levelname for one in caplog.records] == ["WARNING"]
-    assert "switch 00000000000000f1 have ceased" in caplog.text and staleness.changes == 1
+    assert "switch 00000000000000f1 have ceased" in caplog.text and counters["marks_stale"] == 1
     [stale] = staleness.stale(3000 * MS)
     assert stale.silent and stale.interval_ns == 2000 * MS
     source.news.heard(0xF1, 3000 * MS)
@@ -51,17 +53,19 @@ def test_the_log_hears_once_of_each_change(source, caplog):
 
 
 def test_seldom_is_told_from_silent(source, caplog):
-    staleness = Staleness(source, "marks")
+    counters = collections.Counter()
+    staleness = Staleness(source, "marks", counters)
     hear(source, 0xF1, 400, 4000)
     staleness.check(4000 * MS)
     assert "come every 400 ms, which is too seldom for decision marks: every 150 ms" in caplog.text
     staleness.check(6000 * MS)
     assert "have ceased, for 2000 ms: shims return" in caplog.text
-    assert len(caplog.records) == 2 and staleness.changes == 1
+    assert len(caplog.records) == 2 and counters["marks_stale"] == 1
 
 
 def test_a_switch_that_is_gone_is_not_stale(source):
-    staleness = Staleness(source, "marks")
+    counters = collections.Counter()
+    staleness = Staleness(source, "marks", counters)
     hear(source, 1, 5, 100)
     source.news.forget(1)
     assert staleness.stale(10**12) == [] and staleness.measured_ns(10**12) == 0
