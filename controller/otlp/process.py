@@ -14,6 +14,10 @@ from sdngcc.controller.otlp.records import LINE_MAX_BYTES, Orders
 
 _CHUNK_BYTES = 65_536
 _START_S = 30.0
+_ENVIRONMENT = {
+    "GRPC_VERBOSITY": "NONE",  # a line for each handshake that fails would let anybody fill the log
+    "MALLOC_ARENA_MAX": "2",  # each takes addresses, which are bounded
+}
 
 
 class Receiver:
@@ -28,8 +32,7 @@ class Receiver:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
-            # A line for each handshake that fails would let anybody fill the log.
-            env={**os.environ, "GRPC_VERBOSITY": "NONE"},
+            env={**os.environ, **_ENVIRONMENT},
         )
         assert self._process.stdin is not None and self._process.stdout is not None
         self._input, self._output = self._process.stdin, self._process.stdout

@@ -31,7 +31,7 @@ from sdngcc.controller.otlp.records import Orders, export_lines, listening_line,
 
 EXPORT = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
 MESSAGE_MAX_BYTES = 4 << 20  # decoded or not; countersyncd's largest export is some 1.5 MB
-MEMORY_MAX_BYTES = 2 << 30  # of addresses, gRPC's threads and libraries among them
+MEMORY_MAX_BYTES = 4 << 30  # of addresses, gRPC's threads and libraries among them
 DESCRIPTORS_MAX = 1024
 THREADS = 4
 WAITING_MAX = 64  # exports that wait for a thread; others are told to come again

@@ -9,6 +9,7 @@ from sdngcc.controller.network.topology import Port, Topology
 from sdngcc.controller.otlp.metrics import BYTES, DROPPED, MARKED, PACKETS, Series, Value
 from sdngcc.controller.otlp.records import Export, export_lines, refusals_line
 from sdngcc.controller.settings import Settings, SettingsError
+from sdngcc.controller.settings.files import check_files
 from sdngcc.controller.sources import PortMarks
 from sdngcc.controller.sources.otlp import SERIES_MAX, OtlpMarks
 
@@ -248,6 +249,18 @@ def test_of_a_cumulative_counter_no_mark_is_lost_or_doubled(data):
     for index, value in order:
         source.take({E03: value}, after_ms=1, stamp_ms=10 * index + 1)
     assert source.source.readings(DPID)[3].marks == max(value for _, value in order) - order[0][1]
+
+
+def test_files_are_tried_before_anything_starts(tmp_path):
+    files = {f"otlp_tls_{name}": tmp_path / name for name in ("key", "cert", "ca")}
+    with pytest.raises(SettingsError, match=r"otlp_tls_key .*No such file"):
+        check_files(Settings(notify=False, **files))
+    for path in files.values():
+        path.write_text("no PEM")
+    with pytest.raises(SettingsError, match="otlp_tls_cert .* and otlp_tls_key .*no certificate and its private key"):
+        check_files(Settings(notify=False, **files))
+    with pytest.raises(SettingsError, match="otlp_tls_key"):
+        Source(**{**files, "otlp_tls_key": tmp_path / "missing"})
 
 
 @pytest.mark.parametrize(
