@@ -31,9 +31,9 @@
  * would pass between two messages.  So the law goes by the pace P of its marks: two steps in each
  * I, and silence begins after three.  Rates then move by the same parts of C in each I, whatever I
  * is, and settle in some 30 I.  Up to I = 2 T, and T_c / 3, nothing changes, nor by a message that
- * does not say its I.  With P > T a message is also full if it stands for 3/4 of the VM's part w/W of C: a port
- * that carries a fraction of what is sent to it cannot mark more, and the six full messages that
- * haste waits for are seconds of a slow source.
+ * does not say its I.  With P > T a message is also full if it stands for 3/4 of the VM's part w/W
+ * of C: a port that carries a fraction of what is sent to it cannot mark more, and the six full
+ * messages that haste waits for are seconds of a slow source.
  *
  * A VM at its share that has heard nothing for S follows the share at once; others climb to it.
  * Silence therefore leaves nobody low: the doubled step reaches E from any floor in some S.
