@@ -145,14 +145,14 @@ class OtlpMarks(MarkSource):
         """Take a line of the receiver; raises ValueError for one that no receiver writes."""
         said = parse(line)
         if isinstance(said, Export):
-            self.take(said, now_ns)
+            self.take_export(said, now_ns)
         elif isinstance(said, Refusals):
             self.faults.update(said.counts)
         elif isinstance(said, Listening):
             self._receiver.heard(now_ns, in_time=True)
             LOG.info("otlp: listening at %s", self._orders.address)
 
-    def take(self, export: Export, now_ns: int) -> None:
+    def take_export(self, export: Export, now_ns: int) -> None:
         """Take what a switch exported."""
         switch = self.switches.get(export.dpid)
         if switch is None or not export.values:

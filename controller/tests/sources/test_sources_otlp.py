@@ -33,7 +33,7 @@ class Source:
         """Take {(port, queue): value}; return the marks that it shows."""
         self.now_ns += after_ms * MS
         stamp = self.now_ns + self.offset_ns if stamp_ms is None else stamp_ms * MS + self.offset_ns
-        self.source.take(
+        self.source.take_export(
             Export(DPID, {Series(*one, statistic): Value(value, stamp, start, delta) for one, value in values.items()}),
             self.now_ns,
         )
@@ -226,7 +226,7 @@ def test_whatever_is_exported_marks_are_counts_over_some_time(history):
     now = 10**12
     for value, stamp, start, delta, after in history:
         now += after
-        source.take(Export(DPID, {Series("Ethernet0", 3, MARKED): Value(value, stamp, start, delta)}), now)
+        source.take_export(Export(DPID, {Series("Ethernet0", 3, MARKED): Value(value, stamp, start, delta)}), now)
         for told in source.close_window(now):
             assert told.marks > 0 and told.interval_ns > 0
 
