@@ -34,9 +34,10 @@ from sdngcc.controller.rates.monitor import FAR_NS, NAP_NS, Monitor
 from sdngcc.controller.rates.notifier import Notifier
 from sdngcc.controller.rates.polling import Polling
 from sdngcc.controller.rates.rounds import Network, Rounds
+from sdngcc.controller.rates.staleness import Staleness
 from sdngcc.controller.schedule import Schedule
 from sdngcc.controller.settings import Settings
-from sdngcc.controller.sources import PREPARE_XID, SOURCES, PortMarks
+from sdngcc.controller.sources import PREPARE_XID, SOURCES, DelayedMarks, MarkSource, PortMarks
 from sdngcc.controller.timers import Timers
 from sdngcc.controller.trace import Trace
 from sdngcc.controller.wire import experimenter, openflow
@@ -76,7 +77,10 @@ class Engine:
         self.switches: dict[int, SwitchRecord] = {}
         self.topology = Topology()
         self.relations = Relations()
-        self.source = SOURCES[settings.mark_source].make(settings, self.topology)
+        source = SOURCES[settings.mark_source].make(settings, self.topology)
+        delay_ns = settings.mark_delay_ms * 1_000_000
+        self.source: MarkSource = DelayedMarks(source, delay_ns) if delay_ns else source
+        self.staleness = Staleness(self.source, settings.decision, self.counters)
         self.started_ns = clock()
         self.monitor = Monitor(settings.period_us * 1000, self.started_ns)
         self._owner = owner or Alone()
@@ -157,7 +161,16 @@ class Engine:
             experimenter.vm_state_request if forwards else experimenter.all_host_vms_request,
         )
         self.polling = Polling(settings, self.source, self.monitor, self.switches, self._owner, self.outbox, self._xids)
-        network = Network(settings, self.switches, self.attribution, self.counters, self.trace, clock, self._owner.owns)
+        network = Network(
+            settings,
+            self.switches,
+            self.attribution,
+            self.counters,
+            self.trace,
+            clock,
+            self._owner.owns,
+            lambda dpid: self.source.news.is_silent(dpid, clock()),
+        )
         self.rounds = Rounds(
             network, self.notifier, self.outbox, self.timers, self.machines, self.monitor, self.backlog
         )
@@ -266,7 +279,12 @@ class Engine:
 
     def give_up(self, dpid: int) -> None:
         """Act no more for a switch."""
+        self._ask_no_more(dpid)
+
+    def _ask_no_more(self, dpid: int) -> None:
         self.monitor.remove(dpid)
+        if self.source.polled:
+            self.source.news.forget(dpid)
 
     def steer(self, wanted: bool) -> None:
         """Tell machines of congestion, or let them return to their share by themselves."""
@@ -281,7 +299,7 @@ class Engine:
         if self.switches.pop(dpid, None) is None:
             return
         LOG.info("switch %016x disconnected", dpid)
-        self.monitor.remove(dpid)
+        self._ask_no_more(dpid)
         self.source.forget(dpid)
         self._assembler.forget(dpid)
         if self.hosting:
@@ -478,6 +496,7 @@ class Engine:
             self._links_changed(gone)
         if now >= self._slow_ns:
             self._slow_ns = self._between_polls(now + SECOND_NS)
+            self.staleness.check(now)
             if self.settings.trace_file is not None:
                 self.trace.add(now, "polls", **self.poll_counts())
                 self.trace.flush()
@@ -615,6 +634,8 @@ class Engine:
     def marked(self, fresh: list[PortMarks], now: int) -> None:
         """Take fresh marks of ports, as a reply showed them or a collector found them."""
         fresh = [one for one in fresh if not self.polling.is_spared(one.point[0])]
+        for one in fresh:
+            self.source.news.counted(one.point[0], one.interval_ns)
         if fresh:
             self.rounds.marked(fresh, now)
 

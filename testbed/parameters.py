@@ -51,6 +51,8 @@ class Parameters(BaseModel):
         "bytes", description="how marks are divided among sources: by bytes through the port, by all they sent")
     mark_source: Literal["openflow", "openflow-ce", "sflow"] = Field(
         "openflow", description="where the controller has marks from")
+    mark_delay_ms: int = Field(
+        0, ge=0, le=10000, description="marks are sampled this often, ms, and as late at the controller; 0: at once")
     ce_refresh: bool = Field(
         True, description="mark_source openflow-ce: the controller has flow counters brought up to date at each poll")
     sflow_sampling: int = Field(10, ge=1, le=65535, description="mark_source sflow: one packet in so many is sampled")
@@ -151,6 +153,8 @@ class Parameters(BaseModel):
             raise ValueError(f"kill_controller_at_s needs {' or '.join(f'law={law}' for law in CONTROLLED)}")
         if self.mark_source != "openflow" and self.law not in CONTROLLED:
             raise ValueError(f"mark_source needs {' or '.join(f'law={law}' for law in CONTROLLED)}")
+        if self.mark_delay_ms and self.law not in CONTROLLED:
+            raise ValueError(f"mark_delay_ms needs {' or '.join(f'law={law}' for law in CONTROLLED)}")
         if self.controllers > 1 and self.law not in CONTROLLED:
             raise ValueError(f"controllers needs {' or '.join(f'law={law}' for law in CONTROLLED)}")
         if self.controllers > 1 and self.mark_source == "sflow":

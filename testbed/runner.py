@@ -71,6 +71,7 @@ def _controller(parameters: Parameters) -> Optional[Dict[str, Any]]:
             "SDNGCC_CONTROLLER_DIVISION": parameters.division,
             "SDNGCC_CONTROLLER_MULTIPATH": parameters.multipath,
             "SDNGCC_CONTROLLER_MARK_SOURCE": parameters.mark_source,
+            "SDNGCC_CONTROLLER_MARK_DELAY_MS": str(parameters.mark_delay_ms),
             "SDNGCC_CONTROLLER_CE_REFRESH": str(parameters.ce_refresh).lower(),
             "SDNGCC_CONTROLLER_SFLOW_WINDOW_MS": str(max(5, round(parameters.period_ms))),
             **({"SDNGCC_CONTROLLER_DECISION": "maxmin",

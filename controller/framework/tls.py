@@ -16,32 +16,32 @@ LOG = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 
-def server_context(settings: Settings) -> Optional[ssl.SSLContext]:
-    """Return what switches are accepted by, None without openflow_tls_key.
+def server_context(settings: Settings, group: str = "openflow_tls") -> Optional[ssl.SSLContext]:
+    """Return what peers are accepted by with the files of ``<group>_key``, ``_cert`` and ``_ca``, None without a key.
 
     Raises SettingsError naming the key at fault.
     """
-    if settings.openflow_tls_key is None:
+    key, certificate, authority = (getattr(settings, f"{group}_{name}") for name in ("key", "cert", "ca"))
+    if key is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_REQUIRED
-    for name in ("openflow_tls_key", "openflow_tls_cert", "openflow_tls_ca"):
-        path = getattr(settings, name)
+    for name, path in (("key", key), ("cert", certificate), ("ca", authority)):
         try:
             path.read_bytes()
         except OSError as error:
-            raise SettingsError(f"{name} {path}: {error.strerror}") from None
+            raise SettingsError(f"{group}_{name} {path}: {error.strerror}") from None
     try:
-        context.load_cert_chain(str(settings.openflow_tls_cert), str(settings.openflow_tls_key))
+        context.load_cert_chain(str(certificate), str(key))
     except ssl.SSLError as error:
-        pair = f"openflow_tls_cert {settings.openflow_tls_cert} and openflow_tls_key {settings.openflow_tls_key}"
+        pair = f"{group}_cert {certificate} and {group}_key {key}"
         raise SettingsError(f"{pair}: no certificate and its private key ({error.reason or error})") from None
     try:
-        context.load_verify_locations(str(settings.openflow_tls_ca))
+        context.load_verify_locations(str(authority))
     except ssl.SSLError as error:
         raise SettingsError(
-            f"openflow_tls_ca {settings.openflow_tls_ca}: no certificate of an authority ({error.reason or error})"
+            f"{group}_ca {authority}: no certificate of an authority ({error.reason or error})"
         ) from None
     return context
 

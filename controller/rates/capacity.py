@@ -7,7 +7,7 @@ min(1, u / a) is what they would have sent without a dip.  m marks in an interva
 f = m * 1514 / I over the threshold, the part phi = min(1, f / v) of all.
 
     start:                        v = N * (1 - h)
-    no marks:                     v += CREEP * N * dt, at most N * (1 - h)
+    no marks:                     v += N * min(CREEP * dt, CREEP_MOST * dt / I), at most N * (1 - h)
     marks, and this is evidence:  v -= phi * min(v - (1 - CUT) * s, (1 - KEPT) * v)
     each update:                  a = v * (1 - DIP * phi)
 
@@ -22,6 +22,11 @@ are read at different times, and what a burst sent may show in u a period later 
 Where N is too much, or traffic that no shim limits takes a part, marks come though the machines keep to a.  The port
 carries less than s, so v falls to below s, and on by CUT a period until the marks cease.  Then v creeps back, finds
 the limit again when a queue of the threshold has grown, and gives up phi * CUT: a saw of some percent.
+
+Marks of a slow source, with I above SLOW_NS, are of the past: counted over I, and perhaps as long on their way. What
+they say was true LATE intervals ago, so for so long after machines sent too much, and after v was lowered, they are no
+evidence; they are remembered for REMEMBERED intervals, for within MEMORY periods none would ever come again; and v
+rises by no more than CREEP_MOST * N in I.
 """
 
 import math
@@ -35,6 +40,10 @@ CREEP = 0.4  # of N, each second
 SETTLE = 3  # periods
 MEMORY = 4  # periods
 TOLERANCE = 1.02
+SLOW_NS = 20_000_000  # I from which on marks are later than rates
+LATE = 2  # I
+REMEMBERED = 5 / 2  # I: two in a row, the second one late
+CREEP_MOST = 0.005  # of N, each I
 FULL = 0.5  # of u: marks from which a port was full, where its capacity is not known
 SECOND_NS = 1_000_000_000
 
@@ -55,27 +64,51 @@ class Capacity:
         self._estimate = self._top
         self._settling = 0  # periods in which marks are no evidence
         self._recent = 0  # periods for which the last marks are remembered
+        self._interval_ns = 0  # I
+        self._late_ns = 0  # time for which marks are still of what was before
+        self._recent_ns = 0.0  # time for which the last marks are remembered
         self.allowed = self._top  # bytes/s
 
     def update(self, sent: float, marked: Marked, elapsed_ns: int) -> float:
         """Take what the machines sent through the port, bytes/s, and its marks since; return what is allowed now."""
+        self._late_ns = max(0, self._late_ns - elapsed_ns)
+        self._recent_ns -= elapsed_ns
+        if marked.marks:
+            self._interval_ns = marked.interval_ns
         if sent > TOLERANCE * self.allowed:
             self._settling = SETTLE + 1
+            self._wait()
         part = 0.0
         if marked.marks:
             over = marked.marks * MARK_BYTES * SECOND_NS / max(marked.interval_ns, 1)
             part = min(1.0, over / self._estimate)
-            if self._recent and not self._settling:
+            known = self._recent or (self._recent_ns > 0 and self._is_slow())
+            if known and not self._settling and not self._late_ns:
                 self._lower(sent, over, part)
+                self._wait()
             self._recent = MEMORY
+            self._recent_ns = REMEMBERED * marked.interval_ns
         else:
             self._recent = max(0, self._recent - 1)
             if math.isfinite(self._estimate):
                 unit = self._known if math.isfinite(self._known) else self._estimate
-                self._estimate = min(self._top, self._estimate + CREEP * unit * elapsed_ns / SECOND_NS)
+                self._estimate = min(self._top, self._estimate + self._creep(elapsed_ns) * unit)
         self._settling = max(0, self._settling - 1)
         self.allowed = self._estimate * (1 - DIP * part)
         return self.allowed
+
+    def _is_slow(self) -> bool:
+        return self._interval_ns > SLOW_NS
+
+    def _wait(self) -> None:
+        """Take no marks for evidence that a slow source counted before now."""
+        if self._is_slow():
+            self._late_ns = LATE * self._interval_ns
+
+    def _creep(self, elapsed_ns: int) -> float:
+        """Return by what part of the port's capacity the estimate rises without marks."""
+        rise = CREEP * elapsed_ns / SECOND_NS
+        return min(rise, CREEP_MOST * elapsed_ns / self._interval_ns) if self._is_slow() else rise
 
     def _lower(self, sent: float, over: float, part: float) -> None:
         if math.isfinite(self._estimate):

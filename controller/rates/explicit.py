@@ -83,7 +83,11 @@ def _ceiling(vm: VmRecord) -> float:
 
 
 class ExplicitRates:
-    """Rates of all machines; ``owns(dpid)`` tells for which switches' ports this controller speaks."""
+    """Rates of all machines.
+
+    ``owns(dpid)`` tells for which switches' ports this controller speaks, ``is_silent(dpid)`` of which no marks are
+    heard any more: what is allowed there does not rise meanwhile.
+    """
 
     def __init__(
         self,
@@ -91,6 +95,7 @@ class ExplicitRates:
         switches: dict[int, SwitchRecord],
         attribution: Attribution,
         owns: Callable[[int], bool],
+        is_silent: Callable[[int], bool] = lambda dpid: False,
     ) -> None:
         self.speeds: dict[Hop, int] = {}  # of ports, bytes/s, as their switches say
         self._settings = settings
@@ -98,6 +103,7 @@ class ExplicitRates:
         self._switches = switches
         self._attribution = attribution
         self._owns = owns
+        self._is_silent = is_silent
         self._machines: dict[Hop, _Machine] = {}
         self._capacities: dict[Hop, Capacity] = {}
         self._decided_ns = 0
@@ -214,7 +220,8 @@ class ExplicitRates:
             if capacity is None:
                 headroom = self._settings.headroom_percent / 100
                 capacity = self._capacities[hop] = Capacity(self.known_capacity(hop), headroom)
-            allowed[hop] = capacity.update(sent[hop], marks.get(hop, Marked(0, 0)), elapsed_ns)
+            passed_ns = 0 if self._is_silent(hop[0]) else elapsed_ns
+            allowed[hop] = capacity.update(sent[hop], marks.get(hop, Marked(0, 0)), passed_ns)
         return allowed
 
     @staticmethod

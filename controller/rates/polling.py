@@ -63,6 +63,7 @@ class Polling:
         fresh = self._source.take(switch.dpid, reply)
         if any(reply.entries) or self._source.everywhere:
             self._pace(switch, now_ns)
+        self._hear(switch.dpid, now_ns)
         return fresh
 
     def take_flows(self, switch: SwitchRecord, xid: int, data: bytes, now_ns: int) -> tuple[list[PortMarks], bool]:
@@ -75,12 +76,14 @@ class Polling:
         if last:
             self._note_answer(switch, xid, now_ns)
             self._pace(switch, now_ns)
+            self._hear(switch.dpid, now_ns)
         return fresh, last
 
     def refused(self, switch: SwitchRecord, kind: int, code: int) -> None:
         """Poll a switch no more that answered with an error."""
         switch.marks = False
         self._monitor.remove(switch.dpid)
+        self._source.news.forget(switch.dpid)
         LOG.warning("switch %016x does not report marks (error type %d code %d); not polled", switch.dpid, kind, code)
 
     def spare(self, dpid: int, now_ns: int) -> None:
@@ -99,10 +102,19 @@ class Polling:
         if note:
             LOG.info("%s", note)
 
+    def _hear(self, dpid: int, now_ns: int) -> None:
+        """Let an answer be news where the switch is asked for its marks every T_i."""
+        poll = self._monitor.polls.get(dpid)
+        if poll is not None and not poll.idle:
+            self._source.answered(dpid, now_ns)
+
     def _pace(self, switch: SwitchRecord, now_ns: int) -> None:
         """Poll a switch every T_i if it has counters and is not one that is spared."""
         spared = not self._source.everywhere and self.is_spared(switch.dpid)
-        self._monitor.set_idle(switch.dpid, spared or not self._source.counted(switch.dpid), now_ns)
+        idle = spared or not self._source.counted(switch.dpid)
+        self._monitor.set_idle(switch.dpid, idle, now_ns)
+        if idle:
+            self._source.news.forget(switch.dpid)
 
     def counts(self) -> dict[str, Any]:
         """Return the sums over all switches' polls; times in microseconds."""

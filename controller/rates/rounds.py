@@ -53,6 +53,7 @@ class Network:
     trace: Trace
     clock: Callable[[], int]
     owns: Callable[[int], bool]  # whether this controller speaks for a switch's ports
+    is_silent: Callable[[int], bool]  # whether a switch's marks came, and ceased
 
 
 class Rounds:
@@ -70,7 +71,9 @@ class Rounds:
     ) -> None:
         self.silent = False  # machines are told nothing
         self.divider = Divider(network.settings.division)
-        self.explicit = ExplicitRates(network.settings, network.switches, network.attribution, network.owns)
+        self.explicit = ExplicitRates(
+            network.settings, network.switches, network.attribution, network.owns, network.is_silent
+        )
         self.notice_max_ns = 0  # longest from the reply that showed marks to its messages
         self.latency = Histogram()
         self._network = network

@@ -25,9 +25,8 @@ from sdngcc.controller.wire.experimenter import VmReading
 # Counters of the engine that an alert may name: there from the start, or the first increase would not be seen.
 EVENTS = (
     "audit_lost", "epoch_raised", "event_clients_cut", "event_clients_refused", "internal_errors", "lldp_foreign",
-    "log_lost",
-    "marks", "marks_without_source", "notices", "notices_without_address", "openflow_errors", "reply_malformed",
-    "reply_unasked",
+    "log_lost", "marks", "marks_stale", "marks_without_source", "notices", "notices_without_address", "openflow_errors",
+    "reply_malformed", "reply_unasked",
     "rest_answer_timeouts", "rest_body_timeouts", "rest_connections_displaced", "rest_connections_refused",
     "rest_forbidden", "rest_foreign_host", "rest_foreign_site", "rest_head_timeouts", "rest_idle_timeouts",
     "rest_unauthorized",
@@ -159,6 +158,7 @@ class Families:
         source = core.CounterMetricFamily("sdngcc_mark_source_resets", "Counters that went back.", labels=("source",))
         source.add_metric((engine.source.name,), engine.source.resets)
         yield source
+        yield from self._marks()
         latency = engine.rounds.latency
         yield core.HistogramMetricFamily(
             "sdngcc_notification_latency_seconds",
@@ -166,6 +166,21 @@ class Families:
             buckets=[(f"{bound / 1e9:g}" if bound else "+Inf", count) for bound, count in latency.cumulated()],
             sum_value=latency.sum_ns / 1e9,
         )
+
+    def _marks(self) -> Iterator[core.Metric]:
+        engine = self._context.engine
+        now, source = engine.clock(), engine.source
+        faults = core.CounterMetricFamily(
+            "sdngcc_mark_source_faults", "What was refused or missing.", labels=("source", "kind")
+        )
+        for kind, count in sorted(source.faults.items()):
+            faults.add_metric((source.name, kind), count)
+        yield faults
+        yield _gauge("mark_source_interval_seconds", "Time between news of a switch's marks, of the slowest; 0: none.",
+                     engine.staleness.measured_ns(now) / 1e9)  # fmt: skip
+        yield _gauge("mark_source_usable_interval_seconds", "The same beyond which the decision should not be used.",
+                     engine.staleness.usable_ns / 1e9)  # fmt: skip
+        yield _gauge("mark_source_stale_switches", "Switches beyond it.", len(engine.staleness.stale(now)))
 
     def _databases(self) -> Iterator[core.Metric]:
         family = core.GaugeMetricFamily(

@@ -228,12 +228,23 @@ class Topology(Answer):
     links: list[TopologyLink]
 
 
+class StaleMarks(Answer):
+    """A switch whose marks come too seldom for what is decided by them."""
+
+    switch: DatapathId
+    interval_ms: float = pydantic.Field(description="between news of it, as measured")
+    silent: bool = pydantic.Field(description="news of it has ceased")
+
+
 class Source(Answer):
     """Where marks come from."""
 
     name: str
     semantics: str = pydantic.Field(description="what a mark counted means")
     freshness_ms: float = pydantic.Field(description="how old a count may be when it is read")
+    measured_ms: Optional[float] = pydantic.Field(description="between news of a switch, of the slowest; null: none")
+    usable_ms: float = pydantic.Field(description="the same beyond which the decision should not be used")
+    stale: list[StaleMarks] = pydantic.Field(description="switches beyond it, the first 64")
     resets: Count
     restarts: Count
     faults: dict[str, int] = pydantic.Field(description="what was refused or missing, by kind")

@@ -6,6 +6,7 @@ from typing import Annotated
 import falcon
 import pydantic
 
+from sdngcc.controller.engine import Engine
 from sdngcc.controller.framework.admission import Admission, Reason
 from sdngcc.controller.rest import models
 from sdngcc.controller.rest.audit import KEPT
@@ -13,6 +14,8 @@ from sdngcc.controller.rest.control import show_reload
 from sdngcc.controller.rest.readiness import databases, hindrances
 from sdngcc.controller.rest.resource import Operation, Resource, Route, dpid_text, read_query, reply
 from sdngcc.controller.settings import Settings
+
+_STALE_SHOWN = 64
 
 
 class SettingsView(Resource):
@@ -35,6 +38,18 @@ def _show_connections(admission: Admission) -> models.Connections:
         id_conflicts=[
             models.IdConflict(switch=dpid_text(one.dpid), kept=one.kept, refused=one.refused, count=one.count)
             for one in admission.conflicts.values()
+        ],
+    )
+
+
+def _show_source(engine: Engine, now_ns: int) -> models.Source:
+    return models.Source(
+        **engine.source.view(now_ns),
+        measured_ms=engine.staleness.measured_ns(now_ns) / 1e6 or None,
+        usable_ms=engine.staleness.usable_ns / 1e6,
+        stale=[
+            models.StaleMarks(switch=dpid_text(one.dpid), interval_ms=one.interval_ns / 1e6, silent=one.silent)
+            for one in engine.staleness.stale(now_ns)[:_STALE_SHOWN]
         ],
     )
 
@@ -78,7 +93,7 @@ class Status(Resource):
                 message_sequence=engine.notifier.numbering.sequence,
                 connections=_show_connections(self._context.admission),
                 reload=show_reload(self._context),
-                mark_source=models.Source(**engine.source.view(engine.clock())),
+                mark_source=_show_source(engine, now),
                 polls=engine.poll_counts(),
                 counters=dict(sorted(engine.counters.items())),
                 forwarding=dict(sorted(engine.forwarder.counters.items())),

@@ -32,7 +32,7 @@ class Settings(Rates, MarkSources, Messages, NetworkSettings, Databases, Rest, P
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
-    @pydantic.field_validator("rest", "openflow", "sflow_listen")
+    @pydantic.field_validator("rest", "openflow", "sflow_listen", "otlp_listen")
     @classmethod
     def _check_address(cls, value: str, info: pydantic.ValidationInfo) -> str:
         if value or info.field_name != "rest":
@@ -52,7 +52,9 @@ class Settings(Rates, MarkSources, Messages, NetworkSettings, Databases, Rest, P
         both = set(self.hypervisors) & set(self.fabric)
         if both:
             raise ValueError(f"datapath {min(both):016x} is named in both hypervisors and fabric")
-        for source, key in (("sflow", "sflow_agents"), ("sflow-rt", "sflow_agents"), ("sonic", "sonic_redis")):
+        for source, key in (
+            ("sflow", "sflow_agents"), ("sflow-rt", "sflow_agents"), ("sonic", "sonic_redis"), ("otlp", "otlp_switches")
+        ):  # fmt: skip
             if self.mark_source == source and not getattr(self, key):
                 raise ValueError(f"{key} is needed for mark_source {source}")
         if self.decision == "maxmin" and self.message_version == "v0":
@@ -67,6 +69,7 @@ class Settings(Rates, MarkSources, Messages, NetworkSettings, Databases, Rest, P
         missing = [name for name in tls if getattr(self, name) is None]
         if missing and len(missing) < len(tls):
             raise ValueError(f"{' and '.join(missing)}: needed with the other openflow_tls settings")
+        _check_exporters(self)
         for name in ("ovsdb", "cluster"):
             if missing and any(remote.startswith("ssl:") for remote in getattr(self, name)):
                 raise ValueError(f"{name}: an ssl: remote needs {', '.join(tls)}")
@@ -81,6 +84,15 @@ class Settings(Rates, MarkSources, Messages, NetworkSettings, Databases, Rest, P
             raise ValueError("mark_source openflow-ce does not go with forwarding none: it counts by flows of its own")
         if self.message_version == "v0":
             raise ValueError("message_version v0 does not go with forwarding none: a host takes v1 messages only")
+
+
+def _check_exporters(chosen: Settings) -> None:
+    tls = ("otlp_tls_key", "otlp_tls_cert", "otlp_tls_ca")
+    missing = [name for name in tls if getattr(chosen, name) is None]
+    if missing and len(missing) < len(tls):
+        raise ValueError(f"{' and '.join(missing)}: needed with the other otlp_tls settings")
+    if missing and chosen.mark_source == "otlp" and not is_loopback(split_address(chosen.otlp_listen)[0]):
+        raise ValueError(f"{', '.join(tls)} are needed when otlp_listen is beyond loopback ({chosen.otlp_listen})")
 
 
 def load(

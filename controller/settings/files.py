@@ -19,6 +19,7 @@ def check_files(chosen: Settings) -> None:
         chosen.read_tls,
         lambda: tls.server_context(chosen),
         lambda: underlay.read(chosen.underlay_file),
+        lambda: tls.server_context(chosen, "otlp_tls"),
         lambda: read_secret("sonic_password_file", chosen.sonic_password_file),
         lambda: _check_writable("audit_file", chosen.audit_file),
         lambda: _check_writable("trace_file", chosen.trace_file),

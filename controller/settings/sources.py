@@ -14,8 +14,11 @@ from sdngcc.controller.settings.values import split_address
 class MarkSources(pydantic.BaseModel):
     """Where marks come from; docs/sources has a page for each."""
 
-    mark_source: Literal["openflow", "openflow-ce", "sflow", "sflow-rt", "sonic", "shim"] = pydantic.Field(
+    mark_source: Literal["openflow", "openflow-ce", "sflow", "sflow-rt", "sonic", "otlp", "shim"] = pydantic.Field(
         "openflow", description="where marks come from"
+    )
+    mark_delay_ms: int = pydantic.Field(
+        0, ge=0, le=60_000, description="laboratory: marks are counted for so long and known as late; 0: at once"
     )
     ce_counter_age_ms: int = pydantic.Field(
         500, ge=0, le=60_000, description="openflow-ce: how old flow counters may be; Open vSwitch's max-revalidator"
@@ -53,6 +56,29 @@ class MarkSources(pydantic.BaseModel):
         10_000, ge=0, le=600_000, description="sonic: polling interval of the counter group WRED_ECN_QUEUE"
     )
 
+    otlp_listen: str = pydantic.Field(
+        "127.0.0.1:4317", description="otlp: address and port metrics are exported to, by gRPC"
+    )
+    otlp_switches: tuple[str, ...] = pydantic.Field(
+        (), description="otlp: <host.name or IP address>=<datapath id> of each switch; others are refused"
+    )
+    otlp_ports: tuple[str, ...] = pydantic.Field(
+        (), description="otlp: <datapath id>/<SONiC's name>=<OpenFlow port>, where the names differ"
+    )
+    otlp_tls_key: Optional[pathlib.Path] = pydantic.Field(
+        None, description="otlp: private key; with it exporters connect by TLS only, with certificates of their own"
+    )
+    otlp_tls_cert: Optional[pathlib.Path] = pydantic.Field(None, description="otlp: certificate of that key")
+    otlp_tls_ca: Optional[pathlib.Path] = pydantic.Field(
+        None, description="otlp: certificate of the authority that signed the exporters' certificates"
+    )
+
+    @pydantic.field_validator("otlp_switches")
+    @classmethod
+    def _check_exporters(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        check_distinct(read_switch(one).name for one in value)
+        return value
+
     @pydantic.field_validator("sflow_agents", "sonic_redis")
     @classmethod
     def _check_switches(cls, value: tuple[str, ...], info: pydantic.ValidationInfo) -> tuple[str, ...]:
@@ -66,7 +92,7 @@ class MarkSources(pydantic.BaseModel):
         check_distinct(one.name if info.field_name == "sonic_redis" else one for one in named)
         return value
 
-    @pydantic.field_validator("sflow_ports", "sonic_ports")
+    @pydantic.field_validator("sflow_ports", "sonic_ports", "otlp_ports")
     @classmethod
     def _check_ports(cls, value: tuple[str, ...], info: pydantic.ValidationInfo) -> tuple[str, ...]:
         named = [read_port(one) for one in value]

@@ -9,6 +9,7 @@ finds).  Either way:
   set them: one that only sees CE arrive attributes it upstream itself (upstream.py).
 - ``freshness_ns`` says how old a count may be when it is read, by configuration; an interval is never reported
   longer than twice that or T_i (pace.py).
+- ``news`` says how often counters were really heard of, by switch (news.py).
 - a counter's first value, and the first after a reset, is a baseline: no marks.  A counter that is not there
   is no counter, never zero.
 """
@@ -21,6 +22,7 @@ from typing import Any, Callable, NamedTuple, Optional
 from sdngcc.controller.forwarding.installer import Tables
 from sdngcc.controller.network.topology import Hop, Topology
 from sdngcc.controller.settings import Settings
+from sdngcc.controller.sources.news import News
 from sdngcc.controller.wire.experimenter import Reply
 from sdngcc.controller.wire.openflow import FlowStatistics
 
@@ -68,6 +70,7 @@ class MarkSource(abc.ABC):
     everywhere = False  # hypervisors are asked as often as fabric switches: they see what the fabric marked
 
     def __init__(self) -> None:
+        self.news = News()
         self.resets = 0
         self.restarts = 0
         self.faults: collections.Counter[str] = collections.Counter()  # what was refused or missing, by kind
@@ -89,6 +92,10 @@ class MarkSource(abc.ABC):
     def request(self, dpid: int, xid: int) -> bytes:
         """Return the OpenFlow message that asks a switch for its marks; empty if none is to be sent."""
         return b""
+
+    def answered(self, dpid: int, now_ns: int) -> None:
+        """Take note that a switch whose marks matter answered a request."""
+        self.news.heard(dpid, now_ns)
 
     def take(self, dpid: int, reply: Reply) -> list[PortMarks]:
         """Return the new marks in an experimenter reply."""

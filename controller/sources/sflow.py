@@ -246,6 +246,8 @@ class SFlowMarks(MarkSource):
                 self._upstream.left((agent.dpid or 0, port), packets, now_ns)
         for agent in agents:
             elapsed, interval = agent.pace.read(now_ns, agent.sampled)
+            if agent.sampled and agent.dpid is not None:
+                self.news.heard(agent.dpid, now_ns)
             for port, packets in sorted(agent.arrived.items()):
                 place = (agent.dpid or 0, port)
                 self._ce[place] = self._ce.get(place, 0) + packets

@@ -215,6 +215,7 @@ class SFlowRtMarks(MarkSource):
         finally:
             server.close()
         agent.origin.heard(now, in_time=now - begun <= self._period_ns)
+        self.news.heard(agent.dpid, now)
         return fresh
 
     def _define(self, agent: Agent, server: http.client.HTTPConnection, now_ns: int) -> None:

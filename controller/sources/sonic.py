@@ -133,6 +133,8 @@ class SonicMarks(MarkSource):
         moved = switch.last is not None and switch.last != (queues, ports)
         switch.last = (queues, ports)
         elapsed, interval = switch.pace.read(now_ns, moved)
+        if moved:
+            self.news.heard(switch.dpid, now_ns)
         fresh: dict[str, int] = {}
         counted: set[str] = set()
         for queue, values in zip(switch.queues.values(), queues):

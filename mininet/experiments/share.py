@@ -14,6 +14,7 @@ from sdngcc.experiments.base import (
     at_most,
     fair_share_mbps,
     goodput_by_second,
+    mean,
     near,
     phase,
 )
@@ -111,12 +112,33 @@ def judge_fair(run: Run) -> List[Verdict]:
     return verdicts
 
 
+def judge_late(run: Run) -> List[Verdict]:
+    """Judge marks that come late: in the second half of period all every VM has its share, and the link is used.
+
+    In the first half, and while VMs come and go, nothing is asked: what is known then is of the past.
+    """
+    shared = phase(run, "all")
+    middle = (shared["start_s"] + shared["end_s"]) / 2
+    got = [mean(goodput_by_second(run, vm, middle, shared["end_s"])) for vm in run["series"]["goodput_mbps"]]
+    fair = [fair_share_mbps(run, index) for index in range(len(got))]
+    queue = run["series"]["queue_bytes"][round(middle * 10):round(shared["end_s"] * 10)]
+    return [
+        at_most("error of the worst share, second half of period all",
+                round(max(abs(one / part - 1) for one, part in zip(got, fair)), 3), 0.15),
+        at_least("utilisation there", round(sum(got) / sum(fair), 3), 0.85),
+        Verdict("queue there, mean, bytes", "as measured", round(mean(queue)), True),
+        Verdict("queue p99, whole run, bytes", "as measured", run["queue"]["bytes_p99"], True),
+    ]
+
+
 def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     """Judge the run by its law."""
     run = runs[0][1]
     law = run["parameters"]["law"]
     if law == "static":
         return judge_static(run)
+    if run["parameters"]["mark_delay_ms"]:
+        return judge_late(run)
     if law == "sdngcc":
         return judge_outage(run) or judge_sdngcc(run)
     if law != "none":

@@ -26,7 +26,7 @@ def run_of(goodput=239.1, alone=955.0, jain=1.0, utilisation=0.95, p99=40000, **
                    for (name, start, end), rate in zip(bounds, rates)],
         "queue": {"bytes_p99": p99, "delay_us_p99": p99 / 125},
         "series": {"goodput_mbps": series, "limit_mbps": {vm: [1000.0] * 300 for vm in vms},
-                   "share_mbps": {vm: [1000.0] * 300 for vm in vms}},
+                   "share_mbps": {vm: [1000.0] * 300 for vm in vms}, "queue_bytes": [p99] * 300},
     }
 
 
@@ -72,6 +72,21 @@ def test_a_dead_controller_must_leave_every_vm_at_its_share():
     assert failing("share", run) == []
     run["series"]["limit_mbps"]["vm3"][150] = 500.0
     assert failing("share", run) == ["vm3's limit two seconds after the controller's death, Mb/s"]
+
+
+def test_late_marks_are_judged_when_they_had_time():
+    run = run_of(mark_delay_ms=100)
+    assert failing("share", run) == []
+    run["series"]["goodput_mbps"]["vm2"][100:150] = [0.0] * 50  # the first half of period all
+    assert failing("share", run) == []
+    run["series"]["goodput_mbps"]["vm2"][150:200] = [180.0] * 50
+    assert failing("share", run) == ["error of the worst share, second half of period all"]
+    for vm in run["series"]["goodput_mbps"]:
+        run["series"]["goodput_mbps"][vm][150:200] = [205.0] * 50
+    assert failing("share", run) == []
+    for vm in run["series"]["goodput_mbps"]:
+        run["series"]["goodput_mbps"][vm][150:200] = [200.0] * 50
+    assert failing("share", run) == ["error of the worst share, second half of period all", "utilisation there"]
 
 
 def test_unfair_has_six_runs_and_fewer_when_the_user_chooses():

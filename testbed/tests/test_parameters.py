@@ -47,6 +47,8 @@ def test_settings_override_defaults_and_the_last_counts():
     (["law=static", "kill_controller_at_s=3"], ["kill_controller_at_s", "law=sdngcc"]),
     (["law=sdngcc", "restart_controller_at_s=3"], ["restart_controller_at_s", "kill_controller_at_s"]),
     (["law=static", "controllers=2"], ["controllers", "law=sdngcc"]),
+    (["law=eyeq", "mark_delay_ms=10"], ["mark_delay_ms", "law=sdngcc"]),
+    (["mark_delay_ms=20000"], ["mark_delay_ms", "'20000'", "10000"]),
     (["controllers=5"], ["controllers", "'5'", "less than or equal to 4"]),
     (["controllers=2", "mark_source=sflow"], ["mark_source=sflow", "one controller"]),
     (["destinations=2"], ["destinations=2", "receivers"]),

@@ -21,9 +21,13 @@ class Network:
     """Machines, each on a hypervisor of its own, and the ports they share.
 
     A machine sends what it wants within its limit. Rates told in a period are in force from the next one on.
+    With ``mark_delay`` marks are counted for so long, and known as long after that.
     """
 
-    def __init__(self, wanted, routes=None, capacity=None, assumed=None, outside=0.0, weights=None, period=T, **limits):
+    def __init__(
+        self, wanted, routes=None, capacity=None, assumed=None, outside=0.0, weights=None, period=T, mark_delay=0,
+        **limits,
+    ):  # fmt: skip
         self.settings = Settings(
             key_file="k", decision="maxmin", period_us=period // 1000, capacity_mbps=(assumed or C) / 125_000
         )
@@ -34,6 +38,8 @@ class Network:
         self.outside = outside
         self.weights = weights or [1] * len(self.wanted)
         self.limits = limits
+        self.mark_delay = mark_delay
+        self.counted, self.under_way = {}, {}
         self.switches = {number: SwitchRecord(number, 0, hypervisor=True) for number in range(len(self.wanted))}
         self.owned = {*self.switches, NEAR[0], FAR[0]}
         self.explicit = ExplicitRates(self.settings, self.switches, self, lambda dpid: dpid in self.owned)
@@ -56,6 +62,14 @@ class Network:
                                        self.limits.get("low", 0), self.limits.get("high", 0), int(self.sent[number]),
                                        0, 0, 0, 0, 0, 0)  # fmt: skip
 
+    def _late(self, fresh):
+        for hop, marked in fresh.items():
+            self.counted[hop] = self.counted.get(hop, 0) + marked.marks
+        if self.now % self.mark_delay:
+            return {}
+        known, self.under_way, self.counted = self.under_way, self.counted, {}
+        return {hop: Marked(marks, self.mark_delay) for hop, marks in known.items() if marks}
+
     def step(self, count=1):
         """Let periods pass."""
         for _ in range(count):
@@ -72,7 +86,7 @@ class Network:
                 if over:
                     marks[hop] = Marked(int(over * min(arriving, capacity) * seconds / 1514), self.period)
             self._read()
-            for notice in self.explicit.decide(marks, self.now):
+            for notice in self.explicit.decide(self._late(marks) if self.mark_delay else marks, self.now):
                 self.told += 1
                 self.limit[notice.vm[0]] = notice.rate
             self.history.append(self.sent)
@@ -239,3 +253,27 @@ def test_marks_of_a_burst_that_readings_show_late_do_not_lower_the_capacity():
     network.explicit.decide({NEAR: Marked(100, T)}, network.now + T)
     network.explicit.decide({}, network.now + 2 * T)
     assert network.explicit._capacities[NEAR].allowed == pytest.approx(0.99 * C)
+
+
+@pytest.mark.parametrize("mark_delay", [10 * MS, 100 * MS, 1000 * MS])
+def test_late_marks_of_a_known_capacity_move_nothing(mark_delay):
+    network = Network([C] * 4, mark_delay=mark_delay)
+    network.step(20)
+    network.wanted[0] = 0
+    network.step(20)
+    network.wanted[0] = C
+    network.step(4 * mark_delay // T)
+    assert settled(network, [0.99 * C / 4] * 4, 0.02)
+    assert max(network.queues[-2 * mark_delay // T :]) < THRESHOLD
+
+
+@pytest.mark.parametrize("mark_delay", [10 * MS, 100 * MS, 1000 * MS])
+def test_late_marks_find_a_capacity_that_is_less_than_said(mark_delay):
+    """The estimate comes down to what the port carries and stays about there, not far below."""
+    network = Network([C] * 4, capacity={NEAR: 0.75 * C}, mark_delay=mark_delay)
+    network.step(30 * mark_delay // T + 400)
+    totals = [sum(sent) for sent in network.history[-12 * mark_delay // T :]]
+    assert 0.85 * 0.75 * C < sum(totals) / len(totals) < 1.02 * 0.75 * C
+    assert max(totals) < 1.06 * 0.75 * C
+    used = [min(total, 0.75 * C) for total in totals]
+    assert sum(used) / len(used) > 0.85 * 0.75 * C

@@ -2,17 +2,24 @@
 """Collected mark sources in the real application: their news reach machines, their troubles nobody else."""
 
 import importlib.util
+import os
+import pathlib
+import signal
 import socket
+import time
 
+import grpc
 import pytest
 
 from sdngcc.controller.framework.launcher import FRAMEWORKS
+from sdngcc.controller.otlp.receiver import EXPORT
 from sdngcc.controller.sources.sonic import MARKED
 from sdngcc.controller.wire import message
 
 from ..fabric import arp, ipv4, vm_reading
 from ..framework.test_app import told
-from ..processes import KEY, Controller, WireSwitch, free_port, wait_for
+from ..otlp.exporter import Exporter
+from ..processes import KEY, PATIENCE_S, Controller, WireSwitch, free_port, wait_for
 from .sflow_agent import ce_frame, counters, datagram, flow
 from .test_sources_sonic import Q03, Database
 
@@ -85,6 +92,59 @@ def test_marks_of_a_database_reach_the_machine(start, tmp_path):
         database.end()
     wait_for(lambda: origin(controller)["state"] == "silent", controller.log)
     assert "Traceback" not in controller.log()
+
+
+def test_marks_of_exports_reach_the_machine(start):
+    address = f"127.0.0.1:{free_port()}"
+    controller, bridge = start(
+        mark_source="otlp", otlp_listen=address, otlp_switches="leaf1=a1", otlp_ports="a1/Ethernet0=2"
+    )
+    talk(controller, bridge)
+    marks = 5
+
+    def export(data):
+        with grpc.insecure_channel(address) as channel:
+            channel.unary_unary(EXPORT)(data, timeout=PATIENCE_S, wait_for_ready=True)
+
+    def source():
+        return controller.get("/v1/status")["mark_source"]
+
+    def moved():
+        nonlocal marks
+        marks += 12
+        export(Exporter().gauges([("Ethernet0|3", marks, time.time_ns()), ("Ethernet8|3", 1, time.time_ns())]).bytes())
+        return told(bridge, 1)
+
+    wait_for(moved, controller.log)
+    got = message.decode_v1(told(bridge, 1)[0][34:], KEY)
+    assert 1 <= got.marks and (got.point_datapath, got.point_port) == (DPID, 2) and got.interval_ns > 0
+    wait_for(lambda: source()["measured_ms"], controller.log)
+    shown = {one["port"]: one for one in controller.get("/v1/ports")["ports"]}
+    assert shown[2]["marks"] >= 12 and shown[1]["marks"] is None and bridge.polls == 0
+    with pytest.raises(grpc.RpcError):
+        export(b"\xff" * 20)
+    wait_for(lambda: source()["faults"].get("malformed"), controller.log)
+    assert source()["faults"]["port_unknown"] >= 1 and source()["origins"][1]["switch"] == f"{DPID:016x}"
+    assert 'sdngcc_mark_source_faults_total{kind="malformed",source="otlp"} 1.0' in controller.metrics()
+    # Exports cease: that is seen, and said once.
+    wait_for(lambda: [one["silent"] for one in source()["stale"]] == [True], controller.log)
+    wait_for(lambda: "have ceased" in controller.log(), controller.log)
+    assert "Traceback" not in controller.log()
+    # The receiver dies: another one takes its place.
+    [child] = [int(pid) for pid in children(controller.process.pid)]
+    os.kill(child, signal.SIGKILL)
+    wait_for(lambda: source()["faults"].get("receiver_ended") and source()["origins"][0]["state"] == "fresh",
+             controller.log)  # fmt: skip
+    wait_for(moved, controller.log)
+    # The controller ends: so does the receiver.
+    [child] = [int(pid) for pid in children(controller.process.pid)]
+    controller.stop()
+    wait_for(lambda: not pathlib.Path(f"/proc/{child}").exists(), controller.log)
+    assert "Traceback" not in controller.log()
+
+
+def children(pid):
+    return pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
 
 
 def test_samples_are_heard_beside_noise(start):

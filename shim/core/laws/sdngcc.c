@@ -11,9 +11,10 @@
  *              or, with cut-full = 0,  m * cut-mark * C * T / I
  *              h = min(2^max(0, k - cut-patience), cut-haste) for the k-th message in a row that is
  *              full (m * 1514 bytes / I at least 3/4 of the rate sent), else 1
- *   each T:    R = min(E, R + step)
- *              step = step-slow * C * w/W                          silence < T_c
- *              step = min(step-fast * C * w/W * 2^k, step-max * C)  k = silence / T_c - 1
+ *   each T:    R = min(E, R + step * T/P)
+ *              step = step-slow * C * w/W                          silence < S
+ *              step = min(step-fast * C * w/W * 2^k, step-max * C)  k = silence / S - 1
+ *              P = max(T, I/2), S = max(T_c, 3 I)      I of the last message, up to 2 s
  *   floor = min(E, max(guarantee, rmin * E))
  *
  * m * 1514 bytes / I is the rate at which the VM's full packets were marked.  A port of capacity C
@@ -25,8 +26,17 @@
  * that small cuts would take long to end: a start or a newcomer at line rate.  The haste h ends it
  * in tens of ms.
  *
- * A VM at its share that has heard nothing for T_c follows the share at once; others climb to it.
- * Silence therefore leaves nobody low: the doubled step reaches E from any floor in some T_c.
+ * Marks that are counted seldom arrive seldom: a switch that tells once in I cuts its VMs once in
+ * I.  Were steps taken each T all the same, they would outrun the cuts from some 4 T on, and T_c
+ * would pass between two messages.  So the law goes by the pace P of its marks: two steps in each
+ * I, and silence begins after three.  Rates then move by the same parts of C in each I, whatever I
+ * is, and settle in some 30 I.  Up to I = 2 T, and T_c / 3, nothing changes, nor by a message that
+ * does not say its I.  With P > T a message is also full if it stands for 3/4 of the VM's part w/W
+ * of C: a port that carries a fraction of what is sent to it cannot mark more, and the six full
+ * messages that haste waits for are seconds of a slow source.
+ *
+ * A VM at its share that has heard nothing for S follows the share at once; others climb to it.
+ * Silence therefore leaves nobody low: the doubled step reaches E from any floor in some S.
  *
  * Deviations from the paper, and why (docs/decisions.md has the measurements):
  * - Line 14 has marks >= 0; a message without marks says nothing: m > 0.
@@ -55,6 +65,12 @@
 #define FULL_NUMERATOR 3
 #define FULL_DENOMINATOR 4
 
+/* Longest I that the law goes by, ns: silence shall not last for minutes. */
+#define INTERVAL_MOST 2000000000ULL
+/* I in P, and S in I. */
+#define INTERVAL_PACES 2
+#define SILENCE_INTERVALS 3
+
 static const struct shim_knob sdngcc_knobs[] = {
 #include "sdngcc_knobs.h"
 };
@@ -77,6 +93,38 @@ static u64 sdngcc_interval_ns(const struct shim_limiter_state *state,
 	return elapsed ? elapsed : 1;
 }
 
+/* Returns P: the time in ns, at least T, in which the law takes the step of one period. */
+static u64 sdngcc_pace_ns(const struct sdngcc_limiter *own, const struct shim_law_input *input)
+{
+	u64 pace_ns = shim_div(own->interval_ns, INTERVAL_PACES);
+
+	return pace_ns > input->period_ns ? pace_ns : input->period_ns;
+}
+
+/* Returns S: silence in ns after which congestion is over. */
+static u64 sdngcc_silence_ns(const struct sdngcc_limiter *own, const struct shim_law_input *input)
+{
+	u64 timeout_ns = input->knobs[SDNGCC_CONGESTION_TIMEOUT];
+	u64 slow_ns = SILENCE_INTERVALS * own->interval_ns;
+
+	return slow_ns > timeout_ns ? slow_ns : timeout_ns;
+}
+
+/* Returns the rate in bytes/s that a message must stand for to be full. */
+static u64 sdngcc_full_rate(const struct shim_limiter_state *state,
+			    const struct sdngcc_limiter *own,
+			    const struct shim_law_input *input)
+{
+	u64 rate = input->sent_rate;
+	u64 part;
+
+	if (sdngcc_pace_ns(own, input) > input->period_ns && state->weight_total) {
+		part = shim_mul_div(input->capacity, input->weight, state->weight_total);
+		rate = part < rate ? part : rate;
+	}
+	return shim_mul_div(rate, FULL_NUMERATOR, FULL_DENOMINATOR);
+}
+
 /*
  * Returns the factor h of a cut, and keeps count of full messages in a row.  More of them than the
  * largest patience and the doublings up to the largest haste make no difference.
@@ -85,7 +133,7 @@ static u64 sdngcc_haste(const struct shim_limiter_state *state, struct sdngcc_li
 			const struct shim_law_input *input, u32 marks, u64 interval_ns)
 {
 	u64 marked = shim_mul_div(marks * SHIM_MARK_BYTES, SHIM_NSEC_PER_SEC, interval_ns);
-	u64 enough = shim_mul_div(input->sent_rate, FULL_NUMERATOR, FULL_DENOMINATOR);
+	u64 enough = sdngcc_full_rate(state, own, input);
 	u64 patience = input->knobs[SDNGCC_CUT_PATIENCE];
 	u64 most = input->knobs[SDNGCC_CUT_HASTE];
 	u64 pause = shim_sub_sat(input->now_ns, state->message_ns);
@@ -122,11 +170,22 @@ static u64 sdngcc_cut_rate(const struct shim_limiter_state *state, struct sdngcc
 	return shim_mul_div(shim_mul_div(mark, marks, 1), input->period_ns, interval_ns);
 }
 
-/* Returns a step in bytes/s for one period: this VM's part of ppm of the capacity. */
-static u64 sdngcc_step_rate(const struct shim_limiter_state *state,
-			    const struct shim_law_input *input, u64 ppm)
+/* Returns ppm of the capacity in bytes/s, or what of it belongs to one period where P is longer. */
+static u64 sdngcc_paced_rate(const struct sdngcc_limiter *own, const struct shim_law_input *input,
+			     u64 ppm)
 {
 	u64 rate = shim_mul_div(input->capacity, ppm, SHIM_PPM);
+	u64 pace_ns = sdngcc_pace_ns(own, input);
+
+	return pace_ns > input->period_ns ? shim_mul_div(rate, input->period_ns, pace_ns) : rate;
+}
+
+/* Returns a step in bytes/s for one period: this VM's part of ppm of the capacity. */
+static u64 sdngcc_step_rate(const struct shim_limiter_state *state,
+			    const struct sdngcc_limiter *own, const struct shim_law_input *input,
+			    u64 ppm)
+{
+	u64 rate = sdngcc_paced_rate(own, input, ppm);
 	u64 total = state->weight_total ? state->weight_total : input->knobs[SDNGCC_STEP_SHARERS];
 
 	if (input->knobs[SDNGCC_STEP_SCALED] && input->weight < total)
@@ -142,20 +201,22 @@ void shim_sdngcc_message(struct shim_limiter_state *state, struct sdngcc_limiter
 	if (message->type != SHIM_MESSAGE_MARKS || !message->marks)
 		return;
 	interval_ns = sdngcc_interval_ns(state, input, message);
+	state->weight_total = message->weight_total;
+	own->interval_ns = message->interval_ns < INTERVAL_MOST ?
+			   message->interval_ns : INTERVAL_MOST;
 	less = sdngcc_cut_rate(state, own, input, message->marks, interval_ns);
 	shim_climb_cut(state, input, shim_climb_floor(input, input->knobs[SDNGCC_RMIN]), less);
-	state->weight_total = message->weight_total;
 }
 
 void shim_sdngcc_period(struct shim_limiter_state *state, struct sdngcc_limiter *own,
 			const struct shim_law_input *input)
 {
 	const struct shim_climb climb = {
-		.timeout_ns = input->knobs[SDNGCC_CONGESTION_TIMEOUT],
+		.timeout_ns = sdngcc_silence_ns(own, input),
 		.floor = shim_climb_floor(input, input->knobs[SDNGCC_RMIN]),
-		.slow = sdngcc_step_rate(state, input, input->knobs[SDNGCC_STEP_SLOW]),
-		.fast = sdngcc_step_rate(state, input, input->knobs[SDNGCC_STEP_FAST]),
-		.most = shim_mul_div(input->capacity, input->knobs[SDNGCC_STEP_MAX], SHIM_PPM),
+		.slow = sdngcc_step_rate(state, own, input, input->knobs[SDNGCC_STEP_SLOW]),
+		.fast = sdngcc_step_rate(state, own, input, input->knobs[SDNGCC_STEP_FAST]),
+		.most = sdngcc_paced_rate(own, input, input->knobs[SDNGCC_STEP_MAX]),
 	};
 
 	shim_climb_step(state, &own->climb, input, &climb);

@@ -31,6 +31,7 @@ enum sdngcc_knob {
 /* What law sdngcc keeps of a limiter. */
 struct sdngcc_limiter {
 	struct shim_climb_state climb;	/* since the last step */
+	u64 interval_ns;	/* I of the last message, up to 2 s; 0: it did not say */
 	u32 full_run;	/* full messages in a row, the last one included; U32_MAX: or more */
 };
 

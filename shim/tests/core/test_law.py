@@ -227,6 +227,60 @@ def test_silence_restores_the_share_soon(core: Any) -> None:
     assert vm.period(400) == C
 
 
+@pytest.mark.parametrize("interval_ns", [T, 2 * T])
+def test_the_ordinary_pace_is_that_of_the_period(core: Any, interval_ns: int) -> None:
+    vm = Limiter(core, "sdngcc", share=C)
+    floor = vm.message(2**32 - 1, interval_ns=interval_ns)
+    assert vm.period() == floor + C * 6000 // 10**6 // 4
+    vm.period(39)
+    assert not vm.state.congested
+
+
+def test_slow_marks_slow_the_steps(core: Any) -> None:
+    """Counted over I = 20 T, two steps are taken in I, and silence begins after three I."""
+    vm = Limiter(core, "sdngcc", share=C)
+    floor = vm.message(2**32 - 1, interval_ns=20 * T)
+    assert vm.period(20) - floor == pytest.approx(2 * (C * 6000 // 10**6 // 4), rel=0.001)
+    assert vm.period(39) > 0 and vm.state.congested
+    before = vm.rate
+    assert not vm.period() <= before and not vm.state.congested
+    before = vm.rate
+    assert vm.period(20) - before == pytest.approx(2 * (C * 20000 // 10**6 // 4), rel=0.001)
+
+
+def test_an_interval_beyond_two_seconds_counts_as_two(core: Any) -> None:
+    rates = []
+    for interval_ns in (2 * SECOND, U64_MAX):
+        vm = Limiter(core, "sdngcc", share=C)
+        vm.message(2**32 - 1, interval_ns=2 * SECOND)
+        vm.message(1, interval_ns=interval_ns)
+        rates.append(vm.period(2000))
+    assert rates[0] == rates[1] > C // 100
+
+
+def test_the_next_message_sets_the_pace(core: Any) -> None:
+    """A fast source after a slow one, and one that does not say how long it counted, are as if they had been first."""
+    for fast in (T, 0):
+        vm = Limiter(core, "sdngcc", share=C)
+        vm.message(2**32 - 1, interval_ns=SECOND)
+        floor = vm.message(2**32 - 1, interval_ns=fast)
+        assert vm.period() == floor + C * 6000 // 10**6 // 4
+
+
+def test_slow_marks_of_a_full_port_are_full_whatever_was_sent(core: Any) -> None:
+    """Four at line rate get a quarter each through a port of C: cuts double though three quarters were dropped."""
+    cuts = []
+    for interval_ns in (T, 20 * T):
+        vm = Limiter(core, "sdngcc", share=C, knobs={"cut-patience": 1})
+        vm.input.sent_rate = C
+        for _ in range(3):
+            vm.input.now_ns += interval_ns
+            before = vm.rate
+            vm.message(round(FULL_MARKS * interval_ns / T / 4), interval_ns=interval_ns)
+            cuts.append(round((before - vm.rate) / C, 4))
+    assert cuts == [0.0125, 0.0125, 0.0125, 0.0125, 0.025, 0.05]
+
+
 def test_share_follows_at_once_when_nothing_was_heard(core: Any) -> None:
     vm = Limiter(core, "sdngcc")
     vm.input.share = C // 8
@@ -321,6 +375,46 @@ def fluid(vms: List[Limiter], seconds: float, by_bytes: bool = True) -> List[flo
             if number >= rounds // 2:
                 sums[index] += vm.rate / (rounds - rounds // 2)
     return sums
+
+
+def late_fluid(vms: List[Limiter], interval_ns: int, count: int) -> "tuple[List[float], float]":
+    """A port whose marks are read every interval and told one interval later, by bytes sent then.
+
+    Return each VM's mean rate in the second half of count intervals, and the part of the port that was used there.
+    """
+    queue, marks, used, told = 0.0, 0.0, 0.0, [0.0]
+    sums = [0.0] * len(vms)
+    rounds = interval_ns // T
+    for number in range(count * rounds):
+        rates = [vm.rate for vm in vms]
+        offered = sum(rates) * T / SECOND
+        carried = min(C * T / SECOND, queue + offered)
+        queue = min(150_000.0, queue + offered - carried)
+        marks += carried / 1514 if queue > 30_000 else 0
+        if number % rounds == rounds - 1:
+            told.append(marks)
+            old, marks = told.pop(0), 0.0
+            for vm, rate in zip(vms, rates):
+                vm.input.sent_rate = rate
+                if old:
+                    vm.message(round(old * rate / sum(rates)), interval_ns=interval_ns, weight_total=len(vms))
+        for index, vm in enumerate(vms):
+            vm.period()
+            if number >= count * rounds // 2:
+                sums[index] += vm.rate / (count * rounds / 2)
+        used += carried if number >= count * rounds // 2 else 0
+    return sums, used / (C * count * interval_ns / SECOND / 2)
+
+
+@pytest.mark.parametrize("interval_ns,count", [(10 * MS, 400), (100 * MS, 150), (SECOND, 100)])
+def test_marks_that_come_late_still_divide_the_port(core: Any, interval_ns: int, count: int) -> None:
+    """Three at line rate and one at a twentieth: they get the same to 10%, and the port is used."""
+    vms = [Limiter(core, "sdngcc", share=C) for _ in range(4)]
+    vms[0].message(round(FULL_MARKS * 19))
+    means, used = late_fluid(vms, interval_ns, count)
+    assert used > 0.9
+    for mean in means:
+        assert mean == pytest.approx(sum(means) / 4, rel=0.1)
 
 
 @pytest.mark.parametrize("weights", [(1, 1), (1, 2), (1, 2, 4), (1,) * 8])
