@@ -19,6 +19,7 @@ from sdngcc.controller.forwarding.flows import FlowTable
 from sdngcc.controller.forwarding.forwarder import Forwarder
 from sdngcc.controller.forwarding.installer import COOKIE, COOKIE_MASK, PAIR, Installer
 from sdngcc.controller.hosting import Hosting
+from sdngcc.controller.housekeeping import SECOND_NS, Chore, Housekeeping
 from sdngcc.controller.network.attribution import Attribution
 from sdngcc.controller.network.counters import Counters, PairBytes, SplitBytes
 from sdngcc.controller.network.discovery import Discovery
@@ -35,7 +36,6 @@ from sdngcc.controller.rates.notifier import Notifier
 from sdngcc.controller.rates.polling import Polling
 from sdngcc.controller.rates.rounds import Network, Rounds
 from sdngcc.controller.rates.staleness import Staleness
-from sdngcc.controller.schedule import Schedule
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.sources import PREPARE_XID, SOURCES, DelayedMarks, MarkSource, PortMarks
 from sdngcc.controller.timers import Timers
@@ -43,8 +43,6 @@ from sdngcc.controller.trace import Trace
 from sdngcc.controller.wire import experimenter, openflow
 from sdngcc.controller.work import Backlog
 
-SECOND_NS = 1_000_000_000
-HOUSEKEEPING_NS = 1_000_000  # at a time
 _SHARED_SETTLE_S = 1.0  # longer in a cluster: a switch's owner looks for links once it hears of a new controller
 
 LOG = logging.getLogger(__name__)
@@ -102,29 +100,13 @@ class Engine:
         self.vlans = Vlans()
         self.backlog = Backlog(clock)
         self.installer = Installer(
-            settings,
-            self.topology,
-            self.relations,
-            self.paths,
-            self.switches,
-            self.flows,
-            self.outbox,
-            self.source.tables,
-            self._owner.owns,
-            secret,
-        )
+            settings, self.topology, self.relations, self.paths, self.switches, self.flows, self.outbox,
+            self.source.tables, self._owner.owns, secret,
+        )  # fmt: skip
         self.forwarder = Forwarder(
-            settings,
-            self.topology,
-            self.relations,
-            self.paths,
-            self.vlans,
-            self.switches,
-            self.flows,
-            self.installer,
-            self.outbox,
-            self.backlog,
-        )
+            settings, self.topology, self.relations, self.paths, self.vlans, self.switches, self.flows,
+            self.installer, self.outbox, self.backlog,
+        )  # fmt: skip
         self.adoption = Adoption(self.relations, self.forwarder, self.installer)
         self.trace = Trace(settings.trace_file, self.counters)
         self.notifier = Notifier(settings, self.relations, self.counters, epoch)
@@ -137,29 +119,18 @@ class Engine:
             clock,
         )
         self.convergence = Convergence(
-            self.topology,
-            self.relations,
-            self.paths,
-            self.attribution,
-            self.installer if forwards else None,
-            self.backlog,
-            clock,
-        )
+            self.topology, self.relations, self.paths, self.attribution, self.installer if forwards else None,
+            self.backlog, clock,
+        )  # fmt: skip
         counters: tuple[Counters, ...] = (self.pair_bytes, self.split_bytes)
         self._statistics = {one.kind.to_bytes(2, "big"): one for one in counters}
         self.discovery = Discovery(
             self.switches, self.topology, self._owner, self.outbox, self.timers, secret, self.counters
         )
         self.machines = Machines(
-            settings,
-            self.switches,
-            self.topology,
-            self.notifier.numbering,
-            self.outbox,
-            self._xids,
-            self.counters,
+            settings, self.switches, self.topology, self.notifier.numbering, self.outbox, self._xids, self.counters,
             experimenter.vm_state_request if forwards else experimenter.all_host_vms_request,
-        )
+        )  # fmt: skip
         self.polling = Polling(settings, self.source, self.monitor, self.switches, self._owner, self.outbox, self._xids)
         network = Network(
             settings,
@@ -181,10 +152,12 @@ class Engine:
                 self.polling, self.monitor, self.rounds, self._owner.owns, clock,
             )  # fmt: skip
         self._assembler = experimenter.Assembler()
-        self._slow_ns = self._between_polls(self.started_ns)
-        self._next_housekeeping_ns = self._slow_ns
-        self._states_due: Schedule[int] = Schedule()
-        self._lldp_due: Schedule[int] = Schedule()
+        chores = [Chore(self.machines.ask, SECOND_NS)]
+        if forwards:
+            chores.append(Chore(self._find_links, settings.lldp_period_ms * 1_000_000))
+        self._housekeeping = Housekeeping(
+            self.switches, self.monitor.period_ns, self.started_ns, clock, chores, self._tidy
+        )
         self._working = False
         self._rates_ns = self.started_ns if settings.decision == "maxmin" else FAR_NS
         self.prepare(settings)()
@@ -214,7 +187,7 @@ class Engine:
             if dpid in self.switches:
                 self.switch_down(dpid)
             self.hosting.up(dpid, now)
-            self._states_due.put(dpid, self._between_polls(now + SECOND_NS))
+            self._housekeeping.add(dpid, now)
             return
         if dpid in self.switches and self._owner.shared:
             self._switch_back(dpid, ports)
@@ -235,8 +208,7 @@ class Engine:
         self._place_tunnels(dpid)
         self._place_vlans(dpid)
         self.machines.ask(dpid, now)
-        self._states_due.put(dpid, self._between_polls(now + SECOND_NS))
-        self._lldp_due.put(dpid, self._between_polls(now + self.settings.lldp_period_ms * 1_000_000))
+        self._housekeeping.add(dpid, now)
         if not self._owner.shared:
             self.take_over(dpid, False)
         wait_s = self.settings.settle_ms / 1000 + (_SHARED_SETTLE_S if self._owner.shared else 0)
@@ -454,12 +426,11 @@ class Engine:
         if now >= self._rates_ns:
             self._rates_ns += ((now - self._rates_ns) // self.monitor.period_ns + 1) * self.monitor.period_ns
             self.rounds.begin(now)
-        if now >= self._housekeeping_ns():
-            self._keep_house(now)
+        self._housekeeping.run(now)
         if self.hosting:
             self.hosting.run(now)
         else:
-            self.forwarder.expire(now)
+            self._expire(now)
         self._run_backlog()
         return self.next_ns()
 
@@ -467,51 +438,29 @@ class Engine:
         """Return when tick() is to be called next, in ns of the clock."""
         now = self.clock()
         counters_ns = min(statistics.next_ns(now) for statistics in self._statistics.values())
-        housekeeping_ns = min(self._housekeeping_ns(), self.timers.next_ns())
+        housekeeping_ns = min(self._housekeeping.next_ns(), self.timers.next_ns())
         working_ns = now if self.backlog else FAR_NS
         if self.hosting:
             counters_ns = self.hosting.next_ns()
         return min(self.monitor.next_ns(), counters_ns, self._rates_ns, housekeeping_ns, working_ns, now + NAP_NS)
 
-    def _housekeeping_ns(self) -> int:
-        """Return when something is to be done that can wait for a moment between polls."""
-        due_ns = min(self._slow_ns, self._states_due.next_ns(), self._lldp_due.next_ns())
-        return max(due_ns, self._next_housekeeping_ns)
-
-    def _keep_house(self, now: int) -> None:
-        """Do some of what can wait: ask bridges for their machines, look for links, expire these."""
-        until = now + HOUSEKEEPING_NS
-        self._next_housekeeping_ns = self._between_polls(now + self._grid_ns())
-        for due, serve, period_ns in (
-            (self._states_due, self.machines.ask, SECOND_NS),
-            (self._lldp_due, self._find_links, self.settings.lldp_period_ms * 1_000_000),
-        ):
-            while self.clock() < until and (dpid := due.pop(now)) is not None:
-                if dpid in self.switches:
-                    serve(dpid, now)
-                    due.put(dpid, self._between_polls(now + period_ns))
-        gone = [] if self.hosting else self.topology.expire_links(now - 3 * self.settings.lldp_period_ms * 1_000_000)
+    def _expire(self, now: int) -> None:
+        """Forget links and pairs that nothing was heard of."""
+        gone = self.topology.expire_links(now - 3 * self.settings.lldp_period_ms * 1_000_000)
         if gone:
             LOG.warning("link lost at %s", ", ".join(f"{dpid:016x}:{port}" for dpid, port in gone))
             self._links_changed(gone)
-        if now >= self._slow_ns:
-            self._slow_ns = self._between_polls(now + SECOND_NS)
-            self.staleness.check(now)
-            if self.settings.trace_file is not None:
-                self.trace.add(now, "polls", **self.poll_counts())
-                self.trace.flush()
+        self.forwarder.expire(now)
+
+    def _tidy(self, now: int) -> None:
+        """Look once a second for what nothing tells."""
+        self.staleness.check(now)
+        if self.settings.trace_file is not None:
+            self.trace.add(now, "polls", **self.poll_counts())
+            self.trace.flush()
 
     def _find_links(self, dpid: int, now: int) -> None:
         self.discovery.send(dpid)
-
-    def _between_polls(self, time_ns: int) -> int:
-        """Return a moment between polls, where no answer has to wait, at most NAP_NS / 2 from a time."""
-        grid_ns = self._grid_ns()
-        return time_ns - (time_ns - self.started_ns) % grid_ns + grid_ns // 2
-
-    def _grid_ns(self) -> int:
-        """Return the time of which polls fall on multiples, so that half of it is between them; at most NAP_NS."""
-        return self.monitor.period_ns // -(-self.monitor.period_ns // NAP_NS)
 
     def poll_counts(self) -> dict[str, Any]:
         """Return the sums over all switches' polls; times in microseconds."""
