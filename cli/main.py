@@ -19,6 +19,7 @@ from sdngcc import __version__
 COMMANDS: Dict[str, str] = {
     "controller": "Run the controller (Ryu or os-ken): learn VMs, poll marks, notify their sources.",
     "shim": "Show, set and watch the shim in this machine's Open vSwitch datapath.",
+    "tenant": "List and show tenants; change weight, guarantee and cap of all VMs of one together.",
     "testbed": "Build the virtual testbed, run experiments in it, open a shell in it.",
     "top": "Watch every VM's rate and share, and the congested ports, live.",
     "tracker": "Run SCC's tracker, or a host's agent of it: weights of divisions' tunnels.",

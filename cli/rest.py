@@ -125,6 +125,32 @@ class RestClient:
         answer: Dict[str, Any] = self.request("GET", "/v1/drain")
         return answer
 
+    def tenants(self) -> List[Dict[str, Any]]:
+        """Return all tenants by name; rates in bit/s. Raises RestError."""
+        found: List[Dict[str, Any]] = []
+        after: Dict[str, str] = {}
+        while True:
+            answer = self.request("GET", f"/v1/tenants?{urllib.parse.urlencode({'limit': PAGE, **after})}")
+            found += answer["tenants"]
+            if answer["next"] is None:
+                return found
+            after = {"after": answer["next"]}
+
+    def tenant(self, name: str) -> Dict[str, Any]:
+        """Return the tenant of that name with its VMs. Raises RestError."""
+        answer: Dict[str, Any] = self.request("GET", _tenant_path(name))
+        return answer
+
+    def tenant_change(self, name: str, changes: Dict[str, Optional[int]]) -> Dict[str, Any]:
+        """Change weight, min or max (bit/s) of a tenant, None: default; return it as it is then. Raises RestError."""
+        answer: Dict[str, Any] = self.request("PUT", _tenant_path(name), changes)
+        return answer
+
+    def tenant_reset(self, name: str) -> Dict[str, Any]:
+        """Take back all policy of a tenant and return it as it is then. Raises RestError."""
+        answer: Dict[str, Any] = self.request("DELETE", _tenant_path(name))
+        return answer
+
     def events(self) -> Iterator[Tuple[str, Dict[str, Any]]]:
         """Yield (kind, data) of the controller's events until it closes the stream. Raises RestError."""
         kind, data = "", ""
@@ -141,6 +167,10 @@ class RestClient:
                         kind, data = "", ""
             except (OSError, ValueError) as error:
                 raise RestError(f"the event stream of {self.url} broke off ({error})") from None
+
+
+def _tenant_path(name: str) -> str:
+    return f"/v1/tenants/{urllib.parse.quote(name, safe='')}"
 
 
 def read_token(path: pathlib.Path) -> str:

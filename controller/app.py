@@ -17,6 +17,7 @@ from sdngcc.controller.cluster.drain import Drain
 from sdngcc.controller.cluster.runner import PERIOD_S as CLUSTER_PERIOD_S
 from sdngcc.controller.cluster.runner import Cluster
 from sdngcc.controller.databases.ovsdb import Policy
+from sdngcc.controller.databases.tenants import make_store
 from sdngcc.controller.engine import Engine
 from sdngcc.controller.framework import connections, launcher, names
 from sdngcc.controller.framework.admission import Reason
@@ -83,10 +84,13 @@ class SdnGcc(names.App):
         self.drain = Drain(self.cluster, self.engine.steer, self.engine.clock)
         self.policy = Policy(self.settings.ovsdb, names.hub.sleep, self.settings.forwarding == "none")
         audit = AuditLog(self.settings.audit_file, self.engine.counters)
+        self.tenants = make_store(self.settings, names.hub.sleep)
+        self._read_tenants()
         context = RestContext(
             self.engine, self.policy, Live(self.engine), audit, lambda: names.hub.sleep(0), cluster=self.cluster
         )
         context.drain = self.drain
+        context.tenants = self.tenants
         self.rest = Server(context, self.settings)
         if self.settings.rest:
             self.rest.listen()
@@ -105,6 +109,7 @@ class SdnGcc(names.App):
             self.workers.append(names.hub.spawn(self._follow_ovsdb))
         if self.cluster:
             self.workers.append(names.hub.spawn(self._follow_cluster, self.cluster))
+            self.workers.append(names.hub.spawn(self._follow_tenants))
         if self.settings.rest:
             self.workers.append(names.hub.spawn(self.rest.serve))
             self.workers.append(names.hub.spawn(self._report))
@@ -216,6 +221,15 @@ class SdnGcc(names.App):
             self._flush()
             names.hub.sleep(CLUSTER_PERIOD_S)
 
+    def _follow_tenants(self) -> None:
+        while self.is_active:
+            self._guarded(self._read_tenants, None)
+            names.hub.sleep(_OVSDB_PERIOD_S)
+
+    def _read_tenants(self) -> None:
+        self.tenants.run()
+        self.engine.tenants.set_policies(dict(self.tenants.read()))
+
     def _follow_ovsdb(self) -> None:
         while self.is_active:
             self._guarded(self._read_ovsdb, None)
@@ -229,6 +243,7 @@ class SdnGcc(names.App):
             self.engine.set_tunnels(self.policy.tunnels())
             self.engine.set_vlans(self.policy.vlans())
         self.engine.set_interfaces(self.policy.interfaces())
+        self.engine.tenants.set_names(self.policy.tenants())
         self._flush()
 
     def _deliver(self, fresh: list[PortMarks]) -> None:

@@ -28,6 +28,7 @@ from sdngcc.controller.network.inventory import SwitchRecord
 from sdngcc.controller.network.machines import Machines, PortNames
 from sdngcc.controller.network.paths import Paths, Tunnel
 from sdngcc.controller.network.relations import Relations
+from sdngcc.controller.network.tenants import Tenants
 from sdngcc.controller.network.topology import Hop, Port, Topology
 from sdngcc.controller.network.vlans import Vlans
 from sdngcc.controller.outbox import Outbox, transactions
@@ -132,23 +133,18 @@ class Engine:
             experimenter.vm_state_request if forwards else experimenter.all_host_vms_request,
         )  # fmt: skip
         self.polling = Polling(settings, self.source, self.monitor, self.switches, self._owner, self.outbox, self._xids)
+        self.tenants = Tenants(settings.tenant_weight, self.counters)
         network = Network(
-            settings,
-            self.switches,
-            self.attribution,
-            self.counters,
-            self.trace,
-            clock,
-            self._owner.owns,
-            lambda dpid: self.source.news.is_silent(dpid, clock()),
-        )
+            settings, self.switches, self.attribution, self.counters, self.trace, clock, self._owner.owns,
+            lambda dpid: self.source.news.is_silent(dpid, clock()), self.tenants,
+        )  # fmt: skip
         self.rounds = Rounds(
             network, self.notifier, self.outbox, self.timers, self.machines, self.monitor, self.backlog
         )
         self.hosting: Optional[Hosting] = None
         if hosts is not None:
             self.hosting = Hosting(
-                settings, self.switches, self.topology, hosts, self.attribution, self.source, self.machines,
+                settings, self.switches, self.topology, hosts, self.attribution, source, self.machines,
                 self.polling, self.monitor, self.rounds, self._owner.owns, clock,
             )  # fmt: skip
         self._assembler = experimenter.Assembler()

@@ -37,6 +37,14 @@ class Parameters(BaseModel):
         (0,), min_length=1, description="Mb/s each VM never exceeds, tagged first, 0: none; a list goes round")
     divisions: Tuple[int, ...] = Field(
         (0,), min_length=1, description="division each VM belongs to, tagged first; a list goes round")
+    tenant_sizes: Tuple[int, ...] = Field(
+        (), description="VMs of each tenant, the first ones are the first tenant's; the rest have none")
+    tenant_weights: Tuple[int, ...] = Field(
+        (0,), min_length=1, description="tenants' weights, 0: none, VMs stand for themselves; a list goes round")
+    tenant_guarantees: Tuple[float, ...] = Field(
+        (0,), min_length=1, description="Mb/s all VMs of a tenant together are guaranteed, 0: none; a list goes round")
+    tenant_maximums: Tuple[float, ...] = Field(
+        (0,), min_length=1, description="Mb/s all VMs of a tenant together never exceed, 0: none; a list goes round")
     link_mbps: int = Field(1000, ge=10, le=10000, description="rate of every link, Mb/s")
     uplink_mbps: Optional[int] = Field(
         None, ge=10, le=10000, description="rate of the senders' uplinks, Mb/s (topology dumbbell, law none); none: "
@@ -106,7 +114,7 @@ class Parameters(BaseModel):
     knobs: Dict[str, int] = Field(default_factory=dict, description="knob.<name>=<n>: a knob of the law")
 
     @field_validator("competitor", "weights", "phases", "guarantees", "maximums", "divisions", "loss", "loss_at_s",
-                     mode="before")
+                     "tenant_sizes", "tenant_weights", "tenant_guarantees", "tenant_maximums", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         """Let a comma-separated text stand for a list, and a number for a list of one."""
@@ -119,6 +127,27 @@ class Parameters(BaseModel):
     def _check_weights(cls, value: Tuple[int, ...]) -> Tuple[int, ...]:
         if not all(1 <= weight <= 65535 for weight in value):
             raise ValueError("each weight is from 1 to 65535")
+        return value
+
+    @field_validator("tenant_sizes")
+    @classmethod
+    def _check_sizes(cls, value: Tuple[int, ...]) -> Tuple[int, ...]:
+        if not all(size >= 1 for size in value):
+            raise ValueError("each tenant has 1 VM or more")
+        return value
+
+    @field_validator("tenant_weights")
+    @classmethod
+    def _check_tenant_weights(cls, value: Tuple[int, ...]) -> Tuple[int, ...]:
+        if not all(0 <= weight <= 65535 for weight in value):
+            raise ValueError("each weight is from 0 (none) to 65535")
+        return value
+
+    @field_validator("tenant_guarantees", "tenant_maximums")
+    @classmethod
+    def _check_tenant_rates(cls, value: Tuple[float, ...]) -> Tuple[float, ...]:
+        if not all(0 <= rate <= 640000 for rate in value):
+            raise ValueError("each rate is from 0 (none) to 640000 Mb/s")
         return value
 
     @field_validator("guarantees", "maximums")
@@ -178,7 +207,20 @@ class Parameters(BaseModel):
             raise ValueError(f"topology=parking-lot needs destinations=1 and receivers for each of three groups: 3, 6, "
                              f"...; receivers={self.receivers}, destinations={self.destinations}")
         self._check_guarantees()
+        self._check_tenants()
         return self
+
+    def _check_tenants(self) -> None:
+        if sum(self.tenant_sizes) > self.senders:
+            raise ValueError(f"tenant_sizes add up to {sum(self.tenant_sizes)} VMs; there are {self.senders}")
+        policies = (*self.tenant_weights, *self.tenant_guarantees, *self.tenant_maximums)
+        if any(policies) and (self.law != "maxmin" or not self.tenant_sizes):
+            raise ValueError("tenant_weights, tenant_guarantees and tenant_maximums need law=maxmin and tenant_sizes")
+        for number in range(len(self.tenant_sizes)):
+            low, high = self.tenant_guarantee_mbps(number), self.tenant_maximum_mbps(number)
+            if high and low > high:
+                raise ValueError(f"tenant_guarantees: tenant{number + 1}'s {low:g} Mb/s is above its maximum of "
+                                 f"{high:g}")
 
     def _check_loss(self) -> None:
         if len(self.loss) != len(self.loss_at_s):
@@ -229,6 +271,26 @@ class Parameters(BaseModel):
     def division_of(self, index: int) -> int:
         """Return the number of the index-th VM's division."""
         return self.divisions[index % len(self.divisions)]
+
+    def tenant_of(self, index: int) -> Optional[int]:
+        """Return the number (0: tenant1) of the index-th VM's tenant; None: it has none."""
+        for number, size in enumerate(self.tenant_sizes):
+            index -= size
+            if index < 0:
+                return number
+        return None
+
+    def tenant_weight(self, number: int) -> int:
+        """Return the weight of a tenant; 0: none."""
+        return self.tenant_weights[number % len(self.tenant_weights)]
+
+    def tenant_guarantee_mbps(self, number: int) -> float:
+        """Return what all VMs of a tenant are guaranteed together, Mb/s; 0: nothing."""
+        return self.tenant_guarantees[number % len(self.tenant_guarantees)]
+
+    def tenant_maximum_mbps(self, number: int) -> float:
+        """Return what all VMs of a tenant never exceed together, Mb/s; 0: no maximum."""
+        return self.tenant_maximums[number % len(self.tenant_maximums)]
 
     def receivers_of(self, index: int) -> List[int]:
         """Return the numbers (0: rx1) of the receivers the index-th VM sends to; the tagged VM sends to one."""

@@ -22,6 +22,8 @@ from sdngcc.topologies.shaping import LEAF_HANDLE
 LIMIT_BASE_S, LIMIT_PER_S = 900.0, 30.0
 # What holds the key of control messages inside the machine; the key itself is derived from the seed.
 KEY_FILE = "/run/sdngcc.key"
+# Where its controller keeps the policy of tenants.
+TENANT_FILE = "/run/tenants.json"
 
 # Called with the run's number, the number of runs, the part done (0..1) and what is being done.
 Progress = Callable[[int, int, float, str], None]
@@ -37,6 +39,9 @@ def _vm_settings(parameters: Parameters, index: int) -> Dict[str, str]:
         keys["shim-max-rate"] = str(round(maximum * 1e6))
     if guarantee:
         keys["shim-min-rate"] = str(round(guarantee * 1e6))
+    tenant = parameters.tenant_of(index)
+    if tenant is not None:
+        keys["shim-tenant"] = f"tenant{tenant + 1}"
     return keys
 
 
@@ -77,6 +82,8 @@ def _controller(parameters: Parameters) -> Optional[Dict[str, Any]]:
             **({"SDNGCC_CONTROLLER_DECISION": "maxmin",
                 "SDNGCC_CONTROLLER_CAPACITY_MBPS": str(parameters.link_mbps)} if parameters.law == "maxmin" else {}),
             "SDNGCC_CONTROLLER_KEY_FILE": KEY_FILE,
+            # Of several controllers the database that they share keeps what this file does.
+            **({"SDNGCC_CONTROLLER_TENANT_FILE": TENANT_FILE} if parameters.controllers == 1 else {}),
         },
         "count": parameters.controllers,
         "rest_port": REST_PORT,

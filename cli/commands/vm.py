@@ -12,9 +12,10 @@ import click
 
 from sdngcc.names import short_names
 from sdngcc.rest import RestClient, RestError, client_options
+from sdngcc.tables import print_table
 
 # A rate's suffix and its factor to bit/s.
-SUFFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
+SUFFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 # What --min default and the like are handed on as, so that click can tell them from an option not given.
 DEFAULT = "default"
@@ -29,9 +30,9 @@ class Rate(click.ParamType):
         """Return bit/s, or DEFAULT; fails with what is allowed."""
         if isinstance(value, int) or value == DEFAULT:
             return value
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)([kMG]?)(?:bit/s)?", value)
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)([kMGT]?)(?:bit/s)?", value)
         if not found:
-            self.fail(f"'{value}' is no rate; allowed: bit/s with an optional k, M or G, such as 250M, or `default`")
+            self.fail(f"'{value}' is no rate; allowed: bit/s with an optional k, M, G or T, such as 250M, or `default`")
         bits = float(found.group(1)) * SUFFIXES[found.group(2)]
         if bits != int(bits):
             self.fail(f"'{value}' is no whole number of bit/s")
@@ -109,29 +110,8 @@ def _cells(one: Dict[str, Any], name: str) -> Dict[str, str]:
 
 
 def _print_table(vms: List[Dict[str, Any]], wide: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
     names = {} if wide else short_names(str(one["id"]) for one in vms)
-    rows = [_cells(one, names.get(str(one["id"]), str(one["id"]))) for one in vms]
-    widths = {head: max(len(head), *(len(row[head]) for row in rows)) for head in rows[0]}
-    shown: List[str] = []
-    for head in widths:
-        if not wide and shown and sum(widths[one] + 3 for one in [*shown, head]) + 1 > console.width:
-            break
-        shown.append(head)
-    table = Table()
-    for head in shown:
-        table.add_column(head, justify="left" if head in ("VM", "state") else "right", no_wrap=wide or head != "VM",
-                         overflow="fold")
-    for row in rows:
-        table.add_row(*(row[head] for head in shown))
-    needed = sum(widths[head] + 3 for head in shown) + 1
-    Console(width=max(console.width, needed) if wide else None).print(table)
-    left_out = [head for head in widths if head not in shown]
-    if left_out:
-        click.echo(f"Left out for want of room: {', '.join(left_out)}; --wide shows them.", err=True)
+    print_table([_cells(one, names.get(str(one["id"]), str(one["id"]))) for one in vms], ("VM", "state"), wide)
 
 
 @vm.command("show")
@@ -158,6 +138,8 @@ def show_vm(client: RestClient, name: str, as_json: bool) -> None:
 
 def _in_words(key: str, value: Any) -> str:
     """Return a value of a VM as `vm show` prints it."""
+    if value is None and key == "tenant":
+        return "none"
     if value is None:
         return "unknown" if key not in ("stored", "configured") else "in no OVSDB that the controller follows"
     if key in ("min_bps", "max_bps") and value == 0:

@@ -25,6 +25,7 @@ from sdngcc.controller.cluster.view import (
 from sdngcc.controller.databases.ovsdb import expect
 
 SCHEMA = pathlib.Path(__file__).with_name("sdngcc.ovsschema")
+TABLES = ("Controller", "Switch", "Sender")  # the others are databases/tenants.py's; an older database lacks them
 PROBE_MS = 1000
 _BACKOFF_MS = 1000
 
@@ -43,7 +44,8 @@ class ClusterDatabase:
 
         schema = json.loads(SCHEMA.read_text("utf-8"))
         helper = idl.SchemaHelper(schema_json=schema)
-        helper.register_all()
+        for table in TABLES:
+            helper.register_table(table)
         self.remotes = tuple(remotes)
         self._idl = idl.Idl(",".join(remotes), helper, probe_interval=PROBE_MS, leader_only=False)
         self._idl._session.reconnect.set_backoff(_BACKOFF_MS, _BACKOFF_MS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One hypervisor's database: a client by python-ovs' IDL whose every wait is bounded.
+"""One database with policy: a client by python-ovs' IDL whose every wait is bounded.
 
 A change is sent only after the database answered an echo, so one that is away or hung is told of before anything is on
 its way.  Once a change was sent and its answer does not come, nobody knows what becomes of it: the connection is reset,
@@ -12,7 +12,7 @@ import struct
 import time
 from typing import Any, Callable, Mapping, Optional
 
-from sdngcc.controller.databases.health import Health, Liveness
+from sdngcc.controller.databases.health import Health, Kind, Liveness
 
 PROBE_TIMEOUT_S = 2.0  # for the echo before a change
 COMMIT_TIMEOUT_S = 4.0  # for a change, with all that it waits for
@@ -55,10 +55,11 @@ class Doubt:
 
 
 class Client:
-    """A client of the database at an OVSDB connection method.
+    """A client of the database at an OVSDB connection method, or at one of several with commas.
 
-    ``sleep`` takes seconds and lets others run.  One change is stored at a time; those who wait for their turn
-    wait for this database only.
+    ``kind``, ``name`` (default: ``remote``) and ``consequence`` are for its Health; ``leader_only`` asks no follower of
+    several.  ``sleep`` takes seconds and lets others run.  One change is stored at a time; those who wait for their
+    turn wait for this database only.
     """
 
     def __init__(
@@ -67,6 +68,10 @@ class Client:
         schema: Mapping[str, Any],
         sleep: Callable[[float], Any],
         clock: Callable[[], int] = time.monotonic_ns,
+        kind: Kind = "hypervisor",
+        name: Optional[str] = None,
+        consequence: str = "its machines keep their names and policy, changes of policy are refused",
+        leader_only: bool = True,
     ) -> None:
         from ovs.db import idl
         from ovs.jsonrpc import Message
@@ -74,11 +79,10 @@ class Client:
         helper = idl.SchemaHelper(schema_json=dict(schema))
         helper.register_all()
         self._kinds, self._message = idl.Transaction, Message
-        self.idl = idl.Idl(remote, helper, probe_interval=0)
+        self.idl = idl.Idl(remote, helper, probe_interval=0, leader_only=leader_only)
         self.idl._session.reconnect.set_backoff(_BACKOFF_MS, _BACKOFF_MS)
-        self.health = Health(
-            remote, "hypervisor", clock(), "its machines keep their names and policy, changes of policy are refused"
-        )
+        self.health = Health(name or remote, kind, clock(), consequence)
+        self._name = f"{kind} database {self.health.remote}"
         self._liveness = Liveness(clock())
         self._clock = clock
         self._sleep = sleep
@@ -105,7 +109,7 @@ class Client:
         try:
             self.idl.run()
         except Exception:  # whatever one database sends must not keep the others from being read
-            LOG.exception("hypervisor database %s: a message that cannot be read; connecting anew", self.health.remote)
+            LOG.exception("%s: a message that cannot be read; connecting anew", self._name)
             self.cut()
         session, now = self.idl._session, self._clock()
         rpc = session.rpc
@@ -173,7 +177,7 @@ class Client:
         deadline = self._clock() + round(PROBE_TIMEOUT_S * 1e9)
         while not (self._liveness.answered() and self.ready):
             if self._clock() > deadline:
-                text = f"hypervisor database {self.health.remote} does not answer within {PROBE_TIMEOUT_S:g} s"
+                text = f"{self._name} does not answer within {PROBE_TIMEOUT_S:g} s"
                 raise PolicyError(f"{text}; nothing was sent to it")
             self._sleep(_POLL_S)
             self._run()
@@ -210,12 +214,12 @@ class Client:
         doubt = Doubt(self, holds)
         self.cut()
         return OutcomeUnknown(
-            f"the change was sent to {self.health.kind} database {self.health.remote}, which does not answer within "
+            f"the change was sent to {self._name}, which does not answer within "
             f"{COMMIT_TIMEOUT_S:g} s: whether it is stored is unknown; the audit log will tell once it answers again",
             doubt,
         )
 
     def _wait(self, deadline: int, what: str) -> None:
         if self._clock() > deadline:
-            raise PolicyError(f"hypervisor database {self.health.remote}: {what}; no change was stored")
+            raise PolicyError(f"{self._name}: {what}; no change was stored")
         self._sleep(_POLL_S)

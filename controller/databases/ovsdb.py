@@ -18,6 +18,7 @@ from sdngcc.controller.network.paths import Tunnel
 from sdngcc.controller.wire.packets import mapped
 
 TUNNELS = ("vxlan", "geneve", "gre", "ip6gre", "stt")
+TENANT = "shim-tenant"
 RATE_UNKNOWN = 1 << 63
 
 
@@ -35,6 +36,8 @@ class Policy:
         self._seen: list[int] = []
         self._ports: dict[tuple[int, str], Any] = {}
         self._port_rows: dict[tuple[int, str], Any] = {}  # of table Port, by the same key
+        self._tenants: dict[tuple[int, str], str] = {}
+        self._tenants_seen: list[int] = []
 
     def run(self) -> None:
         """Take in what the databases sent."""
@@ -83,6 +86,15 @@ class Policy:
             if port.tag
             for row in port.interfaces
         }
+
+    def tenants(self) -> dict[tuple[int, str], str]:
+        """Return the tenants of ports by (datapath id, port name), as the column that counts has them."""
+        rows = self._rows()
+        if self._tenants_seen is not self._seen:
+            self._tenants_seen = self._seen
+            texts = {place: stored(row, self._port_rows[place]).text(TENANT) for place, row in rows.items()}
+            self._tenants = {place: text for place, text in texts.items() if text is not None}
+        return self._tenants
 
     def _rows(self) -> dict[tuple[int, str], Any]:
         """Return all Interface rows by (datapath id, port name); where two databases have one, the first's."""

@@ -2,7 +2,7 @@
 """Explicit rates: what each machine is told under ``decision: maxmin``, and when.
 
 Every period each port's allowance follows from its marks (capacity.py), each machine's demand from what it sent, and
-maxmin.py divides the ones among the others.
+maxmin.py divides the ones among the others, or hierarchy.py where machines belong to tenants that have a policy.
 
 A machine whose last WINDOW readings all sent less than BINDING of its limit, and dropped nothing, can use no more than
 MARGIN times the most of the LATEST; the rest goes to others.  What nobody can use is offered to all, by weight, so that
@@ -14,7 +14,8 @@ A machine is told when its rate moved or a refresh is due, for the shim's law go
 that is entitled to its share E(i) and has it is told nothing: the shim gives it that without the controller.
 
 Controllers of a cluster all compute this, and the owner of the port that bounds a machine tells it: a shim obeys
-whatever rate came last. Where no port on its way is full, who owns them all does, if anybody.
+whatever rate came last. Where no port on its way is full, who owns them all does, if anybody; where its tenant's cap
+bounds it, who owns the first of them.
 """
 
 import collections
@@ -25,8 +26,9 @@ from typing import Callable, Mapping, NamedTuple, Optional
 from sdngcc.controller.mappings import read_capacity
 from sdngcc.controller.network.attribution import Attribution
 from sdngcc.controller.network.inventory import SwitchRecord, VmRecord
+from sdngcc.controller.network.tenants import Tenants
 from sdngcc.controller.network.topology import Hop
-from sdngcc.controller.rates import maxmin
+from sdngcc.controller.rates import hierarchy, maxmin
 from sdngcc.controller.rates.capacity import Capacity, Marked
 from sdngcc.controller.rates.division import Notice
 from sdngcc.controller.settings import Settings
@@ -96,6 +98,7 @@ class ExplicitRates:
         attribution: Attribution,
         owns: Callable[[int], bool],
         is_silent: Callable[[int], bool] = lambda dpid: False,
+        tenants: Optional[Tenants] = None,
     ) -> None:
         self.speeds: dict[Hop, int] = {}  # of ports, bytes/s, as their switches say
         self._settings = settings
@@ -104,6 +107,7 @@ class ExplicitRates:
         self._attribution = attribution
         self._owns = owns
         self._is_silent = is_silent
+        self._tenants = tenants or Tenants()
         self._machines: dict[Hop, _Machine] = {}
         self._capacities: dict[Hop, Capacity] = {}
         self._decided_ns = 0
@@ -131,14 +135,16 @@ class ExplicitRates:
         self._decided_ns = now_ns
         claims, machines = self._claims()
         allowed = self._allowances(claims, machines, marks, elapsed_ns)
-        needed = maxmin.allot(claims, allowed)
+        members = self._tenants.members(machines.values())
+        needed = self._divide(claims, allowed, members)
         # What nobody needs is offered to all: who begins has a part at once, and limits still fit the ports.
-        offered = maxmin.allot(
+        offered = self._divide(
             {
                 place: claim._replace(low=needed[place].rate, high=_ceiling(machines[place]))
                 for place, claim in claims.items()
             },
             allowed,
+            members,
         )
         weights: collections.Counter[Hop] = collections.Counter()  # of those who send through a port
         for claim in claims.values():
@@ -146,14 +152,14 @@ class ExplicitRates:
         notices = []
         for place, got in offered.items():
             machine, vm = self._machines[place], machines[place]
-            if not all(self._owns(hop[0]) for hop in ([got.bottleneck] if got.bottleneck else claims[place].routes)):
+            point = got.bottleneck or min(claims[place].routes)
+            if not all(self._owns(hop[0]) for hop in ([point] if math.isfinite(got.level) else claims[place].routes)):
                 machine.told = None
                 continue
             rate = self._rate(got.rate, claims[place].weight * needed[place].level, vm)
             if not self._due(machine, vm, rate, now_ns):
                 continue
             machine.told = Told(rate, now_ns)
-            point = got.bottleneck or min(claims[place].routes)
             notices.append(
                 Notice(
                     vm=place,
@@ -165,6 +171,14 @@ class ExplicitRates:
                 )
             )
         return notices
+
+    def _divide(
+        self, claims: Mapping[Hop, maxmin.Claim], allowed: Mapping[Hop, float], members: Mapping[Hop, str]
+    ) -> dict[Hop, maxmin.Allotment]:
+        """Return what machines get; ``members`` has the tenants of those whose tenant has a policy."""
+        if not members:
+            return maxmin.allot(claims, allowed)
+        return hierarchy.allot(claims, allowed, members, self._tenants.shares)
 
     def _claims(self) -> tuple[dict[Hop, maxmin.Claim], dict[Hop, VmRecord]]:
         """Return what the machines that send may send, and their records."""

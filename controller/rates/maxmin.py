@@ -12,6 +12,8 @@ nobody above his guarantee has a larger r_j / w_j: none can get more without one
 less (Bertsekas and Gallager, Data Networks, section 6.5.2, with weights and bounds).
 
 Guarantees hold even where a port cannot carry them all: the shim keeps them in any case.
+
+Where machines belong to tenants with a weight, a guarantee or a cap of their own, hierarchy.py divides instead.
 """
 
 import heapq
@@ -37,10 +39,10 @@ class Allotment(NamedTuple):
 
     rate: float  # bytes/s; infinite for a machine with neither a ceiling nor a port on its way
     level: float  # the lowest water level, bytes/s for a unit of weight, at the full ports of its way; else infinite
-    bottleneck: Optional[Hop]  # the port of that level; None: no port of its way is full
+    bottleneck: Optional[Hop]  # the port of that level; None: no port of its way is full, or it is a tenant's cap
 
 
-class _Port:
+class Port:
     """A port while water rises."""
 
     def __init__(self, capacity: float) -> None:
@@ -49,45 +51,54 @@ class _Port:
 
     def level(self) -> float:
         """Return the level at which the port is full; infinite if it never is, 0 if guarantees fill it."""
-        steps = []  # level, change of what is sent for each unit of level
+        steps = []
         total = 0.0
         for claim, part in self.shares:
             total += part * claim.low
             if claim.high > claim.low:
                 steps.append((claim.low / claim.weight, part * claim.weight))
                 steps.append((claim.high / claim.weight, -part * claim.weight))
-        level, slope = 0.0, 0.0
-        for at, change in sorted(steps):
-            if slope > 0 and total + slope * (at - level) >= self.left:
-                return level + max(0.0, self.left - total) / slope
-            if math.isfinite(at):
-                total += slope * (at - level)
-                level = at
-            slope += change
-        return math.inf if total <= self.left else level if steps else 0.0
+        return rise(total, self.left, steps)
 
 
-def _rate(claim: Claim, level: float) -> float:
+def rise(total: float, left: float, steps: list[tuple[float, float]]) -> float:
+    """Return the level at which what is sent, a total at level 0, has risen to what is left; infinite if it never does.
+
+    ``steps`` are levels with the change there of what is sent more for each unit of level.
+    """
+    level, slope = 0.0, 0.0
+    for at, change in sorted(steps):
+        if slope > 0 and total + slope * (at - level) >= left:
+            return level + max(0.0, left - total) / slope
+        if at < math.inf:
+            total += slope * (at - level)
+            level = at
+        slope += change
+    return math.inf if total <= left else level if steps else 0.0
+
+
+def rate_at(claim: Claim, level: float) -> float:
+    """Return what a machine sends while water stands at a level."""
     return max(claim.low, min(claim.high, claim.weight * level))
 
 
 def allot(claims: Mapping[Vm, Claim], capacities: Mapping[Hop, float]) -> dict[Vm, Allotment]:
     """Return each machine's rate; a port without a capacity, bytes/s, carries anything."""
-    ports = {hop: _Port(capacity) for hop, capacity in capacities.items()}
+    ports = {hop: Port(capacity) for hop, capacity in capacities.items()}
     users: dict[Hop, dict[Vm, float]] = {}
     for vm, claim in claims.items():
         for hop, part in claim.routes.items():
             if hop in ports and part > 0:
                 users.setdefault(hop, {})[vm] = part
     rising = _Rising(claims, ports, users)
-    return {vm: rising.settled.get(vm) or Allotment(_rate(claim, math.inf), math.inf, None)
+    return {vm: rising.settled.get(vm) or Allotment(rate_at(claim, math.inf), math.inf, None)
             for vm, claim in claims.items()}  # fmt: skip
 
 
 class _Rising(Generic[Vm]):
     """The water's rise: ports fill one after the other, the one with the lowest level first."""
 
-    def __init__(self, claims: Mapping[Vm, Claim], ports: dict[Hop, _Port], users: dict[Hop, dict[Vm, float]]) -> None:
+    def __init__(self, claims: Mapping[Vm, Claim], ports: dict[Hop, Port], users: dict[Hop, dict[Vm, float]]) -> None:
         self.settled: dict[Vm, Allotment] = {}
         levels = []
         for hop, parts in users.items():
@@ -107,7 +118,7 @@ class _Rising(Generic[Vm]):
     def _settle(
         self,
         claims: Mapping[Vm, Claim],
-        ports: dict[Hop, _Port],
+        ports: dict[Hop, Port],
         users: dict[Hop, dict[Vm, float]],
         full: Hop,
         level: float,
@@ -115,7 +126,7 @@ class _Rising(Generic[Vm]):
         for vm in users[full]:
             if vm in self.settled:
                 continue
-            rate = _rate(claims[vm], level)
+            rate = rate_at(claims[vm], level)
             self.settled[vm] = Allotment(rate, level, full)
             for hop, part in claims[vm].routes.items():
                 if hop in ports:

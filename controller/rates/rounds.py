@@ -15,6 +15,7 @@ from sdngcc.controller.network.attribution import Attribution
 from sdngcc.controller.network.inventory import SwitchRecord
 from sdngcc.controller.network.machines import Machines
 from sdngcc.controller.network.relations import Pair
+from sdngcc.controller.network.tenants import Tenants
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.outbox import Outbox
 from sdngcc.controller.rates.capacity import Marked
@@ -54,6 +55,7 @@ class Network:
     clock: Callable[[], int]
     owns: Callable[[int], bool]  # whether this controller speaks for a switch's ports
     is_silent: Callable[[int], bool]  # whether a switch's marks came, and ceased
+    tenants: Tenants
 
 
 class Rounds:
@@ -72,7 +74,7 @@ class Rounds:
         self.silent = False  # machines are told nothing
         self.divider = Divider(network.settings.division)
         self.explicit = ExplicitRates(
-            network.settings, network.switches, network.attribution, network.owns, network.is_silent
+            network.settings, network.switches, network.attribution, network.owns, network.is_silent, network.tenants
         )
         self.notice_max_ns = 0  # longest from the reply that showed marks to its messages
         self.latency = Histogram()

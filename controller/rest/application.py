@@ -2,11 +2,24 @@
 """The WSGI application: resources at their paths, and refusals in JSON."""
 
 import logging
+import re
 from typing import Any
 
 import falcon
 
-from sdngcc.controller.rest import control, events, health, metrics, openapi, page, ports, status, switches, vms
+from sdngcc.controller.rest import (
+    control,
+    events,
+    health,
+    metrics,
+    openapi,
+    page,
+    ports,
+    status,
+    switches,
+    tenants,
+    vms,
+)
 from sdngcc.controller.rest.auth import Guard
 from sdngcc.controller.rest.reporter import Reporter
 from sdngcc.controller.rest.resource import RestContext, Route, refuse
@@ -15,12 +28,12 @@ LOG = logging.getLogger(__name__)
 
 ROUTES: tuple[Route, ...] = (
     *vms.ROUTES, *ports.ROUTES, *switches.ROUTES, *status.ROUTES, *events.ROUTES, *openapi.ROUTES, *metrics.ROUTES,
-    *health.ROUTES, *control.ROUTES,
+    *health.ROUTES, *control.ROUTES, *tenants.ROUTES,
 )  # fmt: skip
 
 
 def _not_found(req: falcon.Request, resp: falcon.Response, **_: str) -> None:
-    paths = ", ".join(route.path.replace("{vm:path}", "<name>") for route in ROUTES)
+    paths = ", ".join(re.sub("{.*}", "<name>", route.path) for route in ROUTES)
     raise refuse(404, f"nothing is at {req.path}", allowed=paths)
 
 

@@ -38,9 +38,16 @@ class Wanted:
 
 
 def read_model(
-    request: falcon.Request, body: bytes, model: type[Body], stays: Optional[models.InForce] = None
+    request: falcon.Request,
+    body: bytes,
+    model: type[Body],
+    stays: Optional[models.InForce] = None,
+    allowed: Mapping[str, str] = models.ALLOWED,
 ) -> Body:
-    """Return the body of a request; one that is not what the model says is refused, with the policy that stays."""
+    """Return the body of a request; one that is not what the model says is refused, with the policy that stays.
+
+    ``allowed`` has what each field of the model may hold, in words.
+    """
     details: dict[str, Any] = {} if stays is None else {"in_force": stays}
     kind = (request.content_type or "").partition(";")[0].strip().lower()
     if kind != falcon.MEDIA_JSON:
@@ -51,8 +58,8 @@ def read_model(
     except pydantic.ValidationError as error:
         fault = error.errors()[0]
     if not fault["loc"]:
-        allowed = ", ".join(model.model_fields)
-        raise refuse(400, f"body is no JSON object: {fault['msg']}", allowed=allowed, **details)
+        names = ", ".join(model.model_fields)
+        raise refuse(400, f"body is no JSON object: {fault['msg']}", allowed=names, **details)
     field, name = _name_fault(fault["loc"])
     if fault["type"] == "extra_forbidden":
         inner = model if len(fault["loc"]) == 1 else bulk_models.BulkEntry
@@ -61,7 +68,7 @@ def read_model(
         )
     missing = fault["type"] == "missing"
     text = f"{field} is missing" if missing else f"{field} of {_shorten(fault['input'])} is not allowed"
-    raise refuse(422, text, field=field, allowed=models.ALLOWED[name], **details)
+    raise refuse(422, text, field=field, allowed=allowed[name], **details)
 
 
 def _name_fault(location: tuple[Union[int, str], ...]) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from sdngcc import __version__
 from sdngcc.controller.databases.health import STATES
 from sdngcc.controller.framework.admission import Reason
 from sdngcc.controller.network.inventory import VmRecord
-from sdngcc.controller.rest import models
+from sdngcc.controller.rest import models, tenants
 from sdngcc.controller.rest.control import show_reload
 from sdngcc.controller.rest.readiness import databases, hindrances
 from sdngcc.controller.rest.resource import Operation, Resource, RestContext, Route, dpid_text, read_query
@@ -30,7 +30,8 @@ EVENTS = (
     "rest_answer_timeouts", "rest_body_timeouts", "rest_connections_displaced", "rest_connections_refused",
     "rest_forbidden", "rest_foreign_host", "rest_foreign_site", "rest_head_timeouts", "rest_idle_timeouts",
     "rest_unauthorized",
-    "round_deadlines", "rounds", "send_failed", "trace_lost", "vm_state_requests",
+    "round_deadlines", "rounds", "send_failed", "tenant_changes_refused", "tenant_names_refused", "trace_lost",
+    "vm_state_requests",
 )  # fmt: skip
 
 
@@ -83,6 +84,16 @@ POLL_METRICS = (
     Of("switch_polls_lost", "Polls a switch never answered.", lambda poll: poll.lost, True),
 )
 
+TENANT_METRICS = (
+    Of("tenant_vms", "A tenant's VMs.", lambda tenant: tenant.vms),
+    Of("tenant_active_vms", "A tenant's VMs that send.", lambda tenant: tenant.active),
+    Of("tenant_rate_bytes_per_second", "What a tenant's active VMs may send now.", lambda tenant: tenant.rate_bps / 8),
+    Of("tenant_sent_bytes_per_second", "What a tenant's VMs sent last.", lambda tenant: tenant.sent_bps / 8),
+    Of("tenant_guarantee_bytes_per_second", "A tenant's minimum; 0: none.", lambda tenant: tenant.min_bps / 8),
+    Of("tenant_cap_bytes_per_second", "A tenant's maximum; 0: none.", lambda tenant: tenant.max_bps / 8),
+    Of("tenant_weight_ratio", "A tenant's weight beside others; absent: it has none.", lambda tenant: tenant.weight),
+)
+
 VM_LABELS = ("vm", "switch", "port")
 PORT_LABELS = ("switch", "port", "name")
 
@@ -116,6 +127,7 @@ class Families:
         yield from self._controller()
         yield from self._connections()
         yield from self._vms(self._context.vms())
+        yield from self._tenants()
         yield from self._ports()
         yield from self._switches()
         yield from prometheus_client.ProcessCollector(registry=None).collect()
@@ -227,6 +239,12 @@ class Families:
             ("vm_marks_sent", "Marks in the notices this controller sent a VM.", lambda vm: vm.marks),
         ):
             yield _family(Of(name, text, get, True), VM_LABELS, told)
+
+    def _tenants(self) -> Iterator[core.Metric]:
+        found = self._context.engine.tenants.by_tenant(self._context.vms())
+        rows: Rows = [((name,), tenants.show(self._context, name, vms)) for name, vms in found.items()]
+        for one in TENANT_METRICS:
+            yield _family(one, ("tenant",), rows)
 
     def _ports(self) -> Iterator[core.Metric]:
         engine = self._context.engine

@@ -117,6 +117,7 @@ class Vm(Answer):
     macs: list[str]
     addresses: list[str]
     destinations: list[str] = pydantic.Field(description="Ethernet addresses it talks to")
+    tenant: Optional[str] = pydantic.Field(description="shim-tenant of its port; null: it stands for itself")
     stored: Optional[StoredPolicy] = pydantic.Field(description="null: in no OVSDB the controller follows")
     configured: Optional[Configured] = pydantic.Field(description="null: in no OVSDB the controller follows")
 
@@ -343,7 +344,8 @@ class AuditRecord(Answer):
     address: Optional[str] = pydantic.Field(description="where the request came from")
     action: Literal["policy", "reload", "drain", "resume"] = "policy"
     vm: Optional[str] = None
-    place: Optional[str] = pydantic.Field(None, description="<switch>:<port name>")
+    place: Optional[str] = pydantic.Field(None, description="of the VM, <switch>:<port name>")
+    tenant: Optional[str] = pydantic.Field(None, description="whose policy it is, if not a VM's")
     before: Optional[StoredPolicy] = None
     after: Optional[StoredPolicy] = None
     result: Literal["stored", "refused", "unknown", "done"] = pydantic.Field(
@@ -432,7 +434,7 @@ class GapEvent(Answer):
     last_event_id: str
 
 
-def _integral(value: Any) -> Any:
+def integral(value: Any) -> Any:
     """Take 4.0 for 4, as JSON does."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -452,7 +454,7 @@ class PolicyChange(pydantic.BaseModel):
     max: Optional[Rate] = pydantic.Field(None, description="ceiling, bit/s; 0 or null: none")
     law: Optional[Law] = pydantic.Field(None, description="of this VM alone; null: that of its host")
 
-    _take_integral = pydantic.field_validator("weight", "min", "max", mode="before")(_integral)
+    _take_integral = pydantic.field_validator("weight", "min", "max", mode="before")(integral)
 
 
 ALLOWED = {
@@ -524,6 +526,7 @@ class VmQuery(PageQuery):
     iface_id: Optional[Name] = pydantic.Field(None, description="external_ids:iface-id, OpenStack's port id")
     switch: Optional[DatapathId] = None
     state: Optional[State] = None
+    tenant: Optional[Name] = pydantic.Field(None, description="shim-tenant of its port")
 
 
 class PortQuery(PageQuery):

@@ -9,6 +9,7 @@ import pydantic
 from pydantic.json_schema import models_json_schema
 
 from sdngcc import __version__
+from sdngcc.controller.network.tenants import NAME_PATTERN
 from sdngcc.controller.rest import models
 from sdngcc.controller.rest.resource import Operation, Resource, RestContext, Route, read_query, reply, role_needed
 
@@ -31,6 +32,15 @@ _MEANS = {
     422: "A parameter or field is unknown or out of range.",
     503: "It cannot be done now, and was not done.",
     504: "The change was sent and not answered: whether it is stored is unknown; the audit log will tell.",
+}
+
+# What stands in a path for a name, in words and as a schema.
+_NAMES: dict[str, tuple[str, dict[str, Any]]] = {
+    "vm": (
+        "id or the beginning of a UUID, <switch>:<port name>, MAC, IP address or port name",
+        {"type": "string", "minLength": 1},
+    ),
+    "tenant": ("name of a tenant, a project's id in OpenStack", {"type": "string", "pattern": NAME_PATTERN}),
 }
 
 # Events' data: in the document for whoever reads the stream.
@@ -61,8 +71,7 @@ def _schemas(routes: Iterable[Route]) -> dict[str, Any]:
 def _parameters(route: Route, operation: Operation) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for name in re.findall(r"{(\w+)", route.path):
-        text = "id or the beginning of a UUID, <switch>:<port name>, MAC, IP address or port name"
-        kind = {"type": "string", "minLength": 1}
+        text, kind = _NAMES[name]
         found.append({"name": name, "in": "path", "required": True, "description": text, "schema": kind})
     schema = operation.query.model_json_schema(ref_template=_REFERENCE)
     properties: dict[str, dict[str, Any]] = schema.get("properties", {})

@@ -19,8 +19,9 @@ class Hindrance(NamedTuple):
 
 
 def databases(context: RestContext) -> list[Health]:
-    """Return the state of each hypervisor's database, and of the cluster's."""
-    return [*context.policy.health(), *([context.cluster.health] if context.cluster else [])]
+    """Return the state of each hypervisor's database, of the cluster's, and of that of tenants' policy."""
+    cluster = [context.cluster.health] if context.cluster else []
+    return [*context.policy.health(), *cluster, *context.tenants.health()]
 
 
 def hindrances(context: RestContext) -> list[Hindrance]:

@@ -14,6 +14,7 @@ from sdngcc.controller.rest import models
 from sdngcc.controller.rest.audit import now_text
 from sdngcc.controller.rest.events import Broker, Snapshot
 from sdngcc.controller.rest.resource import RestContext, dpid_text, vm_state
+from sdngcc.controller.rest.tenant_records import TenantRecords
 
 Stored = Optional[Mapping[str, Optional[Value]]]
 
@@ -47,6 +48,7 @@ class Reporter:
 
     def __init__(self, context: RestContext, broker: Broker) -> None:
         self.broker = broker
+        self.tenants = TenantRecords(context, broker)
         self._context = context
         self._vms: dict[str, models.VmRow] = {}
         self._ports: dict[str, models.PortRow] = {}
@@ -61,6 +63,7 @@ class Reporter:
         self._publish_switches()
         self._publish_notices()
         self.settle()
+        self.tenants.settle()
         self._publish_policy()
         if self.broker.clients:
             before_vms, before_ports = self._vms, self._ports

@@ -14,6 +14,7 @@ from sdngcc.controller.cluster.drain import Drain
 from sdngcc.controller.databases.client import Doubt
 from sdngcc.controller.databases.health import Health
 from sdngcc.controller.databases.stored import Explained, Value
+from sdngcc.controller.databases.tenants import NoStore, TenantStore
 from sdngcc.controller.engine import Engine
 from sdngcc.controller.framework.admission import Admission
 from sdngcc.controller.network.inventory import VmRecord
@@ -139,6 +140,7 @@ class RestContext:
     locks: Locks = dataclasses.field(default_factory=Locks)
     being_changed: set[Hop] = dataclasses.field(default_factory=set)  # machines whose policy is being stored
     pending: dict[Hop, PendingChange] = dataclasses.field(default_factory=dict)  # by machine
+    tenants: TenantStore = dataclasses.field(default_factory=NoStore)  # where their policy is kept
     rest_connections: Callable[[], dict[str, int]] = dict  # REST's own, by phase
     reloader: Optional[Reloader] = None
     drain: Optional[Drain] = None

@@ -63,6 +63,7 @@ def show(context: RestContext, vm: VmRecord) -> models.Vm:
         macs=lookup.macs(relations, [host.mac for host in hosts]),
         addresses=sorted(lookup.ip_text(address) for host in hosts for address in host.addresses),
         destinations=lookup.macs(relations, targets),
+        tenant=context.engine.tenants.name_of(vm),
         stored=None if stored is None else models.StoredPolicy(**stored),
         configured=_configured(context, vm),
     )
@@ -95,6 +96,7 @@ class Vms(Resource):
             and (query.port is None or query.port == vm.name)
             and (query.iface_id is None or query.iface_id == vm.iface_id)
             and (query.state is None or query.state == vm_state(vm))
+            and (query.tenant is None or query.tenant == self._engine.tenants.name_of(vm))
             and (query.mac is None or lookup.has_mac(relations, vm, lookup.mac_bytes(query.mac) or b""))
             and (query.ip is None or lookup.has_ip(relations, vm, lookup.ip_bytes(query.ip) or b""))
         )

@@ -73,6 +73,8 @@ class Settings(Rates, MarkSources, Messages, NetworkSettings, Databases, Rest, P
         for name in ("ovsdb", "cluster"):
             if missing and any(remote.startswith("ssl:") for remote in getattr(self, name)):
                 raise ValueError(f"{name}: an ssl: remote needs {', '.join(tls)}")
+        if self.cluster and self.tenant_file is not None:
+            raise ValueError("tenant_file does not go with cluster: the cluster's database keeps tenants' policy")
         if self.cluster and self.key_file is None:
             raise ValueError("key_file is needed for cluster: controllers know each other's link discovery by it")
         return self

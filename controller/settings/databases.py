@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The databases of hypervisors, and the one that controllers share."""
 
+import pathlib
 import re
+from typing import Optional
 
 import pydantic
 
@@ -19,6 +21,10 @@ class Databases(pydantic.BaseModel):
     )
     lease_ms: int = pydantic.Field(
         1000, ge=300, le=60_000, description="a controller of a cluster silent for this long loses its switches"
+    )
+
+    tenant_file: Optional[pathlib.Path] = pydantic.Field(
+        None, description="JSON: policy of tenants, where there is no cluster whose database keeps it"
     )
 
     @pydantic.field_validator("ovsdb", "cluster")

@@ -5,6 +5,7 @@ import os
 import pathlib
 from typing import Any, Callable, Optional
 
+from sdngcc.controller.databases.tenants import TenantFile
 from sdngcc.controller.framework import tls
 from sdngcc.controller.network import underlay
 from sdngcc.controller.settings import Settings, SettingsError, read_secret
@@ -24,6 +25,7 @@ def check_files(chosen: Settings) -> None:
         lambda: _check_writable("audit_file", chosen.audit_file),
         lambda: _check_writable("trace_file", chosen.trace_file),
         lambda: _check_writable("log_file", chosen.log_file),
+        lambda: _check_exchangeable("tenant_file", chosen.tenant_file),
     ]
     faults = []
     for attempt in tries:
@@ -33,6 +35,16 @@ def check_files(chosen: Settings) -> None:
             faults.append(str(error))
     if faults:
         raise SettingsError("\n".join(faults))
+
+
+def _check_exchangeable(key: str, path: Optional[pathlib.Path]) -> None:
+    """Raise SettingsError when a file of tenants cannot be read, or a new one cannot be put in its place."""
+    if path is None:
+        return
+    _check_writable(key, path)
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise SettingsError(f"{key} {path}: folder {path.parent} cannot be written in by this user")
+    TenantFile(path)
 
 
 def _check_writable(key: str, path: Optional[pathlib.Path]) -> None:

@@ -38,6 +38,9 @@ class Rates(pydantic.BaseModel):
     headroom_percent: float = pydantic.Field(
         1.0, ge=0, le=50, description="part of a fabric port's capacity that explicit rates leave free"
     )
+    tenant_weight: Optional[int] = pydantic.Field(
+        None, ge=1, le=65535, description="weight of a tenant that has none of its own; none: its machines have theirs"
+    )
     round_deadline_us: int = pydantic.Field(
         800, ge=0, le=100_000, description="longest wait for the rates of hypervisors after marks were seen"
     )

@@ -29,6 +29,7 @@ from sdngcc.experiments import (
     shuffle,
     spare,
     takeover,
+    tenants,
     udp_flood,
     unfair,
     ways,
@@ -69,4 +70,5 @@ EXPERIMENTS: Dict[str, Experiment] = {
         mixed,
         failsafe,
         takeover,
+        tenants,
     )}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Dict, List
 
 from neutron.agent.l2.extensions import qos
+from neutron.api.rpc.callbacks import resources
 from oslo_config import cfg
 from oslo_log import log as logging
 
@@ -26,7 +27,7 @@ REPLACED = "qos"
 
 
 class ShimAgentExtension(qos.QosAgentExtension):
-    """Writes weight, guarantee, ceiling and addresses of each port to its interface's external_ids."""
+    """Writes weight, guarantee, ceiling, addresses and project of each port to its interface's external_ids."""
 
     def initialize(self, connection: Any, driver_type: str) -> None:
         """Start to follow policies. Raises ValueError when Neutron's extension qos is loaded too."""
@@ -79,7 +80,17 @@ class ShimAgentExtension(qos.QosAgentExtension):
                 [*(str(fixed["ip_address"]) for fixed in port["fixed_ips"]),
                  *(str(pair["ip_address"]) for pair in pairs)],
                 port.get("port_security_enabled", True)),
-            infrastructure=mapping.is_infrastructure(port["device_owner"]))
+            infrastructure=mapping.is_infrastructure(port["device_owner"]),
+            project=self._project(port["port_id"]))
+
+    def _project(self, port_id: str) -> str:
+        """Return the project of a port, as the agent was told of it; empty where the agent keeps no such objects.
+
+        What extensions get of a port leaves its project out.
+        """
+        cache = getattr(getattr(self.agent_api, "plugin_rpc", None), "remote_resource_cache", None)
+        known = cache.get_resource_by_id(resources.PORT, port_id) if cache is not None else None
+        return str(known.project_id or "") if known is not None else ""
 
 
 def refuse_replaced() -> None:

@@ -8,20 +8,23 @@ missing is no rule. Only what a VM sends is the shim's business: Neutron calls t
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass
 from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 
-ROLE, WEIGHT, MIN_RATE, MAX_RATE, ADDRESSES = (
-    "shim-role", "shim-weight", "shim-min-rate", "shim-max-rate", "shim-addresses")
-KEYS = (ROLE, WEIGHT, MIN_RATE, MAX_RATE, ADDRESSES)
+ROLE, WEIGHT, MIN_RATE, MAX_RATE, ADDRESSES, TENANT = (
+    "shim-role", "shim-weight", "shim-min-rate", "shim-max-rate", "shim-addresses", "shim-tenant")
+KEYS = (ROLE, WEIGHT, MIN_RATE, MAX_RATE, ADDRESSES, TENANT)
 """Keys that are written, and removed where there is no reason for them; other ``shim-`` keys are the operator's."""
 
 # Ranges of ovs-vswitchd.conf.db(5) of the patched build.
 WEIGHT_MAX = 65535
 RATE_MAX_BPS = 800_000_000_000
 ADDRESSES_MAX = 256
+# Of the controller, which alone reads the tenant.
+TENANT_NAME = re.compile("[!-~]{1,64}")
 
 BPS_PER_KBPS = 1000
 
@@ -49,6 +52,8 @@ class Member:
     """Networks that it may send from, single addresses as those of 32 or 128 bits."""
     infrastructure: bool = False
     """Owned by the cloud itself: the shim leaves it alone."""
+    project: str = ""
+    """Id of the project it belongs to; empty: not known."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +143,15 @@ def interface_settings(members: Sequence[Member], weight_unit_kbps: int) -> Sett
     else:
         remarks.append(f"{len(addresses)} networks are too many, the shim takes {ADDRESSES_MAX}: none are set, so "
                        f"addresses belong to who sends from them first")
+    projects = {member.project for member in members}
+    if len(projects) > 1:
+        remarks.append("the ports of the trunk belong to several projects, so the interface counts to no tenant")
+    elif projects != {""}:
+        (project,) = projects
+        if TENANT_NAME.fullmatch(project):
+            keys[TENANT] = project
+        else:
+            remarks.append(f"the project's id {project!r} names no tenant; 1 to 64 visible ASCII characters do")
     return Settings(keys, tuple(remarks))
 
 

@@ -79,7 +79,7 @@ class QosEvent(event.RowEvent):
 
 
 class ShimOvnExtension(extension_manager.OVNAgentExtension):
-    """Writes weight, guarantee, ceiling and addresses of each port to its interface's external_ids."""
+    """Writes weight, guarantee, ceiling, addresses and project of each port to its interface's external_ids."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -16,7 +16,7 @@ from sdngcc_neutron import mapping
 MIN_KBPS, MAX_KBPS = "sdngcc:min_kbps", "sdngcc:max_kbps"
 
 # Neutron's own, in external_ids of QoS and Logical_Switch_Port.
-PORT_ID, DEVICE_OWNER = "neutron:port_id", "neutron:device_owner"
+PORT_ID, DEVICE_OWNER, PROJECT_ID = "neutron:port_id", "neutron:device_owner", "neutron:project_id"
 
 # Options of Logical_Switch_Port, in bit/s.
 OPTION_MIN, OPTION_MAX = "qos_min_rate", "qos_max_rate"
@@ -54,7 +54,8 @@ def member_of(port: Any, qos_rows: Iterable[Any]) -> mapping.Member:
         addresses += networks
         # A MAC address alone may send from any address.
         anything = anything or not networks
-    return mapping.Member(limits_of(port, qos_rows), mapping.sources(macs, addresses, not anything))
+    return mapping.Member(limits_of(port, qos_rows), mapping.sources(macs, addresses, not anything),
+                          project=port.external_ids.get(PROJECT_ID, ""))
 
 
 def external_ids_of(limits: mapping.Limits) -> Dict[str, str]:

@@ -20,6 +20,7 @@ from neutron.plugins.ml2.drivers.ovn.mech_driver.ovsdb.extensions import qos
 from neutron_lib import context
 from oslo_config import cfg
 
+PROJECT = "00000000000040008000000000000000"
 RULES = {"bandwidth_limit": rule.QosBandwidthLimitRule, "minimum_bandwidth": rule.QosMinimumBandwidthRule,
          "dscp_marking": rule.QosDscpMarkingRule}
 
@@ -62,7 +63,7 @@ class Server:
         """Make or change a port."""
         port = {"id": id, "network_id": network_id, "qos_policy_id": qos_policy_id, "device_owner": owner}
         allowed = [" ".join([mac, *addresses]), *(" ".join(pair) for pair in pairs)]
-        external_ids = {constants.OVN_DEVICE_OWNER_EXT_ID_KEY: owner,
+        external_ids = {constants.OVN_DEVICE_OWNER_EXT_ID_KEY: owner, constants.OVN_PROJID_EXT_ID_KEY: PROJECT,
                         constants.OVN_NETWORK_NAME_EXT_ID_KEY: f"neutron-{network_id}"}
         columns = {"addresses": [" ".join([mac, *addresses])], "port_security": allowed if security else [],
                    "enabled": True}

@@ -78,6 +78,27 @@ def test_a_trunk_is_limited_as_a_whole():
         "1 of the trunk's 2 ports have no ceiling, so the interface that carries them has none",)
 
 
+PROJECT = "9c1d0a3e5b7f42f6a8e0c2d4b6f80135"
+
+
+def test_the_project_is_the_tenant():
+    assert keys(Member(project=PROJECT))["shim-tenant"] == PROJECT
+    assert keys(Member(project=PROJECT), Member(Limits(1), project=PROJECT))["shim-tenant"] == PROJECT
+    assert "shim-tenant" not in keys(Member())
+    assert keys(Member(project=PROJECT, infrastructure=True)) == {"shim-role": "none"}
+
+
+@pytest.mark.parametrize(("members", "remark"), [
+    ([Member(project=PROJECT), Member(project="other")], "belong to several projects"),
+    ([Member(project=PROJECT), Member()], "belong to several projects"),
+    ([Member(project="two words")], "'two words' names no tenant"),
+    ([Member(project="x" * 65)], "1 to 64 visible ASCII characters"),
+])
+def test_what_cannot_be_the_tenant_is_said(members, remark):
+    settings = mapping.interface_settings(members, UNIT)
+    assert "shim-tenant" not in settings.keys and remark in settings.remarks[-1]
+
+
 def test_ports_of_the_cloud_itself_are_left_alone():
     for owner in ("network:router_interface", "network:dhcp", "neutron:whatever"):
         assert mapping.is_infrastructure(owner)

@@ -106,13 +106,13 @@ class Cloud:
         self.server.call("port", **port)
 
     def until(self, name, expected, **more):
-        """Wait until an interface has these keys of the shim, addresses aside unless they are named."""
+        """Wait until an interface has these keys of the shim, addresses and tenant aside unless they are named."""
         expected = {key.replace("_", "-"): value for key, value in (expected | more).items()}
 
         def reached():
             found = self.switch.shim(name)
-            if found is not None and "addresses" not in expected:
-                found.pop("addresses", None)
+            for key in {"addresses", "tenant"} - expected.keys() if found is not None else ():
+                found.pop(key, None)
             return found == expected
 
         wait_for(reached, lambda: f"{name}: {self.switch.shim(name)} instead of {expected}; {self.agent.last_words()}")
@@ -177,7 +177,8 @@ plain = cloud_fixture(driver=False)
 def test_with_the_servers_part_a_policy_is_the_shims_alone(cloud):
     cloud.vm("tap-a", 0xA, qos_policy_id=FAST)
     cloud.vm("tap-p", 0xB, network=PROVIDER, qos_policy_id=FAST)
-    cloud.until("tap-a", FAST_KEYS, addresses="10.0.0.10 fe80::f816:3eff:fe00:a")
+    cloud.until("tap-a", FAST_KEYS, addresses="10.0.0.10 fe80::f816:3eff:fe00:a",
+                tenant="00000000000040008000000000000000")
     cloud.until("tap-p", FAST_KEYS, addresses="10.0.0.11 fe80::f816:3eff:fe00:b")
     for name in ("tap-a", "tap-p"):
         cloud.until_installed(name)

@@ -18,6 +18,7 @@ pytestmark = [
 ]
 HOST = "compute-1"
 ANYTHING = "0.0.0.0/0 ::/0"
+PROJECT = "00000000-0000-4000-8000-000000000000"  # as ovs_agent.py has it
 FAST, SLOW, OWN = (str(uuid.UUID(int=number)) for number in (1, 2, 3))
 NETWORK, LIMITED_NETWORK = (str(uuid.UUID(int=number)) for number in (11, 12))
 
@@ -93,13 +94,13 @@ class Cloud:
         self.tell("port", **port)
 
     def until(self, name, expected, **more):
-        """Wait until an interface has these keys of the shim, addresses aside unless they are named."""
+        """Wait until an interface has these keys of the shim, addresses and tenant aside unless they are named."""
         expected = {key.replace("_", "-"): value for key, value in (expected | more).items()}
 
         def reached():
             found = self.switch.shim(name)
-            if found is not None and "addresses" not in expected:
-                found.pop("addresses", None)
+            for key in {"addresses", "tenant"} - expected.keys() if found is not None else ():
+                found.pop(key, None)
             return found == expected
 
         wait_for(reached, lambda: f"{name}: {self.switch.shim(name)} instead of {expected}; {self.agent.last_words()}")
@@ -134,7 +135,7 @@ def test_a_policy_becomes_keys_that_the_binding_leaves_alone(cloud):
     port = cloud.vm("tap-a", 0xA, qos_policy_id=FAST,
                     also=["other_config:shim-weight=7", "ingress_policing_rate=4000"])
     cloud.until_bound(port)
-    cloud.until("tap-a", FAST_KEYS, addresses="10.0.0.10 fe80::f816:3eff:fe00:a")
+    cloud.until("tap-a", FAST_KEYS, addresses="10.0.0.10 fe80::f816:3eff:fe00:a", tenant=PROJECT)
     row = cloud.switch.interfaces()["tap-a"]
     # What the agent does to other_config is why the keys are not there.
     assert row["other_config"] == {}

@@ -28,6 +28,7 @@ from sdngcc.controller.wire import experimenter, packets
 PORTS = 48
 TARGETS = 5  # of each VM
 NETWORK_VMS = 20  # of one tenant network
+TENANT_VMS = 20
 _SENT = 1_000_000  # bytes/s of each VM
 _HOUSEKEEPING_S = 2.5
 _FIRST_VM_PORT = 3
@@ -277,6 +278,11 @@ def measure(switches: int, vms: int, folder: pathlib.Path) -> List[Row]:
     add("leaf reconnects", lambda: site.connect(leaf), *site.find_links(leaf))
     explicit = engine.rounds.explicit
     add("maxmin: one decision", lambda: explicit.decide({}, site.clock()))
+    machines = [vm for switch in engine.switches.values() for vm in switch.vms.values()]
+    names = {(vm.place[0], vm.name): f"tenant{number % (vms // TENANT_VMS)}" for number, vm in enumerate(machines)}
+    engine.tenants.set_names(names)
+    engine.tenants.set_policies({name: {"weight": 1} for name in names.values()})
+    add(f"maxmin: the same, tenants of {TENANT_VMS} VMs", lambda: explicit.decide({}, site.clock()))
     return rows
 
 

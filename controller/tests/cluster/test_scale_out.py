@@ -201,11 +201,19 @@ def stored(controller):
         return None
 
 
+def stored_tenants(controller):
+    """Return the policy of tenants as a controller shows it, and which of them have VMs."""
+    tenants = controller.get("/v1/tenants")["tenants"]
+    return {one["name"]: (one["weight"], one["max_bps"], one["vms"]) for one in tenants}
+
+
 @needs_ovsdb
 def test_policy_set_on_one_is_seen_on_all_and_outlives_a_restart_of_everything(site, tmp_path):
     hypervisor = Database(tmp_path)
     site.others.append(hypervisor)
-    controllers = [site.add(1, ovsdb=hypervisor.remote), site.add(2, ovsdb=hypervisor.remote)]
+    hypervisor.vsctl("set", "interface", "tap1", "external_ids:shim-tenant=gold")
+    chosen = {"ovsdb": hypervisor.remote, "decision": "maxmin"}
+    controllers = [site.add(1, **chosen), site.add(2, **chosen)]
     first = {"weight": None, "min": 3_000_000, "max": None, "law": None}
     for controller in controllers:
         wait_for(lambda at=controller: stored(at) == first, site.told)
@@ -216,6 +224,11 @@ def test_policy_set_on_one_is_seen_on_all_and_outlives_a_restart_of_everything(s
     controllers[1].put("/v1/vms/00000000000000a1:tap1", {"weight": 5})
     wanted["weight"] = 5
     wait_for(lambda: stored(controllers[0]) == wanted, site.told)
+    wait_for(lambda: controllers[0].get("/v1/status")["databases"][-1]["state"] == "connected", site.told)
+    assert controllers[0].put("/v1/tenants/gold", {"weight": 2, "max": 10**13})["vms"] == 1
+    tenants = {"gold": (2, 10**13, 1)}
+    for controller in controllers:
+        wait_for(lambda at=controller: stored_tenants(at) == tenants, site.told)
 
     for controller in controllers:
         controller.kill()
@@ -230,6 +243,7 @@ def test_policy_set_on_one_is_seen_on_all_and_outlives_a_restart_of_everything(s
             switch.connect(controller.address)
     for controller in controllers:
         wait_for(lambda at=controller: stored(at) == wanted, site.told)
+        wait_for(lambda at=controller: stored_tenants(at) == tenants, site.told)
     site.await_masters(controllers)
     assert all("Traceback" not in controller.log() for controller in controllers), site.told()
 

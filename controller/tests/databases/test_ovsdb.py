@@ -102,6 +102,26 @@ def test_policy_is_stored_where_ovs_vsctl_sees_it(database, policy):
 
 
 @needs_ovsdb
+def test_the_tenant_is_that_of_the_column_that_counts(database, policy):
+    place = (0xA1, "tap0")
+    for command, wanted in (
+        (("set", "port", "tap0", "other_config:shim-tenant=port"), "port"),
+        (("set", "interface", "tap0", "external_ids:shim-tenant=cloud"), "cloud"),
+        (("set", "interface", "tap0", "other_config:shim-tenant=operator"), "operator"),
+        (("remove", "interface", "tap0", "other_config", "shim-tenant"), "cloud"),
+        (("remove", "interface", "tap0", "external_ids", "shim-tenant"), "port"),
+        (("remove", "port", "tap0", "other_config", "shim-tenant"), None),
+    ):
+        database.vsctl(*command)
+        for _ in range(500):
+            policy.run()
+            if policy.tenants().get(place) == wanted:
+                break
+            time.sleep(0.01)
+        assert policy.tenants() == ({place: wanted} if wanted else {})
+
+
+@needs_ovsdb
 def test_what_others_set_is_seen(database, policy):
     database.vsctl("set", "interface", "tap0", "other_config:shim-weight=7")
     for _ in range(100):

@@ -26,7 +26,7 @@ class Network:
 
     def __init__(
         self, wanted, routes=None, capacity=None, assumed=None, outside=0.0, weights=None, period=T, mark_delay=0,
-        **limits,
+        tenants=None, **limits,
     ):  # fmt: skip
         self.settings = Settings(
             key_file="k", decision="maxmin", period_us=period // 1000, capacity_mbps=(assumed or C) / 125_000
@@ -42,7 +42,9 @@ class Network:
         self.counted, self.under_way = {}, {}
         self.switches = {number: SwitchRecord(number, 0, hypervisor=True) for number in range(len(self.wanted))}
         self.owned = {*self.switches, NEAR[0], FAR[0]}
-        self.explicit = ExplicitRates(self.settings, self.switches, self, lambda dpid: dpid in self.owned)
+        self.explicit = ExplicitRates(
+            self.settings, self.switches, self, lambda dpid: dpid in self.owned, tenants=tenants
+        )
         self.limit = [C // 10] * len(self.wanted)
         self.sent = [0.0] * len(self.wanted)
         self.queue = dict.fromkeys(self.capacity, 0.0)

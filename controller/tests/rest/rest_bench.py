@@ -63,10 +63,10 @@ class FakePolicy:
 
 
 class Bench:
-    """One controller and its REST; ``tokens`` are secrets, or tokens, by name."""
+    """One controller and its REST; ``tokens`` are secrets, or tokens, by name, ``settings`` the controller's."""
 
-    def __init__(self, tmp_path, tokens=None, audit_file=None, clients_max=4):
-        self.fabric = connected(tmp_path)
+    def __init__(self, tmp_path, tokens=None, audit_file=None, clients_max=4, **settings):
+        self.fabric = connected(tmp_path, **settings)
         self.engine = self.fabric.engine
         self.engine.set_interfaces({(H1, "vm1a"): "neutron-1"})
         self.policy = FakePolicy()

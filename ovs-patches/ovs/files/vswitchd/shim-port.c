@@ -29,7 +29,8 @@
 static const char *const role_names[] = { "none", "vm", "uplink" };
 
 /* Copies the keys of 'from' that are the shim's into 'settings', in place of
- * those that are there, and notes 'column' as their origin. */
+ * those that are there, and notes 'column' as their origin.  The key
+ * shim-tenant is left out, for it is the controller's alone. */
 static void
 take_settings(const struct smap *from, const char *column,
               struct smap *settings, struct smap *origins)
@@ -37,7 +38,8 @@ take_settings(const struct smap *from, const char *column,
     const struct smap_node *node;
 
     SMAP_FOR_EACH (node, from) {
-        if (!strncmp(node->key, "shim-", 5)) {
+        if (!strncmp(node->key, "shim-", 5)
+            && strcmp(node->key, "shim-tenant")) {
             smap_replace(settings, node->key, node->value);
             smap_replace(origins, node->key, column);
         }
