@@ -25,6 +25,7 @@ from sdngcc.controller.wire.experimenter import PeerReading, Reply
 
 HALF_LIFE_NS = 50_000_000
 ENTRIES_MAX = 65_536  # of a host, as it tells no more itself
+ADDRESSES_MAX = 64  # of a machine, in all segments; of more it keeps those that it used last
 ELSEWHERE = b"elsewhere"  # stands for all that no host here has
 
 _HALVINGS_MAX = 500  # of the weight with which bytes are added, before all are scaled anew
@@ -197,16 +198,24 @@ class Conversations:
     def _own(self, segment: Segment, address: bytes, place: Hop) -> None:
         """Note a machine's own address in a segment. The first one has it while it is there."""
         named = (segment, address)
-        if not any(address) or self._owners.get(named) == place:
+        if not any(address):
             return
-        if named in self._owners:
+        owner = self._owners.get(named)
+        if owner is not None and owner != place:
             self._counters["addresses_claimed_twice"] += 1
             return
-        outcome = self._relations.learn_host(machine_key(place), place, address, self._clock())
-        if outcome is Learned.REFUSED:
-            return
-        self._owners[named] = place
-        self._owned.setdefault(place, {})[named] = None
+        owned = self._owned.setdefault(place, {})
+        if owner is None:
+            outcome = self._relations.learn_host(machine_key(place), place, address, self._clock())
+            if outcome is Learned.REFUSED:
+                return
+            self._owners[named] = place
+            if len(owned) >= ADDRESSES_MAX:
+                oldest = next(iter(owned))
+                del owned[oldest], self._owners[oldest]
+        else:
+            del owned[named]
+        owned[named] = None
 
     def _moved(self, host: _Host, reading: PeerReading) -> Optional[PeerReading]:
         """Return a reading with what its counters moved by; None for a baseline."""

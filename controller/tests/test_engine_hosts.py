@@ -5,8 +5,9 @@ import pytest
 
 from sdngcc.controller.settings import Settings, SettingsError
 from sdngcc.controller.wire import message, openflow
+from sdngcc.controller.wire.packets import mapped
 
-from .fabric import mac, vm_reading
+from .fabric import ip, mac, vm_reading
 from .hosts import READ_ONLY, UPLINK, Cloud
 
 A, B, C = 0xA, 0xB, 0xC
@@ -123,6 +124,16 @@ def test_an_address_stays_with_who_had_it_first(cloud):
     assert cloud.engine.counters["addresses_claimed_twice"] == 1
     talk(cloud, (VM1, VM3), marks=5, periods=1)
     assert told(cloud, VM1)
+
+
+def test_a_machine_keeps_the_addresses_that_it_used_last(cloud):
+    for address in range(100, 200):
+        cloud.hosts[A].talk(11, 1, 3, tx_packets=1, tx_bytes=60)
+        cloud.hosts[A].talk(11, address, 3, tx_packets=1, tx_bytes=60)
+        cloud.run(0.005)
+    owners = cloud.engine.hosting.hosts.conversations._owners
+    assert len(owners) == 64 and ((0, 0), mapped(ip(1))) in owners and ((0, 0), mapped(ip(199))) in owners
+    assert ((0, 0), mapped(ip(100))) not in owners
 
 
 def test_marks_from_strangers_are_counted(cloud):
