@@ -77,6 +77,7 @@ def main() -> None:
       sdngcc shim show                            limit, share and drops of each local VM
       sdngcc controller                           start the controller
       sdngcc vm list                              what every VM gets, and why
+      sdngcc tenant list                          what all VMs of each tenant get together
       sdngcc top                                  the same, live
 
     Sub-commands that report take --json for one JSON document instead of a table. `sdngcc COMMAND --help`

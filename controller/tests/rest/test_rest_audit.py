@@ -30,7 +30,7 @@ def test_a_change_is_recorded(bench, tmp_path):
         "place": "0000000000000001:vm1a",
         "before": {"weight": 2, "min": None, "max": 10_000_000, "law": None},
         "after": {"weight": 4, "min": None, "max": 10_000_000, "law": None},
-        "result": "stored", "error": None, "settles": None,
+        "tenant": None, "result": "stored", "error": None, "settles": None,
     }  # fmt: skip
     assert os.stat(tmp_path / "audit.jsonl").st_mode & 0o007 == 0
 
