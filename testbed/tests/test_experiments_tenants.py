@@ -12,7 +12,7 @@ from .test_experiments import run_of
 from .test_parameters import ARTIFACTS
 
 
-def made(label="share", use=0.98, **rates):
+def made(label="share", **rates):
     """Return a run in which each VM has its tenant's rate, in whole frames, divided among the tenant's VMs."""
     case = next(case for case in tenants.cases([]) if case.label == label)
     parameters = case.parameters
@@ -22,7 +22,6 @@ def made(label="share", use=0.98, **rates):
         payload = UDP_PAYLOAD if parameters.protocol(index) == "udp" else TCP_PAYLOAD
         mbps = rates.get(vm, rates[f"tenant{number + 1}"] / parameters.tenant_sizes[number])
         run["series"]["goodput_mbps"][vm] = [mbps * payload] * 50
-    run["phases"][1]["settled_utilisation"] = use
     return label, run
 
 
@@ -69,7 +68,8 @@ def test_each_claim_fails_when_it_is_not_so():
     assert name == "share: tenant1 of 2 VMs, Mb/s, weight 1"
     assert failing(made("cap", tenant1=307, tenant2=1680)) == ["cap: tenant1 of 6 VMs, Mb/s, cap 300"]
     assert failing(made("cap", tenant1=293, tenant2=1680)) == ["cap: tenant1 of 6 VMs, Mb/s, cap 300"]
-    assert failing(made(tenant1=495, tenant2=495, use=0.9)) == ["share: use of the port"]
+    assert failing(made(tenant1=480, tenant2=480)) == ["share: use of the receivers' ports"]
+    assert failing(made("cap", tenant1=300, tenant2=1600)) == ["cap: use of the receivers' ports"]
     assert failing(made(tenant1=495, tenant2=495, vm9=39)) == ["share: tenant2: farthest of its VMs from its part"]
 
 
