@@ -42,6 +42,8 @@ SHORT = (
 LONG = (
     # Weights that REST turns round, under both laws with a controller; rivals are UDP, DCTCP and TCP.
     Short("takeover", "takeover", ()),
+    # What sdngcc tenant sets, by REST, for VMs of four hosts.
+    Short("tenants", "tenants", ()),
     Short("two-racks", "share", ("phases=10,10,10", "topology=racks", "competitor=udp")),
     Short("notices-lost", "failsafe", ("law=sdngcc",)),
     Short("seawall-reports-lost", "failsafe", ("law=seawall",)),
