@@ -18,6 +18,7 @@ from sdngcc import __version__
 # Sub-command -> (one line for --help, so that listing imports nothing).
 COMMANDS: Dict[str, str] = {
     "controller": "Run the controller (Ryu or os-ken): learn VMs, poll marks, notify their sources.",
+    "node": "List the compute nodes that connect to the controller; forget one that is gone for good.",
     "shim": "Show, set and watch the shim in this machine's Open vSwitch datapath.",
     "tenant": "List and show tenants; change weight, guarantee and cap of all VMs of one together.",
     "testbed": "Build the virtual testbed, run experiments in it, open a shell in it.",
@@ -79,6 +80,7 @@ def main() -> None:
       sdngcc vm list                              what every VM gets, and why
       sdngcc tenant list                          what all VMs of each tenant get together
       sdngcc top                                  the same, live
+      sdngcc node list                            which compute nodes are connected
 
     Sub-commands that report take --json for one JSON document instead of a table. `sdngcc COMMAND --help`
     tells the rest; docs/operator-guide.md tells when to use which.

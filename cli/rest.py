@@ -151,6 +151,15 @@ class RestClient:
         answer: Dict[str, Any] = self.request("DELETE", _tenant_path(name))
         return answer
 
+    def nodes(self) -> List[Dict[str, Any]]:
+        """Return all compute nodes whose databases connect to the controller. Raises RestError."""
+        answer: List[Dict[str, Any]] = self.request("GET", "/v1/nodes")["nodes"]
+        return answer
+
+    def node_forget(self, name: str) -> None:
+        """Make the controller forget a node that is gone. Raises RestError."""
+        self.request("DELETE", f"/v1/nodes/{urllib.parse.quote(name, safe='')}")
+
     def events(self) -> Iterator[Tuple[str, Dict[str, Any]]]:
         """Yield (kind, data) of the controller's events until it closes the stream. Raises RestError."""
         kind, data = "", ""

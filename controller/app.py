@@ -9,19 +9,22 @@ import functools
 import logging
 import signal
 import time
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, Optional, TypeVar
 
 from sdngcc import log
 from sdngcc.controller import settings
 from sdngcc.controller.cluster.drain import Drain
 from sdngcc.controller.cluster.runner import PERIOD_S as CLUSTER_PERIOD_S
 from sdngcc.controller.cluster.runner import Cluster
+from sdngcc.controller.databases.nodes import Holder, same
 from sdngcc.controller.databases.ovsdb import Policy
 from sdngcc.controller.databases.tenants import make_store
 from sdngcc.controller.engine import Engine
 from sdngcc.controller.framework import connections, launcher, names
 from sdngcc.controller.framework.admission import Reason
+from sdngcc.controller.framework.allowlist import AllowFile
 from sdngcc.controller.framework.identities import Claim, Identities
+from sdngcc.controller.framework.managers import ManagerListener
 from sdngcc.controller.framework.reader import (
     FlowRemoved,
     Message,
@@ -45,6 +48,7 @@ from sdngcc.supervisor import Supervisor
 LOG = logging.getLogger(__name__)
 
 _OVSDB_PERIOD_S = 0.5
+_ADMITTED_PERIOD_S = 1.0
 _RETRY_NS = 1_000_000_000
 # How long a connection may take to answer when another one says it is the same switch.
 _PROBE_S = 2.0
@@ -94,10 +98,14 @@ class SdnGcc(names.App):
         self.rest = Server(context, self.settings)
         if self.settings.rest:
             self.rest.listen()
-        self.listener = connections.Listener(self.settings)
+        self.allowed = AllowFile(self.settings.admit_file)
+        self.listener = connections.Listener(self.settings, self.allowed)
         self.listener.open()
-        context.admission = self.listener.admission
-        parts = (self._prepare_log, self.engine.prepare, self.rest.prepare, self.listener.prepare, audit.prepare)
+        context.admission, context.allowed = self.listener.admission, self.allowed
+        self.managers = self._make_managers() if self.settings.ovsdb_listen else None
+        context.managers = self.managers
+        parts = [self._prepare_log, self.engine.prepare, self.rest.prepare, self.listener.prepare, audit.prepare]
+        parts += [self.managers.prepare] if self.managers else []
         self.reloader = context.reloader = Reloader(chosen, settings.read_again, parts)
 
     def start(self) -> None:
@@ -105,8 +113,12 @@ class SdnGcc(names.App):
         super().start()
         launcher.on_signal(signal.SIGHUP, self._reload)
         self.workers.append(names.hub.spawn(self._clock))
-        if self.settings.ovsdb:
+        if self.settings.ovsdb or self.managers:
             self.workers.append(names.hub.spawn(self._follow_ovsdb))
+        if self.managers:
+            self.workers.append(names.hub.spawn(self.managers.serve))
+        if self.settings.admit_file:
+            self.workers.append(names.hub.spawn(self._follow_admitted))
         if self.cluster:
             self.workers.append(names.hub.spawn(self._follow_cluster, self.cluster))
             self.workers.append(names.hub.spawn(self._follow_tenants))
@@ -235,8 +247,44 @@ class SdnGcc(names.App):
             self._guarded(self._read_ovsdb, None)
             names.hub.sleep(_OVSDB_PERIOD_S)
 
+    def _make_managers(self) -> ManagerListener:
+        return ManagerListener(
+            self.settings, self.allowed, self.policy, self._find_holder,
+            lambda: self._guarded(self._take_databases, None),
+        )  # fmt: skip
+
+    def _find_holder(self, dpid: int) -> Optional[Holder]:
+        """Return which connection is a switch's."""
+        datapath = self.identities.holders.get(dpid)
+        return datapath and Holder(datapath.socket.identity, str(datapath.socket.channel))
+
+    def _follow_admitted(self) -> None:
+        """Read the list of admitted certificates when it changes, and end what it no longer allows."""
+        while self.is_active:
+            if self._guarded(self.allowed.follow, False):
+                for datapath in list(self.identities.holders.values()):
+                    why = self.allowed.refuses(datapath.socket.identity) or self._refuses_switch(datapath)
+                    if why is not None:
+                        datapath.socket.end(Reason.NOT_ADMITTED, why)
+            names.hub.sleep(_ADMITTED_PERIOD_S)
+
+    def _refuses_switch(self, datapath: Any) -> Optional[str]:
+        """Return why a connection may not be the switch's that it says it is, None when it may."""
+        identity = datapath.socket.identity
+        if identity is None:
+            return None
+        if self.managers:
+            return self.managers.nodes.refuses_switch(identity, datapath.id)
+        return self.allowed.refuses_switch(identity, datapath.id)
+
     def _read_ovsdb(self) -> None:
         self.policy.run()
+        self._take_databases()
+
+    def _take_databases(self) -> None:
+        """Let the engine know what the databases say now."""
+        if self.managers:
+            self.managers.settle()
         if self.engine.hosting:
             self.engine.set_devices(self.policy.devices())
         else:
@@ -282,6 +330,13 @@ class SdnGcc(names.App):
         datapath: Any = event.datapath
         if event.state == names.handler.MAIN_DISPATCHER:
             datapath.socket.datapath = datapath
+            why, holder = self._refuses_switch(datapath), self.identities.holders.get(datapath.id)
+            if why is not None:
+                datapath.socket.end(Reason.NOT_ADMITTED, why)
+                return
+            if holder is not None and not same(holder.socket.identity, datapath.socket.identity):
+                self._refuse(datapath, holder)  # whether that one answers or not: it is no connection of this switch
+                return
             claim = self.identities.claim(datapath.id, datapath)
             if claim is Claim.HELD:
                 self._take(datapath)
@@ -336,7 +391,11 @@ class SdnGcc(names.App):
     def _refuse(self, newcomer: Any, holder: Any) -> None:
         dpid, kept, refused = newcomer.id, holder.socket.channel, newcomer.socket.channel
         self.listener.admission.conflict(dpid, kept, refused)
-        newcomer.socket.end(Reason.DUPLICATE, f"it says it is switch {dpid:016x}, which is connected from {kept}")
+        identity = holder.socket.identity
+        shown = "" if identity is None else f' by certificate "{identity.name}"'
+        newcomer.socket.end(
+            Reason.DUPLICATE, f"it says it is switch {dpid:016x}, which is connected from {kept}{shown}"
+        )
 
     def _read(self, datapath: Any, message: Message) -> bool:
         """Pass on what a switch said; return whether it was meant for us.

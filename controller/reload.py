@@ -22,7 +22,7 @@ KEPT = frozenset({
 })  # fmt: skip
 LIVE = KEPT | {
     "key_other_file", "rest_hosts", "rest_event_clients", "audit_file",
-    "openflow_connections_a_peer", "openflow_silence_s",
+    "openflow_connections_a_peer", "openflow_silence_s", "ovsdb_connections_a_peer",
     "log_file", "log_level", "log_format", "log_file_bytes", "log_files",
 }  # fmt: skip
 

@@ -12,7 +12,7 @@ import struct
 import time
 from typing import Any, Callable, Mapping, Optional
 
-from sdngcc.controller.databases.health import Health, Kind, Liveness
+from sdngcc.controller.databases.health import Health, Kind, Liveness, State
 
 PROBE_TIMEOUT_S = 2.0  # for the echo before a change
 COMMIT_TIMEOUT_S = 4.0  # for a change, with all that it waits for
@@ -41,6 +41,10 @@ class Doubt:
         self._client = client
         self._holds = holds
         self._connection = client.connection
+
+    def is_of(self, client: "Client") -> bool:
+        """Tell whether the change went to a client's database."""
+        return self._client is client
 
     def resolve(self) -> Optional[bool]:
         """Return whether the change was stored; None while that is not known.
@@ -73,14 +77,11 @@ class Client:
         consequence: str = "its machines keep their names and policy, changes of policy are refused",
         leader_only: bool = True,
     ) -> None:
-        from ovs.db import idl
+        from ovs.db.idl import Transaction
         from ovs.jsonrpc import Message
 
-        helper = idl.SchemaHelper(schema_json=dict(schema))
-        helper.register_all()
-        self._kinds, self._message = idl.Transaction, Message
-        self.idl = idl.Idl(remote, helper, probe_interval=0, leader_only=leader_only)
-        self.idl._session.reconnect.set_backoff(_BACKOFF_MS, _BACKOFF_MS)
+        self._kinds, self._message = Transaction, Message
+        self.idl = make_idl(remote, schema, leader_only)
         self.health = Health(name or remote, kind, clock(), consequence)
         self._name = f"{kind} database {self.health.remote}"
         self._liveness = Liveness(clock())
@@ -100,6 +101,10 @@ class Client:
         """Whether there is a connection by which all tables were read."""
         return bool(self.idl._session.is_connected()) and self.idl.state == self.idl.IDL_S_MONITORING
 
+    def speaks_for(self, dpid: int) -> bool:
+        """Tell whether what the database says of a bridge is believed."""
+        return True
+
     def run(self) -> None:
         """Take in what the database sent, unless a change does so already."""
         if not self._busy:
@@ -108,14 +113,12 @@ class Client:
     def _run(self) -> None:
         try:
             self.idl.run()
-        except Exception:  # whatever one database sends must not keep the others from being read
-            LOG.exception("%s: a message that cannot be read; connecting anew", self._name)
-            self.cut()
-        session, now = self.idl._session, self._clock()
-        rpc = session.rpc
-        received = 0 if rpc is None else rpc.get_received_bytes()
+        except Exception as error:  # whatever one database sends must not keep the others from being read
+            self._refuse_message(error)
+        rpc, now = self.idl._session.rpc, self._clock()
+        received = 0 if rpc is None else self._received(rpc)
         advice = self._liveness.look(None if rpc is None else self.connection, self.ready, received, now)
-        self.health.become(advice.state, now)
+        self.health.become(self._state(advice.state), now)
         if self.ready:
             if self._read_by != self.connection:
                 self._read_by, self.has_answered_since_read = self.connection, False
@@ -126,6 +129,19 @@ class Client:
             self.cut()
         elif advice.probe:
             self._probe()
+
+    def _refuse_message(self, error: Exception) -> None:
+        """Begin anew after a message that python-ovs failed at."""
+        LOG.error("%s: a message that cannot be read; connecting anew", self._name, exc_info=error)
+        self.cut()
+
+    def _received(self, rpc: Any) -> int:
+        """Return how many bytes the connection brought."""
+        return int(rpc.get_received_bytes())
+
+    def _state(self, judged: State) -> State:
+        """Return the state as it is called for this kind of client."""
+        return judged
 
     def _probe(self) -> None:
         """Ask for an echo, as the session itself would: it takes the answer away again."""
@@ -223,3 +239,14 @@ class Client:
         if self._clock() > deadline:
             raise PolicyError(f"{self._name}: {what}; no change was stored")
         self._sleep(_POLL_S)
+
+
+def make_idl(remote: str, schema: Mapping[str, Any], leader_only: bool = True) -> Any:
+    """Return python-ovs' replica of the database at a connection method, which is not asked yet."""
+    from ovs.db import idl
+
+    helper = idl.SchemaHelper(schema_json=dict(schema))
+    helper.register_all()
+    made = idl.Idl(remote, helper, probe_interval=0, leader_only=leader_only)
+    made._session.reconnect.set_backoff(_BACKOFF_MS, _BACKOFF_MS)
+    return made

@@ -10,10 +10,10 @@ import dataclasses
 import logging
 from typing import Literal, NamedTuple, Optional
 
-State = Literal["connecting", "connected", "unreachable", "hung", "no quorum"]
+State = Literal["connecting", "connected", "unreachable", "hung", "no quorum", "gone"]
 Kind = Literal["hypervisor", "cluster"]
 
-STATES: tuple[State, ...] = ("connecting", "connected", "unreachable", "hung", "no quorum")
+STATES: tuple[State, ...] = ("connecting", "connected", "unreachable", "hung", "no quorum", "gone")
 PROBE_NS = 1_000_000_000  # between two echoes
 HUNG_NS = 3_000_000_000  # a database that owes an answer for so long is hung
 UNREACHABLE_NS = 2_000_000_000  # without a connection for so long; a restart takes less
@@ -24,6 +24,7 @@ _MEANS = {
     "unreachable": "no connection can be made, or it broke",
     "hung": "it accepts connections and answers nothing",
     "no quorum": "its servers answer, but none takes a change",
+    "gone": "it connected to this controller, its connection ended, and it has not come back",
 }
 
 LOG = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ class Health:
     consequence: str  # for the log: what follows while it is away
     state: State = "connecting"
     changes: int = 0  # of the state, since the start
+    awaited: bool = True  # the controller is not ready without it
 
     def become(self, state: State, now_ns: int) -> None:
         """Take the state as it is now; a change is logged, once."""

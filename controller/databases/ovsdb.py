@@ -8,7 +8,7 @@ what can be done at once, and a transaction waits by the ``sleep`` it is given, 
 
 import ipaddress
 import re
-from typing import Any, Callable, Collection, Mapping, Optional, Sequence
+from typing import Any, Callable, Collection, Iterator, Mapping, Optional, Sequence
 
 from sdngcc.controller.databases.client import Client, PolicyError
 from sdngcc.controller.databases.health import Health
@@ -20,6 +20,7 @@ from sdngcc.controller.wire.packets import mapped
 TUNNELS = ("vxlan", "geneve", "gre", "ip6gre", "stt")
 TENANT = "shim-tenant"
 RATE_UNKNOWN = 1 << 63
+_TURN = 16  # databases that are looked at before others of the process get their turn
 
 
 class Policy:
@@ -32,6 +33,8 @@ class Policy:
     def __init__(self, remotes: Sequence[str], sleep: Callable[[float], Any], whole_hosts: bool = False) -> None:
         self.remotes = tuple(remotes)
         self._whole_hosts = whole_hosts
+        self.schema = _SCHEMA
+        self._sleep = sleep
         self._clients = [Client(remote, _SCHEMA, sleep) for remote in remotes]
         self._seen: list[int] = []
         self._ports: dict[tuple[int, str], Any] = {}
@@ -40,9 +43,25 @@ class Policy:
         self._tenants_seen: list[int] = []
 
     def run(self) -> None:
-        """Take in what the databases sent."""
-        for client in self._clients:
+        """Take in what the databases sent, some at a time."""
+        for number, client in enumerate(list(self._clients), 1):
             client.run()
+            if not number % _TURN:
+                self._sleep(0)
+
+    def add(self, client: Client) -> None:
+        """Follow one more database, which counts after those followed already where several have one bridge."""
+        self._clients.append(client)
+        self.reread()
+
+    def remove(self, client: Client) -> None:
+        """Follow a database no more."""
+        self._clients.remove(client)
+        self.reread()
+
+    def reread(self) -> None:
+        """Look at all rows again: what is believed of which database changed."""
+        self._seen = []
 
     def health(self) -> list[Health]:
         """Return the state of each database."""
@@ -78,11 +97,9 @@ class Policy:
     def vlans(self) -> dict[tuple[int, str], int]:
         """Return the VLANs of access ports by (datapath id, port name)."""
         return {
-            (int(bridge.datapath_id[0], 16), row.name): port.tag[0]
-            for client in reversed(self._clients)
-            for bridge in client.idl.tables["Bridge"].rows.values()
-            if bridge.datapath_id
-            for port in bridge.ports
+            (dpid, row.name): port.tag[0]
+            for dpid, ports in self._bridges()
+            for port in ports
             if port.tag
             for row in port.interfaces
         }
@@ -96,20 +113,25 @@ class Policy:
             self._tenants = {place: text for place, text in texts.items() if text is not None}
         return self._tenants
 
+    def _bridges(self) -> Iterator[tuple[int, list[Any]]]:
+        """Yield (datapath id, its ports); of several with one id the first database's come last."""
+        for client in reversed(self._clients):
+            found = list(bridges(client.idl))
+            for dpid, bridge in found:
+                if client.speaks_for(dpid):
+                    yield dpid, [port for _, one in found if one is bridge or self._whole_hosts for port in one.ports]
+
     def _rows(self) -> dict[tuple[int, str], Any]:
         """Return all Interface rows by (datapath id, port name); where two databases have one, the first's."""
         seen = [client.idl.change_seqno for client in self._clients]
         if seen != self._seen:
             self._seen = seen
             self._ports, self._port_rows = {}, {}
-            for client in reversed(self._clients):
-                bridges = [one for one in client.idl.tables["Bridge"].rows.values() if one.datapath_id]
-                for bridge in bridges:
-                    dpid = int(bridge.datapath_id[0], 16)
-                    for port in (port for one in bridges if one is bridge or self._whole_hosts for port in one.ports):
-                        for row in port.interfaces:
-                            self._ports[dpid, row.name] = row
-                            self._port_rows[dpid, row.name] = port
+            for dpid, ports in self._bridges():
+                for port in ports:
+                    for row in port.interfaces:
+                        self._ports[dpid, row.name] = row
+                        self._port_rows[dpid, row.name] = port
         return self._ports
 
     def _stored(self, dpid: int, name: str) -> Optional[Stored]:
@@ -203,6 +225,14 @@ class Policy:
             remotes = ", ".join(self.remotes) or "none is set"
             raise PolicyError(f"no OVSDB remote has port {name} of switch {dpid:016x} (setting ovsdb: {remotes})")
         return row
+
+
+def bridges(idl: Any) -> Iterator[tuple[int, Any]]:
+    """Yield (datapath id, Bridge row) of a database's bridges that have one."""
+    for bridge in idl.tables["Bridge"].rows.values():
+        digits = bridge.datapath_id[0] if bridge.datapath_id else ""
+        if re.fullmatch("[0-9a-fA-F]{1,16}", digits):
+            yield int(digits, 16), bridge
 
 
 def expect(row: Any, column: str) -> None:

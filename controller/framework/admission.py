@@ -38,6 +38,8 @@ class Reason(str, enum.Enum):
     REPLACED = "replaced"
     DEAF = "does_not_read"
     ACCEPT = "accept_failed"
+    NOT_ADMITTED = "not_admitted"
+    BRIDGE = "bridge_of_another"
 
 
 class Due(enum.Enum):

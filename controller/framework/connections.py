@@ -13,9 +13,9 @@ import resource
 import socket
 import ssl
 import time
-from typing import Any, Callable, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
-from sdngcc.controller.framework import names, tls
+from sdngcc.controller.framework import certificates, names, tls
 from sdngcc.controller.framework.admission import (
     RESERVED_DESCRIPTORS,
     Admission,
@@ -24,6 +24,7 @@ from sdngcc.controller.framework.admission import (
     Reason,
     affordable,
 )
+from sdngcc.controller.framework.allowlist import AllowList
 from sdngcc.controller.framework.listening import listen
 from sdngcc.controller.framework.reader import (
     EchoAnswered,
@@ -59,6 +60,7 @@ class Connection:
 
     def __init__(self, inner: Any, channel: Channel, admission: Admission) -> None:
         self.channel = channel
+        self.identity: Optional[certificates.Identity] = None  # of its certificate; None: it came without TLS
         self.reader = Reader()
         self.sink: Optional[Callable[[Message], bool]] = None
         self.datapath: Any = None  # the framework's object, once the handshake is done
@@ -80,6 +82,7 @@ class Connection:
         self._inner = context.wrap_socket(self._inner, server_side=True, do_handshake_on_connect=False)
         self._plain = False
         self._inner.do_handshake()
+        self.identity = certificates.identity(self._inner.getpeercert())
 
     def recv(self, size: int) -> bytes:
         """Return up to ``size`` bytes of messages for the framework; b"" at the end."""
@@ -124,7 +127,7 @@ class Connection:
         if self.ended:
             return
         self.ended = True
-        _tell(self._admission, reason, self.channel, text)
+        tell(self._admission, reason, self.channel, text)
         try:
             self.shutdown(socket.SHUT_RDWR)
         except OSError:
@@ -272,12 +275,15 @@ class SocketWaiter:
 
 
 class Listener:
-    """Where switches connect; raises SettingsError where it cannot listen, or TLS files are unusable."""
+    """Where switches connect; raises SettingsError where it cannot listen, or TLS files are unusable.
 
-    def __init__(self, chosen: Settings) -> None:
+    ``allowed`` are the certificates that are let in, None: all that the authority signed.
+    """
+
+    def __init__(self, chosen: Settings, allowed: Optional[AllowList] = None) -> None:
         _refuse_options(chosen.openflow)
-        wanted = chosen.openflow_connections
-        limit = affordable(wanted, _descriptors(wanted + RESERVED_DESCRIPTORS))
+        wanted, limit = chosen.openflow_connections, places(chosen).switches
+        self.allowed = allowed or AllowList()
         self.admission = Admission(limit, min(limit, chosen.openflow_connections_a_peer), chosen.openflow_silence_s)
         self._context: Optional[ssl.SSLContext] = None
         self.prepare(chosen)()
@@ -327,7 +333,7 @@ class Listener:
                 names.hub.sleep(0)
 
     def _accept_failed(self, error: OSError) -> None:
-        _tell(self.admission, Reason.ACCEPT, None, f"accept() failed: {error.strerror or error}")
+        tell(self.admission, Reason.ACCEPT, None, f"accept() failed: {error.strerror or error}")
         names.hub.sleep(0 if error.errno == errno.ECONNABORTED else _ACCEPT_AGAIN_S)
 
     def _enter(self, sock: Any, newcomer: Channel) -> None:
@@ -340,7 +346,7 @@ class Listener:
             reason = entry.reason or Reason.TOO_MANY
             if reason is Reason.TOO_MANY_OF_PEER:
                 limit = self.admission.limit_a_peer
-            _tell(self.admission, reason, newcomer, f"{limit} connections are open, which is the limit")
+            tell(self.admission, reason, newcomer, f"{limit} connections are open, which is the limit")
             sock.close()
             return
         connection = self._connections[entry.channel] = Connection(sock, entry.channel, self.admission)
@@ -368,7 +374,10 @@ class Listener:
         except (OSError, ValueError) as error:
             connection.end(Reason.TLS, f"no TLS handshake with a known certificate ({error})")
             return False
-        return True
+        why = self.allowed.refuses(connection.identity)
+        if why is not None:
+            connection.end(Reason.NOT_ADMITTED, why)
+        return why is None
 
     def _watch(self) -> None:
         """Ask silent connections, and end those that stay silent."""
@@ -396,12 +405,34 @@ class Listener:
             connection.end(Reason.HANDSHAKE, f"its handshake takes too long; {waited} did not come")
 
 
-def _tell(admission: Admission, reason: Reason, channel: Optional[Channel], text: str) -> None:
+def tell(
+    admission: Admission, reason: Reason, channel: Optional[Channel], text: str, what: str = "connection"
+) -> None:
     """Count a refusal, and log it unless its address had the same within the last minute."""
     untold = admission.refuse(reason, channel.address if channel is not None else "")
     if untold is not None:
-        who = f"closed the connection of {channel}: " if channel is not None else ""
-        LOG.warning("%s%s%s", who, text, f" ({untold} times since this was logged last)" if untold > 1 else "")
+        who = f"closed the {what} of {channel}: " if channel is not None else ""
+        LOG.warning("%s%s%s", who, text, again(untold))
+
+
+def again(untold: int) -> str:
+    """Return what a line of the log says of as many refusals that it stands for."""
+    return f" ({untold} times since this was logged last)" if untold > 1 else ""
+
+
+class Places(NamedTuple):
+    """How many connections of each kind the process can serve at a time."""
+
+    switches: int
+    managers: int
+
+
+def places(chosen: Settings) -> Places:
+    """Return how many connections of switches and of databases there is room for; raise the limit of open files."""
+    managers = chosen.ovsdb_connections if chosen.ovsdb_listen else 0
+    descriptors = _descriptors(chosen.openflow_connections + managers + RESERVED_DESCRIPTORS)
+    managers = min(managers, max(1, descriptors // 8))
+    return Places(affordable(chosen.openflow_connections, descriptors - managers), managers)
 
 
 def _descriptors(wanted: int) -> int:

@@ -12,6 +12,7 @@ from sdngcc.controller.rest import (
     events,
     health,
     metrics,
+    nodes,
     openapi,
     page,
     ports,
@@ -27,8 +28,8 @@ from sdngcc.controller.rest.resource import RestContext, Route, refuse
 LOG = logging.getLogger(__name__)
 
 ROUTES: tuple[Route, ...] = (
-    *vms.ROUTES, *ports.ROUTES, *switches.ROUTES, *status.ROUTES, *events.ROUTES, *openapi.ROUTES, *metrics.ROUTES,
-    *health.ROUTES, *control.ROUTES, *tenants.ROUTES,
+    *vms.ROUTES, *ports.ROUTES, *switches.ROUTES, *nodes.ROUTES, *status.ROUTES, *events.ROUTES, *openapi.ROUTES,
+    *metrics.ROUTES, *health.ROUTES, *control.ROUTES, *tenants.ROUTES,
 )  # fmt: skip
 
 

@@ -227,6 +227,23 @@ class Families:
         ):
             yield _family(Of(name, text, lambda count: count, True), labels, rows)
 
+        fault = self._context.allowed.fault
+        yield _gauge("admit_file_fault", "Whether admit_file as it is now is not in force.", fault is not None)
+        managers = self._context.managers
+        if managers is None:
+            return
+        admission = managers.admission
+        yield _gauge("ovsdb_connections", "Connections of databases.", admission.open)
+        yield _gauge("ovsdb_connections_limit", "Most connections of databases at a time.", admission.limit)
+        yield _gauge("nodes", "Compute nodes known whose databases connect.", len(managers.nodes.by_name))
+        turned_away: Rows = [((reason.value,), admission.refused[reason]) for reason in Reason]
+        conflicts = [((), managers.nodes.conflicts)]
+        for name, text, labels, rows in (
+            ("ovsdb_connections_refused", "Connections of databases refused or ended.", ("reason",), turned_away),
+            ("node_conflicts", "Claims of a node's name or bridge that somebody else has.", (), conflicts),
+        ):
+            yield _family(Of(name, text, lambda count: count, True), labels, rows)
+
     def _vms(self, vms: list[VmRecord]) -> Iterator[core.Metric]:
         told: list[tuple[tuple[str, ...], VmRecord]] = [
             ((vm.id, dpid_text(vm.place[0]), vm.name), vm) for vm in vms

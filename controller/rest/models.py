@@ -257,7 +257,7 @@ class Database(Answer):
 
     remote: str
     kind: Literal["hypervisor", "cluster"]
-    state: Literal["connecting", "connected", "unreachable", "hung", "no quorum"]
+    state: Literal["connecting", "connected", "unreachable", "hung", "no quorum", "gone"]
     since_s: float = pydantic.Field(description="how long it has been so")
     changes: Count = pydantic.Field(description="of the state, since the controller started")
 
@@ -310,6 +310,18 @@ class Reload(Answer):
     restart_needed: list[str] = pydantic.Field(description="settings that differ from those in force")
 
 
+class DatabaseConnections(Answer):
+    """Connections of databases to this controller."""
+
+    open: Count
+    unready: Count = pydantic.Field(description="those of them that have not said yet which node they are")
+    limit: Count
+    limit_a_peer: Count
+    refused: dict[str, int] = pydantic.Field(description="refused or ended, by reason (docs/security.md)")
+    nodes: Count = pydantic.Field(description="nodes known, those that are gone included")
+    conflicts: Count = pydantic.Field(description="claims of a node's name or bridge that somebody else has")
+
+
 class Status(Answer):
     """States and counters since the start."""
 
@@ -330,6 +342,10 @@ class Status(Answer):
     message_sequence: Count = pydantic.Field(description="of the last control message, over all machines")
     connections: Connections
     reload: Reload
+    database_connections: Optional[DatabaseConnections] = pydantic.Field(description="null: ovsdb_listen is empty")
+    admit_file_fault: Optional[str] = pydantic.Field(
+        description="why admit_file as it is now is not in force, but what it was before; null: it is, or there is none"
+    )
     mark_source: Source
     polls: dict[str, int]
     counters: dict[str, int]

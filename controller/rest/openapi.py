@@ -25,7 +25,7 @@ _MEANS = {
     403: "The token's role does not suffice, or a web page of another site asks.",
     404: "Nothing has this name.",
     408: "The body did not come in time.",
-    409: "The name fits several VMs, or the change contradicts what is stored.",
+    409: "The name fits several VMs, or the change contradicts what is stored or connected.",
     413: "The body is too long.",
     415: "The body is of another type.",
     421: "The Host header names another server.",
@@ -41,6 +41,7 @@ _NAMES: dict[str, tuple[str, dict[str, Any]]] = {
         {"type": "string", "minLength": 1},
     ),
     "tenant": ("name of a tenant, a project's id in OpenStack", {"type": "string", "pattern": NAME_PATTERN}),
+    "node": ("name of a node, as GET /v1/nodes lists it", {"type": "string", "minLength": 1}),
 }
 
 # Events' data: in the document for whoever reads the stream.

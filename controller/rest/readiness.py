@@ -34,7 +34,7 @@ def hindrances(context: RestContext) -> list[Hindrance]:
         found.append(Hindrance("links", f"links are still being looked for at {_some(settling)}"))
     away: dict[tuple[str, str], list[str]] = {}
     for one in databases(context):
-        if one.state != "connected":
+        if one.awaited and one.state != "connected":
             away.setdefault((one.kind, one.state), []).append(one.remote)
     for (kind, state), remotes in sorted(away.items()):
         found.append(Hindrance("databases", f"{kind} database {state}: {_some(remotes)}"))

@@ -17,6 +17,7 @@ from sdngcc.controller.databases.stored import Explained, Value
 from sdngcc.controller.databases.tenants import NoStore, TenantStore
 from sdngcc.controller.engine import Engine
 from sdngcc.controller.framework.admission import Admission
+from sdngcc.controller.framework.allowlist import AllowList
 from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.reload import Reloader
@@ -28,6 +29,7 @@ from sdngcc.controller.settings.rest import Role
 from sdngcc.controller.wire.experimenter import VM_CONGESTED
 
 if TYPE_CHECKING:
+    from sdngcc.controller.framework.managers import ManagerListener
     from sdngcc.controller.rest.reporter import Reporter
 
 # Items shown before other work gets its turn.
@@ -145,6 +147,8 @@ class RestContext:
     reloader: Optional[Reloader] = None
     drain: Optional[Drain] = None
     admission: Admission = dataclasses.field(default_factory=Admission)  # of switches' connections
+    managers: Optional["ManagerListener"] = None  # where databases connect
+    allowed: AllowList = dataclasses.field(default_factory=AllowList)  # certificates that are admitted
 
     def vms(self) -> list[VmRecord]:
         """Return all machines by switch and port."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controller itself: settings in force, counters, who changed what."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import falcon
 import pydantic
@@ -14,6 +14,9 @@ from sdngcc.controller.rest.control import show_reload
 from sdngcc.controller.rest.readiness import databases, hindrances
 from sdngcc.controller.rest.resource import Operation, Resource, Route, dpid_text, read_query, reply
 from sdngcc.controller.settings import Settings
+
+if TYPE_CHECKING:
+    from sdngcc.controller.framework.managers import ManagerListener
 
 _STALE_SHOWN = 64
 
@@ -51,6 +54,19 @@ def _show_source(engine: Engine, now_ns: int) -> models.Source:
             models.StaleMarks(switch=dpid_text(one.dpid), interval_ms=one.interval_ns / 1e6, silent=one.silent)
             for one in engine.staleness.stale(now_ns)[:_STALE_SHOWN]
         ],
+    )
+
+
+def _show_managers(managers: "ManagerListener") -> models.DatabaseConnections:
+    admission, nodes = managers.admission, managers.nodes
+    return models.DatabaseConnections(
+        open=admission.open,
+        unready=admission.unready,
+        limit=admission.limit,
+        limit_a_peer=admission.limit_a_peer,
+        refused={reason.value: admission.refused[reason] for reason in Reason},
+        nodes=len(nodes.by_name),
+        conflicts=nodes.conflicts,
     )
 
 
@@ -93,6 +109,8 @@ class Status(Resource):
                 message_sequence=engine.notifier.numbering.sequence,
                 connections=_show_connections(self._context.admission),
                 reload=show_reload(self._context),
+                database_connections=self._context.managers and _show_managers(self._context.managers),
+                admit_file_fault=self._context.allowed.fault,
                 mark_source=_show_source(engine, now),
                 polls=engine.poll_counts(),
                 counters=dict(sorted(engine.counters.items())),

@@ -32,10 +32,10 @@ class Settings(Rates, MarkSources, Messages, NetworkSettings, Databases, Rest, P
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
-    @pydantic.field_validator("rest", "openflow", "sflow_listen", "otlp_listen")
+    @pydantic.field_validator("rest", "openflow", "ovsdb_listen", "sflow_listen", "otlp_listen")
     @classmethod
     def _check_address(cls, value: str, info: pydantic.ValidationInfo) -> str:
-        if value or info.field_name != "rest":
+        if value or info.field_name not in ("rest", "ovsdb_listen"):
             split_address(value)
         return value
 
@@ -70,6 +70,10 @@ class Settings(Rates, MarkSources, Messages, NetworkSettings, Databases, Rest, P
         if missing and len(missing) < len(tls):
             raise ValueError(f"{' and '.join(missing)}: needed with the other openflow_tls settings")
         _check_exporters(self)
+        if self.ovsdb_listen and missing and not is_loopback(split_address(self.ovsdb_listen)[0]):
+            raise ValueError(f"ovsdb_listen {self.ovsdb_listen}: beyond loopback it needs {', '.join(tls)}")
+        if self.admit_file is not None and missing:
+            raise ValueError(f"admit_file: certificates are shown with {', '.join(tls)} only")
         for name in ("ovsdb", "cluster"):
             if missing and any(remote.startswith("ssl:") for remote in getattr(self, name)):
                 raise ValueError(f"{name}: an ssl: remote needs {', '.join(tls)}")

@@ -15,6 +15,18 @@ class Databases(pydantic.BaseModel):
         (),
         description="OVSDB remotes of the hypervisors: unix:<path>, tcp:<address>:<port>",
     )
+    ovsdb_listen: str = pydantic.Field(
+        "", description="address and port where databases of hypervisors connect (ovs-vsctl set-manager); empty: none"
+    )
+    ovsdb_connections: int = pydantic.Field(
+        1024, ge=1, le=100_000, description="most connections of databases at a time; open files may allow fewer"
+    )
+    ovsdb_connections_a_peer: int = pydantic.Field(16, ge=1, le=100_000, description="most of them from one address")
+    admit_file: Optional[pathlib.Path] = pydantic.Field(
+        None,
+        description="lines <certificate's name> <datapath id>... or any: who may connect, and speak for which "
+        "switches; none: whoever the authority signed, for any",
+    )
     cluster: tuple[str, ...] = pydantic.Field(
         (),
         description="OVSDB remotes of the database that controllers share switches by; none: this one is alone",

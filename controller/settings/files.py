@@ -6,7 +6,7 @@ import pathlib
 from typing import Any, Callable, Optional
 
 from sdngcc.controller.databases.tenants import TenantFile
-from sdngcc.controller.framework import tls
+from sdngcc.controller.framework import allowlist, tls
 from sdngcc.controller.network import underlay
 from sdngcc.controller.settings import Settings, SettingsError, read_secret
 
@@ -21,6 +21,7 @@ def check_files(chosen: Settings) -> None:
         lambda: tls.server_context(chosen),
         lambda: underlay.read(chosen.underlay_file),
         lambda: tls.server_context(chosen, "otlp_tls"),
+        lambda: allowlist.AllowFile(chosen.admit_file),
         lambda: read_secret("sonic_password_file", chosen.sonic_password_file),
         lambda: _check_writable("audit_file", chosen.audit_file),
         lambda: _check_writable("trace_file", chosen.trace_file),

@@ -10,6 +10,7 @@ import pathlib
 import random
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -131,7 +132,12 @@ class Controller:
 
     def put(self, path: str, body: Any) -> Any:
         headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), headers, method="PUT")
+        return self._change(urllib.request.Request(self.url + path, json.dumps(body).encode(), headers, method="PUT"))
+
+    def delete(self, path: str) -> Any:
+        return self._change(urllib.request.Request(self.url + path, method="DELETE"))
+
+    def _change(self, request: urllib.request.Request) -> Any:
         try:
             with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
                 return json.load(answer)
@@ -158,8 +164,10 @@ class WireSwitch:
         self.lock = threading.RLock()
         self.lines: list[_Line] = []
 
-    def connect(self, address: tuple[str, int], source: str = "127.0.0.1") -> "_Line":
-        line = _Line(self, address, source)
+    def connect(
+        self, address: tuple[str, int], source: str = "127.0.0.1", context: Optional[ssl.SSLContext] = None
+    ) -> "_Line":
+        line = _Line(self, address, source, context)
         self.lines.append(line)
         return line
 
@@ -178,13 +186,17 @@ class WireSwitch:
 class _Line:
     """One connection of a switch to one controller."""
 
-    def __init__(self, switch: WireSwitch, address: tuple[str, int], source: str) -> None:
+    def __init__(
+        self, switch: WireSwitch, address: tuple[str, int], source: str, context: Optional[ssl.SSLContext]
+    ) -> None:
         self.switch, self.address = switch, address
         self.role = openflow.ROLE_EQUAL
         self.hears_all = False
         self.alive = True
         self._sock = socket.create_connection(address, timeout=PATIENCE_S, source_address=(source, 0))
         self.name = "{}:{}".format(*self._sock.getsockname())
+        if context is not None:
+            self._sock = context.wrap_socket(self._sock)
         self._sock.settimeout(PATIENCE_S)
         self.send(0, 1, b"")
         self._thread = threading.Thread(target=self._serve, daemon=True)

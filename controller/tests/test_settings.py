@@ -58,6 +58,9 @@ def test_file_then_environment(tmp_path, key_file, suffix, text):
         ({"period_us": "soon"}, "period_us: .*integer"),
         ({"division": "fair"}, "division: .*'bytes', 'sent' or 'equal'"),
         ({"message_version": "v2"}, "message_version: .*'v0' or 'v1'"),
+        ({"ovsdb_listen": "10.0.0.1:6640"}, "ovsdb_listen 10.0.0.1:6640: beyond loopback it needs openflow_tls_key"),
+        ({"ovsdb_listen": "6640"}, '"6640" is no <address>:<port>'),
+        ({"admit_file": "/etc/admitted"}, "admit_file: certificates are shown with openflow_tls_key"),
         ({"ovsdb": "/run/db.sock"}, "ovsdb: .*no OVSDB remote; unix:<path>"),
         ({"rest": "8080"}, "rest: .*<address>:<port>"),
         ({"rest": "127.0.0.1:70000"}, "rest: .*0 to 65535"),
@@ -267,5 +270,6 @@ def test_every_setting_is_documented_with_its_default():
     rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", text, re.MULTILINE))
     for name, field in Settings.model_fields.items():
         default = field.default
-        shown = "none" if default in (None, ()) else str(default).lower() if isinstance(default, bool) else str(default)
+        text = str(default).lower() if isinstance(default, bool) else str(default)
+        shown = "none" if default in (None, (), "") else text
         assert rows.get(name, "").strip() == shown, name

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cuts a stream of JSON-RPC into its documents, each an object, before any parser sees them.
+
+A document is bounded in bytes and in nesting; what stands between two of them is white space.  Whether a document is
+right inside is its parser's business.  There is no socket and no clock in here.
+"""
+
+import re
+from typing import Iterator
+
+NESTING_MAX = 64  # OVSDB's messages need about ten
+
+_SPACE = b" \t\r\n"
+_OUTSIDE = re.compile(rb'[{}\[\]"]')
+_INSIDE = re.compile(rb'["\\]')
+
+
+class DocumentError(ValueError):
+    """Bytes that end the connection; the text says what was wrong and what is allowed."""
+
+
+class Documents:
+    """Reads one connection; ``limit_bytes`` bounds a document and may be changed between two calls."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self._pending = bytearray()  # of a document whose end has not arrived
+        self._depth = 0
+        self._in_string = False
+        self._escaped = False  # the next byte of a string belongs to a backslash
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a document has begun and not ended."""
+        return bool(self._pending)
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield the documents that a chunk of bytes completes; take all of them before feeding the next chunk.
+
+        Raises DocumentError where the connection has to end.
+        """
+        start, place = 0, 0
+        while place < len(chunk):
+            if not self._depth:
+                start = place = self._skip_space(chunk, place)
+                if place == len(chunk):
+                    break
+            place = self._string(chunk, place) if self._in_string else self._structure(chunk, place)
+            if len(self._pending) + place - start > self.limit_bytes:
+                raise DocumentError(f"a document of more than {self.limit_bytes} bytes")
+            if not self._depth:
+                yield bytes(self._pending) + chunk[start:place]
+                self._pending.clear()
+                start = place
+        self._pending += chunk[start:]
+
+    def _skip_space(self, chunk: bytes, place: int) -> int:
+        """Return where a document begins; raises DocumentError when something else is there."""
+        while place < len(chunk) and chunk[place] in _SPACE:
+            place += 1
+        if place < len(chunk) and chunk[place] != ord("{"):
+            raise DocumentError(f"byte 0x{chunk[place]:02x} where a JSON object should begin")
+        return place
+
+    def _structure(self, chunk: bytes, place: int) -> int:
+        """Return the place after the next bracket or quotation mark, and take note of it."""
+        found = _OUTSIDE.search(chunk, place)
+        if found is None:
+            return len(chunk)
+        mark = found.group()
+        if mark == b'"':
+            self._in_string = True
+        elif mark in b"{[":
+            self._depth += 1
+            if self._depth > NESTING_MAX:
+                raise DocumentError(f"a document of more than {NESTING_MAX} brackets in each other")
+        else:
+            self._depth -= 1
+        return found.end()
+
+    def _string(self, chunk: bytes, place: int) -> int:
+        """Return the place after the string that one is in, or after the chunk."""
+        if self._escaped:
+            self._escaped = False
+            return place + 1
+        found = _INSIDE.search(chunk, place)
+        if found is None:
+            return len(chunk)
+        if found.group() == b'"':
+            self._in_string = False
+        else:
+            self._escaped = True
+        return found.end()
