@@ -24,6 +24,7 @@ COMMANDS: Dict[str, str] = {
     "testbed": "Build the virtual testbed, run experiments in it, open a shell in it.",
     "top": "Watch every VM's rate and share, and the congested ports, live.",
     "tracker": "Run SCC's tracker, or a host's agent of it: weights of divisions' tunnels.",
+    "underlay": "Make the file of the network beneath, by what hosts hear by LLDP.",
     "vm": "List and show VMs as the controller sees them; change weight, minimum, maximum and law.",
 }
 
