@@ -20,19 +20,10 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 from sdngcc.testbed import cluster
-from sdngcc.testbed.network import (
-    Network,
-    build_network,
-    change_loss,
-    configure_shim,
-    connect_controllers,
-    export_samples,
-    run,
-    unconnected,
-)
+from sdngcc.testbed.fabric import make_fabric
+from sdngcc.testbed.network import Network
+from sdngcc.testbed.processes import run, sleep_until
 
-# ovs-vswitchd 3.1 counts CPUs at most every 10 s of uptime: started before, it finds none and loses every upcall.
-VSWITCHD_UPTIME_S = 11.0
 # Time between the last preparation and the start of the experiment's clock, seconds.
 LEAD_S = 1.0
 # An early TCP connects so long before that, seconds.
@@ -58,27 +49,6 @@ def note(text: str) -> None:
     print(f"sdngcc-progress {time.clock_gettime(time.CLOCK_MONOTONIC):.3f} {text}", flush=True)
 
 
-def sleep_until(at_s: float) -> None:
-    """Sleep until CLOCK_MONOTONIC shows at_s."""
-    while (left := at_s - time.clock_gettime(time.CLOCK_MONOTONIC)) > 0:
-        time.sleep(left)
-
-
-def shim_counters() -> Dict[str, Any]:
-    """Return the shim's counters, summed over ports: drops and refusals by reason, messages accepted."""
-    from sdngcc.shim.netlink import ShimClient
-
-    with ShimClient() as client:
-        ports = client.ports()
-        settings = client.settings_get()
-    total: Dict[str, int] = {}
-    for port in ports:
-        for name, count in port.stats.items():
-            total[name] = total.get(name, 0) + count
-    return {"counters": total, "by_port": {port.name: port.stats for port in ports},
-            "knobs": {name: knob.value for name, knob in settings.knobs.items()}}
-
-
 def tcp_counters(pid: int) -> Dict[str, int]:
     """Return how many segments the TCP of a process's network namespace sent, and how many of them again."""
     lines = Path(f"/proc/{pid}/net/snmp").read_text().splitlines()
@@ -94,31 +64,16 @@ class Agent:
         """Remember the job."""
         self.job = job
         self.out = out
+        self.fabric = make_fabric(job, out)
         self.network: Network
         self.processes: List[subprocess.Popen[bytes]] = []
         self.servers: List[subprocess.Popen[bytes]] = []
         self.iperf: Dict[int, subprocess.Popen[bytes]] = {}
         self.controllers: List[subprocess.Popen[bytes]] = []
+        self.settings: Dict[str, str] = {}
         self.killed: Dict[str, Any] = {}
         self.loss_stage = 0
         self.start_s = 0.0
-
-    def start_switches(self) -> None:
-        """Load the datapath and start ovsdb-server and ovs-vswitchd."""
-        for module in self.job["modules"]:
-            run(["insmod", module])
-        files = self.job["ovs"]
-        run([files["ovsdb-tool"], "create", "/run/openvswitch/conf.db", files["schema"]])
-        run([files["ovsdb-server"], "/run/openvswitch/conf.db", "--remote=punix:/run/openvswitch/db.sock",
-             "--pidfile", "--detach", "--log-file=/run/openvswitch/ovsdb-server.log"])
-        run([files["ovs-vsctl"], "--no-wait", "init"])
-        sleep_until(VSWITCHD_UPTIME_S)
-        self.start_vswitchd()
-
-    def start_vswitchd(self) -> None:
-        """Start ovs-vswitchd."""
-        run([self.job["ovs"]["ovs-vswitchd"], "--pidfile", "--detach",
-             "--log-file=/run/openvswitch/ovs-vswitchd.log"])
 
     def spawn(self, node: str, argv: Sequence[str], name: str) -> subprocess.Popen[bytes]:
         """Start a program in a VM's namespace (or outside any when node is empty); its output is kept as a log."""
@@ -250,32 +205,31 @@ class Agent:
         count = self.job["controller"]["count"]
         if count > 1:
             cluster.start_database(self.job["ovs"])
+        self.settings = self.fabric.controller_settings()
         self.controllers = [self.start_controller(number) for number in range(count)]
-        connect_controllers(self.network.topo,
-                            [f"tcp:127.0.0.1:{OPENFLOW_PORT + number}" for number in range(count)])
+        self.fabric.connect(self.targets)
         self.await_controllers()
+
+    @property
+    def targets(self) -> List[str]:
+        """Where controllers listen for bridges, as OVSDB writes it."""
+        return [f"tcp:{self.fabric.controller_address}:{OPENFLOW_PORT + number}"
+                for number in range(self.job["controller"]["count"])]
 
     def start_controller(self, number: int) -> subprocess.Popen[bytes]:
         """Start one of the controllers; its log and its trace are kept."""
         settings = self.job["controller"]["environment"]
-        topo, name = self.network.topo, "controller"
+        name = "controller"
         if self.job["controller"]["count"] > 1:
             name += str(number + 1)
             settings = {**settings, "SDNGCC_CONTROLLER_CLUSTER": cluster.REMOTES,
                         "SDNGCC_CONTROLLER_SENDER_ID": str(number + 1)}
-        kinds = {kind: ",".join(topo.nodeInfo(name)["dpid"] for name in topo.switches()
-                                if topo.nodeInfo(name)["kind"] == kind) for kind in ("hypervisor", "fabric")}
         environment = {
-            **os.environ, **settings,
-            "SDNGCC_CONTROLLER_HYPERVISORS": kinds["hypervisor"],
-            "SDNGCC_CONTROLLER_FABRIC": kinds["fabric"],
-            "SDNGCC_CONTROLLER_OVSDB": "unix:/run/openvswitch/db.sock",
-            "SDNGCC_CONTROLLER_OPENFLOW": f"127.0.0.1:{OPENFLOW_PORT + number}",
+            **os.environ, **settings, **self.settings,
+            "SDNGCC_CONTROLLER_OPENFLOW": self.targets[number].partition(":")[2],
             "SDNGCC_CONTROLLER_REST": f"127.0.0.1:{self.job['controller']['rest_port'] + number}",
             "SDNGCC_CONTROLLER_TRACE_FILE": str(self.out / f"{name}-trace.jsonl"),
         }
-        if self.job["controller"]["sflow_sampling"]:
-            environment.update(export_samples(topo, self.job["controller"]["sflow_sampling"]))
         losses = [str(percent) for _, percent in self.job["loss"][self.loss_stage:]]
         program = (["sdngcc.testbed.lossy", str(self.job["seed"]), *losses] if losses
                    else ["sdngcc.main", "controller"])
@@ -290,7 +244,7 @@ class Agent:
         """
         topo = self.network.topo
         deadline = time.clock_gettime(time.CLOCK_MONOTONIC) + CONNECT_S
-        while unconnected(topo) or (len(self.controllers) > 1
+        while self.fabric.unconnected(self.targets) or (len(self.controllers) > 1
                                     and len(cluster.owners(self.job["ovs"])) < len(topo.switches())):
             for controller in self.controllers:
                 if controller.poll() is not None:
@@ -306,7 +260,7 @@ class Agent:
         losses = self.job["loss"]
         before = losses[self.loss_stage][1] if stage else 0
         self.loss_stage = stage
-        change_loss(self.network.topo, self.job["shim"]["settings"]["shim-law"], before, losses[stage][1])
+        self.fabric.change_loss(self.job["shim"]["settings"]["shim-law"], before, losses[stage][1])
         for controller in self.controllers if stage else []:
             controller.send_signal(signal.SIGUSR1)
 
@@ -375,54 +329,45 @@ class Agent:
 
     def collect(self) -> None:
         """Write what only the inside knows: names, indices, counters of queues."""
-        queues = json.loads(run(["tc", "-s", "-j", "qdisc", "show"]))
+        queues = self.fabric.queues()
         meta = {
             "start_s": self.start_s,
-            "devices": {name: int(Path(f"/sys/class/net/{name}/ifindex").read_text())
-                        for name in os.listdir("/sys/class/net")},
+            "devices": self.fabric.devices(),
             "marking": {queue["dev"]: queue for queue in queues if queue["kind"] == "red"},
             "drops": {queue["dev"]: queue["drops"] for queue in queues if queue.get("drops")},
             "tcp": {vm: tcp_counters(self.network.pid(vm)) for vm in self.network.topo.vms},
         }
         if self.job["shim"]:
-            meta["shim"] = shim_counters()
+            meta["shim"] = self.fabric.shim_counters()
         if self.killed:
             meta["killed"] = self.killed
         (self.out / "meta.json").write_text(json.dumps(meta, indent=1, sort_keys=True))
 
     def prepare(self) -> None:
         """Bring up switches, network, shim and controller, until every VM reaches its receiver."""
-        note("starting Open vSwitch")
+        note("starting Open vSwitch and building the network")
         programs = {os.path.dirname(path) for path in self.job["ovs"].values()}
         os.environ["PATH"] = os.pathsep.join([*sorted(programs), os.environ["PATH"]])
-        self.start_switches()
-        note("building the network")
-        self.network = build_network(self.job)
+        for module in self.job["modules"]:
+            run(["insmod", module])
+        self.network = self.fabric.build()
         if self.job["shim"]:
             key_file = Path(self.job["key_file"])
             key_file.touch(0o600)
             key_file.write_text(self.job["key"] + "\n")
-            configure_shim(self.network.topo, self.job["shim"])
-            self.check_law()
+        self.fabric.configure()
         if self.job["loss"]:
             self.lose(0)
         if self.job["controller"]:
             note("starting the controllers" if self.job["controller"]["count"] > 1 else "starting the controller")
             self.start_controllers()
+        self.warm_up()
+
+    def warm_up(self) -> None:
+        """Let each VM reach whom it talks to; RuntimeError if one does not."""
         note("checking that every VM is reached")
         self.network.warm_up([*((flow["vm"], flow["to"]) for flow in self.job["flows"]),
                               *((program["vm"], to) for program in self.job["programs"] for to in program["to"])])
-
-    def check_law(self) -> None:
-        """Raise Failure unless the shim runs the law it was told to."""
-        from sdngcc.shim.netlink import ShimClient
-
-        wanted = self.job["shim"]["settings"]["shim-law"]
-        with ShimClient() as client:
-            law = client.settings_get().law
-        if law != wanted:
-            status = run(["ovs-vsctl", "get", "Open_vSwitch", ".", "status"]).strip()
-            raise Failure(f"shim-law={wanted} is not in force, {law or 'no law'} is; Open_vSwitch:status {status}")
 
     def main(self) -> None:
         """Do the job."""

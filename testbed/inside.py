@@ -18,6 +18,7 @@ from typing import Dict, Optional, Sequence
 
 from sdngcc.testbed.build import build
 from sdngcc.testbed.machine import MachineError, run_job
+from sdngcc.testbed.openvswitch import OpenVSwitch
 
 # What is run, and what becomes of it, in the machine's shared directory.
 OUTPUT = "output.txt"
@@ -66,14 +67,11 @@ def main(path: Path) -> int:
     """Do the job described in a file; the machine's main program. Returns 0 unless a module cannot be loaded."""
     job = json.loads(path.read_text())
     folders = [str(Path(sys.executable).parent)]
+    for module in job["modules"]:
+        subprocess.run(["insmod", module], check=True)
     if job["ovs"]:
-        from sdngcc.testbed.agent import Agent
-
-        Agent(job, path.parent).start_switches()
+        OpenVSwitch(job["ovs"]).start()
         folders += sorted({str(Path(program).parent) for program in job["ovs"].values()})
-    else:
-        for module in job["modules"]:
-            subprocess.run(["insmod", module], check=True)
     os.makedirs(WORK, exist_ok=True)
     environment = {**os.environ, **job["environment"]}
     environment["PATH"] = ":".join([*folders, environment["PATH"]])

@@ -28,9 +28,10 @@ from sdngcc.testbed.reproduction import Reproduced, page, read_causes
 from sdngcc.testbed.runner import leave_result, make_job, run_case, write_json
 
 # What decides a run's result besides the builds, from the repository's root; judging does not belong to it.
-SOURCES = ("testbed/agent.py", "testbed/boot", "testbed/cluster.py", "testbed/collect.py", "testbed/lossy.py",
-           "testbed/machine.py", "testbed/network.py", "testbed/runner.py", "testbed/statistics.py",
-           "mininet/topologies", "controller", "shim/python")
+SOURCES = ("testbed/agent.py", "testbed/boot", "testbed/cluster.py", "testbed/collect.py", "testbed/fabric",
+           "testbed/lossy.py", "testbed/machine.py", "testbed/network.py", "testbed/openvswitch.py",
+           "testbed/processes.py", "testbed/runner.py", "testbed/statistics.py", "mininet/topologies", "controller",
+           "shim/python")
 # Dots per inch of the page's figures, and the widest one: they stay in the repository.
 FIGURE_DPI, FIGURE_COLUMNS = 50, 6
 

@@ -13,11 +13,12 @@ import sys
 import traceback
 from typing import Any, Callable
 
-from lab import CLONE_NEWNET, Lab, check, equal, ifindex, main, namespace, run, settle
+from lab import Lab, check, equal, ifindex, main, namespace, run, settle
 from pyroute2.netlink import NLM_F_DUMP, NLM_F_REQUEST
 
 from sdngcc.shim.attributes import PeerMessage, PortMessage
 from sdngcc.shim.netlink import PEER_GET, PORT_SET, ShimClient, ShimRefused, _packed
+from sdngcc.testbed.processes import CLONE_NEWNET
 
 CLONE_NEWUSER = 0x10000000
 

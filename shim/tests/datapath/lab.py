@@ -19,10 +19,11 @@ import sys
 import time
 import traceback
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator, List, Optional, Sequence
+from typing import Any, Callable, ContextManager, Iterator, List, Optional, Sequence
 
 from sdngcc.shim.netlink import Port, ShimClient, ShimRefused
 from sdngcc.testbed.machine import SPLAT
+from sdngcc.testbed.processes import network_namespace
 
 BRIDGE = "br0"
 MACS = bytes.fromhex("020000000002") + bytes.fromhex("020000000001")
@@ -34,7 +35,6 @@ NOT_ECT, ECT_1, ECT_0, CE = range(4)
 SOL_PACKET, PACKET_AUXDATA = 263, 8
 SO_RCVBUFFORCE = 33
 WIRE_BYTES = 1 << 26  # of memory that frames not yet read may take
-CLONE_NEWNET = 0x40000000
 KMEMLEAK = "/sys/kernel/debug/kmemleak"
 
 Check = Callable[[], None]
@@ -60,25 +60,9 @@ def settle() -> None:
     time.sleep(0.01)
 
 
-@contextmanager
-def namespace(name: Optional[str]) -> Iterator[None]:
+def namespace(name: Optional[str]) -> ContextManager[None]:
     """Let this thread be in a network namespace for a while; None: stay."""
-    if name is None:
-        yield
-        return
-    import ctypes
-
-    libc = ctypes.CDLL(None, use_errno=True)
-    home = os.open("/proc/self/ns/net", os.O_RDONLY)
-    there = os.open(f"/run/netns/{name}", os.O_RDONLY)
-    try:
-        if libc.setns(there, CLONE_NEWNET):
-            raise OSError(ctypes.get_errno(), f"setns {name}")
-        yield
-    finally:
-        libc.setns(home, CLONE_NEWNET)
-        os.close(home)
-        os.close(there)
+    return network_namespace(f"/run/netns/{name}" if name else "")
 
 
 class Wire:

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What any kind of fabric does: it is built, its hypervisors' shims are set, and a controller is connected."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Sequence, Tuple
+
+from sdngcc.testbed.lossy import loss_filter
+from sdngcc.testbed.network import Network
+from sdngcc.testbed.openvswitch import OpenVSwitch
+from sdngcc.testbed.processes import network_namespace, run
+
+# Bits of a device's number that are the kernel's index.
+INDEX_BITS = 16
+# Longest wait between two attempts of a bridge to reach the controller, ms.
+BACKOFF_MS = 1000
+
+
+@dataclass(frozen=True)
+class Installation:
+    """An Open vSwitch and the hypervisors whose bridges it has."""
+
+    name: str
+    """The hypervisor's, when it has this Open vSwitch for itself; else empty."""
+    switch: OpenVSwitch
+    hypervisors: Tuple[str, ...]
+    namespace: str = ""
+    """File of its network namespace; empty: the machine's own."""
+    root: str = ""
+    """Its root folder, as the machine's own namespace of mounts sees it."""
+
+
+def set_words(table: str, row: str, column: str, values: Dict[str, str]) -> List[str]:
+    """Return ovs-vsctl's words that set keys of a map."""
+    return ["--", "set", table, row, *(f"{column}:{key}={value}" for key, value in values.items())]
+
+
+def controller_words(bridge: str, targets: Sequence[str]) -> List[str]:
+    """Return ovs-vsctl's words that let a bridge be controlled by all targets, and by nobody else."""
+    rows = [f"@{bridge}-{number}" for number in range(len(targets))]
+    words: List[str] = []
+    for row, target in zip(rows, targets):
+        words += ["--", f"--id={row}", "create", "Controller", f"target=\"{target}\"", f"max_backoff={BACKOFF_MS}"]
+    return [*words, "--", "set", "Bridge", bridge, "protocols=OpenFlow13", "fail_mode=secure",
+            f"controller={','.join(rows)}"]
+
+
+class Fabric(ABC):
+    """The network of a job, from its switches' start to the reading of its counters."""
+
+    controller_address = "127.0.0.1"
+    """Where controllers listen for bridges."""
+    keys_column = "other_config"
+    """Column of Interface where the VMs' keys of the shim are written."""
+
+    def __init__(self, job: Dict[str, Any], out: Path) -> None:
+        """Remember the job, and the folder of raw samples, where logs are kept."""
+        self.job, self.out = job, out
+        self.network: Network
+        self.installations: List[Installation] = []
+
+    @abstractmethod
+    def build(self) -> Network:
+        """Start Open vSwitch, build the network and return it."""
+
+    @abstractmethod
+    def uplinks(self, installation: Installation) -> List[str]:
+        """Return the names of its Interfaces that are uplinks."""
+
+    @abstractmethod
+    def connect(self, targets: Sequence[str]) -> None:
+        """Connect what controllers are to see of the network to all of these targets."""
+
+    @abstractmethod
+    def controller_settings(self) -> Dict[str, str]:
+        """Return the controller's settings that follow from the network, as its environment has them."""
+
+    def configure(self) -> None:
+        """Set the shims and check that they obey, as the job says; RuntimeError when one does not."""
+        if self.job["shim"]:
+            self.configure_shim()
+            self.check_law()
+
+    def configure_shim(self) -> None:
+        """Tell each Open vSwitch what its ports are to the shim, and the shim's settings."""
+        topo, shim = self.network.topo, self.job["shim"]
+        for installation in self.installations:
+            words: List[str] = []
+            for device in self.uplinks(installation):
+                words += set_words("Interface", device, "other_config", shim["uplink"])
+            for vm in [*topo.vms, *topo.receivers]:
+                hypervisor = topo.nodeInfo(vm)["hypervisor"]
+                if hypervisor in installation.hypervisors:
+                    device = f"{hypervisor}-{vm}"
+                    words += set_words("Interface", device, "external_ids", self.identity(vm))
+                    words += set_words("Interface", device, self.keys_column,
+                                       {"shim-role": "vm", **shim["vms"].get(vm, {})})
+            installation.switch.vsctl(*words, *set_words("Open_vSwitch", ".", "other_config", shim["settings"]))
+
+    def identity(self, vm: str) -> Dict[str, str]:
+        """Return the keys of Interface:external_ids that tell whose interface it is."""
+        return {"iface-id": vm}
+
+    def change_loss(self, law: str, before: float, percent: float) -> None:
+        """Lose that part, in percent, of a law's feedback that hypervisors get by their uplinks, instead of before."""
+        bleach = law == "vcc" and percent == 100
+        for installation in self.installations:
+            within, ofctl = installation.switch.within, installation.switch.ofctl
+            for name in installation.hypervisors:
+                device = self.network.topo.hypervisors[name]
+                if before and not (law == "vcc" and before == 100):
+                    run([*within, "tc", "qdisc", "del", "dev", device, "clsact"])
+                if law == "vcc" and before == 100:
+                    ofctl("del-flows", name, f"ip,in_port={device}")
+                if bleach:
+                    ofctl("add-flow", name, f"ip,in_port={device},nw_ecn=3,actions=mod_nw_ecn:2,NORMAL")
+                elif percent:
+                    for command in loss_filter(device, percent, law):
+                        run([*within, "tc", *command])
+
+    def unconnected(self, targets: Sequence[str]) -> int:
+        """Return how many connections of bridges to controllers are missing."""
+        return sum(installation.switch.vsctl("--columns=is_connected", "--format=csv", "--no-headings", "find",
+                                             "Controller", f"target=\"{target}\"").count("false")
+                   for installation in self.installations for target in targets)
+
+    def check_law(self) -> None:
+        """Raise RuntimeError unless each datapath's shim runs the law it was told to."""
+        from sdngcc.shim.netlink import ShimClient
+
+        wanted = self.job["shim"]["settings"]["shim-law"]
+        for installation in self.installations:
+            with network_namespace(installation.namespace), ShimClient() as client:
+                law = client.settings_get().law
+            if law != wanted:
+                status = installation.switch.vsctl("get", "Open_vSwitch", ".", "status").strip()
+                raise RuntimeError(f"{installation.name or 'all'}: shim-law={wanted} is not in force, "
+                                   f"{law or 'no law'} is; Open_vSwitch:status {status}")
+
+    def queues(self) -> List[Dict[str, Any]]:
+        """Return all queuing disciplines with their counters, as ``tc -s -j`` tells them."""
+        namespaces: List[Sequence[str]] = [(), *(one.switch.within for one in self.installations if one.name)]
+        return [queue for within in namespaces
+                for queue in json.loads(run([*within, "tc", "-s", "-j", "qdisc", "show"]))]
+
+    def devices(self) -> Dict[str, int]:
+        """Return a number for each network device, which limiters.txt has; the kernel's index, as far as it is unique.
+
+        Those of a hypervisor with a namespace of its own are told apart by its number above the 16 lower bits.
+        """
+        found = {}
+        for number, (host, folder) in enumerate(self._device_folders()):
+            for device in folder.iterdir():
+                named = not host or device.name.startswith(host)
+                found[device.name if named else f"{host}-{device.name}"] = (
+                    number << INDEX_BITS | int((device / "ifindex").read_text()))
+        return found
+
+    def _device_folders(self) -> List[Tuple[str, Path]]:
+        """Return the folder of devices of the machine's own namespace and of each hypervisor that has one."""
+        return [("", Path("/sys/class/net")),
+                *((one.name, Path(f"{one.root}/sys/class/net")) for one in self.installations if one.name)]
+
+    def shim_counters(self) -> Dict[str, Any]:
+        """Return the shims' counters, summed over ports: drops and refusals by reason, messages accepted; and knobs."""
+        from sdngcc.shim.netlink import ShimClient
+
+        total: Dict[str, int] = {}
+        by_port: Dict[str, Dict[str, int]] = {}
+        knobs: Dict[str, int] = {}
+        for installation in self.installations:
+            with network_namespace(installation.namespace), ShimClient() as client:
+                ports = client.ports()
+                knobs = {name: knob.value for name, knob in client.settings_get().knobs.items()}
+            for port in ports:
+                # Tunnels of all hypervisors have one name.
+                named = port.name.startswith(installation.name)
+                by_port[port.name if named else f"{installation.name}-{port.name}"] = port.stats
+                for name, count in port.stats.items():
+                    total[name] = total.get(name, 0) + count
+        return {"counters": total, "by_port": by_port, "knobs": knobs}
