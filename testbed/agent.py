@@ -72,6 +72,7 @@ class Agent:
         self.controllers: List[subprocess.Popen[bytes]] = []
         self.settings: Dict[str, str] = {}
         self.killed: Dict[str, Any] = {}
+        self.bridges: Dict[str, Any] = {}
         self.loss_stage = 0
         self.start_s = 0.0
 
@@ -94,10 +95,15 @@ class Agent:
         argv = [generator, "sampler", "--dev", self.network.topo.bottleneck, "--handle", str(sampling["handle"]),
                 "--start", str(start_ns), "--interval", str(interval_ns), "--count", str(count),
                 "--out", str(self.out / "queue.txt")]
-        if job["shim"]:
-            argv += ["--limiters", str(self.out / "limiters.txt"),
-                     "--limiters-every", str(sampling["limits_ms"] * 1000000 // interval_ns)]
+        limits_ns = sampling["limits_ms"] * 1000000
+        hosts = [one.name for one in self.fabric.installations if one.name] if job["shim"] else []
+        if job["shim"] and not hosts:
+            argv += ["--limiters", str(self.out / "limiters.txt"), "--limiters-every", str(limits_ns // interval_ns)]
         self.spawn("", argv, "sampler")
+        for host in hosts:
+            self.spawn(host, [generator, "sampler", "--start", str(start_ns), "--interval", str(limits_ns), "--count",
+                              str(int(job["duration_s"] * 1e9) // limits_ns + 1),
+                              "--limiters", str(self.out / f"limiters-{host}.txt")], f"sampler-{host}")
         self.start_receivers(start_ns)
         for program in job["programs"]:
             if program["start_s"] is None:
@@ -282,6 +288,14 @@ class Agent:
         number = self.killed.get("controller", 1) - 1
         self.controllers[number] = self.start_controller(number)
 
+    def stop_controllers(self) -> None:
+        """End the controllers as an operator does, and wait until they have."""
+        for controller in self.controllers:
+            controller.terminate()
+        for controller in self.controllers:
+            controller.wait()
+        time.sleep(SETTLE_S)
+
     def events(self) -> List[Tuple[float, str, Callable[[], None]]]:
         """Return what happens during the run: seconds from the start, text, action; in order of time."""
         seconds = int(self.job["duration_s"])
@@ -292,6 +306,8 @@ class Agent:
             events.append((controller["kill_at_s"], "killing the controller", self.kill_controller))
         if controller.get("restart_at_s") is not None:
             events.append((controller["restart_at_s"], "starting the controller again", self.restart_controller))
+        if self.bridges:
+            events.append((seconds / 2, "looking at the bridges", functools.partial(self.look, "during")))
         for stage, (at_s, percent) in enumerate(self.job["loss"][1:], 1):
             events.append((at_s, f"losing {percent:g}% of feedback", functools.partial(self.lose, stage)))
         for program in self.job["programs"]:
@@ -339,6 +355,7 @@ class Agent:
         }
         if self.job["shim"]:
             meta["shim"] = self.fabric.shim_counters()
+            self.fabric.join_limiters()
         if self.killed:
             meta["killed"] = self.killed
         (self.out / "meta.json").write_text(json.dumps(meta, indent=1, sort_keys=True))
@@ -358,6 +375,9 @@ class Agent:
         self.fabric.configure()
         if self.job["loss"]:
             self.lose(0)
+        if self.job["cloud"]["agent"] != "none":
+            self.warm_up()
+            self.look("before")
         if self.job["controller"]:
             note("starting the controllers" if self.job["controller"]["count"] > 1 else "starting the controller")
             self.start_controllers()
@@ -369,6 +389,11 @@ class Agent:
         self.network.warm_up([*((flow["vm"], flow["to"]) for flow in self.job["flows"]),
                               *((program["vm"], to) for program in self.job["programs"] for to in program["to"])])
 
+    def look(self, when: str) -> None:
+        """Keep what the bridges of a cloud's agents hold now."""
+        self.bridges[when] = self.fabric.bridges()
+        (self.out / "bridges.json").write_text(json.dumps(self.bridges, indent=1, sort_keys=True))
+
     def main(self) -> None:
         """Do the job."""
         self.prepare()
@@ -378,6 +403,9 @@ class Agent:
         self.watch()
         note("collecting")
         self.collect()
+        if self.bridges:
+            self.stop_controllers()
+            self.look("after")
 
 
 def main() -> int:

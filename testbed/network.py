@@ -53,15 +53,20 @@ class Network:
                 raise RuntimeError(f"{one} does not reach {other}: {output.strip()}")
 
 
-def build_network(job: Dict[str, Any], switch: Callable[..., Any]) -> Network:
-    """Build and start the job's topology; switch makes its switches, called with their names and parameters."""
+def make_topology(job: Dict[str, Any]) -> FabricTopo:
+    """Return the job's topology, of which nothing stands yet."""
+    topo: FabricTopo = TOPOLOGIES[job["topology"]["name"]](**job["topology"]["parameters"])
+    return topo
+
+
+def build_network(job: Dict[str, Any], topo: FabricTopo, switch: Callable[..., Any]) -> Network:
+    """Build and start a topology; switch makes its switches, called with their names and parameters."""
     for key, value in {"net/core/wmem_max": "16777216", "net/core/rmem_max": "16777216",
                        "net/ipv4/tcp_rmem": TCP_BUFFERS, "net/ipv4/tcp_wmem": TCP_BUFFERS,
                        "net/ipv6/conf/all/disable_ipv6": "1", "net/ipv6/conf/default/disable_ipv6": "1"}.items():
         with open(f"/proc/sys/{key}", "w", encoding="ascii") as file:
             file.write(value)
     Mininet.inited = True  # its limits and checks are ours
-    topo = TOPOLOGIES[job["topology"]["name"]](**job["topology"]["parameters"])
     mininet = Mininet(topo=topo, switch=switch, host=Guest, controller=None, build=False)
     mininet.build()
     mininet.start()

@@ -16,6 +16,9 @@ CONSTRAINTS = ROOT / "openstack" / "constraints.txt"
 
 EXTENSIONS = ROOT / "openstack"
 
+# The real neutron-openvswitch-agent with a server made up for it; run by neutron_python().
+NEUTRON_AGENT = EXTENSIONS / "tests" / "ovs_agent.py"
+
 
 def neutron_part() -> Part:
     """Return the part of the cache that holds Neutron."""
@@ -26,7 +29,8 @@ def neutron_part() -> Part:
 def _build(build: Build) -> None:
     build.run([str(Path(sys.base_prefix) / "bin" / "python3"), "-m", "venv", str(build.folder / "venv")],
               "making a virtual environment")
-    install = [str(_python()), "-m", "pip", "--disable-pip-version-check", "install", "--constraint", str(CONSTRAINTS)]
+    install = [str(neutron_python()), "-m", "pip", "--disable-pip-version-check", "install", "--constraint",
+               str(CONSTRAINTS)]
     build.run([*install, "setuptools", "wheel"], "installing setuptools")
     build.run([*install, "neutron"], "installing Neutron")
 
@@ -41,12 +45,12 @@ def _build_extensions(build: Build) -> None:
     # pip leaves its own files beside the source, so it gets a copy.
     source = build.folder / "source"
     shutil.copytree(EXTENSIONS, source, ignore=shutil.ignore_patterns("tests", "build", "*.egg-info", "__pycache__"))
-    build.run([str(_python()), "-m", "pip", "--disable-pip-version-check", "install", "--no-deps",
+    build.run([str(neutron_python()), "-m", "pip", "--disable-pip-version-check", "install", "--no-deps",
                "--no-build-isolation", "--no-index", "--target", str(build.folder / "installed"), str(source)],
               "installing the extensions")
 
 
-def _python() -> Path:
+def neutron_python() -> Path:
     """Return Neutron's interpreter, whether it is there or not."""
     return neutron_part().folder / "venv" / "bin" / "python"
 
@@ -58,4 +62,4 @@ def neutron_environment(progress: Optional[Progress] = None) -> Tuple[Path, Path
     """
     build_part(neutron_part(), progress)
     build_part(extensions_part(), progress)
-    return _python(), extensions_part().folder / "installed"
+    return neutron_python(), extensions_part().folder / "installed"

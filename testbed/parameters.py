@@ -14,6 +14,10 @@ Percent = Annotated[float, Field(ge=0, le=100)]
 Law = Literal["none", "static", "sdngcc", "maxmin", "hygenicc", "eyeq", "seawall", "scc", "vcc"]
 # The laws that a controller steers.
 CONTROLLED = ("sdngcc", "maxmin")
+# Bytes of a full frame as queues count it.
+FRAME_BYTES = 1514
+# Outer Ethernet, IPv4 and UDP headers of a packet in a Geneve tunnel of OVN, and Geneve's own with one option.
+GENEVE_BYTES = 14 + 20 + 8 + 8 + 8
 
 
 class ParameterError(ValueError):
@@ -57,10 +61,21 @@ class Parameters(BaseModel):
     period_ms: float = Field(5, ge=0.5, le=1000, description="T_i: the controller reads the marks this often, ms")
     division: Literal["bytes", "sent", "equal"] = Field(
         "bytes", description="how marks are divided among sources: by bytes through the port, by all they sent")
-    mark_source: Literal["openflow", "openflow-ce", "sflow"] = Field(
-        "openflow", description="where the controller has marks from")
+    mark_source: Literal["openflow", "openflow-ce", "sflow", "shim"] = Field(
+        "openflow", description="where the controller has marks from; shim: from the receiving hypervisors, the only "
+        "source with fabric linux, and its default")
     mark_delay_ms: int = Field(
         0, ge=0, le=10000, description="marks are sampled this often, ms, and as late at the controller; 0: at once")
+    fabric: Literal["openflow", "linux"] = Field(
+        "openflow", description="fabric switches; openflow: bridges that the controller forwards on, as it does on "
+        "hypervisors; linux: plain Linux bridges, and hypervisors that are hosts of their own, whose bridges the "
+        "controller leaves alone")
+    agent: Literal["none", "neutron", "ovn"] = Field(
+        "none", description="fabric linux: who owns the hypervisors' bridges; none: nobody; neutron: "
+        "neutron-openvswitch-agent; ovn: ovn-controller")
+    network: Literal["flat", "vlan", "geneve"] = Field(
+        "flat", description="fabric linux: how tenants' packets cross the fabric; flat: as they are, and there is one "
+        "tenant (agent none); vlan, geneve (agent ovn): a tenant for each receiver")
     ce_refresh: bool = Field(
         True, description="mark_source openflow-ce: the controller has flow counters brought up to date at each poll")
     sflow_sampling: int = Field(10, ge=1, le=65535, description="mark_source sflow: one packet in so many is sampled")
@@ -112,6 +127,15 @@ class Parameters(BaseModel):
     restart_controller_at_s: Optional[float] = Field(
         None, ge=0, description="and started again then, s from the start; default: never")
     knobs: Dict[str, int] = Field(default_factory=dict, description="knob.<name>=<n>: a knob of the law")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _choose_source(cls, values: Any) -> Any:
+        """Let the only mark source of a fabric be its default."""
+        if (isinstance(values, dict) and values.get("fabric") == "linux" and "mark_source" not in values
+                and values.get("law", "sdngcc") in CONTROLLED):
+            return {**values, "mark_source": "shim"}
+        return values
 
     @field_validator("competitor", "weights", "phases", "guarantees", "maximums", "divisions", "loss", "loss_at_s",
                      "tenant_sizes", "tenant_weights", "tenant_guarantees", "tenant_maximums", mode="before")
@@ -201,6 +225,7 @@ class Parameters(BaseModel):
         if self.hosts is not None and self.vms_per_hypervisor != 1:
             raise ValueError("hosts and vms_per_hypervisor cannot both be given")
         self._check_loss()
+        self._check_fabric()
         if self.topology == "parking-lot" and (self.vms_per_hypervisor != 1 or self.hosts is not None):
             raise ValueError("topology=parking-lot has one VM on each hypervisor: no vms_per_hypervisor, no hosts")
         if self.topology == "parking-lot" and (self.receivers % 3 or self.destinations != 1):
@@ -229,6 +254,29 @@ class Parameters(BaseModel):
         if self.loss_at_s[0] or any(later <= earlier for earlier, later in zip(self.loss_at_s, self.loss_at_s[1:])):
             raise ValueError("loss_at_s must begin with 0 and grow")
 
+    def _check_fabric(self) -> None:
+        linux, controlled = self.fabric == "linux", self.law in CONTROLLED
+        if controlled and linux != (self.mark_source == "shim"):
+            raise ValueError("mark_source=shim goes with fabric=linux, and no other does; they are "
+                             f"{self.mark_source}, {self.fabric}")
+        if linux and self.topology == "spines":
+            raise ValueError("topology=spines has two ways, and a fabric of plain bridges one: fabric=linux needs "
+                             "dumbbell, star, racks or parking-lot")
+        if linux and self.controllers > 1:
+            raise ValueError(f"fabric=linux goes with one controller here; controllers={self.controllers}")
+        networks = {"none": ("flat",), "neutron": ("vlan",), "ovn": ("vlan", "geneve")}[self.agent]
+        if self.network not in networks:
+            raise ValueError(f"agent={self.agent} needs network={' or '.join(networks)}; it is {self.network}")
+        if self.agent == "none":
+            return
+        if not linux or self.law == "none":
+            raise ValueError(f"agent={self.agent} needs fabric=linux and a law; they are {self.fabric}, {self.law}")
+        if any(self.loss):
+            raise ValueError(f"loss needs agent=none; it is {self.agent}")
+        if self.destinations > 1:
+            raise ValueError(f"agent={self.agent} has a tenant for each receiver: destinations must be 1, not "
+                             f"{self.destinations}")
+
     def _check_guarantees(self) -> None:
         granted: Dict[str, float] = {}
         if self.topology == "star":
@@ -250,6 +298,11 @@ class Parameters(BaseModel):
     def duration_s(self) -> float:
         """Length of the run, seconds."""
         return round(sum(self.phases), 1)
+
+    @property
+    def inner_part(self) -> float:
+        """Part of a full frame in the fabric that is the VM's own frame; queues do not count the tags of VLANs."""
+        return FRAME_BYTES / (FRAME_BYTES + (GENEVE_BYTES if self.network == "geneve" else 0))
 
     @property
     def vm_names(self) -> List[str]:

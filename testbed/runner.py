@@ -12,8 +12,9 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from sdngcc.experiments.base import Case, Experiment, Measure, Run
 from sdngcc.testbed import collect
-from sdngcc.testbed.build import Artifacts
+from sdngcc.testbed.build import Artifacts, BuildError
 from sdngcc.testbed.machine import MachineError, run_job
+from sdngcc.testbed.neutron import NEUTRON_AGENT, neutron_environment, neutron_python
 from sdngcc.testbed.parameters import CONTROLLED, Parameters
 from sdngcc.testbed.workload import REST_PORT, Workload, three_periods
 from sdngcc.topologies.shaping import LEAF_HANDLE
@@ -54,6 +55,8 @@ def _shim(parameters: Parameters) -> Optional[Dict[str, Any]]:
                        ("shim-horizon-us", parameters.horizon_us), ("shim-period-us", parameters.shim_period_us)):
         if value is not None:
             settings[key] = str(value)
+    if parameters.fabric == "linux":
+        settings["shim-conversations"] = "true"
     settings.update({f"shim-knob-{name}": str(value) for name, value in parameters.knobs.items()})
     vms = {vm: _vm_settings(parameters, index) for index, vm in enumerate(parameters.vm_names)}
     if parameters.topology == "star":
@@ -93,6 +96,16 @@ def _controller(parameters: Parameters) -> Optional[Dict[str, Any]]:
     }
 
 
+def _cloud(parameters: Parameters) -> Dict[str, Any]:
+    """Return who owns the hypervisors' bridges, and how tenants' packets cross the fabric."""
+    return {
+        "agent": parameters.agent, "network": parameters.network,
+        "inner_part": round(parameters.inner_part, 6),
+        "neutron": {"python": str(neutron_python()), "program": str(NEUTRON_AGENT)}
+        if parameters.agent == "neutron" else None,
+    }
+
+
 def _loss(parameters: Parameters) -> List[List[float]]:
     """Return the losses of feedback in order, each with its time in seconds; none where there is none to lose."""
     if parameters.law == "none" or not any(parameters.loss):
@@ -120,6 +133,8 @@ def make_job(parameters: Parameters, artifacts: Artifacts, seed: int,
         "sampling": {"interval_us": parameters.sample_us, "bin_ms": round(collect.BIN_S * 1000),
                      "limits_ms": parameters.limit_sample_ms, "handle": LEAF_HANDLE},
         "duration_s": parameters.duration_s,
+        "fabric": parameters.fabric,
+        "cloud": _cloud(parameters),
         "shim": _shim(parameters),
         "controller": _controller(parameters),
         "loss": _loss(parameters),
@@ -133,9 +148,14 @@ def run_case(case: Case, artifacts: Artifacts, seed: int, raw: Path, measure: Op
              progress: Optional[Callable[[float, str], None]] = None) -> Tuple[Run, Dict[str, float]]:
     """Run once, leaving raw samples and logs in raw; return the run's result and what it cost.
 
-    Raises MachineError when it did not end well.
+    Neutron is installed for that first, where it is needed. Raises MachineError when it did not end well.
     """
     parameters = case.parameters
+    if parameters.agent == "neutron":
+        try:
+            neutron_environment()
+        except BuildError as error:
+            raise MachineError(f"agent=neutron: {error}") from None
     job = make_job(parameters, artifacts, seed, case.workload)
     shutil.rmtree(raw, ignore_errors=True)
 

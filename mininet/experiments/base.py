@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from sdngcc.controller.rates.maxmin import Claim, allot
-from sdngcc.testbed.parameters import Parameters, make_parameters, parse_settings
+from sdngcc.testbed.parameters import FRAME_BYTES, Parameters, make_parameters, parse_settings
 from sdngcc.testbed.statistics import jain, mean, percentile
 from sdngcc.testbed.workload import Program, Workload
 from sdngcc.topologies.placement import LINKS_OF_GROUP
 
 __all__ = ["Case", "Experiment", "Measure", "Program", "Run", "Verdict", "Workload", "at_least", "at_most",
-           "fair_share_mbps", "given", "goodput_by_second", "jain", "mean", "near", "percentile", "phase", "sweep"]
+           "fair_share_mbps", "given", "goodput_by_second", "jain", "mean", "near", "percentile", "phase", "sweep",
+           "vm_frame_mbps"]
 
-# Payload bytes in a full frame as the queues count it (1514 bytes), with TCP timestamps, and of our UDP.
-TCP_PAYLOAD = 1448 / 1514
-UDP_PAYLOAD = 1472 / 1514
+# Payload in a full frame as the queues count it, of TCP with timestamps and of our UDP.
+TCP_PAYLOAD = 1448 / FRAME_BYTES
+UDP_PAYLOAD = 1472 / FRAME_BYTES
 
 Run = Dict[str, Any]
 """A run's result as collect.summarise() makes it."""
@@ -116,7 +117,7 @@ def fair_share_mbps(run: Run, index: int = 0) -> float:
     if parameters.topology == "parking-lot":
         claims = {one: Claim({(link, 0): 1.0 for link in LINKS_OF_GROUP[one % 3]}, parameters.weight(one))
                   for one in senders}
-        return allot(claims, {(link, 0): parameters.link_mbps for link in (0, 1)})[index].rate * payload
+        return allot(claims, {(link, 0): vm_frame_mbps(run) for link in (0, 1)})[index].rate * payload
     # In racks every receiver has a port of its own; in the dumbbell all share one.
     ports = [{number if parameters.topology == "racks" else 0 for number in parameters.receivers_of(one)}
              for one in senders]
@@ -126,7 +127,13 @@ def fair_share_mbps(run: Run, index: int = 0) -> float:
 
     shares = [part(one for one in senders if port in ports[one]) for port in ports[index]]
     uplink = part(one for one in senders if parameters.hypervisor(one) == parameters.hypervisor(index))
-    return min(sum(shares), uplink) * parameters.link_mbps * payload
+    return min(sum(shares), uplink) * vm_frame_mbps(run) * payload
+
+
+def vm_frame_mbps(run: Run) -> float:
+    """Return what a link carries of VMs' own full frames, Mb/s: its rate, in tunnels without what they add."""
+    parameters = make_parameters(run["parameters"])
+    return parameters.link_mbps * parameters.inner_part
 
 
 def goodput_by_second(run: Run, vm: str, start_s: float, end_s: float) -> List[float]:

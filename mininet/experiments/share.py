@@ -17,6 +17,7 @@ from sdngcc.experiments.base import (
     mean,
     near,
     phase,
+    vm_frame_mbps,
 )
 from sdngcc.testbed.parameters import parse_settings
 from sdngcc.topologies.shaping import threshold_bytes
@@ -50,7 +51,7 @@ def judge_ratio(run: Run) -> List[Verdict]:
 def judge_sdngcc(run: Run) -> List[Verdict]:
     """Judge law sdngcc: fair and full while all send, the whole link for the last one."""
     parameters, shared = run["parameters"], phase(run, "all")
-    gso, link = parameters["gso"], parameters["link_mbps"]
+    gso, link = parameters["gso"], vm_frame_mbps(run)
     verdicts: List[Verdict] = []
     if len(set(parameters["weights"])) > 1:
         verdicts += judge_ratio(run)

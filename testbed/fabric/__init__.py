@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any, Dict
 
 from sdngcc.testbed.fabric.base import Fabric
+from sdngcc.testbed.fabric.linux import LinuxFabric
 from sdngcc.testbed.fabric.openflow import OpenFlowFabric
+
+FABRICS = {"openflow": OpenFlowFabric, "linux": LinuxFabric}
 
 
 def make_fabric(job: Dict[str, Any], out: Path) -> Fabric:
     """Return the fabric that a job asks for; out is the folder of raw samples, where logs are kept."""
-    return OpenFlowFabric(job, out)
+    return FABRICS[job["fabric"]](job, out)

@@ -85,6 +85,10 @@ class Fabric(ABC):
             self.configure_shim()
             self.check_law()
 
+    def bridges(self) -> Dict[str, Any]:
+        """Return what bridges hold that are not the controller's to change; nothing where there are none."""
+        return {}
+
     def configure_shim(self) -> None:
         """Tell each Open vSwitch what its ports are to the shim, and the shim's settings."""
         topo, shim = self.network.topo, self.job["shim"]
@@ -164,6 +168,19 @@ class Fabric(ABC):
         """Return the folder of devices of the machine's own namespace and of each hypervisor that has one."""
         return [("", Path("/sys/class/net")),
                 *((one.name, Path(f"{one.root}/sys/class/net")) for one in self.installations if one.name)]
+
+    def join_limiters(self) -> None:
+        """Make limiters.txt of the files of hypervisors with namespaces of their own, if there are any."""
+        lines: List[Tuple[int, str]] = []
+        head = ""
+        for number, installation in enumerate((one for one in self.installations if one.name), 1):
+            head, *rows = (self.out / f"limiters-{installation.name}.txt").read_text().splitlines()
+            for row in rows:
+                t_ns, vm, uplink, *rest = row.split()
+                indexes = [str(number << INDEX_BITS | int(index)) for index in (vm, uplink)]
+                lines.append((int(t_ns), " ".join([t_ns, *indexes, *rest])))
+        if head:
+            (self.out / "limiters.txt").write_text("\n".join([head, *(line for _, line in sorted(lines)), ""]))
 
     def shim_counters(self) -> Dict[str, Any]:
         """Return the shims' counters, summed over ports: drops and refusals by reason, messages accepted; and knobs."""

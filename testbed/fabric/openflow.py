@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Sequence
 from mininet.node import OVSSwitch
 
 from sdngcc.testbed.fabric.base import Fabric, Installation, controller_words
-from sdngcc.testbed.network import Network, build_network
+from sdngcc.testbed.network import Network, build_network, make_topology
 from sdngcc.testbed.openvswitch import OpenVSwitch
 from sdngcc.testbed.processes import run
 
@@ -45,7 +45,7 @@ class OpenFlowFabric(Fabric):
         switch = OpenVSwitch(self.job["ovs"])
         switch.start()
         OVSSwitch.OVSVersion = "3.1"
-        self.network = build_network(self.job, Bridge)
+        self.network = build_network(self.job, make_topology(self.job), Bridge)
         self.installations = [Installation("", switch, tuple(self.network.topo.hypervisors))]
         return self.network
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Sampler: backlog, marks and drops of one RED queue at a fixed interval, and every so often the shim's limiters.
+ * Sampler: backlog, marks and drops of one RED queue at a fixed interval, and every so often the shim's limiters, or
+ * one of the two alone.
  *
  * Both come over netlink sockets opened once; samples stay in memory until the end, so a sample costs one request,
  * one answer and one sleep.
@@ -331,10 +332,16 @@ int sampler_main(int argc, char **argv)
 	}
 	if (optind < argc)
 		die(false, "sampler: unexpected argument '%s'", argv[optind]);
-	if (!sampler->ifindex || !sampler->handle || !interval_ns || !count || !path)
-		die(false, "sampler: --dev, --handle, --interval, --count and --out are required");
-	sampler->queue = alloc(count, sizeof(*sampler->queue));
-	sampler->rtnl = open_netlink(NETLINK_ROUTE);
+	if (!interval_ns || !count)
+		die(false, "sampler: --interval and --count are required");
+	if ((sampler->ifindex || sampler->handle || path || !limiters_path) &&
+	    (!sampler->ifindex || !sampler->handle || !path))
+		die(false, "sampler: without --limiters --dev, --handle and --out are required, and "
+			   "with it all three or none");
+	if (path) {
+		sampler->queue = alloc(count, sizeof(*sampler->queue));
+		sampler->rtnl = open_netlink(NETLINK_ROUTE);
+	}
 	sampler->genl = -1;
 	if (limiters_path) {
 		sampler->genl = open_netlink(NETLINK_GENERIC);
@@ -342,11 +349,13 @@ int sampler_main(int argc, char **argv)
 	}
 	for (int i = 0; i < count; i++) {
 		sleep_until(start_ns + i * interval_ns);
-		sample_queue(sampler, &sampler->queue[i]);
+		if (path)
+			sample_queue(sampler, &sampler->queue[i]);
 		if (limiters_path && i % every == 0)
 			sample_limiters(sampler);
 	}
-	write_queue(sampler, count, path);
+	if (path)
+		write_queue(sampler, count, path);
 	if (limiters_path)
 		write_limiters(sampler, limiters_path);
 	return EXIT_SUCCESS;

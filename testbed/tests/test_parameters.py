@@ -72,6 +72,17 @@ def test_settings_override_defaults_and_the_last_counts():
     (["guarantees=300", "hosts=1"], ["guarantees", "vm4", "1200", "1000"]),
     (["divisions=65536"], ["divisions", "from 0 to 65535"]),
     (["divisions=ls"], ["divisions", "'ls'"]),
+    (["fabric=linux", "mark_source=openflow"], ["mark_source=shim", "fabric=linux", "openflow, linux"]),
+    (["mark_source=shim"], ["mark_source=shim", "fabric=linux", "shim, openflow"]),
+    (["fabric=linux", "topology=spines"], ["topology=spines", "two ways", "racks or parking-lot"]),
+    (["fabric=linux", "controllers=3"], ["fabric=linux", "one controller", "controllers=3"]),
+    (["agent=neutron", "network=geneve", "fabric=linux"], ["agent=neutron", "network=vlan", "geneve"]),
+    (["agent=ovn", "fabric=linux"], ["agent=ovn", "network=vlan or geneve", "flat"]),
+    (["network=vlan", "fabric=linux"], ["agent=none", "network=flat", "vlan"]),
+    (["agent=ovn", "network=vlan"], ["agent=ovn", "fabric=linux", "openflow"]),
+    (["agent=ovn", "network=vlan", "fabric=linux", "law=none"], ["agent=ovn", "a law", "none"]),
+    (["agent=ovn", "network=vlan", "fabric=linux", "loss=5"], ["loss", "agent=none", "ovn"]),
+    (["agent=ovn", "network=vlan", "fabric=linux", "receivers=2", "destinations=2"], ["agent=ovn", "destinations"]),
 ])
 def test_refusals_name_the_setting_and_what_is_allowed(settings, named):
     with pytest.raises(ParameterError) as refusal:
@@ -115,6 +126,24 @@ def test_rates_become_settings_of_the_vms_ports():
     assert job["shim"]["vms"]["vm4"] == {"shim-weight": "1", "shim-max-rate": "200500000"}
     static = make_job(Parameters(law="static", maximums=(0, 20)), ARTIFACTS, 1)["shim"]["vms"]
     assert static["vm1"]["shim-max-rate"] == "250000000" and static["vm2"]["shim-max-rate"] == "20000000"
+
+
+def test_a_fabric_of_linux_bridges_has_its_only_mark_source_by_default():
+    assert parse_settings(["fabric=linux"], {}).mark_source == "shim"
+    assert parse_settings(["fabric=linux", "law=hygenicc"], {}).mark_source == "openflow"
+    job = make_job(parse_settings(["fabric=linux"], {}), ARTIFACTS, 1)
+    assert job["controller"]["environment"]["SDNGCC_CONTROLLER_MARK_SOURCE"] == "shim"
+    assert job["shim"]["settings"]["shim-conversations"] == "true"
+    assert job["fabric"] == "linux" and job["cloud"]["agent"] == "none"
+    usual = make_job(Parameters(), ARTIFACTS, 1)
+    assert usual["fabric"] == "openflow" and "shim-conversations" not in usual["shim"]["settings"]
+
+
+def test_tunnels_take_a_part_of_each_frame():
+    parameters = parse_settings(["fabric=linux", "agent=ovn", "network=geneve"], {})
+    assert parameters.inner_part == pytest.approx(1514 / 1572)
+    assert make_job(parameters, ARTIFACTS, 1)["cloud"]["inner_part"] == pytest.approx(1514 / 1572, abs=1e-6)
+    assert parse_settings(["fabric=linux", "agent=ovn", "network=vlan"], {}).inner_part == 1
 
 
 def test_losses_come_in_turn():
