@@ -4,6 +4,7 @@
 from typing import Dict
 
 from sdngcc.experiments import (
+    beside,
     burst_latency,
     churn,
     constants,
@@ -71,4 +72,5 @@ EXPERIMENTS: Dict[str, Experiment] = {
         failsafe,
         takeover,
         tenants,
+        beside,
     )}

@@ -36,6 +36,8 @@ SHORT = (
           ("phases=2,10,0", "competitor=udp", "kill_controller_at_s=5", "restart_controller_at_s=9")),
     Short("hygenicc", "share", ("law=hygenicc", "phases=2,6,2", "competitor=tcp,dctcp,udp")),
     Short("share-static", "share", ("law=static", "phases=1,4,2", "competitor=udp")),
+    # The controller forwards nothing, and marks are those that receiving hypervisors saw.
+    Short("share-shim", "share", ("fabric=linux", "phases=2,6,2", "competitor=udp")),
 )
 # What a release must pass besides: longer, with other rivals or laws, they repeat what unfair-udp, share-udp and
 # reports-lost show, of take-overs the controllers in processes, and of seawall's changed weights the core's own tests.
@@ -53,6 +55,16 @@ LONG = (
     Short("share-dctcp", "share", ("competitor=dctcp",)),
     Short("weights-mixed", "share", ("phases=10,20,0", "weights=1,2,4", "senders=3", "competitor=udp,tcp")),
     Short("seawall-weights", "weights", ()),
+    # Beside the agents of clouds, and what a fabric without OpenFlow must do as well as one with it.
+    Short("beside", "beside", ()),
+    Short("share-shim-maxmin", "share", ("fabric=linux", "law=maxmin", "competitor=udp")),
+    Short("two-racks-shim", "share", ("fabric=linux", "topology=racks", "competitor=udp")),
+    Short("two-racks-shim-maxmin", "share", ("fabric=linux", "law=maxmin", "topology=racks", "competitor=udp")),
+    Short("scale-shim", "scale", ("fabric=linux",)),
+    Short("scale-shim-maxmin", "scale", ("fabric=linux", "law=maxmin")),
+    Short("parking-lot-shim", "parking-lot", ("fabric=linux", "law=sdngcc")),
+    Short("parking-lot-shim-maxmin", "parking-lot", ("fabric=linux",)),
+    Short("innocent-shim", "innocent", ("fabric=linux", "division=bytes")),
 )
 # The loop closed by slower or sparser news of marks; short, so what the start does to queue and first second is
 # most of what is seen of them: those are in docs/sources, as measured.
