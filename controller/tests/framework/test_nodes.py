@@ -74,6 +74,7 @@ def running(tmp_path, framework, **settings):
     port = free_port()
     controller = Controller(tmp_path, framework, ovsdb_listen=f"127.0.0.1:{port}", **settings)
     controller.managers = port
+    wait_for(lambda: "databases may connect at" in controller.log(), controller.log)
     try:
         yield controller
         assert controller.process.poll() is None, controller.log()

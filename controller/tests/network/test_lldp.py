@@ -10,6 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sdngcc.controller.network import underlay
 from sdngcc.controller.network.lldp import LldpError, Neighbor, join, read_neighbors
 from sdngcc.main import main
 
@@ -151,6 +152,11 @@ def test_the_command_prints_a_file(tmp_path):
         "links": [{"ends": ["compute1:eth0", "leaf1:Ethernet48"], "mbps": 25_000}],
     }  # fmt: skip
     assert result.stderr == "compute2 has no link\n"
+    made = tmp_path / "underlay.yaml"  # the controller takes it
+    made.write_text(result.stdout)
+    [link] = underlay.read(made).links
+    assert [(end.node, end.name) for end in link.ends] == [("compute1", "eth0"), ("leaf1", "Ethernet48")]
+    assert link.rate == 25_000 * underlay.MBPS
 
 
 def test_the_command_names_the_document_at_fault(tmp_path):
