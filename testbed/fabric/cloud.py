@@ -117,7 +117,7 @@ class Agents(Cloud):
     def bridge_words(self, host: Hypervisor) -> List[str]:
         """Return ovs-vsctl's words that plug VMs into br-int, and the uplink into br-phys unless there are tunnels."""
         words = add_bridge(INTEGRATION, [f"{host.name}-{vm}" for vm in host.vms], "secure")
-        return words if self.tunnels else [*words, *add_bridge(PHYSICAL, [f"{host.name}-up"], "secure")]
+        return words if self.tunnels else [*words, *add_bridge(PHYSICAL, [f"{host.name}-up"], "standalone")]
 
 
 def network_id(tenant: int) -> str:
