@@ -14,12 +14,14 @@ Three kinds of port make up the laboratory's network:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import List
+from typing import List, Sequence
 
 # Bytes of a full frame as the qdiscs count them, and the unit of buffer_packets.
 PACKET_BYTES = 1500
 # What HTB lets leave back to back: two full frames.
 HTB_BURST_BYTES = 3000
+# An uplink's leaf: its own pacing is off.
+FQ = ["fq", "nopacing", "limit", "100000", "flow_limit", "100000"]
 # Handle (major number) of the leaf qdisc on every shaped port.
 LEAF_HANDLE = 0x10
 
@@ -40,10 +42,14 @@ class Shape:
     """Delay in microseconds (delay)."""
 
 
-def _line_rate(device: str, rate_mbps: int) -> List[List[str]]:
+def _leaf(device: str) -> List[str]:
+    return ["qdisc", "replace", "dev", device, "parent", "1:1", "handle", f"{LEAF_HANDLE:x}:"]
+
+
+def _line_rate(device: str, rate_mbps: int, parent: Sequence[str] = ("root",)) -> List[List[str]]:
     rate, burst = f"{rate_mbps}mbit", str(HTB_BURST_BYTES)
     return [
-        ["qdisc", "replace", "dev", device, "root", "handle", "1:", "htb", "default", "1"],
+        ["qdisc", "replace", "dev", device, *parent, "handle", "1:", "htb", "default", "1"],
         ["class", "replace", "dev", device, "parent", "1:", "classid", "1:1", "htb", "rate", rate, "ceil", rate,
          "burst", burst, "cburst", burst, "quantum", "60000"],
     ]
@@ -54,15 +60,23 @@ def threshold_bytes(buffer_packets: int, mark_percent: int) -> int:
     return max(buffer_packets * mark_percent // 100, 1) * PACKET_BYTES
 
 
+def covered_uplink(device: str, rate_mbps: int) -> List[List[str]]:
+    """Return the argument lists of the ``tc`` calls that make an uplink whose HTB nobody takes for his own.
+
+    ovn-controller deletes an HTB at the root of the device that its tunnels leave by, as a queue of its own that is no
+    longer wanted. Here a prio with all packets in one band is the root.
+    """
+    root = ["qdisc", "replace", "dev", device, "root", "handle", "2:", "prio", "bands", "2", "priomap", *["0"] * 16]
+    return [root, *_line_rate(device, rate_mbps, ("parent", "2:1")), _leaf(device) + FQ]
+
+
 def tc_commands(device: str, shape: Shape) -> List[List[str]]:
     """Return the argument lists of the ``tc`` calls that give device that shape.
 
     Raises ValueError for a kind it does not know.
     """
-    leaf = ["qdisc", "replace", "dev", device, "parent", "1:1", "handle", f"{LEAF_HANDLE:x}:"]
     if shape.kind == "uplink":
-        queue = ["fq", "nopacing", "limit", "100000", "flow_limit", "100000"]
-        return [*_line_rate(device, shape.rate_mbps), leaf + queue]
+        return [*_line_rate(device, shape.rate_mbps), _leaf(device) + FQ]
     if shape.kind == "marking":
         low = threshold_bytes(shape.buffer_packets, shape.mark_percent)
         # max must exceed min; with burst = min / avpkt tc chooses the weight that makes the average the
@@ -70,7 +84,7 @@ def tc_commands(device: str, shape: Shape) -> List[List[str]]:
         queue = ["red", "limit", str(shape.buffer_packets * PACKET_BYTES), "min", str(low),
                  "max", str(low + PACKET_BYTES), "avpkt", str(PACKET_BYTES), "burst", str(low // PACKET_BYTES),
                  "probability", "1.0", "bandwidth", f"{shape.rate_mbps}mbit", "ecn"]
-        return [*_line_rate(device, shape.rate_mbps), leaf + queue]
+        return [*_line_rate(device, shape.rate_mbps), _leaf(device) + queue]
     if shape.kind == "delay":
         return [["qdisc", "replace", "dev", device, "root", "handle", f"{LEAF_HANDLE:x}:",
                  "netem", "delay", f"{shape.delay_us}us", "limit", "100000"]]

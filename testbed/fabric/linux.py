@@ -27,6 +27,7 @@ from sdngcc.testbed.fabric.cloud import Cloud, add_bridge, make_cloud
 from sdngcc.testbed.network import Network, build_network, make_topology
 from sdngcc.testbed.openvswitch import FOLDER, VSWITCHD_UPTIME_S, OpenVSwitch
 from sdngcc.testbed.processes import run, sleep_until
+from sdngcc.topologies.shaping import covered_uplink
 
 # A hypervisor's files, as the machine's own namespace sees them: below its name.
 HOSTS = Path("/run/hosts")
@@ -165,7 +166,10 @@ class LinuxFabric(Fabric):
             for node, device in ((info["node1"], info["intfName1"]), (info["node2"], info["intfName2"])):
                 self.network.mininet[node].cmd(f"ip link set {device} mtu {UNDERLAY_MTU}")
         for host in self.hosts:
-            host.run("ip", "addr", "add", f"{self.cloud.tunnel_address(host)}/16", "dev", f"{host.name}-up")
+            uplink = f"{host.name}-up"
+            host.run("ip", "addr", "add", f"{self.cloud.tunnel_address(host)}/16", "dev", uplink)
+            for command in covered_uplink(uplink, self.job["topology"]["parameters"]["link_mbps"]):
+                host.run("tc", *command)
 
     def uplinks(self, installation: Installation) -> List[str]:
         """Return the Interfaces that are its uplinks: the device to the fabric, unless tunnels stand for it."""
