@@ -89,7 +89,6 @@ class SdnGcc(names.App):
         self.policy = Policy(self.settings.ovsdb, names.hub.sleep, self.settings.forwarding == "none")
         audit = AuditLog(self.settings.audit_file, self.engine.counters)
         self.tenants = make_store(self.settings, names.hub.sleep)
-        self._read_tenants()
         context = RestContext(
             self.engine, self.policy, Live(self.engine), audit, lambda: names.hub.sleep(0), cluster=self.cluster
         )
@@ -104,6 +103,7 @@ class SdnGcc(names.App):
         context.admission, context.allowed = self.listener.admission, self.allowed
         self.managers = self._make_managers() if self.settings.ovsdb_listen else None
         context.managers = self.managers
+        self._read_tenants()  # by TLS, if need be, which the listener has prepared
         parts = [self._prepare_log, self.engine.prepare, self.rest.prepare, self.listener.prepare, audit.prepare]
         parts += [self.managers.prepare] if self.managers else []
         self.reloader = context.reloader = Reloader(chosen, settings.read_again, parts)

@@ -189,7 +189,10 @@ class Refuse:
             raise ImportError(f"a policy module imports {name}")
 sys.meta_path.insert(0, Refuse())
 import importlib, pkgutil, sdngcc.controller
-RIM = {"app", "framework.connections", "framework.hub", "framework.listening", "framework.names", "rest.server"}
+RIM = {
+    "app", "framework.connections", "framework.hub", "framework.listening", "framework.managers", "framework.names",
+    "rest.server",
+}
 done = []
 for found in pkgutil.walk_packages(sdngcc.controller.__path__, "sdngcc.controller."):
     short = found.name.split(".", 2)[2]

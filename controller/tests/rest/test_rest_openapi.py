@@ -25,7 +25,8 @@ DRAIN = ["--include-path", "/v1/drain", "--phases", "coverage,fuzzing"]  # there
 @pytest.mark.parametrize("paths", [REST, DRAIN], ids=["all else", "drain"])
 def test_schemathesis_finds_no_fault(tmp_path, bridge, database, token_file, paths):
     token_file.write_text(f"alice {TOKEN} admin\n")
-    controller = start(tmp_path, bridge, ovsdb=database.remote, rest_token_file=token_file)
+    controller = start(tmp_path, bridge, ovsdb=database.remote, rest_token_file=token_file,
+                       tenant_file=tmp_path / "tenants.json")  # fmt: skip
     try:
         wait_for(lambda: known(controller, "neutron-0"), controller.log)
         wait_for(lambda: json.load(ask(controller, "/v1/status"))["ready"], controller.log)

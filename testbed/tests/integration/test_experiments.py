@@ -37,7 +37,7 @@ SHORT = (
     Short("hygenicc", "share", ("law=hygenicc", "phases=2,6,2", "competitor=tcp,dctcp,udp")),
     Short("share-static", "share", ("law=static", "phases=1,4,2", "competitor=udp")),
     # The controller forwards nothing, and marks are those that receiving hypervisors saw.
-    Short("share-shim", "share", ("fabric=linux", "phases=2,6,2", "competitor=udp")),
+    Short("share-shim", "share", ("fabric=linux", "phases=2,6,2", "competitor=tcp,dctcp,udp", "vms_per_hypervisor=2")),
 )
 # What a release must pass besides: longer, with other rivals or laws, they repeat what unfair-udp, share-udp and
 # reports-lost show, of take-overs the controllers in processes, and of seawall's changed weights the core's own tests.
@@ -57,6 +57,7 @@ LONG = (
     Short("seawall-weights", "weights", ()),
     # Beside the agents of clouds, and what a fabric without OpenFlow must do as well as one with it.
     Short("beside", "beside", ()),
+    Short("share-shim-udp", "share", ("fabric=linux", "competitor=udp")),
     Short("share-shim-maxmin", "share", ("fabric=linux", "law=maxmin", "competitor=udp")),
     Short("two-racks-shim", "share", ("fabric=linux", "topology=racks", "competitor=udp")),
     Short("two-racks-shim-maxmin", "share", ("fabric=linux", "law=maxmin", "topology=racks", "competitor=udp")),
