@@ -15,8 +15,8 @@ from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.rates.hierarchy import Tenant
 
-NAME_PATTERN = "^[!-~]{1,64}$"
-NAME_IN_WORDS = "1 to 64 visible ASCII characters without spaces"
+NAME_PATTERN = "^[!-$&-~]{1,64}$"  # without %, which stands for something else in a path
+NAME_IN_WORDS = "1 to 64 visible ASCII characters without spaces and %"
 
 LOG = logging.getLogger(__name__)
 

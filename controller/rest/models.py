@@ -451,7 +451,9 @@ class GapEvent(Answer):
 
 
 def integral(value: Any) -> Any:
-    """Take 4.0 for 4, as JSON does."""
+    """Take 4.0 for 4, as JSON does, but no true or false for 1 or 0, as Python does."""
+    if isinstance(value, bool):
+        raise ValueError("a number is needed")
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

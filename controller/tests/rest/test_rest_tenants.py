@@ -85,6 +85,8 @@ def test_delete_takes_all_back_and_leaves_the_machines(bench):
         ({"weight": 0}, 422, "weight", "1 to 65535"),
         ({"weight": 65536}, 422, "weight", "1 to 65535"),
         ({"weight": "4"}, 422, "weight", "1 to 65535"),
+        ({"weight": True}, 422, "weight", "1 to 65535"),
+        ({"max": False}, 422, "max", "0 for no cap"),
         ({"min": 7999}, 422, "min", "0 for no guarantee or 8000 to 800000000000000"),
         ({"max": 10**15}, 422, "max", "0 for no cap or 8000 to 800000000000000"),
         ({"min": 20_000_000}, 409, "min", "min <= max"),
@@ -104,11 +106,11 @@ def test_refused_bodies_change_nothing_and_are_counted(bench, body, status, fiel
     assert 'sdngcc_controller_events_total{event="tenant_changes_refused"} 1.0' in bench.get("/metrics").text
 
 
-@pytest.mark.parametrize("name", ["a" * 65, "two%20words", "caf%C3%A9"])
+@pytest.mark.parametrize("name", ["a" * 65, "two%20words", "caf%C3%A9", "100%25"])
 def test_what_names_no_tenant_is_refused(bench, name):
     answer = put(bench, {"weight": 1}, name)
     assert answer.status_code == 422 and answer.json["field"] == "tenant"
-    assert answer.json["allowed"] == "1 to 64 visible ASCII characters without spaces"
+    assert answer.json["allowed"] == "1 to 64 visible ASCII characters without spaces and %"
 
 
 def test_marks_hold_no_policy_of_tenants(tmp_path):
@@ -206,7 +208,7 @@ def test_the_document_says_what_may_name_a_tenant():
 
     path = make_document(ROUTES, True).root["paths"]["/v1/tenants/{tenant}"]
     assert set(path) == {"get", "put", "delete"} and path["put"]["x-role"] == "operate"
-    assert path["get"]["parameters"][0]["schema"] == {"type": "string", "pattern": "^[!-~]{1,64}$"}
+    assert path["get"]["parameters"][0]["schema"] == {"type": "string", "pattern": "^[!-$&-~]{1,64}$"}
 
 
 @needs_ovsdb
