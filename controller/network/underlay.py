@@ -20,6 +20,7 @@ which host its packets were. Packets take any of several shortest ways, in equal
 """
 
 import hashlib
+import heapq
 import pathlib
 import re
 from typing import Annotated, Any, NamedTuple, Optional
@@ -182,6 +183,7 @@ class Graph:
         self._at: dict[str, list[tuple[End, End, int]]] = {}  # host -> (its end, the far one, rate)
         self._nodes: dict[str, int] = dict(underlay.switches) if underlay else {CORE: node_id(CORE)}
         self.fabric = frozenset(self._nodes.values())  # the switches that are no hosts
+        self._spare_ports: list[int] = []  # of the one switch, whose hosts are gone
         self._core_ports: dict[int, int] = {}  # host -> its port of the one switch
         self.rates: dict[Hop, int] = {}  # bytes/s that links carry
         for dpid in self._nodes.values():
@@ -205,7 +207,8 @@ class Graph:
     def add_host(self, dpid: int) -> bool:
         """Link a host; return whether it has a place in the graph."""
         if self._underlay is None:
-            number = self._core_ports.setdefault(dpid, FIRST_PORT + len(self._core_ports))
+            number = self._core_ports.get(dpid) or self._free_core_port()
+            self._core_ports[dpid] = number
             near = End(f"{dpid:016x}", FIRST_PORT, "uplinks")
             self._nodes[near.node] = dpid
             self._join(near, End(CORE, number, f"to {dpid:016x}"), 0)
@@ -225,7 +228,15 @@ class Graph:
         if name is None or self._nodes.get(name) != dpid:
             return []
         del self._nodes[name]
-        return self._topology.remove_switch(dpid)
+        lost = self._topology.remove_switch(dpid)
+        if dpid in self._core_ports:
+            number = self._core_ports.pop(dpid)
+            heapq.heappush(self._spare_ports, number)
+            self._topology.remove_port(self._nodes[CORE], number)
+        return lost
+
+    def _free_core_port(self) -> int:
+        return heapq.heappop(self._spare_ports) if self._spare_ports else FIRST_PORT + len(self._core_ports)
 
     def uplinks(self, dpid: int) -> tuple[int, ...]:
         """Return the ports of a host that have links."""

@@ -164,6 +164,19 @@ def test_another_bridge_of_a_host_stands_by_and_takes_over(cloud):
     assert set(cloud.engine.switches[0xA2].vms) == {11, 12}
 
 
+def test_hosts_that_come_and_go_leave_no_ports_behind(cloud):
+    ports = cloud.engine.topology.ports
+    [core] = cloud.engine.hosting.hosts.graph.fabric
+    before = dict(ports[core])
+    for dpid in range(0x100, 0x110):
+        cloud.add(dpid, vms=(11,))
+        cloud.engine.switch_down(dpid)
+        cloud.run(0.01)
+        assert dpid not in ports and dict(ports[core]) == before
+    cloud.add(0x200, vms=(11,))
+    assert len(ports[core]) == len(before) + 1 and cloud.engine.topology.link_count() == len(before) + 1
+
+
 def test_a_machine_that_is_gone_is_forgotten(cloud):
     talk(cloud, (VM1, VM3))
     assert cloud.engine.relations.pair_count() == 1
