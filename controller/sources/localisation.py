@@ -20,6 +20,7 @@ decides, and of equal ones the last is taken. What a pair's marks are then worth
 import collections
 import dataclasses
 import heapq
+import itertools
 import math
 from typing import Callable, Mapping
 
@@ -29,7 +30,8 @@ from sdngcc.controller.network.topology import Hop
 
 HALF_LIFE_NS = 50_000_000  # of what came "lately"
 REVIEW_NS = 10_000_000  # between two explanations
-PAIRS_MAX = 512  # that one explanation looks at: those with the most marks, then those with the most packets
+RECENT_MAX = 2048  # pairs that one explanation chooses from: those heard last
+PAIRS_MAX = 512  # that it looks at: those with the most marks, then those with the most packets
 PACKETS_MIN = 5.0  # of a pair that may speak for a port
 EXPLAINED = 0.98
 LOAD_UNKNOWN = 0.5
@@ -122,7 +124,8 @@ class Localiser:
     # The explanation
 
     def _explain(self, now_ns: int) -> dict[Hop, float]:
-        talks = {pair: talk.age(now_ns) for pair, talk in self._talks.items()}
+        recent = itertools.islice(reversed(self._talks.items()), RECENT_MAX)
+        talks = {pair: talk.age(now_ns) for pair, talk in recent}
         chosen = heapq.nlargest(PAIRS_MAX, talks, key=lambda pair: (talks[pair].marks, talks[pair].packets))
         left = {pair: talks[pair].marks for pair in chosen}
         suspects = self._suspects({pair: talks[pair] for pair in chosen})

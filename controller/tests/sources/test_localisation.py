@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sdngcc.controller.network.conversations import Arrived
-from sdngcc.controller.sources.localisation import FORGET_NS, PAIRS_MAX, Localiser
+from sdngcc.controller.sources.localisation import FORGET_NS, PAIRS_MAX, RECENT_MAX, Localiser
 
 PERIOD_NS = 5_000_000
 LEAVES, HOSTS = 3, 3  # hosts a leaf
@@ -90,6 +90,21 @@ def test_without_capacities_the_last_of_them_is_taken():
 def test_marks_of_pairs_without_a_way_go_nowhere():
     localiser = Localiser(lambda pair: {}, lambda hop: float("inf"))
     assert localiser.locate({(b"a", b"b"): Arrived(10, 5, 15000)}, 1) == {}
+
+
+def test_an_explanation_looks_at_no_more_pairs_than_its_bound():
+    asked = []
+
+    def counted(pair):
+        asked.append(pair)
+        return {(1, 4): 1.0}
+
+    localiser = Localiser(counted, lambda hop: float("inf"))
+    localiser.locate({(number.to_bytes(3, "big"), host(4)): Arrived(9, 0, 60) for number in range(20_000)}, 1)
+    aged = [talk for talk in localiser._talks.values() if talk.time_ns == 1]
+    localiser.locate({(host(0), host(4)): Arrived(9, 3, 60)}, 10**9)
+    assert sum(talk.time_ns == 10**9 for talk in localiser._talks.values()) <= RECENT_MAX < len(aged)
+    assert len(asked) <= PAIRS_MAX + 1
 
 
 def test_what_is_silent_is_forgotten_and_tables_are_bounded():
