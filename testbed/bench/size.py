@@ -246,15 +246,14 @@ def measure(switches: int, vms: int, folder: pathlib.Path) -> List[Row]:
     site.work_off(1.0)
     engine, leaf = site.engine, site.leaves[0]
     link = next(ends for ends in site.links if ends == ((leaf, PORTS), (site.spines[0], 1)))
+    source, known = 0, set(site.pairs)
+    stranger = next(n for n in range(vms // NETWORK_VMS, vms, vms // NETWORK_VMS) if (source, n) not in known)
     rows = [site.row("garbage collection, all of it", site.collector.run_whole)]
 
     def add(name: str, *steps: Callable[[], Any], least_s: float = 0.0) -> None:
         rows.append(site.row(name, *steps, least_s=least_s))
         site.talk()
 
-    source = 0
-    known = set(site.pairs)
-    stranger = next(n for n in range(vms // NETWORK_VMS, vms, vms // NETWORK_VMS) if (source, n) not in known)
     add("broadcast in a VLAN of 20 VMs", lambda: engine.packet_in(*site.places[source], question(source, 0xFFFFFF)))
     host = (site.bridges[0], PORTS - 1)
     add("broadcast to all ports without a tag", lambda: engine.packet_in(*host, question(0xFFFF00, 0xFFFFFF)))
