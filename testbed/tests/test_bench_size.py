@@ -1,7 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """The benchmark of a large network, on a small one: each row happens, and leaves nothing undone."""
 
+import time
+
+import pytest
+
 from sdngcc.testbed.bench import size
+
+
+class ProcessorTime:
+    """A clock that goes while this process computes or sleeps, so that what else the machine does delays nothing."""
+
+    def __init__(self):
+        self.slept_ns = 0
+        self.thread_time = time.thread_time
+
+    def monotonic_ns(self):
+        return time.process_time_ns() + self.slept_ns
+
+    def monotonic(self):
+        return self.monotonic_ns() / 1e9
+
+    def sleep(self, seconds):
+        self.slept_ns += round(seconds * 1e9)
+
+
+@pytest.fixture(autouse=True)
+def processor_time(monkeypatch):
+    monkeypatch.setattr(size, "time", ProcessorTime())
 
 
 def test_every_row_happens(tmp_path, monkeypatch):
