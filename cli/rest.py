@@ -27,8 +27,11 @@ SILENCE_S = 40.0
 PAGE = 500
 
 
-class RestError(Exception):
-    """The controller could not be asked, or refused; the text says which, why and what is allowed."""
+class RestError(click.ClickException):
+    """The controller could not be asked, or refused; the text says which, why and what is allowed.
+
+    A command that lets it through ends with that text and exit status 1.
+    """
 
 
 def explain(status: int, body: bytes) -> str:

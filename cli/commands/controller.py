@@ -9,7 +9,7 @@ from typing import Optional
 
 import click
 
-from sdngcc.rest import RestClient, RestError, client_options
+from sdngcc.rest import RestClient, client_options
 
 # Between two looks at how far a drain is.
 LOOK_S = 0.2
@@ -53,10 +53,7 @@ def controller(
     if drain and resume:
         raise click.UsageError("--drain and --resume: either of them")
     if drain or resume:
-        try:
-            sys.exit(_drain(client, timeout) if drain else _resume(client))
-        except RestError as error:
-            raise click.ClickException(str(error)) from None
+        sys.exit(_drain(client, timeout) if drain else _resume(client))
     from sdngcc.controller.framework import launcher
 
     if not check:

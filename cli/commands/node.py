@@ -8,7 +8,7 @@ from typing import Any, Dict, List
 
 import click
 
-from sdngcc.rest import RestClient, RestError, client_options
+from sdngcc.rest import RestClient, client_options
 
 COLUMNS = ("node", "state", "for", "vms", "switches", "certificate", "address")
 # A unit of time and how many seconds it has, the longest first.
@@ -48,10 +48,7 @@ def list_nodes(client: RestClient, as_json: bool) -> None:
     A bridge is `not connected` when its database knows it and it speaks no OpenFlow with the controller, and
     `refused` when the node is not believed about it; the lines below the table say why.
     """
-    try:
-        nodes = client.nodes()
-    except RestError as error:
-        raise click.ClickException(str(error)) from error
+    nodes = client.nodes()
     if as_json:
         click.echo(json.dumps({"nodes": nodes}, indent=1))
         return
@@ -75,8 +72,5 @@ def forget_node(client: RestClient, name: str) -> None:
 
     Until then they belong to the certificate by which the node came. A node that is connected is not forgotten.
     """
-    try:
-        client.node_forget(name)
-    except RestError as error:
-        raise click.ClickException(str(error)) from error
+    client.node_forget(name)
     click.echo(f"{name}: forgotten")

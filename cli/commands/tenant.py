@@ -4,13 +4,21 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, Optional, Union
+from typing import Any, Callable, Dict, Optional, TypeVar, Union
 
 import click
 
 from sdngcc.commands.vm import DEFAULT, Rate, Weight, megabits
-from sdngcc.rest import RestClient, RestError, client_options
+from sdngcc.rest import RestClient, client_options
 from sdngcc.tables import print_table
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def one_tenant(function: Function) -> Function:
+    """Give a command the name of a tenant, and the choice of how to print it."""
+    as_json = click.option("--json", "as_json", is_flag=True, help="Print the tenant as the controller's JSON.")
+    return click.argument("name", metavar="TENANT")(as_json(function))
 
 
 @click.group()
@@ -31,10 +39,7 @@ def list_tenants(client: RestClient, wide: bool, as_json: bool) -> None:
     A tenant is the name in `shim-tenant` of VMs' ports, a project's id under OpenStack. One without a weight is not
     divided as a whole: its VMs stand for themselves.
     """
-    try:
-        tenants = client.tenants()
-    except RestError as error:
-        raise click.ClickException(str(error)) from error
+    tenants = client.tenants()
     if as_json:
         click.echo(json.dumps({"tenants": tenants}, indent=1))
     elif tenants:
@@ -65,26 +70,22 @@ def _rate(bits: int) -> str:
 
 
 @tenant.command("show")
-@click.argument("name", metavar="TENANT")
-@click.option("--json", "as_json", is_flag=True, help="Print the tenant as the controller's JSON.")
+@one_tenant
 @click.pass_obj
 def show_tenant(client: RestClient, name: str, as_json: bool) -> None:
     """Show a tenant with its VMs."""
-    try:
-        found = client.tenant(name)
-    except RestError as error:
-        raise click.ClickException(str(error)) from error
-    if as_json:
-        click.echo(json.dumps(found, indent=1))
-        return
-    _tell(found)
-    for one in found["members"]:
+    found = client.tenant(name)
+    _tell(found, as_json)
+    for one in () if as_json else found["members"]:
         click.echo(f"  {one['id']}  {one['state']}, sent {megabits(one['sent_bps'])} Mb/s, "
                    f"may send {megabits(one['rate_bps'])} Mb/s, weight {one['weight']}")
 
 
-def _tell(one: Dict[str, Any]) -> None:
-    """Print a tenant in a line, and a second one if its policy is not held."""
+def _tell(one: Dict[str, Any], as_json: bool) -> None:
+    """Print a tenant as JSON, or in a line, and a second one if its policy is not held."""
+    if as_json:
+        click.echo(json.dumps(one, indent=1))
+        return
     click.echo(f"{one['name']}: weight {_weight(one)}, min {_rate(one['min_bps'])}, max {_rate(one['max_bps'])} Mb/s; "
                f"{one['active']} of {one['vms']} VMs on {one['hypervisors']} hypervisors send "
                f"{megabits(one['sent_bps'])} Mb/s")
@@ -93,11 +94,10 @@ def _tell(one: Dict[str, Any]) -> None:
 
 
 @tenant.command("set")
-@click.argument("name", metavar="TENANT")
 @click.option("--weight", type=Weight(), help="Part of congested ports beside other tenants, 1 to 65535.")
 @click.option("--min", "least", type=Rate(), help="Guarantee of all its VMs together in bit/s; 0: none.")
 @click.option("--max", "most", type=Rate(), help="Cap of all its VMs together in bit/s; 0: none.")
-@click.option("--json", "as_json", is_flag=True, help="Print the tenant as the controller's JSON.")
+@one_tenant
 @click.pass_obj
 def set_tenant(
     client: RestClient, name: str, weight: Union[int, str, None], least: Union[int, str, None],
@@ -114,27 +114,12 @@ def set_tenant(
         key: None if value == DEFAULT else int(value) for key, value in given.items() if value is not None}
     if not changes:
         raise click.UsageError("nothing to change: name --weight, --min or --max")
-    try:
-        answer = client.tenant_change(name, changes)
-    except RestError as error:
-        raise click.ClickException(str(error)) from error
-    if as_json:
-        click.echo(json.dumps(answer, indent=1))
-    else:
-        _tell(answer)
+    _tell(client.tenant_change(name, changes), as_json)
 
 
 @tenant.command("reset")
-@click.argument("name", metavar="TENANT")
-@click.option("--json", "as_json", is_flag=True, help="Print the tenant as the controller's JSON.")
+@one_tenant
 @click.pass_obj
 def reset_tenant(client: RestClient, name: str, as_json: bool) -> None:
     """Take back all policy that is stored for a tenant; its VMs stay its VMs."""
-    try:
-        answer = client.tenant_reset(name)
-    except RestError as error:
-        raise click.ClickException(str(error)) from error
-    if as_json:
-        click.echo(json.dumps(answer, indent=1))
-    else:
-        _tell(answer)
+    _tell(client.tenant_reset(name), as_json)

@@ -118,7 +118,5 @@ def top(client: RestClient, once: bool, as_json: bool, sort: str) -> None:
                     if view.take(kind, data):
                         live.update(draw(view, sort, console.height), refresh=True)
         raise RestError(f"the controller at {client.url} closed the event stream")
-    except RestError as error:
-        raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
         pass

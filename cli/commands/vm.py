@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Optional, Tuple, Union
 import click
 
 from sdngcc.names import short_names
-from sdngcc.rest import RestClient, RestError, client_options
+from sdngcc.rest import RestClient, client_options
 from sdngcc.tables import print_table
 
 # A rate's suffix and its factor to bit/s.
@@ -82,10 +82,7 @@ def list_vms(client: RestClient, wide: bool, as_json: bool, **filters: Optional[
     VMs are named as shortly as tells them apart; `show` and `set` take these names, and whole ids. Columns that
     do not fit are left out.
     """
-    try:
-        vms = client.vms({key: value for key, value in filters.items() if value is not None})
-    except RestError as error:
-        raise click.ClickException(str(error)) from error
+    vms = client.vms({key: value for key, value in filters.items() if value is not None})
     if as_json:
         click.echo(json.dumps({"vms": vms}, indent=1))
         return
@@ -124,10 +121,7 @@ def show_vm(client: RestClient, name: str, as_json: bool) -> None:
     VM is its id, the beginning of its id when that is a UUID, MAC, IP address, OVS port name or OpenStack port id; a
     name that fits several is refused with the candidates.
     """
-    try:
-        found = client.vm(name)
-    except RestError as error:
-        raise click.ClickException(str(error)) from error
+    found = client.vm(name)
     if as_json:
         click.echo(json.dumps(found, indent=1))
         return
@@ -197,25 +191,19 @@ def reset_vm(client: RestClient, names: Tuple[str, ...], as_json: bool) -> None:
     if len(names) > 1:
         _change(client, names, dict.fromkeys(("weight", "min", "max", "law")), as_json)
         return
-    try:
-        answer = client.vm_reset(names[0])
-    except RestError as error:
-        raise click.ClickException(str(error)) from error
+    answer = client.vm_reset(names[0])
     click.echo(json.dumps(answer, indent=1) if as_json else f"{answer['id']}: {_in_words('', answer['configured'])}")
 
 
 def _change(client: RestClient, names: Tuple[str, ...], changes: Dict[str, Any], as_json: bool) -> None:
     """Change VMs alike and tell what came of it; the exit status is 1 unless all is stored."""
     said = ", ".join(f"{key} {DEFAULT if value is None else value}" for key, value in changes.items())
-    try:
-        if len(names) == 1:
-            results = [client.vm_change(names[0], changes)]
-            answer = results[0]
-        else:
-            answer = client.vms_change([{"vm": name, **changes} for name in names])
-            results = answer["results"]
-    except RestError as error:
-        raise click.ClickException(str(error)) from error
+    if len(names) == 1:
+        results = [client.vm_change(names[0], changes)]
+        answer = results[0]
+    else:
+        answer = client.vms_change([{"vm": name, **changes} for name in names])
+        results = answer["results"]
     if as_json:
         click.echo(json.dumps(answer, indent=1))
     else:

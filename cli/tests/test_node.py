@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """sdngcc node against a small stand-in for the controller's REST interface."""
 
-import http.server
 import json
-import threading
 
-import click.testing
 import pytest
 
 from sdngcc.commands.node import duration
-from sdngcc.main import main
+
+from . import stand_in
 
 NODES = [
     {
@@ -26,15 +24,8 @@ NODES = [
 ]  # fmt: skip
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
+class Handler(stand_in.Handler):
     """Lists two nodes; forgets the one that is gone."""
-
-    def answer(self, status, document):
-        body = json.dumps(document).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
     def do_GET(self):
         self.answer(200, {"nodes": self.server.nodes})
@@ -45,24 +36,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             self.answer(409, {"error": "node compute-1 is connected", "allowed": "nodes that are not connected"})
 
-    def log_message(self, *_):
-        pass
-
 
 @pytest.fixture
 def server():
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        running.nodes = NODES
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with stand_in.serving(Handler, nodes=NODES) as running:
         yield running
-        running.shutdown()
-        thread.join()
 
 
-def run(server, *args):
-    url = f"http://127.0.0.1:{server.server_address[1]}"
-    return click.testing.CliRunner().invoke(main, ["node", *args], env={"SDNGCC_URL": url})
+def run(server, *words, **options):
+    return stand_in.run(server, "node", *words, **options)
 
 
 def test_list_shows_state_bridges_and_why_one_is_refused(server):

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """sdngcc tenant against a small stand-in for the controller's REST interface."""
 
-import http.server
 import json
-import threading
 
-import click.testing
 import pytest
 
-from sdngcc.main import main
+from . import stand_in
 
 GOLD = {
     "name": "gold", "weight": 2, "min_bps": 0, "max_bps": 40_000_000_000, "applied": True, "vms": 16, "active": 2,
@@ -19,15 +16,8 @@ MEMBER = {"id": "port-1", "place": "00000000000000a1:tap0", "state": "active", "
           "sent_bps": 60_000_000}  # fmt: skip
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
+class Handler(stand_in.Handler):
     """Lists a tenant on each of two pages; takes a change unless its weight is 0."""
-
-    def answer(self, status, document):
-        body = json.dumps(document).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
     def do_GET(self):
         self.server.asked.append(("GET", self.path, None))
@@ -41,7 +31,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(404, {"error": "no port has it", "allowed": "what GET /v1/tenants lists"})
 
     def do_PUT(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = self.body()
         self.server.asked.append(("PUT", self.path, body))
         if body.get("weight") == 0:
             self.answer(422, {"error": "weight of 0 is not allowed", "allowed": "1 to 65535",
@@ -53,24 +43,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.server.asked.append(("DELETE", self.path, None))
         self.answer(200, {**TIN, "members": []})
 
-    def log_message(self, *_):
-        pass
-
 
 @pytest.fixture
 def server():
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        running.asked, running.tenants = [], True
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with stand_in.serving(Handler, asked=[], tenants=True) as running:
         yield running
-        running.shutdown()
-        thread.join()
 
 
-def run(server, *args, columns=120):
-    url = f"http://127.0.0.1:{server.server_address[1]}"
-    return click.testing.CliRunner().invoke(main, ["tenant", *args], env={"SDNGCC_URL": url, "COLUMNS": str(columns)})
+def run(server, *words, **options):
+    return stand_in.run(server, "tenant", *words, **options)
 
 
 def test_list_reads_all_pages(server):

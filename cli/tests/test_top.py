@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """sdngcc top against a stand-in for the controller's event stream."""
 
-import http.server
 import json
-import threading
 
 import click.testing
 import pytest
 
 from sdngcc.main import main
+
+from . import stand_in
 
 
 def vm(place, sent, state="active"):
@@ -30,7 +30,7 @@ STREAM = [
 ]
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
+class Handler(stand_in.Handler):
     """Sends the stream and closes."""
 
     def do_GET(self):
@@ -40,23 +40,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         for number, (kind, data) in enumerate(STREAM):
             self.wfile.write(f"id: 1-{number}\nevent: {kind}\ndata: {json.dumps(data)}\n\n".encode())
 
-    def log_message(self, *_):
-        pass
-
 
 @pytest.fixture
 def server():
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with stand_in.serving(Handler) as running:
         yield running
-        running.shutdown()
-        thread.join()
 
 
-def run(server, *args):
-    url = f"http://127.0.0.1:{server.server_address[1]}"
-    return click.testing.CliRunner().invoke(main, ["top", *args], env={"SDNGCC_URL": url, "COLUMNS": "120"})
+def run(server, *words, **options):
+    return stand_in.run(server, "top", *words, **options)
 
 
 def test_once_shows_vms_and_congested_ports(server):

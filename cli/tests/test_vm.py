@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """sdngcc vm against a small stand-in for the controller's REST interface."""
 
-import http.server
 import json
-import threading
 
 import click.testing
 import pytest
 
 from sdngcc.main import main
 from sdngcc.names import LONGEST, short_names
+
+from . import stand_in
 
 VM = {
     "id": "h1-eth0", "port_name": "tap0", "addresses": ["10.0.0.1"], "destinations": [], "state": "congested",
@@ -19,15 +19,8 @@ VM = {
 }
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
+class Handler(stand_in.Handler):
     """Lists one VM on each of two pages; takes a change unless its weight is 0."""
-
-    def answer(self, status, document):
-        body = json.dumps(document).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
     def do_GET(self):
         self.server.gets.append((self.path, self.headers.get("Authorization")))
@@ -43,7 +36,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(409, {"error": "\"tap\" fits 2 virtual machines", "allowed": "one place: x, y"})
 
     def do_PUT(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = self.body()
         self.server.puts.append((self.path, body))
         if body.get("weight") == 0:
             self.answer(422, {"error": "weight of 0 is not allowed", "field": "weight", "allowed": "1 to 65535",
@@ -52,7 +45,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(200, {**VM, **body})
 
     def do_PATCH(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = self.body()
         self.server.puts.append((self.path, body))
         results = [{"vm": one["vm"], "id": one["vm"], "status": 200, "result": "stored", "error": None}
                    for one in body["changes"]]
@@ -66,24 +59,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
             "weight": {"value": 7, "origin": "Interface:external_ids"}, "min": default, "max": default,
             "law": {"value": "eyeq", "origin": "Open_vSwitch:other_config"}, "complaint": None}})
 
-    def log_message(self, *_):
-        pass
-
 
 @pytest.fixture
 def server():
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        running.puts, running.gets, running.vms = [], [], []
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with stand_in.serving(Handler, puts=[], gets=[], vms=[]) as running:
         yield running
-        running.shutdown()
-        thread.join()
 
 
-def run(server, *args, columns=120):
-    url = f"http://127.0.0.1:{server.server_address[1]}"
-    return click.testing.CliRunner().invoke(main, ["vm", *args], env={"SDNGCC_URL": url, "COLUMNS": str(columns)})
+def run(server, *words, **options):
+    return stand_in.run(server, "vm", *words, **options)
 
 
 UUIDS = ["3f2504e0-4f89-41d3-9a0c-0305e82c3301", "3f2504e0-4f89-ffff-9a0c-0305e82c3301",

@@ -15,8 +15,9 @@ from sdngcc.controller.databases.stored import Value
 from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.rest import bulk_models, models
 from sdngcc.controller.rest.audit import AuditError
+from sdngcc.controller.rest.records import SentToMachine
 from sdngcc.controller.rest.reporter import Reporter, Stored
-from sdngcc.controller.rest.resource import PendingChange, RestContext, refuse
+from sdngcc.controller.rest.resource import RestContext, refuse
 
 Changes = Mapping[str, Optional[Value]]
 Body = TypeVar("Body", bound=pydantic.BaseModel)
@@ -151,7 +152,7 @@ class BridgeChange:
     def _leave_open(self, unknown: OutcomeUnknown) -> NoReturn:
         for one, before in zip(self._wanted, self._before):
             record = self._reporter.record_change(one.vm, before, None, *self._asker, str(unknown), "unknown")
-            change = PendingChange(one.vm, before, *self._asker, record.time, unknown.doubt)
+            change = SentToMachine(before, *self._asker, record.time, unknown.doubt, one.vm)
             self._context.pending[one.vm.place] = change
         raise refuse(504, str(unknown), in_force=in_force(self._wanted[0].vm)) from None
 

@@ -5,18 +5,14 @@ Nothing in the controller's fast paths tells REST anything: once a second the re
 compares it with what it saw before.
 """
 
-from typing import Literal, Mapping, Optional
+from typing import Optional
 
-from sdngcc.controller.databases.stored import Value
 from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.rest import models
-from sdngcc.controller.rest.audit import now_text
 from sdngcc.controller.rest.events import Broker, Snapshot
+from sdngcc.controller.rest.records import Records, Result, Sent, Stored, Subject, settled
 from sdngcc.controller.rest.resource import RestContext, dpid_text, vm_state
-from sdngcc.controller.rest.tenant_records import TenantRecords
-
-Stored = Optional[Mapping[str, Optional[Value]]]
 
 
 def place_text(place: Hop) -> str:
@@ -48,7 +44,8 @@ class Reporter:
 
     def __init__(self, context: RestContext, broker: Broker) -> None:
         self.broker = broker
-        self.tenants = TenantRecords(context, broker)
+        self.records = Records(context.audit, broker.publish)
+        self.pending_tenants: dict[str, Sent] = {}  # changes of tenants' policy, by name
         self._context = context
         self._vms: dict[str, models.VmRow] = {}
         self._ports: dict[str, models.PortRow] = {}
@@ -63,7 +60,6 @@ class Reporter:
         self._publish_switches()
         self._publish_notices()
         self.settle()
-        self.tenants.settle()
         self._publish_policy()
         if self.broker.clients:
             before_vms, before_ports = self._vms, self._ports
@@ -142,22 +138,12 @@ class Reporter:
 
     def settle(self) -> None:
         """Record what became of the changes that were in doubt, where their databases tell by now."""
-        for place, change in list(self._context.pending.items()):
-            stored = change.doubt.resolve()
-            if stored is None:
-                continue
-            del self._context.pending[place]
+        for place, change, stored in settled(self._context.pending):
             after = self._context.policy.read(place[0], change.vm.name)
-            self.record_change(
-                change.vm,
-                change.before,
-                after,
-                change.who,
-                change.address,
-                None if stored else "it was lost with the connection: not stored",
-                "stored" if stored else "refused",
-                change.time,
-            )
+            self.records.settle(_subject(change.vm), change, after, stored)
+            self._stored[place] = after
+        for name, sent, stored in settled(self.pending_tenants):
+            self.records.settle(Subject(tenant=name), sent, self._context.tenants.read().get(name), stored)
 
     def record_change(
         self,
@@ -167,23 +153,13 @@ class Reporter:
         who: str,
         address: Optional[str],
         error: Optional[str] = None,
-        result: Literal["stored", "refused", "unknown"] = "stored",
+        result: Result = "stored",
         settles: Optional[str] = None,
     ) -> models.AuditRecord:
-        """Record a change of policy, or what became of an attempt, and tell who listens; return the record."""
-        record = models.AuditRecord(
-            time=now_text(),
-            who=who,
-            address=address,
-            vm=vm.id,
-            place=vm.bridge_id,
-            before=None if before is None else models.StoredPolicy(**before),
-            after=None if after is None else models.StoredPolicy(**after),
-            result=result,
-            error=error,
-            settles=settles,
-        )
-        self._context.audit.add(record)
-        self.broker.publish("policy", record)
+        """Record a change of a machine's policy, or what became of an attempt; return the record."""
         self._stored[vm.place] = after
-        return record
+        return self.records.add(_subject(vm), before, after, who, address, error, result, settles)
+
+
+def _subject(vm: VmRecord) -> Subject:
+    return Subject(vm=vm.id, place=vm.bridge_id)

@@ -11,7 +11,6 @@ import falcon
 import pydantic
 
 from sdngcc.controller.cluster.drain import Drain
-from sdngcc.controller.databases.client import Doubt
 from sdngcc.controller.databases.health import Health
 from sdngcc.controller.databases.stored import Explained, Value
 from sdngcc.controller.databases.tenants import NoStore, TenantStore
@@ -25,6 +24,7 @@ from sdngcc.controller.rest import models
 from sdngcc.controller.rest.audit import AuditLog
 from sdngcc.controller.rest.connections import Phase
 from sdngcc.controller.rest.live import Live
+from sdngcc.controller.rest.records import SentToMachine
 from sdngcc.controller.settings.rest import Role
 from sdngcc.controller.wire.experimenter import VM_CONGESTED
 
@@ -103,18 +103,6 @@ class Locks:
                 lock.release()
 
 
-@dataclasses.dataclass(frozen=True)
-class PendingChange:
-    """A change of policy that was sent, and whose outcome is not known yet."""
-
-    vm: VmRecord
-    before: Optional[Mapping[str, Optional[Value]]]
-    who: str
-    address: Optional[str]
-    time: str  # of the record that says so
-    doubt: Doubt
-
-
 def _go_on() -> None:
     """Let nothing else have its turn."""
 
@@ -141,7 +129,7 @@ class RestContext:
     cluster: Optional[ClusterState] = None
     locks: Locks = dataclasses.field(default_factory=Locks)
     being_changed: set[Hop] = dataclasses.field(default_factory=set)  # machines whose policy is being stored
-    pending: dict[Hop, PendingChange] = dataclasses.field(default_factory=dict)  # by machine
+    pending: dict[Hop, SentToMachine] = dataclasses.field(default_factory=dict)  # by machine
     tenants: TenantStore = dataclasses.field(default_factory=NoStore)  # where their policy is kept
     rest_connections: Callable[[], dict[str, int]] = dict  # REST's own, by phase
     reloader: Optional[Reloader] = None

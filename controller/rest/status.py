@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controller itself: settings in force, counters, who changed what."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import falcon
 import pydantic
@@ -30,13 +30,20 @@ class SettingsView(Resource):
         reply(response, self._engine.settings)
 
 
+def _counts(admission: Admission) -> dict[str, Any]:
+    """Return what every listener counts."""
+    return {
+        "open": admission.open,
+        "unready": admission.unready,
+        "limit": admission.limit,
+        "limit_a_peer": admission.limit_a_peer,
+        "refused": {reason.value: admission.refused[reason] for reason in Reason},
+    }
+
+
 def _show_connections(admission: Admission) -> models.Connections:
     return models.Connections(
-        open=admission.open,
-        unready=admission.unready,
-        limit=admission.limit,
-        limit_a_peer=admission.limit_a_peer,
-        refused={reason.value: admission.refused[reason] for reason in Reason},
+        **_counts(admission),
         unserved=admission.unserved,
         id_conflicts=[
             models.IdConflict(switch=dpid_text(one.dpid), kept=one.kept, refused=one.refused, count=one.count)
@@ -60,11 +67,7 @@ def _show_source(engine: Engine, now_ns: int) -> models.Source:
 def _show_managers(managers: "ManagerListener") -> models.DatabaseConnections:
     admission, nodes = managers.admission, managers.nodes
     return models.DatabaseConnections(
-        open=admission.open,
-        unready=admission.unready,
-        limit=admission.limit,
-        limit_a_peer=admission.limit_a_peer,
-        refused={reason.value: admission.refused[reason] for reason in Reason},
+        **_counts(admission),
         nodes=len(nodes.by_name),
         conflicts=nodes.conflicts,
     )

@@ -22,6 +22,7 @@ from sdngcc.controller.rest import models
 from sdngcc.controller.rest.audit import AuditError
 from sdngcc.controller.rest.changes import read_model
 from sdngcc.controller.rest.models import Answer, Count
+from sdngcc.controller.rest.records import Sent, Subject
 from sdngcc.controller.rest.resource import (
     Operation,
     Resource,
@@ -33,7 +34,6 @@ from sdngcc.controller.rest.resource import (
     reply,
     vm_state,
 )
-from sdngcc.controller.rest.tenant_records import PendingTenant
 
 BODY_MAX_BYTES = 4096
 _LOCK = -1  # among those of bridges: a change of one tenant's policy waits for that of another
@@ -214,10 +214,10 @@ class OneTenant(Resource):
 
     def _store(self, request: falcon.Request, name: str, read: Callable[[], Optional[Changes]]) -> None:
         """Store the changes that ``read`` returns, None: remove all, and record what came of it."""
-        context, records = self._context, self._reporter.tenants
-        who, address = request.context.who, request.remote_addr
+        context, record = self._context, self._reporter.records.add
+        subject, asker = Subject(tenant=name[:80]), (request.context.who, request.remote_addr)
         with context.locks.hold(_LOCK) as held:
-            records.settle()
+            self._reporter.settle()
             before = context.tenants.read().get(name)
             try:
                 self._check_free(name, held)
@@ -225,20 +225,20 @@ class OneTenant(Resource):
             except falcon.HTTPStatus as refusal:
                 context.engine.counters["tenant_changes_refused"] += 1
                 error = models.Refusal.model_validate_json(refusal.text or "").error
-                records.add(name[:80], before, before, who, address, error, "refused")
+                record(subject, before, before, *asker, error, "refused")
                 raise
             except OutcomeUnknown as unknown:
-                record = records.add(name, before, None, who, address, str(unknown), "unknown")
-                records.pending[name] = PendingTenant(before, who, address, record.time, unknown.doubt)
+                time = record(subject, before, None, *asker, str(unknown), "unknown").time
+                self._reporter.pending_tenants[name] = Sent(before, *asker, time, unknown.doubt)
                 raise refuse(504, str(unknown), in_force=self._in_force(name)) from None
             context.engine.tenants.set_policies(dict(context.tenants.read()))
-            records.add(name, before, context.tenants.read().get(name), who, address)
+            record(subject, before, context.tenants.read().get(name), *asker)
 
     def _check_free(self, name: str, held: bool) -> None:
         """Refuse a name that none can have, and a change while an earlier one is under way."""
         if not is_name(name):
             raise refuse(422, f'"{name[:80]}" names no tenant', field="tenant", allowed=NAME_IN_WORDS)
-        if not held or name in self._reporter.tenants.pending:
+        if not held or name in self._reporter.pending_tenants:
             why = "was sent and not answered yet" if held else "of a tenant is still being stored"
             raise refuse(503, f"an earlier change {why}; this one was not begun", in_force=self._in_force(name))
 

@@ -28,7 +28,7 @@ import logging
 import time
 from typing import Any, Callable, Optional
 
-from sdngcc.controller.mappings import read_port, read_switch
+from sdngcc.controller.mappings import read_switch
 from sdngcc.controller.network.topology import Topology
 from sdngcc.controller.otlp.metrics import BYTES, DROPPED, MARKED, PACKETS, Series, Value
 from sdngcc.controller.otlp.process import Receiver
@@ -37,6 +37,7 @@ from sdngcc.controller.settings import Settings, SettingsError
 from sdngcc.controller.sources.base import Deliver, MarkSource, PortMarks, Reading, Semantics
 from sdngcc.controller.sources.origin import Origin
 from sdngcc.controller.sources.pace import difference, scale
+from sdngcc.controller.sources.ports import NamedPorts
 
 SERIES_MAX = 32_768  # of one switch
 FORGOTTEN_NS = 60_000_000_000  # a series not heard of for so long gives way to another
@@ -109,9 +110,8 @@ class OtlpMarks(MarkSource):
 
     def __init__(self, settings: Settings, topology: Topology, orders: Orders) -> None:
         super().__init__()
-        self._topology = topology
         self._period_ns = settings.period_us * 1000
-        self._numbers = {(one.dpid, one.name): one.port for one in map(read_port, settings.otlp_ports)}
+        self._named = NamedPorts(settings.otlp_ports, topology)
         self._orders = orders
         self._receiver = Origin(f"receiver at {orders.address}")
         names: dict[int, list[str]] = {}
@@ -182,7 +182,7 @@ class OtlpMarks(MarkSource):
 
     def _take_value(self, switch: Switch, clock: _Clock, series: Series, value: Value, now_ns: int) -> bool:
         """Take a value; return whether it is news."""
-        if self._number(switch.dpid, series.port) is None:
+        if self._named.number(switch.dpid, series.port) is None:
             self.faults["port_unknown"] += 1
             return False
         known = switch.series.get(series)
@@ -271,21 +271,13 @@ class OtlpMarks(MarkSource):
         fresh.elapsed_ns[series.queue] = fresh.elapsed_ns.get(series.queue, 0) + max(elapsed_ns, SHORTEST_NS)
         switch.totals[series.port] += marks
 
-    def _number(self, dpid: int, name: str) -> Optional[int]:
-        """Return the OpenFlow number of a port: as set, else of the port with that name."""
-        number = self._numbers.get((dpid, name))
-        if number is not None:
-            return number
-        ports = self._topology.ports.get(dpid, {})
-        return next((number for number, port in ports.items() if port.name == name), None)
-
     def close_window(self, now_ns: int) -> list[PortMarks]:
         """Return the marks that wait."""
         found = []
         for switch in self.switches.values():
             longest_ns = 2 * max(self.news.interval_ns(switch.dpid, now_ns) or 0, self._period_ns)
             for name, fresh in sorted(switch.fresh.items()):
-                number = self._number(switch.dpid, name)
+                number = self._named.number(switch.dpid, name)
                 if fresh.marks and number is not None:
                     elapsed_ns = max(fresh.elapsed_ns.values())
                     interval_ns = min(elapsed_ns, longest_ns)
@@ -345,7 +337,7 @@ class OtlpMarks(MarkSource):
             port[series.statistic] = port.get(series.statistic, 0) + known.value
         shown = {}
         for name, sum_of in sums.items():
-            number = self._number(dpid, name)
+            number = self._named.number(dpid, name)
             if number is not None and switch is not None:
                 marks = switch.totals.get(name)
                 kinds = () if marks is None else ("wred",)
@@ -367,9 +359,9 @@ class OtlpMarks(MarkSource):
         switch = self.switches.get(dpid)
         if switch is None:
             return
-        for series in [one for one in switch.series if port is None or self._number(dpid, one.port) == port]:
+        for series in [one for one in switch.series if port is None or self._named.number(dpid, one.port) == port]:
             del switch.series[series]
         switch.told.clear()
-        for name in [name for name in switch.totals if port is None or self._number(dpid, name) == port]:
+        for name in [name for name in switch.totals if port is None or self._named.number(dpid, name) == port]:
             del switch.totals[name]
             switch.fresh.pop(name, None)

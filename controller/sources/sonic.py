@@ -26,12 +26,13 @@ import logging
 import time
 from typing import Any, Callable, Optional
 
-from sdngcc.controller.mappings import read_port, read_switch
+from sdngcc.controller.mappings import read_switch
 from sdngcc.controller.network.topology import Topology
 from sdngcc.controller.settings import Settings, read_secret, split_address
 from sdngcc.controller.sources.base import Deliver, MarkSource, PortMarks, Reading, Semantics
 from sdngcc.controller.sources.origin import Origin
 from sdngcc.controller.sources.pace import Pace, difference, scale
+from sdngcc.controller.sources.ports import NamedPorts
 
 COUNTERS_DB = 2
 PORT_MAP = "COUNTERS_PORT_NAME_MAP"
@@ -88,11 +89,10 @@ class SonicMarks(MarkSource):
 
     def __init__(self, settings: Settings, topology: Topology, password: Optional[str]) -> None:
         super().__init__()
-        self._topology = topology
         self._password = password
         self._period_ns = settings.sonic_period_ms * 1_000_000
         self._age_ns = settings.sonic_counter_age_ms * 1_000_000
-        self._numbers = {(one.dpid, one.name): one.port for one in map(read_port, settings.sonic_ports)}
+        self._named = NamedPorts(settings.sonic_ports, topology)
         self.switches = [
             Switch(one.dpid, split_address(one.name), Pace(self._period_ns, self._age_ns), Origin(one.name))
             for one in map(read_switch, settings.sonic_redis)
@@ -117,7 +117,7 @@ class SonicMarks(MarkSource):
             self.restarts += 1
         switch.maps_ns = now_ns
         switch.last = None
-        mapped = {name: oid for name, oid in ports.items() if self._number(switch.dpid, name) is not None}
+        mapped = {name: oid for name, oid in ports.items() if self._named.number(switch.dpid, name) is not None}
         self.faults["port_unknown"] = len(ports) - len(mapped)
         switch.ports = {
             name: switch.ports[name] if known.get(name) == oid else _Port(oid) for name, oid in mapped.items()
@@ -161,7 +161,7 @@ class SonicMarks(MarkSource):
             port.reading = Reading(marks, ("wred",) if name in counted else (), packets, size, drops)
         found = []
         for name, new in sorted(fresh.items()):
-            number = self._number(switch.dpid, name)
+            number = self._named.number(switch.dpid, name)
             if number is not None:
                 found.append(PortMarks((switch.dpid, number), scale(new, elapsed, interval), interval))
         return found
@@ -173,14 +173,6 @@ class SonicMarks(MarkSource):
             self.faults["value_malformed"] += 1
             return None
         return int(text)
-
-    def _number(self, dpid: int, name: str) -> Optional[int]:
-        """Return the OpenFlow number of a port: as set, else of the port with that name."""
-        number = self._numbers.get((dpid, name))
-        if number is not None:
-            return number
-        ports = self._topology.ports.get(dpid, {})
-        return next((number for number, port in ports.items() if port.name == name), None)
 
     # The rim
 
@@ -263,7 +255,7 @@ class SonicMarks(MarkSource):
         for switch in self.switches:
             if switch.dpid == dpid:
                 for name, port in switch.ports.items():
-                    number = self._number(dpid, name)
+                    number = self._named.number(dpid, name)
                     if number is not None:
                         shown[number] = port.reading
         return shown
