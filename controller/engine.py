@@ -304,6 +304,7 @@ class Engine:
         if fresh:
             self.polling.prepare(dpid, [number])
             self._place_tunnels(dpid)
+            self._place_vlans(dpid)
         if fresh and up:
             self._name_machines(dpid)
             self.discovery.look(dpid, number)

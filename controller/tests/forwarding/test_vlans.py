@@ -114,3 +114,13 @@ def test_headers_are_read_and_changed():
     assert frame is not None and frame.vlan == 300 and frame.ethertype == 0x800
     assert retagged(tagged, 0) == plain and retagged(retagged(tagged, 7), 300) == tagged
     assert parse_frame(plain, 253).vlan == 0 and parse_frame(tagged[:15], 253) is None
+
+
+def test_a_port_that_comes_after_its_row_is_in_its_vlan(fabric):
+    engine, (dpid, number) = fabric.engine, PLACES[11]
+    port = engine.topology.ports[dpid][number]
+    assert engine.vlans.tag((dpid, number)) == 10
+    engine.port_removed(dpid, number)
+    engine.set_vlans(TAGS)  # OVSDB tells the same as before
+    engine.port_changed(dpid, number, port.name, port.mac, True)
+    assert engine.vlans.tag((dpid, number)) == 10
