@@ -10,7 +10,7 @@ import hashlib
 import logging
 import os
 import time
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Mapping, Optional
 
 from sdngcc.controller.cluster.adopt import Adoption
 from sdngcc.controller.cluster.owner import Alone, Owner
@@ -349,12 +349,12 @@ class Engine:
         if self.hosting:
             self.hosting.set_devices(devices)
 
-    def set_tunnels(self, names: dict[tuple[int, str], Tunnel]) -> None:
+    def set_tunnels(self, names: Mapping[tuple[int, str], Tunnel]) -> None:
         """Take the end points of tunnels by (datapath id, port name), as OVSDB has them."""
         for dpid in self.machines.set_tunnels(names):
             self._place_tunnels(dpid)
 
-    def set_vlans(self, tags: dict[tuple[int, str], int]) -> None:
+    def set_vlans(self, tags: Mapping[tuple[int, str], int]) -> None:
         """Take the VLANs of access ports by (datapath id, port name), as OVSDB has them."""
         for dpid in self.machines.set_vlans(tags):
             self._place_vlans(dpid)

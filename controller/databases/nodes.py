@@ -15,7 +15,7 @@ import enum
 from typing import Callable, NamedTuple, Optional, Protocol
 
 from sdngcc.controller.databases.accepted import AcceptedClient
-from sdngcc.controller.databases.ovsdb import bridges
+from sdngcc.controller.databases.rows import bridges
 from sdngcc.controller.framework.allowlist import AllowList
 from sdngcc.controller.framework.certificates import Identity
 
@@ -68,9 +68,9 @@ class Holder(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """What became different of nodes' bridges: whether any is believed that was not, or no more; and new refusals."""
+    """What became different of nodes' bridges: who is believed about others than before; and new refusals."""
 
-    changed: bool
+    changed: list[Node]
     refused: list[tuple[Node, int, str]]  # node, datapath id, why
 
 
@@ -188,13 +188,13 @@ class Nodes:
     def settle(self) -> Settled:
         """Decide anew about the bridges of nodes whose tables changed; return what is different."""
         every, self._version = self._version != self.allowed.version, self.allowed.version
-        changed, refused = False, []
+        changed, refused = [], []
         for node in self.by_name.values():
             seen = node.client.idl.change_seqno
             if every or (node.client.ready and (node.refused or seen != node.seen)):
                 node.seen = seen
                 before = node.refused
-                changed |= self._judge(node)
+                changed += [node] if self._judge(node) else []
                 refused += [(node, dpid, why) for dpid, why in node.refused.items() if dpid not in before]
         self.conflicts += len(refused)
         return Settled(changed, refused)

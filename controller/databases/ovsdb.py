@@ -8,11 +8,13 @@ what can be done at once, and a transaction waits by the ``sleep`` it is given, 
 
 import ipaddress
 import re
-from typing import Any, Callable, Collection, Iterator, Mapping, Optional, Sequence
+from typing import Any, Callable, Collection, Mapping, Optional, Sequence
 
 from sdngcc.controller.databases.client import Client, PolicyError
 from sdngcc.controller.databases.health import Health
+from sdngcc.controller.databases.rows import PortRows, Rows, View
 from sdngcc.controller.databases.stored import KEYS, Explained, Stored, Value, stored
+from sdngcc.controller.network.by_port import ByPort
 from sdngcc.controller.network.hosts import Device, Devices
 from sdngcc.controller.network.paths import Tunnel
 from sdngcc.controller.wire.packets import mapped
@@ -27,20 +29,23 @@ class Policy:
     """The OVSDB clients of all hypervisors.
 
     ``remotes`` are OVSDB connection methods; ``sleep`` takes seconds and lets others run. With ``whole_hosts`` every
-    bridge of a database stands for all of its host's ports.
+    bridge of a database stands for all of its host's ports. Where several databases have one port of a switch, the
+    first one of ``remotes`` counts, and after them the one that was added first.
     """
 
     def __init__(self, remotes: Sequence[str], sleep: Callable[[float], Any], whole_hosts: bool = False) -> None:
         self.remotes = tuple(remotes)
-        self._whole_hosts = whole_hosts
         self.schema = _SCHEMA
         self._sleep = sleep
-        self._clients = [Client(remote, _SCHEMA, sleep) for remote in remotes]
-        self._seen: list[int] = []
-        self._ports: dict[tuple[int, str], Any] = {}
-        self._port_rows: dict[tuple[int, str], Any] = {}  # of table Port, by the same key
-        self._tenants: dict[tuple[int, str], str] = {}
-        self._tenants_seen: list[int] = []
+        self._clients: list[Client] = []
+        self._rows = Rows(whole_hosts)
+        self._interfaces = View(self._rows, lambda rows: rows.interface.external_ids.get("iface-id"))
+        self._devices = View(self._rows, _device)
+        self._tunnels = View(self._rows, _tunnel)
+        self._vlans = View(self._rows, lambda rows: next(iter(rows.port.tag), None))
+        self._tenants = View(self._rows, lambda rows: stored(*rows).text(TENANT))
+        for remote in remotes:
+            self.add(Client(remote, _SCHEMA, sleep))
 
     def run(self) -> None:
         """Take in what the databases sent, some at a time."""
@@ -48,96 +53,50 @@ class Policy:
             client.run()
             if not number % _TURN:
                 self._sleep(0)
+        self._rows.refresh()
 
     def add(self, client: Client) -> None:
         """Follow one more database, which counts after those followed already where several have one bridge."""
         self._clients.append(client)
-        self.reread()
+        self._rows.add(client)
 
     def remove(self, client: Client) -> None:
         """Follow a database no more."""
         self._clients.remove(client)
-        self.reread()
+        self._rows.remove(client)
 
-    def reread(self) -> None:
-        """Look at all rows again: what is believed of which database changed."""
-        self._seen = []
+    def reread(self, client: Client) -> None:
+        """Look at all rows of a database again: what is believed of it changed."""
+        self._rows.reread(client)
 
     def health(self) -> list[Health]:
         """Return the state of each database."""
         return [client.health for client in self._clients]
 
-    def interfaces(self) -> dict[tuple[int, str], str]:
+    def interfaces(self) -> ByPort[str]:
         """Return external_ids:iface-id by (datapath id, port name)."""
-        return {
-            place: row.external_ids["iface-id"]
-            for place, row in self._rows().items()
-            if "iface-id" in row.external_ids
-        }
+        return self._interfaces.values()
 
     def devices(self) -> Devices:
         """Return the kernel's index and the machine's Ethernet address of each interface that has a device."""
-        found: Devices = {}
-        for (dpid, name), row in self._rows().items():
-            if row.ifindex and row.ifindex[0] > 0:
-                ethernet = _ethernet(row.external_ids.get("attached-mac", ""))
-                found.setdefault(dpid, {})[name] = Device(row.ifindex[0], ethernet)
-        return found
+        return self._devices.values().by_switch
 
-    def tunnels(self) -> dict[tuple[int, str], Tunnel]:
+    def tunnels(self) -> ByPort[Tunnel]:
         """Return the end points of tunnels by (datapath id, port name); those set by flows are left out."""
-        found = {}
-        for place, row in self._rows().items():
-            if row.type in TUNNELS:
-                remote = _packed(row.options.get("remote_ip", ""))
-                if remote is not None:
-                    found[place] = Tunnel(_packed(row.options.get("local_ip", "")), remote)
-        return found
+        return self._tunnels.values()
 
-    def vlans(self) -> dict[tuple[int, str], int]:
+    def vlans(self) -> ByPort[int]:
         """Return the VLANs of access ports by (datapath id, port name)."""
-        return {
-            (dpid, row.name): port.tag[0]
-            for dpid, ports in self._bridges()
-            for port in ports
-            if port.tag
-            for row in port.interfaces
-        }
+        return self._vlans.values()
 
-    def tenants(self) -> dict[tuple[int, str], str]:
+    def tenants(self) -> ByPort[str]:
         """Return the tenants of ports by (datapath id, port name), as the column that counts has them."""
-        rows = self._rows()
-        if self._tenants_seen is not self._seen:
-            self._tenants_seen = self._seen
-            texts = {place: stored(row, self._port_rows[place]).text(TENANT) for place, row in rows.items()}
-            self._tenants = {place: text for place, text in texts.items() if text is not None}
-        return self._tenants
-
-    def _bridges(self) -> Iterator[tuple[int, list[Any]]]:
-        """Yield (datapath id, its ports); of several with one id the first database's come last."""
-        for client in reversed(self._clients):
-            found = list(bridges(client.idl))
-            for dpid, bridge in found:
-                if client.speaks_for(dpid):
-                    yield dpid, [port for _, one in found if one is bridge or self._whole_hosts for port in one.ports]
-
-    def _rows(self) -> dict[tuple[int, str], Any]:
-        """Return all Interface rows by (datapath id, port name); where two databases have one, the first's."""
-        seen = [client.idl.change_seqno for client in self._clients]
-        if seen != self._seen:
-            self._seen = seen
-            self._ports, self._port_rows = {}, {}
-            for dpid, ports in self._bridges():
-                for port in ports:
-                    for row in port.interfaces:
-                        self._ports[dpid, row.name] = row
-                        self._port_rows[dpid, row.name] = port
-        return self._ports
+        return self._tenants.values()
 
     def _stored(self, dpid: int, name: str) -> Optional[Stored]:
         """Return what the columns of a port hold; None when no database has the port."""
-        row = self._rows().get((dpid, name))
-        return None if row is None else stored(row, self._port_rows[dpid, name])
+        rows = self._rows.of(dpid).get(name)
+        return None if rows is None else stored(*rows)
 
     def read(self, dpid: int, name: str) -> Optional[dict[str, Optional[Value]]]:
         """Return the policy that is set for a port, rates in bit/s; None when no database has the port."""
@@ -146,13 +105,13 @@ class Policy:
 
     def explain(self, dpid: int, name: str) -> Optional[Explained]:
         """Return where each value of a port's policy is from; None when no database has the port."""
-        found = self._stored(dpid, name)
-        if found is None:
+        rows = self._rows.of(dpid).get(name)
+        if rows is None:
             return None
-        row = self._rows()[dpid, name]
+        row = rows.interface
         hosts = row._idl.tables["Open_vSwitch"].rows.values()
         law = next((host.other_config["shim-law"] for host in hosts if "shim-law" in host.other_config), None)
-        return found.explain(law, row.status.get("shim-error"))
+        return stored(*rows).explain(law, row.status.get("shim-error"))
 
     def guarantees(self, dpid: int, names: Collection[str]) -> tuple[int, Optional[int]]:
         """Return what machines of a bridge with other names are guaranteed, and its smallest uplink capacity, in bit/s.
@@ -160,11 +119,9 @@ class Policy:
         The capacity is None when no uplink says its own (shim-capacity): the device's link speed holds then.
         """
         others, capacity = 0, None
-        for (found, name), row in self._rows().items():
-            if found != dpid:
-                continue
-            keys = stored(row, self._port_rows[found, name])
-            role = keys.text("shim-role") or ("vm" if "iface-id" in row.external_ids else "")
+        for name, rows in self._rows.of(dpid).items():
+            keys = stored(*rows)
+            role = keys.text("shim-role") or ("vm" if "iface-id" in rows.interface.external_ids else "")
             if role == "vm" and name not in names:
                 others += keys.number(KEYS["min"])
             if role == "uplink" and keys.number("shim-capacity"):
@@ -191,11 +148,11 @@ class Policy:
             check()
             rows = {name: self._row(dpid, name) for name in changes}
             if any("min" in wanted or "max" in wanted for wanted in changes.values()):
-                for (found, name), other in self._rows().items():
-                    if found == dpid and other._idl is idl:
-                        expect(other, "other_config")
-                        expect(other, "external_ids")
-                        expect(self._port_rows[found, name], "other_config")
+                for other in self._rows.of(dpid).values():
+                    if other.interface._idl is idl:
+                        expect(other.interface, "other_config")
+                        expect(other.interface, "external_ids")
+                        expect(other.port, "other_config")
             for name, row in rows.items():
                 for key, value in changes[name].items():
                     if value is None:
@@ -220,19 +177,11 @@ class Policy:
 
     def _row(self, dpid: int, name: str) -> Any:
         """Return a port's Interface row; raises PolicyError when no database has it."""
-        row = self._rows().get((dpid, name))
-        if row is None:
+        rows = self._rows.of(dpid).get(name)
+        if rows is None:
             remotes = ", ".join(self.remotes) or "none is set"
             raise PolicyError(f"no OVSDB remote has port {name} of switch {dpid:016x} (setting ovsdb: {remotes})")
-        return row
-
-
-def bridges(idl: Any) -> Iterator[tuple[int, Any]]:
-    """Yield (datapath id, Bridge row) of a database's bridges that have one."""
-    for bridge in idl.tables["Bridge"].rows.values():
-        digits = bridge.datapath_id[0] if bridge.datapath_id else ""
-        if re.fullmatch("[0-9a-fA-F]{1,16}", digits):
-            yield int(digits, 16), bridge
+        return rows.interface
 
 
 def expect(row: Any, column: str) -> None:
@@ -242,6 +191,21 @@ def expect(row: Any, column: str) -> None:
     """
     row.verify(column)
     setattr(row, column, getattr(row, column))
+
+
+def _device(rows: PortRows) -> Optional[Device]:
+    """Return the device of an interface that has one."""
+    row = rows.interface
+    if not row.ifindex or row.ifindex[0] <= 0:
+        return None
+    return Device(row.ifindex[0], _ethernet(row.external_ids.get("attached-mac", "")))
+
+
+def _tunnel(rows: PortRows) -> Optional[Tunnel]:
+    """Return the end points of a tunnel that are set; None when flows set the remote one, or it is no tunnel."""
+    row = rows.interface
+    remote = _packed(row.options.get("remote_ip", "")) if row.type in TUNNELS else None
+    return None if remote is None else Tunnel(_packed(row.options.get("local_ip", "")), remote)
 
 
 def _ethernet(text: str) -> bytes:

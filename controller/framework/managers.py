@@ -209,8 +209,8 @@ class ManagerListener:
     def settle(self) -> None:
         """Decide about nodes' bridges, where their tables changed."""
         settled = self.nodes.settle()
-        if settled.changed:
-            self._policy.reread()
+        for node in settled.changed:
+            self._policy.reread(node.client)
         for node, dpid, why in settled.refused:
             line = node.client.line
             untold = self.admission.refuse(Reason.BRIDGE, line.channel.address if line else "")

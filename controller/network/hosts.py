@@ -11,6 +11,7 @@ import logging
 from typing import Callable, Iterator, NamedTuple, Optional
 
 from sdngcc.controller.network import underlay
+from sdngcc.controller.network.by_port import BySwitch, moved
 from sdngcc.controller.network.conversations import Conversations, SentBytes, Unasked, machine_key
 from sdngcc.controller.network.counters import Split
 from sdngcc.controller.network.inventory import SwitchRecord
@@ -36,7 +37,7 @@ class Device(NamedTuple):
     ethernet: bytes  # of the machine behind it; 6 zeros where it is not known
 
 
-Devices = dict[int, dict[str, Device]]  # by datapath id of any bridge of the host, and name
+Devices = BySwitch[Device]  # by datapath id of any bridge of the host, and name
 
 
 class Hosts:
@@ -152,7 +153,7 @@ class Hosts:
     def set_devices(self, devices: Devices) -> list[int]:
         """Take the interfaces of hosts, as OVSDB has them; return the hosts where some changed."""
         before, self._devices = self._devices, devices
-        changed = [dpid for dpid in self._boots if before.get(dpid) != devices.get(dpid) and self.speaker(dpid)]
+        changed = [dpid for dpid in moved(before, devices) if dpid in self._boots and self.speaker(dpid)]
         for dpid in changed:
             self._place_devices(dpid)
         return changed

@@ -3,8 +3,9 @@
 
 import collections
 import logging
-from typing import Callable, Iterator, TypeVar
+from typing import Callable, Iterator, Mapping, TypeVar
 
+from sdngcc.controller.network.by_port import BySwitch, Port, by_switch, moved
 from sdngcc.controller.network.inventory import SwitchRecord, VmRecord
 from sdngcc.controller.network.paths import Tunnel
 from sdngcc.controller.network.topology import Topology
@@ -18,7 +19,7 @@ STATE_LOST_NS = 2_000_000_000
 LOG = logging.getLogger(__name__)
 
 Known = TypeVar("Known")
-PortNames = dict[tuple[int, str], str]  # (datapath id, port name) -> id of the machine
+PortNames = Mapping[Port, str]  # (datapath id, port name) -> id of the machine
 
 
 class Machines:
@@ -44,24 +45,23 @@ class Machines:
         self._outbox = outbox
         self._xids = xids
         self._counters = counters
-        self._interfaces: PortNames = {}
-        self._tunnels: dict[int, dict[str, Tunnel]] = {}  # by datapath id and port name
-        self._vlans: dict[int, dict[str, int]] = {}
+        self._interfaces: BySwitch[str] = {}
+        self._tunnels: BySwitch[Tunnel] = {}
+        self._vlans: BySwitch[int] = {}
 
     # Names
 
     def set_interfaces(self, names: PortNames) -> list[int]:
         """Take the ids of machines, as OVSDB has them; return the switches that have machines by it."""
-        if names == self._interfaces:
-            return []
-        self._interfaces = names
-        return [dpid for dpid in self._switches if self.name(dpid)]
+        before, self._interfaces = self._interfaces, by_switch(names)
+        return [dpid for dpid in moved(before, self._interfaces) if dpid in self._switches and self.name(dpid)]
 
     def name(self, dpid: int) -> bool:
         """Name the machines of a switch; return whether one was found by its name."""
         switch, found = self._switches[dpid], False
+        names = self._interfaces.get(dpid, {})
         for number, port in self._topology.ports.get(dpid, {}).items():
-            name = self._interfaces.get((dpid, port.name))
+            name = names.get(port.name)
             vm = switch.vms.get(number)
             if vm is not None:
                 vm.id, vm.name = name or f"{dpid:016x}:{port.name}", port.name
@@ -73,29 +73,29 @@ class Machines:
     def _add(self, switch: SwitchRecord, number: int) -> VmRecord:
         port = self._topology.ports.get(switch.dpid, {}).get(number)
         name = port.name if port else str(number)
-        vm_id = self._interfaces.get((switch.dpid, name), f"{switch.dpid:016x}:{name}")
+        vm_id = self._interfaces.get(switch.dpid, {}).get(name, f"{switch.dpid:016x}:{name}")
         vm = switch.vms[number] = VmRecord((switch.dpid, number), vm_id, name)
         return vm
 
-    def set_tunnels(self, names: dict[tuple[int, str], Tunnel]) -> list[int]:
+    def set_tunnels(self, names: Mapping[Port, Tunnel]) -> list[int]:
         """Take the end points of tunnels by (datapath id, port name); return the switches where some changed."""
-        before, self._tunnels = self._tunnels, _by_switch(names)
-        return _changed(before, self._tunnels)
+        before, self._tunnels = self._tunnels, by_switch(names)
+        return moved(before, self._tunnels)
 
     def tunnels(self, dpid: int) -> dict[int, Tunnel]:
         """Return a switch's tunnels by port."""
         return self._by_port(dpid, self._tunnels.get(dpid, {}))
 
-    def set_vlans(self, names: dict[tuple[int, str], int]) -> list[int]:
+    def set_vlans(self, names: Mapping[Port, int]) -> list[int]:
         """Take the VLANs of access ports by (datapath id, port name); return the switches where some changed."""
-        before, self._vlans = self._vlans, _by_switch(names)
-        return _changed(before, self._vlans)
+        before, self._vlans = self._vlans, by_switch(names)
+        return moved(before, self._vlans)
 
     def vlans(self, dpid: int) -> dict[int, int]:
         """Return the VLANs of a switch's access ports."""
         return self._by_port(dpid, self._vlans.get(dpid, {}))
 
-    def _by_port(self, dpid: int, names: dict[str, Known]) -> dict[int, Known]:
+    def _by_port(self, dpid: int, names: Mapping[str, Known]) -> dict[int, Known]:
         if not names:
             return {}
         ports = self._topology.ports.get(dpid, {})
@@ -146,14 +146,3 @@ class Machines:
         if note:
             self._counters["epoch_raised"] += 1
             LOG.warning("%s (found at %s)", note, vm.id)
-
-
-def _by_switch(names: dict[tuple[int, str], Known]) -> dict[int, dict[str, Known]]:
-    found: dict[int, dict[str, Known]] = {}
-    for (dpid, name), what in names.items():
-        found.setdefault(dpid, {})[name] = what
-    return found
-
-
-def _changed(before: dict[int, dict[str, Known]], after: dict[int, dict[str, Known]]) -> list[int]:
-    return [dpid for dpid in before.keys() | after.keys() if before.get(dpid) != after.get(dpid)]

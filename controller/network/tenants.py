@@ -11,6 +11,7 @@ import math
 import re
 from typing import Iterable, Mapping, Optional
 
+from sdngcc.controller.network.by_port import BySwitch, Port, by_switch, moved
 from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.rates.hierarchy import Tenant
@@ -20,7 +21,6 @@ NAME_IN_WORDS = "1 to 64 visible ASCII characters without spaces and %"
 
 LOG = logging.getLogger(__name__)
 
-Port = tuple[int, str]  # datapath id and port name
 Policy = Mapping[str, int]  # weight, min and max, rates in bit/s; what is not set is left out
 
 
@@ -40,22 +40,34 @@ class Tenants:
         self.policies: Mapping[str, Policy] = {}
         self._weight = weight
         self._counters = collections.Counter() if counters is None else counters
-        self._names: dict[Port, str] = {}
-        self._refused: dict[Port, str] = {}
+        self._texts: BySwitch[str] = {}  # as OVSDB has them
+        self._names: dict[int, dict[str, str]] = {}  # those of them that name a tenant
+        self._used: collections.Counter[str] = collections.Counter()  # ports of each
 
     def set_names(self, names: Mapping[Port, str]) -> None:
         """Take the tenants of ports, as OVSDB has them; what is no name is refused, counted and told once."""
-        refused = {port: text for port, text in names.items() if not is_name(text)}
-        for port, text in refused.items():
-            if self._refused.get(port) != text:
+        before, self._texts = self._texts, by_switch(names)
+        changed = moved(before, self._texts)
+        for dpid in changed:
+            self._take(dpid, before.get(dpid, {}), self._texts.get(dpid, {}))
+        if changed and self._weight:
+            self._compute()
+
+    def _take(self, dpid: int, before: Mapping[str, str], texts: Mapping[str, str]) -> None:
+        """Take the tenants of a switch's ports."""
+        for port, text in texts.items():
+            if not is_name(text) and before.get(port) != text:
                 self._counters["tenant_names_refused"] += 1
                 LOG.warning("port %s of switch %016x: shim-tenant of %r names no tenant; allowed: %s; it has none",
-                            port[1], port[0], text[:80], NAME_IN_WORDS)  # fmt: skip
-        self._refused = refused
-        found = {port: text for port, text in names.items() if port not in refused}
-        if found != self._names:
-            self._names = found
-            self._compute()
+                            port, dpid, text[:80], NAME_IN_WORDS)  # fmt: skip
+        for name in self._names.pop(dpid, {}).values():
+            self._used[name] -= 1
+            if not self._used[name]:
+                del self._used[name]
+        found = {port: text for port, text in texts.items() if is_name(text)}
+        if found:
+            self._names[dpid] = found
+            self._used.update(found.values())
 
     def set_policies(self, policies: Mapping[str, Policy]) -> None:
         """Take what is set for tenants, by name."""
@@ -65,7 +77,7 @@ class Tenants:
 
     def _compute(self) -> None:
         self.shares = {}
-        for name in {*self.policies, *(self._names.values() if self._weight else ())}:
+        for name in {*self.policies, *(self._used if self._weight else ())}:
             policy = self.policies.get(name, {})
             tenant = Tenant(
                 policy.get("weight", self._weight), policy.get("min", 0) / 8, policy.get("max", 0) / 8 or math.inf
@@ -75,7 +87,7 @@ class Tenants:
 
     def name_of(self, vm: VmRecord) -> Optional[str]:
         """Return a machine's tenant; None: it has none."""
-        return self._names.get((vm.place[0], vm.name))
+        return self._names.get(vm.place[0], {}).get(vm.name)
 
     def members(self, vms: Iterable[VmRecord]) -> dict[Hop, str]:
         """Return the tenants of those machines whose tenant has a policy."""

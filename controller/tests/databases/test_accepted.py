@@ -88,7 +88,7 @@ def test_one_that_connects_is_read_and_written_as_one_that_is_connected_to(datab
 @needs_ovsdb
 def test_of_bridges_that_are_not_its_own_nothing_is_believed(policy):
     policy.client.dpids = frozenset()
-    policy.reread()
+    policy.reread(policy.client)
     assert policy.interfaces() == {} and policy.read(0xA1, "tap0") is None
     with pytest.raises(PolicyError, match="has port tap0"):
         policy.write(0xA1, {"tap0": {"weight": 1}})

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of ports in all hypervisors' databases, by switch, read again where a database changed.
+
+Work is in proportion to what moved: of a database that changed all rows are looked at, of the others none. Where
+several databases have one port of a switch, the row of the database that was added first counts.
+"""
+
+import dataclasses
+import re
+from typing import Any, Callable, Generic, Iterator, Mapping, NamedTuple, Optional, Protocol, TypeVar
+
+from sdngcc.controller.network.by_port import ByPort
+
+Known = TypeVar("Known")
+
+
+class PortRows(NamedTuple):
+    """The rows of a port."""
+
+    interface: Any  # of table Interface
+    port: Any  # of table Port
+
+
+Ports = Mapping[str, PortRows]  # by name
+
+
+class Replica(Protocol):
+    """A client of a database; client.Client is one."""
+
+    idl: Any  # python-ovs' replica
+
+    def speaks_for(self, dpid: int) -> bool:
+        """Tell whether what the database says of a bridge is believed."""
+
+
+@dataclasses.dataclass(eq=False)
+class _Read:
+    """What was read of a database."""
+
+    client: Replica
+    rank: int  # the lowest counts where several databases have one port
+    seen: Optional[tuple[Any, int]] = None  # the replica and its change_seqno then
+    ports: dict[int, dict[str, PortRows]] = dataclasses.field(default_factory=dict)  # by datapath id
+
+    def is_old(self) -> bool:
+        idl = self.client.idl
+        return self.seen is None or self.seen[0] is not idl or self.seen[1] != idl.change_seqno
+
+
+class Rows:
+    """All rows; with ``whole_hosts`` every bridge of a database stands for all of its host's ports."""
+
+    def __init__(self, whole_hosts: bool) -> None:
+        self._whole_hosts = whole_hosts
+        self._read: dict[Replica, _Read] = {}
+        self._next_rank = 0
+        self._having: dict[int, list[_Read]] = {}  # by datapath id: who has the switch, the highest rank first
+        self._ports: dict[int, Ports] = {}  # by datapath id
+        self._dirty: list[set[int]] = []  # of each view
+
+    def add(self, client: Replica) -> None:
+        """Follow a database, which counts after those that are followed already."""
+        self._read[client] = _Read(client, self._next_rank)
+        self._next_rank += 1
+
+    def remove(self, client: Replica) -> None:
+        """Follow a database no more."""
+        self._put(self._read.pop(client), {})
+
+    def reread(self, client: Replica) -> None:
+        """Read a database again at the next look: what is believed of it changed."""
+        self._read[client].seen = None
+
+    def watch(self) -> set[int]:
+        """Return a set that the switches whose rows changed are added to, to be emptied by who got it."""
+        dirty = set(self._ports)
+        self._dirty.append(dirty)
+        return dirty
+
+    def refresh(self) -> None:
+        """Read the databases that changed."""
+        for read in self._read.values():
+            self._refresh(read)
+
+    def of(self, dpid: int) -> Ports:
+        """Return the rows of a switch by port name, as its databases have them now.
+
+        That another database has the switch, too, is seen at the next refresh().
+        """
+        for read in tuple(self._having.get(dpid, ())):
+            self._refresh(read)
+        return self._ports.get(dpid, {})
+
+    def _refresh(self, read: _Read) -> None:
+        if read.is_old():
+            idl = read.client.idl
+            read.seen = (idl, idl.change_seqno)
+            self._put(read, self._look(read.client))
+
+    def _look(self, client: Replica) -> dict[int, dict[str, PortRows]]:
+        """Return what a database has."""
+        found = list(bridges(client.idl))
+        ports: dict[int, dict[str, PortRows]] = {}
+        for dpid, bridge in found:
+            if client.speaks_for(dpid):
+                whose = [one for _, one in found] if self._whole_hosts else [bridge]
+                rows = ports.setdefault(dpid, {})
+                for port in (port for one in whose for port in one.ports):
+                    rows.update((interface.name, PortRows(interface, port)) for interface in port.interfaces)
+        return ports
+
+    def _put(self, read: _Read, ports: dict[int, dict[str, PortRows]]) -> None:
+        """Take what a database has now."""
+        before, read.ports = read.ports, ports
+        for dpid in before.keys() | ports.keys():
+            having = [one for one in self._having.get(dpid, ()) if one is not read]
+            if dpid in ports:
+                having = sorted([*having, read], key=lambda one: -one.rank)
+            if having:
+                self._having[dpid] = having
+                self._ports[dpid] = {name: rows for one in having for name, rows in one.ports[dpid].items()}
+            else:
+                del self._having[dpid], self._ports[dpid]
+            for dirty in self._dirty:
+                dirty.add(dpid)
+
+
+class View(Generic[Known]):
+    """What ``read`` makes of the rows of every port; ports of which it returns None are left out."""
+
+    def __init__(self, rows: Rows, read: Callable[[PortRows], Optional[Known]]) -> None:
+        self._rows = rows
+        self._read = read
+        self._dirty = rows.watch()
+        self._held: ByPort[Known] = ByPort({})
+
+    def values(self) -> ByPort[Known]:
+        """Return the values by port; the same object as before where none changed."""
+        self._rows.refresh()
+        if self._dirty:
+            before = self._held.by_switch
+            after = dict(before)
+            for dpid in self._dirty:
+                ports = self._rows.of(dpid).items()
+                found = {name: value for name, rows in ports if (value := self._read(rows)) is not None}
+                if not found:
+                    after.pop(dpid, None)
+                elif found != before.get(dpid):
+                    after[dpid] = found
+            self._dirty.clear()
+            if len(after) != len(before) or any(before.get(dpid) is not found for dpid, found in after.items()):
+                self._held = ByPort(after)
+        return self._held
+
+
+def bridges(idl: Any) -> Iterator[tuple[int, Any]]:
+    """Yield (datapath id, Bridge row) of a database's bridges that have one."""
+    for bridge in idl.tables["Bridge"].rows.values():
+        digits = bridge.datapath_id[0] if bridge.datapath_id else ""
+        if re.fullmatch("[0-9a-fA-F]{1,16}", digits):
+            yield int(digits, 16), bridge
