@@ -38,6 +38,7 @@ class Tenants:
     def __init__(self, weight: Optional[int] = None, counters: Optional["collections.Counter[str]"] = None) -> None:
         self.shares: dict[str, Tenant] = {}  # of tenants with a policy, in bytes/s
         self.policies: Mapping[str, Policy] = {}
+        self._stored: Mapping[str, Policy] = {}  # as they are stored, under any name
         self._weight = weight
         self._counters = collections.Counter() if counters is None else counters
         self._texts: BySwitch[str] = {}  # as OVSDB has them
@@ -70,10 +71,17 @@ class Tenants:
             self._used.update(found.values())
 
     def set_policies(self, policies: Mapping[str, Policy]) -> None:
-        """Take what is set for tenants, by name."""
-        if policies != self.policies:
-            self.policies = policies
-            self._compute()
+        """Take what is set for tenants; what is under no name of a tenant is refused, counted and told once."""
+        if policies == self._stored:
+            return
+        before, self._stored = self._stored, policies
+        for name in policies.keys() - before.keys():
+            if not is_name(name):
+                self._counters["tenant_names_refused"] += 1
+                LOG.warning("policy is stored for %r, which names no tenant; allowed: %s; it is left out",
+                            name[:80], NAME_IN_WORDS)  # fmt: skip
+        self.policies = {name: policy for name, policy in policies.items() if is_name(name)}
+        self._compute()
 
     def _compute(self) -> None:
         self.shares = {}

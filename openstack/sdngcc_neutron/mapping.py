@@ -23,7 +23,7 @@ KEYS = (ROLE, WEIGHT, MIN_RATE, MAX_RATE, ADDRESSES, TENANT)
 WEIGHT_MAX = 65535
 RATE_MAX_BPS = 800_000_000_000
 ADDRESSES_MAX = 256
-# Of the controller, which alone reads the tenant.
+# Of the controller, which alone uses the tenant; ovs-vswitchd refuses the same names (ovs-vswitchd.conf.db(5)).
 TENANT_NAME = re.compile("[!-$&-~]{1,64}")
 
 BPS_PER_KBPS = 1000
@@ -151,7 +151,8 @@ def interface_settings(members: Sequence[Member], weight_unit_kbps: int) -> Sett
         if TENANT_NAME.fullmatch(project):
             keys[TENANT] = project
         else:
-            remarks.append(f"the project's id {project!r} names no tenant; 1 to 64 visible ASCII characters but % do")
+            remarks.append(f"the project's id {project!r} names no tenant; 1 to 64 visible ASCII characters without "
+                           "spaces and % do")
     return Settings(keys, tuple(remarks))
 
 

@@ -28,9 +28,11 @@
 /* Names of roles, by OVS_SHIM_ROLE_*. */
 static const char *const role_names[] = { "none", "vm", "uplink" };
 
+/* Longest name of a tenant. */
+#define TENANT_LEN_MAX 64
+
 /* Copies the keys of 'from' that are the shim's into 'settings', in place of
- * those that are there, and notes 'column' as their origin.  The key
- * shim-tenant is left out, for it is the controller's alone. */
+ * those that are there, and notes 'column' as their origin. */
 static void
 take_settings(const struct smap *from, const char *column,
               struct smap *settings, struct smap *origins)
@@ -38,8 +40,7 @@ take_settings(const struct smap *from, const char *column,
     const struct smap_node *node;
 
     SMAP_FOR_EACH (node, from) {
-        if (!strncmp(node->key, "shim-", 5)
-            && strcmp(node->key, "shim-tenant")) {
+        if (!strncmp(node->key, "shim-", 5)) {
             smap_replace(settings, node->key, node->value);
             smap_replace(origins, node->key, column);
         }
@@ -134,6 +135,28 @@ parse_law(const struct smap *settings, char *law, struct ds *complaints)
     ovs_strlcpy(law, s, SHIM_LAW_SIZE);
 }
 
+/* Takes the key shim-tenant out of 'settings', for it is the controller's
+ * alone, and complains if the controller refuses its value. */
+static void
+drop_tenant(struct smap *settings, struct ds *complaints)
+{
+    const char *name = smap_get(settings, "shim-tenant");
+    size_t n = 0;
+
+    if (!name) {
+        return;
+    }
+    while (name[n] > ' ' && name[n] < 0x7f && name[n] != '%') {
+        n++;
+    }
+    if (!n || n > TENANT_LEN_MAX || name[n]) {
+        shim_complain(complaints, "shim-tenant: '%s' names no tenant, 1 to %d "
+                      "visible ASCII characters without spaces and %% do; the "
+                      "VM belongs to none", name, TENANT_LEN_MAX);
+    }
+    smap_remove(settings, "shim-tenant");
+}
+
 /* Returns true if 'key' is one that we know of an Interface. */
 static bool
 is_known_key(const char *key)
@@ -181,6 +204,7 @@ shim_port_configure(const struct ovsrec_interface *cfg,
     uint64_t weight = want->weight;
 
     collect_settings(cfg, port, &settings, &origins);
+    drop_tenant(&settings, complaints);
     SMAP_FOR_EACH (node, &settings) {
         if (!is_known_key(node->key)) {
             shim_complain(complaints, "%s: there is no such setting",
