@@ -201,3 +201,18 @@ def explain(error: pydantic.ValidationError, model: Type[pydantic.BaseModel], re
     if unknown:
         lines.append(f"known keys: {', '.join(sorted(model.model_fields))}")
     return "\n".join(lines)
+
+
+def check_writable(key: str, path: Optional[pathlib.Path]) -> None:
+    """Raise SettingsError when a file cannot be appended to, or made where it is not there yet."""
+    if path is None:
+        return
+    if path.exists():
+        if not path.is_file():
+            raise SettingsError(f"{key} {path}: it is no file")
+        if not os.access(path, os.W_OK):
+            raise SettingsError(f"{key} {path}: it cannot be written by this user")
+    elif not path.parent.is_dir():
+        raise SettingsError(f"{key} {path}: there is no folder {path.parent}")
+    elif not os.access(path.parent, os.W_OK | os.X_OK):
+        raise SettingsError(f"{key} {path}: folder {path.parent} cannot be written in by this user")

@@ -11,7 +11,7 @@ import signal
 import time
 from typing import Any, Callable, Optional, TypeVar
 
-from sdngcc import log
+from sdngcc import log, logs
 from sdngcc.controller import settings
 from sdngcc.controller.cluster.drain import Drain
 from sdngcc.controller.cluster.runner import PERIOD_S as CLUSTER_PERIOD_S
@@ -177,15 +177,12 @@ class SdnGcc(names.App):
             LOG.warning("ended before all switches were handed over")
 
     def _prepare_log(self, chosen: settings.Settings) -> Callable[[], None]:
-        """Return what lets the log go where settings say, by a file that is opened anew."""
+        """Return what lets the log go where settings say."""
 
         def count_lost() -> None:
             self.engine.counters["log_lost"] += 1
 
-        return lambda: log.configure(
-            logging.getLevelName(chosen.log_level.upper()), chosen.log_file, chosen.log_file_bytes, chosen.log_files,
-            chosen.log_format == "json", count_lost,
-        )  # fmt: skip
+        return logs.prepare(chosen, count_lost)
 
     def _clock(self) -> None:
         while self.is_active:

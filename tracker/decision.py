@@ -71,6 +71,14 @@ class Factors:
         self._stale_s = stale_s
         self._hosts: Dict[str, Tuple[float, Dict[str, float]]] = {}
 
+    def set_divisions(self, divisions: Dict[str, Division]) -> None:
+        """Divide by other divisions from now on; what hosts told of those that are gone counts no more."""
+        self._divisions = divisions
+        self._hosts = {
+            host: (told_s, {name: wanted for name, wanted in sums.items() if name in divisions})
+            for host, (told_s, sums) in self._hosts.items()
+        }
+
     def tell(self, host: str, sums: Dict[str, float], now_s: float) -> None:
         """Take a host's sum of W' for each division. Raises ValueError naming a division that does not exist."""
         for name in sums:

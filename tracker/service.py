@@ -12,8 +12,9 @@ import os
 import selectors
 import socket
 import time
-from typing import Callable, Counter, Dict, List, Optional, Tuple
+from typing import Callable, Counter, Dict, List, Tuple
 
+from sdngcc.reload import Hangups
 from sdngcc.tracker.datagrams import (
     DATAGRAM_BYTES,
     NUMBER_MAX,
@@ -35,6 +36,10 @@ REGISTERED_S = 1.0
 BATCH = 1000
 # Hosts of a tracker, and addresses that a VM registers flows to at a time.
 HOSTS_MAX, PEERS_MAX = 4096, 1024
+
+# A socket's name until it takes its place, and the longest name that the kernel takes.
+BESIDE = ".new"
+PATH_MAX_BYTES = 107
 
 LOG = logging.getLogger(__name__)
 
@@ -62,12 +67,22 @@ class Tracker:
             raise SettingsError(
                 f"listen {settings.listen}: without a key only 127.0.0.1 and [::1] are allowed; set key_file"
             )
-        self._factors = Factors({name: one.decision() for name, one in settings.divisions.items()})
+        self._factors = Factors(settings.decisions())
         self._newest: Dict[str, Tuple[int, int]] = {}
         self.socket = _udp(settings.listen)
         self.address = "{}:{}".format(*self.socket.getsockname()[:2])
         self.refused = 0
         """Datagrams that changed nothing."""
+
+    def prepare(self, settings: Settings) -> Callable[[], None]:
+        """Read the key, and return what brings it and the divisions into force; raises SettingsError."""
+        key = settings.read_key()
+
+        def commit() -> None:
+            self._key = key
+            self._factors.set_divisions(settings.decisions())
+
+        return commit
 
     def serve(self, now_s: float) -> None:
         """Answer what has come, up to BATCH datagrams."""
@@ -120,7 +135,7 @@ class Agent:
         self._settings = settings
         self._key = settings.read_key()
         self._set_weight = set_weight
-        self._divisions = {name: one.decision() for name, one in settings.divisions.items()}
+        self._divisions = settings.decisions()
         self._choice = Choice(len(settings.trackers), settings.takeover_ms / 1000)
         self._flows: Dict[Tunnel, Tuple[float, List[Flow]]] = {}
         self._peers: Counter[str] = collections.Counter()  # of each device, in _flows
@@ -128,21 +143,45 @@ class Agent:
         self._epoch, self._sequence = time.time_ns(), 0
         self._addresses = [split_address(tracker) for tracker in settings.trackers]
         self._sockets = [_udp(_own_address(host)) for host, _ in self._addresses]
-        self._workloads: Dict[str, socket.socket] = {}
+        self._workloads: Dict[str, socket.socket] = {}  # by device
+        self._paths: Dict[str, str] = {}  # of these
         self.refused = 0
         """Datagrams that changed nothing."""
-        for device, vm in settings.vms.items():
-            if vm.register_path:
-                self._workloads[device] = self._listen(vm.register_path)
+        self.prepare(settings)()
 
-    @staticmethod
-    def _listen(path: str) -> socket.socket:
-        if os.path.exists(path):
-            os.unlink(path)
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        sock.bind(path)
-        sock.setblocking(False)
-        return sock
+    def prepare(self, settings: Settings) -> Callable[[], None]:
+        """Read the key and open the sockets of VMs that are new, and return what brings all of it into force.
+
+        Raises SettingsError; nothing is changed then.
+        """
+        key = settings.read_key()
+        wanted = {device: vm.register_path for device, vm in settings.vms.items() if vm.register_path}
+        opened: Dict[str, socket.socket] = {}
+        try:
+            for device, path in wanted.items():
+                if self._paths.get(device) != path:
+                    opened[device] = _listen_beside(device, path)
+        except SettingsError:
+            for device, sock in opened.items():
+                sock.close()
+                _remove(wanted[device] + BESIDE)
+            raise
+
+        def commit() -> None:
+            for device in [device for device, path in self._paths.items() if wanted.get(device) != path]:
+                self._workloads.pop(device).close()
+                if self._paths[device] not in wanted.values():
+                    _remove(self._paths[device])
+            for device, sock in opened.items():
+                os.replace(wanted[device] + BESIDE, wanted[device])
+                self._workloads[device] = sock
+            self._paths = wanted
+            self._key = key
+            self._settings = settings
+            self._divisions = settings.decisions()
+            self._flows = {tunnel: told for tunnel, told in self._flows.items() if tunnel[0] in settings.vms}
+
+        return commit
 
     def _hear_workloads(self, now_s: float) -> None:
         self._forget_silent(now_s)
@@ -239,25 +278,51 @@ class Agent:
             sock.close()
 
 
+def _listen_beside(device: str, path: str) -> socket.socket:
+    """Return a bound socket beside the path at which a VM's workload is to find it; raises SettingsError."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    sock.setblocking(False)
+    _remove(path + BESIDE)
+    try:
+        sock.bind(path + BESIDE)
+    except OSError as error:
+        sock.close()
+        raise SettingsError(f"vms.{device}.register_path {path}: {error}; allowed is a path of up to "
+                            f"{PATH_MAX_BYTES - len(BESIDE)} bytes in a folder of this user") from None
+    return sock
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass  # it is not there, or bind() tells why it stays
+
+
 def _own_address(tracker: str) -> str:
     """Return the address to send to a tracker from: of loopback, when it is there."""
     loopback = is_loopback(tracker)
     return f"[{'::1' if loopback else '::'}]:0" if ":" in tracker else f"{'127.0.0.1' if loopback else '0.0.0.0'}:0"
 
 
-def run_tracker(tracker: Tracker) -> None:
-    """Serve until interrupted."""
+def run_tracker(tracker: Tracker, hangups: Hangups, reload: Callable[[], object]) -> None:
+    """Serve until interrupted, and call ``reload`` after each SIGHUP."""
     with selectors.DefaultSelector() as selector:
         selector.register(tracker.socket, selectors.EVENT_READ)
+        selector.register(hangups, selectors.EVENT_READ)
         while True:
             selector.select()
+            if hangups.take():
+                reload()
             tracker.serve(time.monotonic())
 
 
-def run_agent(agent: Agent, period_s: float, until_s: Optional[float] = None) -> None:
-    """Take a step each period until interrupted, or until the monotonic clock shows until_s."""
+def run_agent(agent: Agent, period_s: float, hangups: Hangups, reload: Callable[[], object]) -> None:
+    """Take a step each period until interrupted, and call ``reload`` after each SIGHUP."""
     due = time.monotonic()
-    while until_s is None or due < until_s:
+    while True:
+        if hangups.take():
+            reload()
         now_s = time.monotonic()
         agent.hear_trackers(now_s)
         agent.tell_trackers(now_s)

@@ -12,12 +12,17 @@ from typing import Annotated, Any, Dict, Literal, Mapping, Optional, Tuple
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from sdngcc import configuration
-from sdngcc.configuration import SettingsError
+from sdngcc.configuration import SettingsError, check_writable
+from sdngcc.logs import LOGS, Logs
 from sdngcc.tracker import decision
 
 PREFIX = "SDNGCC_TRACKER_"
 
 KEY_MIN_BYTES, KEY_MAX_BYTES = 16, 1024
+
+# Settings that change while a tracker or an agent runs; a key may change, but not come or go.
+KEPT = frozenset({"key_file"})
+LIVE = KEPT | LOGS | {"divisions", "vms"}
 
 
 class Division(BaseModel):
@@ -45,7 +50,7 @@ class Vm(BaseModel):
                                           "nothing")
 
 
-class Settings(BaseModel):
+class Settings(Logs):
     """All settings; unknown ones are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -99,6 +104,16 @@ class Settings(BaseModel):
                 f"key_file {self.key_file}: it holds {len(key)} bytes; allowed: {KEY_MIN_BYTES} to {KEY_MAX_BYTES}"
             )
         return key
+
+    def decisions(self) -> Dict[str, decision.Division]:
+        """Return the divisions as decisions know them."""
+        return {name: one.decision() for name, one in self.divisions.items()}
+
+
+def check_files(chosen: Settings) -> None:
+    """Raise SettingsError naming a setting whose file cannot be used."""
+    chosen.read_key()
+    check_writable("log_file", chosen.log_file)
 
 
 def split_address(text: str) -> Tuple[str, int]:

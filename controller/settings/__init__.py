@@ -14,7 +14,6 @@ import pydantic
 from sdngcc import configuration
 from sdngcc.configuration import SettingsError
 from sdngcc.controller.settings.databases import Databases
-from sdngcc.controller.settings.logs import Logs
 from sdngcc.controller.settings.messages import Messages
 from sdngcc.controller.settings.network import NetworkSettings
 from sdngcc.controller.settings.process import Process
@@ -22,6 +21,7 @@ from sdngcc.controller.settings.rates import Rates
 from sdngcc.controller.settings.rest import Rest
 from sdngcc.controller.settings.sources import MarkSources
 from sdngcc.controller.settings.values import check_private, is_loopback, read_secret, split_address
+from sdngcc.logs import Logs
 
 PREFIX = "SDNGCC_CONTROLLER_"
 RETIRED = {"event_hub": "there is one hub now, exact to the microsecond, without a bound of its own; leave the key out"}

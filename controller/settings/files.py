@@ -5,6 +5,7 @@ import os
 import pathlib
 from typing import Any, Callable, Optional
 
+from sdngcc.configuration import check_writable
 from sdngcc.controller.databases.tenants import TenantFile
 from sdngcc.controller.framework import allowlist, tls
 from sdngcc.controller.network import underlay
@@ -23,9 +24,9 @@ def check_files(chosen: Settings) -> None:
         lambda: tls.server_context(chosen, "otlp_tls"),
         lambda: allowlist.AllowFile(chosen.admit_file),
         lambda: read_secret("sonic_password_file", chosen.sonic_password_file),
-        lambda: _check_writable("audit_file", chosen.audit_file),
-        lambda: _check_writable("trace_file", chosen.trace_file),
-        lambda: _check_writable("log_file", chosen.log_file),
+        lambda: check_writable("audit_file", chosen.audit_file),
+        lambda: check_writable("trace_file", chosen.trace_file),
+        lambda: check_writable("log_file", chosen.log_file),
         lambda: _check_exchangeable("tenant_file", chosen.tenant_file),
     ]
     faults = []
@@ -42,22 +43,7 @@ def _check_exchangeable(key: str, path: Optional[pathlib.Path]) -> None:
     """Raise SettingsError when a file of tenants cannot be read, or a new one cannot be put in its place."""
     if path is None:
         return
-    _check_writable(key, path)
+    check_writable(key, path)
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise SettingsError(f"{key} {path}: folder {path.parent} cannot be written in by this user")
     TenantFile(path)
-
-
-def _check_writable(key: str, path: Optional[pathlib.Path]) -> None:
-    """Raise SettingsError when a file cannot be appended to, or made where it is not there yet."""
-    if path is None:
-        return
-    if path.exists():
-        if not path.is_file():
-            raise SettingsError(f"{key} {path}: it is no file")
-        if not os.access(path, os.W_OK):
-            raise SettingsError(f"{key} {path}: it cannot be written by this user")
-    elif not path.parent.is_dir():
-        raise SettingsError(f"{key} {path}: there is no folder {path.parent}")
-    elif not os.access(path.parent, os.W_OK | os.X_OK):
-        raise SettingsError(f"{key} {path}: folder {path.parent} cannot be written in by this user")

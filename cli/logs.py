@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the log goes, and how much of it."""
+"""Settings of where a program's log goes, and how much of it."""
 
+from __future__ import annotations
+
+import logging
 import pathlib
-from typing import Literal, Optional
+from typing import Callable, Literal, Optional
 
 import pydantic
+
+from sdngcc import log
 
 
 class Logs(pydantic.BaseModel):
@@ -19,3 +24,15 @@ class Logs(pydantic.BaseModel):
         100_000_000, ge=0, le=1_000_000_000_000, description="a file this long is put aside; 0: never"
     )
     log_files: int = pydantic.Field(5, ge=1, le=1000, description="files put aside that are kept, the latest ones")
+
+
+# All of them change while a program runs.
+LOGS = frozenset(Logs.model_fields)
+
+
+def prepare(chosen: Logs, count_lost: Callable[[], None]) -> Callable[[], None]:
+    """Return what lets the log go where settings say, by a file that is opened anew; see log.configure()."""
+    return lambda: log.configure(
+        logging.getLevelName(chosen.log_level.upper()), chosen.log_file, chosen.log_file_bytes, chosen.log_files,
+        chosen.log_format == "json", count_lost,
+    )  # fmt: skip
