@@ -19,6 +19,7 @@ import resource
 import signal
 import sys
 import threading
+import time
 from concurrent import futures
 from typing import Any, Callable, Optional
 
@@ -27,6 +28,7 @@ from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 
 from sdngcc.controller.otlp import metrics
+from sdngcc.controller.otlp.calls import Calls, read_core
 from sdngcc.controller.otlp.records import Orders, export_lines, listening_line, refusals_line
 
 EXPORT = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
@@ -50,15 +52,23 @@ OPTIONS = (
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.so_reuseport", 0),
+    ("grpc.enable_channelz", 1),  # for calls.py
     # A compressed message of some kB can stand for gigabytes: none is taken.
     ("grpc.compression_enabled_algorithms_bitset", 1),
 )
 
 
 class Lines:
-    """Lines for the controller: a bounded queue and the thread that writes them."""
+    """Lines for the controller: a bounded queue and the thread that writes them.
 
-    def __init__(self, descriptor: int) -> None:
+    ``look`` returns what else was refused since it was called last.
+    """
+
+    def __init__(
+        self, descriptor: int, look: Callable[[], "collections.Counter[str]"] = collections.Counter
+    ) -> None:
+        self._look = look
+        self._look_s = 0.0  # when it is called next
         self.refused: collections.Counter[str] = collections.Counter()
         self._descriptor = descriptor
         self._waiting: collections.deque[bytes] = collections.deque()
@@ -83,6 +93,9 @@ class Lines:
                         self._changed.wait(REFUSALS_EVERY_S)
                     lines = list(self._waiting)
                     self._waiting.clear()
+                    if time.monotonic() >= self._look_s:
+                        self._look_s = time.monotonic() + REFUSALS_EVERY_S
+                        self.refused.update(self._look())
                     if self.refused:
                         lines.append(refusals_line(dict(self.refused)))
                         self.refused.clear()
@@ -138,19 +151,23 @@ def peer_address(peer: str) -> str:
 class Service(grpc.GenericRpcHandler):  # type: ignore[misc]
     """MetricsService/Export; messages come as bytes, so that what cannot be decoded is counted here."""
 
-    def __init__(self, orders: Orders, lines: Lines) -> None:
+    def __init__(self, orders: Orders, lines: Lines, calls: Calls) -> None:
         self._orders = orders
         self._lines = lines
+        self._calls = calls
         self._answer = metrics_service_pb2.ExportMetricsServiceResponse().SerializeToString()
 
     def service(self, handler_call_details: Any) -> Optional[Any]:
         """Return the handler of a call, None for calls that there are not."""
+        self._calls.begin()
         if handler_call_details.method != EXPORT:
+            self._calls.known()
             self._lines.put([], collections.Counter(call_unknown=1))
             return None
         return grpc.unary_unary_rpc_method_handler(self._export)
 
     def _export(self, data: bytes, context: Any) -> bytes:
+        self._calls.known()
         names = [
             name.decode("utf-8", "replace")
             for key in ("x509_common_name", "x509_subject_alternative_name")
@@ -165,12 +182,12 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[misc]
         return self._answer
 
 
-def serve(orders: Orders, lines: Lines) -> tuple[Any, int]:
+def serve(orders: Orders, lines: Lines, calls: Calls) -> tuple[Any, int]:
     """Return a server that runs, and the port it listens at; raises OSError when the address cannot be had."""
     server = grpc.server(
         futures.ThreadPoolExecutor(THREADS), options=OPTIONS, maximum_concurrent_rpcs=THREADS + WAITING_MAX
     )
-    server.add_generic_rpc_handlers((Service(orders, lines),))
+    server.add_generic_rpc_handlers((Service(orders, lines, calls),))
     try:
         if orders.key is None or orders.certificate is None or orders.authority is None:
             port = server.add_insecure_port(orders.address)
@@ -200,9 +217,10 @@ def main(read_line: Callable[[], bytes] = sys.stdin.buffer.readline) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the controller's
     limit()
     orders = Orders.load(read_line())
-    lines = Lines(sys.stdout.fileno())
+    calls = Calls(read_core)
+    lines = Lines(sys.stdout.fileno(), calls.refused)
     try:
-        server, port = serve(orders, lines)
+        server, port = serve(orders, lines, calls)
     except OSError as error:
         print(f"otlp: {error}", file=sys.stderr)
         return 1

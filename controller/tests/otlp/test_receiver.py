@@ -114,6 +114,19 @@ def test_nonsense_is_counted(running):
     running.wait(lambda: running.refused() == {"malformed": 1, "call_unknown": 1})
 
 
+@pytest.mark.parametrize(
+    ("data", "options"),
+    [(bytes(receiver.MESSAGE_MAX_BYTES + 1), {}), (DATA * 100, {"compression": grpc.Compression.Gzip})],
+    ids=["too long", "compressed"],
+)
+def test_messages_that_grpc_refuses_are_counted(running, data, options):
+    for _ in range(2):
+        with pytest.raises(grpc.RpcError):
+            running.call(data, **options)
+    running.call(DATA)
+    running.wait(lambda: running.refused() == {"message_refused": 2})
+
+
 def test_many_at_once(running):
     def export(number):
         for count in range(20):
