@@ -69,7 +69,7 @@ setup(
     packages=sorted(MAPPING),
     package_dir=MAPPING,
     package_data={
-        "sdngcc.controller": ["systemd/*.service"],
+        "sdngcc.controller": ["systemd/*.service", "systemd/*.timer", "systemd/*.path"],
         "sdngcc.controller.cluster": ["*.ovsschema"],
         "sdngcc.controller.rest": ["static/*"],
     },

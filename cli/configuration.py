@@ -203,6 +203,15 @@ def explain(error: pydantic.ValidationError, model: Type[pydantic.BaseModel], re
     return "\n".join(lines)
 
 
+def stamp(path: pathlib.Path) -> Optional[Tuple[int, int, int]]:
+    """Return what tells a file from what it was before; None when it is not there."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
 def check_writable(key: str, path: Optional[pathlib.Path]) -> None:
     """Raise SettingsError when a file cannot be appended to, or made where it is not there yet."""
     if path is None:

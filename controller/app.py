@@ -7,9 +7,12 @@ environment, where eventlet is old enough for Ryu's own launcher.
 
 import functools
 import logging
+import pathlib
 import signal
 import time
 from typing import Any, Callable, Optional, TypeVar
+
+from eventlet import tpool
 
 from sdngcc import log, logs
 from sdngcc.controller import settings
@@ -36,6 +39,8 @@ from sdngcc.controller.framework.reader import (
     Role,
 )
 from sdngcc.controller.garbage import Collector
+from sdngcc.controller.network import underlay
+from sdngcc.controller.network.underlay_file import UnderlayFile
 from sdngcc.controller.reload import Reloader
 from sdngcc.controller.rest.audit import AuditLog
 from sdngcc.controller.rest.live import Live
@@ -49,6 +54,7 @@ LOG = logging.getLogger(__name__)
 
 _OVSDB_PERIOD_S = 0.5
 _ADMITTED_PERIOD_S = 1.0
+_UNDERLAY_PERIOD_S = 1.0
 _RETRY_NS = 1_000_000_000
 # How long a connection may take to answer when another one says it is the same switch.
 _PROBE_S = 2.0
@@ -59,6 +65,12 @@ _HAND_OVER_S = 3.0
 Result = TypeVar("Result")
 
 log.install()  # the framework has set up its own by now
+
+
+def _read_underlay(path: pathlib.Path) -> Optional[underlay.Underlay]:
+    """Read a file of the network beneath in a thread of its own, while others run; raises SettingsError."""
+    return tpool.execute(underlay.read, path)
+
 
 class SdnGcc(names.App):
     """The application: passes events in and bytes out."""
@@ -101,10 +113,12 @@ class SdnGcc(names.App):
         self.listener = connections.Listener(self.settings, self.allowed)
         self.listener.open()
         context.admission, context.allowed = self.listener.admission, self.allowed
+        self.underlay = context.underlay = UnderlayFile(chosen.underlay_file, _read_underlay)
         self.managers = self._make_managers() if self.settings.ovsdb_listen else None
         context.managers = self.managers
         self._read_tenants()  # by TLS, if need be, which the listener has prepared
         parts = [self._prepare_log, self.engine.prepare, self.rest.prepare, self.listener.prepare, audit.prepare]
+        parts.append(self.underlay.prepare)
         parts += [self.managers.prepare] if self.managers else []
         self.reloader = context.reloader = Reloader(chosen, settings.read_again, parts)
 
@@ -119,6 +133,8 @@ class SdnGcc(names.App):
             self.workers.append(names.hub.spawn(self.managers.serve))
         if self.settings.admit_file:
             self.workers.append(names.hub.spawn(self._follow_admitted))
+        if self.settings.underlay_file:
+            self.workers.append(names.hub.spawn(self._follow_underlay))
         if self.cluster:
             self.workers.append(names.hub.spawn(self._follow_cluster, self.cluster))
             self.workers.append(names.hub.spawn(self._follow_tenants))
@@ -264,6 +280,13 @@ class SdnGcc(names.App):
                     if why is not None:
                         datapath.socket.end(Reason.NOT_ADMITTED, why)
             names.hub.sleep(_ADMITTED_PERIOD_S)
+
+    def _follow_underlay(self) -> None:
+        """Read the file of the network beneath when it changes."""
+        while self.is_active:
+            self._guarded(lambda: self.underlay.follow(self.engine.set_underlay), None)
+            self._flush()
+            names.hub.sleep(_UNDERLAY_PERIOD_S)
 
     def _refuses_switch(self, datapath: Any) -> Optional[str]:
         """Return why a connection may not be the switch's that it says it is, None when it may."""

@@ -30,6 +30,7 @@ from sdngcc.controller.network.paths import Paths, Tunnel
 from sdngcc.controller.network.relations import Relations
 from sdngcc.controller.network.tenants import Tenants
 from sdngcc.controller.network.topology import Hop, Port, Topology
+from sdngcc.controller.network.underlay import Underlay
 from sdngcc.controller.network.vlans import Vlans
 from sdngcc.controller.outbox import Outbox, transactions
 from sdngcc.controller.rates.monitor import FAR_NS, NAP_NS, Monitor
@@ -358,6 +359,11 @@ class Engine:
         """Take the VLANs of access ports by (datapath id, port name), as OVSDB has them."""
         for dpid in self.machines.set_vlans(tags):
             self._place_vlans(dpid)
+
+    def set_underlay(self, underlay: Underlay) -> None:
+        """Take another file of the network beneath; raises ValueError when it does not go with what is connected."""
+        if self.hosting:
+            self._links_changed(self.hosting.set_underlay(underlay))
 
     def _place_tunnels(self, dpid: int) -> None:
         """Find the ports of a switch's tunnels, and the pairs that take other ways by it."""

@@ -13,6 +13,7 @@ from sdngcc.controller.network.inventory import SwitchRecord
 from sdngcc.controller.network.machines import Machines
 from sdngcc.controller.network.relations import Pair
 from sdngcc.controller.network.topology import Hop, Port, Topology
+from sdngcc.controller.network.underlay import Underlay
 from sdngcc.controller.rates.monitor import Monitor
 from sdngcc.controller.rates.polling import Polling
 from sdngcc.controller.rates.rounds import Rounds
@@ -117,6 +118,21 @@ class Hosting:
             if dpid in self._switches:
                 self._machines.name(dpid)
                 self.hosts.follow(self._switches[dpid], set())
+
+    def set_underlay(self, underlay: Underlay) -> list[Hop]:
+        """Take another file of the network beneath; return the ends of links that are gone.
+
+        Raises ValueError when it does not go with the switches that are connected; nothing is changed then.
+        """
+        graph = self.hosts.graph
+        hosts = {dpid for dpid in self._switches if self.is_host(dpid)}
+        graph.check(underlay, self._switches.keys() - hosts, hosts)
+        change = graph.replace(underlay)
+        for hop, rate in change.rates.items():
+            self._rounds.explicit.set_speed(hop, rate)
+        for dpid in change.homeless:
+            self.hosts.tell_homeless(dpid)
+        return change.lost
 
     def run(self, now_ns: int) -> None:
         """Ask hosts whose turn it is, forget what is old."""

@@ -14,7 +14,7 @@ from sdngcc.logs import LOGS
 
 KEPT = frozenset({
     "key_file", "rest_token_file", "rest_tls_cert", "rest_tls_key",
-    "openflow_tls_key", "openflow_tls_cert", "openflow_tls_ca",
+    "openflow_tls_key", "openflow_tls_cert", "openflow_tls_ca", "underlay_file",
 })  # fmt: skip
 LIVE = KEPT | LOGS | {
     "key_other_file", "rest_hosts", "rest_event_clients", "audit_file",

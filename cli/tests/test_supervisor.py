@@ -68,5 +68,18 @@ def test_units_are_what_systemd_takes_and_hardened(unit, tmp_path):
     done = subprocess.run(["systemd-analyze", "security", "--offline=yes", "--threshold=20", copy], timeout=60,
                           capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:]
-    assert command.startswith("ExecStart=/usr/bin/sdngcc ") and "Type=notify" in text
-    assert len(UNITS) == 2
+    once = unit.stem == "sdngcc-underlay"
+    assert command.startswith("ExecStart=/usr/bin/sdngcc ") and f"Type={'oneshot' if once else 'notify'}" in text
+    assert len(UNITS) == 3
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_units_that_start_another_one_are_what_systemd_takes(tmp_path):
+    folder = UNITS[0].parent
+    service = (folder / "sdngcc-underlay.service").read_text()
+    (tmp_path / "sdngcc-underlay.service").write_text(service.replace("/usr/bin/sdngcc", shutil.which("true")))
+    for kind in ("timer", "path"):
+        copy = shutil.copy(folder / f"sdngcc-underlay.{kind}", tmp_path)
+        done = subprocess.run(["systemd-analyze", "verify", "--man=no", copy], capture_output=True, text=True,
+                              timeout=60)
+        assert done.returncode == 0 and not done.stderr, done.stderr

@@ -7,12 +7,11 @@ Without a file every certificate that the authority signed may speak for any swi
 """
 
 import logging
-import os
 import pathlib
 import re
 from typing import NamedTuple, Optional
 
-from sdngcc.configuration import SettingsError
+from sdngcc.configuration import SettingsError, stamp
 from sdngcc.controller.framework.certificates import Identity
 from sdngcc.controller.mappings import datapath_id
 
@@ -89,14 +88,14 @@ class AllowFile(AllowList):
 
     def __init__(self, path: Optional[pathlib.Path]) -> None:
         self._path = path
-        self._seen = None if path is None else _stamp(path)
+        self._seen = None if path is None else stamp(path)
         super().__init__(None if path is None else read(path))
 
     def follow(self) -> bool:
         """Read the file again if it changed; return whether the list did. One that is wrong leaves the former one."""
         if self._path is None:
             return False
-        seen = _stamp(self._path)
+        seen = stamp(self._path)
         if seen == self._seen:
             return False
         self._seen = seen
@@ -110,15 +109,6 @@ class AllowFile(AllowList):
         self._replace(entries)
         LOG.info("admit_file %s: %d lines are in force now", self._path, len(entries))
         return True
-
-
-def _stamp(path: pathlib.Path) -> Optional[tuple[int, int, int]]:
-    """Return what tells a file from what it was before; None when it is not there."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def read(path: pathlib.Path) -> list[Entry]:

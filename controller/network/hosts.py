@@ -92,12 +92,16 @@ class Hosts:
         if before == boot:
             return True, False
         if not self.graph.add_host(dpid):
-            self.counters["hosts_without_place"] += 1
-            LOG.warning("host %016x is not in the underlay file, or without a link there: ways to it are unknown", dpid)
+            self.tell_homeless(dpid)
         self._place_devices(dpid)
         if self._asks:
             self._turns.put(dpid, self._clock())
         return True, True
+
+    def tell_homeless(self, dpid: int) -> None:
+        """Count and tell a host that has no place in the graph."""
+        self.counters["hosts_without_place"] += 1
+        LOG.warning("host %016x is not in the underlay file, or without a link there: ways to it are unknown", dpid)
 
     def speaker(self, dpid: int) -> bool:
         """Tell whether a bridge speaks for its host, as far as is known."""

@@ -65,6 +65,10 @@ class Topology:
         self.ports.get(dpid, {}).pop(number, None)
         return self._unlink((dpid, number))
 
+    def remove_link(self, end: Hop) -> list[Hop]:
+        """Forget the link at a port; return its ends, none where there is no link."""
+        return self._unlink(end)
+
     def _unlink(self, end: Hop) -> list[Hop]:
         other = self.peer(*end)
         if other is None:

@@ -10,20 +10,21 @@
       - {ends: [compute1, leaf1], mbps: 25000}
       - {ends: ["leaf1:Ethernet48", "spine1:3"], mbps: 100000}
 
-An end is a name, or a name and a port. A switch's port that is a number has that number, any other gets one, in the
-order of the file. ``datapath`` ids of a host are those of its bridges, one of which connects; that of a switch is
-needed only where a mark source or ``capacities`` name its ports. ``mbps`` is what the link carries each way; without it
-``capacity_mbps`` holds.
+An end is a name, or a name and a port. A switch's port that is a number has that number, any other gets one by its
+name, which stays the same whatever else the file says; one without a name goes by where its link leads. ``datapath``
+ids of a host are those of its bridges, one of which connects; that of a switch is needed only where a mark source or
+``capacities`` name its ports. ``mbps`` is what the link carries each way; without it ``capacity_mbps`` holds.
 
 Without a file all hosts are taken to be linked by one switch, so that what is known of a port's congestion is for
 which host its packets were. Packets take any of several shortest ways, in equal parts, as far as anybody here knows.
 """
 
+import collections
 import hashlib
 import heapq
 import pathlib
 import re
-from typing import Annotated, Any, NamedTuple, Optional
+from typing import AbstractSet, Annotated, Any, Iterable, NamedTuple, Optional
 
 import pydantic
 
@@ -102,6 +103,14 @@ class Underlay(NamedTuple):
     links: tuple[Link, ...]
 
 
+class Change(NamedTuple):
+    """What another file changes in the graph."""
+
+    lost: list[Hop]  # ends of links that are no more
+    rates: dict[Hop, int]  # bytes/s, of ports whose links carry something else now; 0: the file does not say
+    homeless: list[int]  # hosts that had a place and have none
+
+
 def read(path: Optional[pathlib.Path]) -> Optional[Underlay]:
     """Return what a file says, None without one; raises SettingsError naming what is wrong in it."""
     if path is None:
@@ -135,7 +144,8 @@ def _resolve(file: _File) -> Underlay:
             raise ValueError(f"datapath {dpid:016x} is given to {seen[dpid]} and to {name}")
     ends = _Ends(set(file.switches), set(file.hosts))
     links = tuple(
-        Link((ends.read(link.ends[0]), ends.read(link.ends[1])), round((link.mbps or 0) * MBPS)) for link in file.links
+        Link((ends.read(*link.ends), ends.read(*link.ends[::-1])), round((link.mbps or 0) * MBPS))
+        for link in file.links
     )
     for link in links:
         if link.ends[0].node == link.ends[1].node:
@@ -150,25 +160,38 @@ class _Ends:
         self._switches = switches
         self._hosts = hosts
         self._used: set[tuple[str, str]] = set()
-        self._next: dict[str, int] = {}
+        self._numbers: dict[str, set[int]] = {}  # given to ports without one, by node
+        self._unnamed: collections.Counter[tuple[str, str]] = collections.Counter()  # ends by where they lead
 
-    def read(self, text: str) -> End:
-        """Return an end; raises ValueError for an unknown node, or a port that has a link already."""
+    def read(self, text: str, far: str) -> End:
+        """Return an end of a link whose other one is ``far``.
+
+        Raises ValueError for an unknown node, or a port that has a link already.
+        """
         node, _, port = text.partition(":")
         if node not in self._switches and node not in self._hosts:
             raise ValueError(f'link end "{text}": "{node}" is neither among the switches nor among the hosts')
         if node in self._switches and re.fullmatch("[1-9][0-9]{0,9}", port) and int(port) < FIRST_PORT:
             number = int(port)
         else:
-            number = self._next.get(node, FIRST_PORT)
-            if number >= _NUMBER_MAX:
-                raise ValueError(f'link end "{text}": "{node}" has more links than there are numbers for ports')
-            self._next[node] = number + 1
-            port = port or f"link{number - FIRST_PORT + 1}"
+            if not port:
+                beyond = far.partition(":")[0]
+                self._unnamed[node, beyond] += 1
+                port = f"to {beyond}" + (f" ({self._unnamed[node, beyond]})" if self._unnamed[node, beyond] > 1 else "")
+            number = self._number(node, port)
         if (node, port) in self._used:
             raise ValueError(f'link end "{text}" is the end of two links')
         self._used.add((node, port))
         return End(node, number, port)
+
+    def _number(self, node: str, port: str) -> int:
+        """Return the number of a port by its name; of several with one number the later ones get the next."""
+        used = self._numbers.setdefault(node, set())
+        number = FIRST_PORT + node_id(port) % (_NUMBER_MAX - FIRST_PORT)
+        while number in used:
+            number = number + 1 if number + 1 < _NUMBER_MAX else FIRST_PORT
+        used.add(number)
+        return number
 
 
 class Graph:
@@ -180,7 +203,8 @@ class Graph:
     def __init__(self, underlay: Optional[Underlay], topology: Topology) -> None:
         self._underlay = underlay
         self._topology = topology
-        self._at: dict[str, list[tuple[End, End, int]]] = {}  # host -> (its end, the far one, rate)
+        self._at: dict[str, list[Link]] = {}  # host -> its links
+        self._hosts: set[int] = set()  # that are there, with a place or without
         self._nodes: dict[str, int] = dict(underlay.switches) if underlay else {CORE: node_id(CORE)}
         self.fabric = frozenset(self._nodes.values())  # the switches that are no hosts
         self._spare_ports: list[int] = []  # of the one switch, whose hosts are gone
@@ -188,12 +212,85 @@ class Graph:
         self.rates: dict[Hop, int] = {}  # bytes/s that links carry
         for dpid in self._nodes.values():
             topology.add_switch(dpid, {})
-        for link in underlay.links if underlay else ():
-            for near, far in (link.ends, link.ends[::-1]):
-                if near.node not in self._nodes:
-                    self._at.setdefault(near.node, []).append((near, far, link.rate))
-            if all(end.node in self._nodes for end in link.ends):
+        self._note_hosts()
+        for link in self._standing().values():
+            self._join(*link.ends, link.rate)
+
+    def _note_hosts(self) -> None:
+        """Note the links of each host."""
+        self._at = {}
+        for link in self._underlay.links if self._underlay else ():
+            for end in link.ends:
+                if end.node not in self._nodes:
+                    self._at.setdefault(end.node, []).append(link)
+
+    def _standing(self) -> dict[tuple[Hop, Hop], Link]:
+        """Return the links of the file whose nodes are there, by their ends in order."""
+        found = {}
+        for link in self._underlay.links if self._underlay else ():
+            near, far = link.ends
+            if near.node in self._nodes and far.node in self._nodes:
+                hops = sorted((self._nodes[end.node], end.port) for end in link.ends)
+                found[hops[0], hops[1]] = link
+        return found
+
+    def check(self, underlay: Underlay, switches: AbstractSet[int], hosts: AbstractSet[int]) -> None:
+        """Raise ValueError when another file takes one that is connected for what it is not taken for now."""
+        fabric = frozenset(underlay.switches.values())
+        for found, before, after in (
+            ((self.fabric - fabric) & switches, "a switch", "none"),
+            ((fabric - self.fabric) & hosts, "a host", "a switch"),
+        ):
+            for dpid in sorted(found):
+                raise ValueError(
+                    f"datapath {dpid:016x} is connected as {before} of the network beneath, and the file has it as "
+                    f"{after} now; allowed once its connection has ended"
+                )
+
+    def replace(self, underlay: Underlay) -> Change:
+        """Take another file, which check() did not refuse; what both files say alike stays as it is."""
+        before, rates_before = self._standing(), dict(self.rates)
+        placed = set(self._nodes.values()) - self.fabric
+        fabric = frozenset(underlay.switches.values())
+        self._underlay = underlay
+        self._nodes = dict(underlay.switches)
+        self._note_hosts()
+        for dpid in self._hosts:
+            name = underlay.hosts.get(dpid)
+            if name is not None and self._at.get(name):
+                self._nodes[name] = dpid
+        after = self._standing()
+        lost: list[Hop] = []
+        for hops in before.keys() - after.keys():
+            lost += self._topology.remove_link(hops[0])
+            for dpid, number in hops:
+                self.rates.pop((dpid, number), None)
+                port = self._topology.ports.get(dpid, {}).get(number)
+                if port is not None and not port.since_ns:  # no switch told of it
+                    self._topology.remove_port(dpid, number)
+        for dpid in self.fabric - fabric:
+            lost += self._topology.remove_switch(dpid)
+        for dpid in fabric - self.fabric - self._topology.ports.keys():
+            self._topology.add_switch(dpid, {})
+        self.fabric = fabric
+        for hops, link in after.items():
+            if hops not in before:
                 self._join(*link.ends, link.rate)
+            elif link.rate != before[hops].rate:
+                self._set_rate(hops, link.rate)
+        rates = {
+            hop: self.rates.get(hop, 0)
+            for hop in rates_before.keys() | self.rates.keys()
+            if rates_before.get(hop) != self.rates.get(hop)
+        }
+        return Change(lost, rates, sorted(placed - set(self._nodes.values())))
+
+    def _set_rate(self, hops: Iterable[Hop], rate: int) -> None:
+        for hop in hops:
+            if rate:
+                self.rates[hop] = rate
+            else:
+                self.rates.pop(hop, None)
 
     def name(self, dpid: int) -> Optional[str]:
         """Return what the file calls a host, None where it does not."""
@@ -206,6 +303,7 @@ class Graph:
 
     def add_host(self, dpid: int) -> bool:
         """Link a host; return whether it has a place in the graph."""
+        self._hosts.add(dpid)
         if self._underlay is None:
             number = self._core_ports.get(dpid) or self._free_core_port()
             self._core_ports[dpid] = number
@@ -217,13 +315,14 @@ class Graph:
         if name is None or not self._at.get(name):
             return False
         self._nodes[name] = dpid
-        for near, far, rate in self._at[name]:
-            if far.node in self._nodes:
-                self._join(near, far, rate)
+        for link in self._at[name]:
+            if all(end.node in self._nodes for end in link.ends):
+                self._join(*link.ends, link.rate)
         return True
 
     def remove_host(self, dpid: int) -> list[Hop]:
         """Take a host out; return the ends of links that are gone."""
+        self._hosts.discard(dpid)
         name = self.name(dpid) if self._underlay else f"{dpid:016x}"
         if name is None or self._nodes.get(name) != dpid:
             return []
@@ -248,7 +347,6 @@ class Graph:
         for end in (near, far):
             hop = (self._nodes[end.node], end.port)
             self._topology.set_port(*hop, Port(end.name, bytes(6), True, 0))
-            if rate:
-                self.rates[hop] = rate
             hops.append(hop)
+        self._set_rate(hops, rate)
         self._topology.add_link(hops[0], hops[1], 0)

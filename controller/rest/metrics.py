@@ -229,6 +229,7 @@ class Families:
 
         fault = self._context.allowed.fault
         yield _gauge("admit_file_fault", "Whether admit_file as it is now is not in force.", fault is not None)
+        yield from self._underlay()
         managers = self._context.managers
         if managers is None:
             return
@@ -243,6 +244,13 @@ class Families:
             ("node_conflicts", "Claims of a node's name or bridge that somebody else has.", (), conflicts),
         ):
             yield _family(Of(name, text, lambda count: count, True), labels, rows)
+
+    def _underlay(self) -> Iterator[core.Metric]:
+        file = self._context.underlay
+        fault = file.fault is not None
+        yield _gauge("underlay_file_fault", "Whether underlay_file as it is now is not in force.", fault)
+        rows: Rows = [(("done",), file.changes), (("refused",), file.refused)]
+        yield _family(Of("underlay_changes", "Changes of underlay_file.", int, True), ("result",), rows)
 
     def _vms(self, vms: list[VmRecord]) -> Iterator[core.Metric]:
         told: list[tuple[tuple[str, ...], VmRecord]] = [

@@ -346,6 +346,7 @@ class Status(Answer):
     admit_file_fault: Optional[str] = pydantic.Field(
         description="why admit_file as it is now is not in force, but what it was before; null: it is, or there is none"
     )
+    underlay_file_fault: Optional[str] = pydantic.Field(description="the same of underlay_file")
     mark_source: Source
     polls: dict[str, int]
     counters: dict[str, int]

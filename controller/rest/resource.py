@@ -19,6 +19,7 @@ from sdngcc.controller.framework.admission import Admission
 from sdngcc.controller.framework.allowlist import AllowList
 from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.network.topology import Hop
+from sdngcc.controller.network.underlay_file import UnderlayFile
 from sdngcc.controller.reload import Reloader
 from sdngcc.controller.rest import models
 from sdngcc.controller.rest.audit import AuditLog
@@ -137,6 +138,7 @@ class RestContext:
     admission: Admission = dataclasses.field(default_factory=Admission)  # of switches' connections
     managers: Optional["ManagerListener"] = None  # where databases connect
     allowed: AllowList = dataclasses.field(default_factory=AllowList)  # certificates that are admitted
+    underlay: UnderlayFile = dataclasses.field(default_factory=lambda: UnderlayFile(None))
 
     def vms(self) -> list[VmRecord]:
         """Return all machines by switch and port."""

@@ -114,6 +114,7 @@ class Status(Resource):
                 reload=show_reload(self._context),
                 database_connections=self._context.managers and _show_managers(self._context.managers),
                 admit_file_fault=self._context.allowed.fault,
+                underlay_file_fault=self._context.underlay.fault,
                 mark_source=_show_source(engine, now),
                 polls=engine.poll_counts(),
                 counters=dict(sorted(engine.counters.items())),

@@ -168,3 +168,22 @@ def test_the_command_names_the_document_at_fault(tmp_path):
     base.write_text("links: 5\n")
     one.write_bytes(document())
     assert str(base) in run("--underlay", base, f"compute1={one}").output
+
+
+def test_the_command_reads_a_folder_and_replaces_a_file_when_it_changes(tmp_path):
+    base, folder, target = tmp_path / "hosts.yaml", tmp_path / "lldp", tmp_path / "underlay.yaml"
+    base.write_text(yaml.safe_dump(HOSTS))
+    folder.mkdir()
+    args = ("--underlay", base, "--folder", folder, "--write", target)
+    assert run(*args).exit_code == 2 and not target.exists()
+    (folder / "compute1.json").write_bytes(document())
+    result = run(*args)
+    assert result.exit_code == 0 and result.stdout == "" and result.stderr == "compute2 has no link\n"
+    assert len(underlay.read(target).links) == 1
+    before = target.stat()
+    assert run(*args).exit_code == 0 and target.stat().st_ino == before.st_ino  # as it was
+    run(*args, "--mbps", "100")
+    assert target.stat().st_ino != before.st_ino and underlay.read(target).links[0].rate == 100 * underlay.MBPS
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hosts.yaml", "lldp", "underlay.yaml"]
+    (folder / "compute1.json").write_text("nonsense")
+    assert run(*args).exit_code == 1 and underlay.read(target).links
