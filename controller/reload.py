@@ -17,7 +17,7 @@ KEPT = frozenset({
     "openflow_tls_key", "openflow_tls_cert", "openflow_tls_ca", "underlay_file",
 })  # fmt: skip
 LIVE = KEPT | LOGS | {
-    "key_other_file", "rest_hosts", "rest_event_clients", "audit_file",
+    "key_other_file", "openflow_tls_crl", "rest_hosts", "rest_event_clients", "audit_file",
     "openflow_connections_a_peer", "openflow_silence_s", "ovsdb_connections_a_peer",
 }  # fmt: skip
 

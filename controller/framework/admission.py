@@ -31,6 +31,8 @@ class Reason(str, enum.Enum):
     TOO_MANY = "too_many"
     TOO_MANY_OF_PEER = "too_many_of_peer"
     TLS = "tls"
+    REVOKED = "revoked"
+    REVOCATION = "revocation_unknown"
     HANDSHAKE = "handshake_time"
     SILENT = "silent"
     MALFORMED = "malformed"

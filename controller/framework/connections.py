@@ -372,7 +372,7 @@ class Listener:
         try:
             connection.secure(context)
         except (OSError, ValueError) as error:
-            connection.end(Reason.TLS, f"no TLS handshake with a known certificate ({error})")
+            connection.end(*tls.refusal(error))
             return False
         why = self.allowed.refuses(connection.identity)
         if why is not None:

@@ -131,7 +131,7 @@ class ManagerListener:
             line.sock = self._context.wrap_socket(line.sock, server_side=True, do_handshake_on_connect=False)
             line.sock.do_handshake()
         except (OSError, ValueError) as error:
-            line.blame(Reason.TLS, f"no TLS handshake with a known certificate ({error})")
+            line.blame(*tls.refusal(error))
             return
         line.identity = certificates.identity(line.sock.getpeercert())
         why = self.nodes.allowed.refuses(line.identity)

@@ -6,10 +6,16 @@ Both sides show certificates: a switch without one that the CA signed is refused
 
 import errno
 import logging
+import pathlib
 import ssl
 from typing import Any, Callable, Optional, TypeVar
 
+from sdngcc.controller.framework.admission import Reason
 from sdngcc.controller.settings import Settings, SettingsError
+
+# OpenSSL's X509_V_ERR_...: of certificates, and of the lists that say which are revoked.
+_REVOKED = 23
+_LIST_FAULTS = frozenset({3, 5, 8, 11, 12, 15, 16, 33, 35, 36, 44, 54})
 
 LOG = logging.getLogger(__name__)
 
@@ -43,7 +49,49 @@ def server_context(settings: Settings, group: str = "openflow_tls") -> Optional[
         raise SettingsError(
             f"{group}_ca {authority}: no certificate of an authority ({error.reason or error})"
         ) from None
+    lists = getattr(settings, f"{group}_crl", None)
+    if lists is not None:
+        _load_lists(context, f"{group}_crl", lists)
     return context
+
+
+def _load_lists(context: ssl.SSLContext, name: str, path: pathlib.Path) -> None:
+    """Have a context refuse what the lists of revoked certificates in a file, or a folder of files, name.
+
+    A certificate is refused, too, where no current list of each authority above it is there. Raises SettingsError.
+    """
+    try:
+        files = sorted(one for one in path.iterdir() if one.is_file()) if path.is_dir() else [path]
+        trusted = context.cert_store_stats()["x509"]
+        for file in files:
+            before = context.cert_store_stats()["crl"]
+            try:
+                context.load_verify_locations(str(file))
+            except ssl.SSLError as error:
+                why = error.reason or error
+                raise SettingsError(f"{name} {file}: no list of revoked certificates ({why})") from None
+            if context.cert_store_stats()["x509"] > trusted:
+                raise SettingsError(f"{name} {file}: it holds a certificate; allowed are lists of revoked ones")
+            if context.cert_store_stats()["crl"] == before:
+                raise SettingsError(f"{name} {file}: it holds no list that is not in another file, too")
+    except OSError as error:
+        raise SettingsError(f"{name} {path}: {error.strerror}") from None
+    if not files:
+        raise SettingsError(f"{name} {path}: the folder holds no list")
+    context.verify_flags |= ssl.VERIFY_CRL_CHECK_CHAIN
+
+
+def refusal(error: Exception) -> tuple[Reason, str]:
+    """Return why a handshake with somebody who connected failed, as it is counted and in words."""
+    code = getattr(error, "verify_code", None)
+    if code == _REVOKED:
+        return Reason.REVOKED, "its certificate is revoked, as openflow_tls_crl says"
+    if code in _LIST_FAULTS:
+        return Reason.REVOCATION, (
+            f"nobody knows whether its certificate is revoked ({getattr(error, 'verify_message', error)}); needed in "
+            "openflow_tls_crl is a list of each authority of its chain that is valid now"
+        )
+    return Reason.TLS, f"no TLS handshake with a known certificate ({error})"
 
 
 def prepare_ovsdb(settings: Settings) -> None:

@@ -74,6 +74,8 @@ class Settings(Rates, MarkSources, Messages, NetworkSettings, Databases, Rest, P
             raise ValueError(f"ovsdb_listen {self.ovsdb_listen}: beyond loopback it needs {', '.join(tls)}")
         if self.admit_file is not None and missing:
             raise ValueError(f"admit_file: certificates are shown with {', '.join(tls)} only")
+        if self.openflow_tls_crl is not None and missing:
+            raise ValueError(f"openflow_tls_crl: certificates are shown with {', '.join(tls)} only")
         for name in ("ovsdb", "cluster"):
             if missing and any(remote.startswith("ssl:") for remote in getattr(self, name)):
                 raise ValueError(f"{name}: an ssl: remote needs {', '.join(tls)}")

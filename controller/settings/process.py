@@ -30,4 +30,9 @@ class Process(pydantic.BaseModel):
     openflow_tls_ca: Optional[pathlib.Path] = pydantic.Field(
         None, description="certificate of the authority that signed the switches' (and databases') certificates"
     )
+    openflow_tls_crl: Optional[pathlib.Path] = pydantic.Field(
+        None,
+        description="file, or folder of files, with the lists (PEM) of certificates that the authorities have revoked; "
+        "none: a certificate counts until it expires",
+    )
     trace_file: Optional[pathlib.Path] = pydantic.Field(None, description="JSON lines of notifications and poll counts")

@@ -116,3 +116,27 @@ def make_certificates(folder: pathlib.Path, *names: str) -> dict[str, pathlib.Pa
     for name in ("ctl", *names):
         made.update(sign(name, *signed, "-addext", "basicConstraints=critical,CA:FALSE"))
     return made
+
+
+def make_list(folder: pathlib.Path, *revoked: pathlib.Path, expired: bool = False) -> pathlib.Path:
+    """Return the list of revoked certificates by the authority of make_certificates(), which has its files there."""
+    (folder / "openssl.conf").write_text(
+        f"[ca]\ndefault_ca = one\n[one]\ndatabase = {folder}/index\ncrlnumber = {folder}/number\n"
+        f"default_md = sha256\ndefault_crl_days = 30\n"
+    )
+    (folder / "index").write_text("")
+    (folder / "number").write_text("01\n")
+    authority = ["-config", folder / "openssl.conf", "-cert", folder / "authority-cert.pem",
+                 "-keyfile", folder / "authority-privkey.pem"]  # fmt: skip
+
+    def ca(*words: object) -> None:
+        command = [str(word) for word in ("openssl", "ca", *authority, *words)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+        assert done.returncode == 0, done.stderr
+
+    for certificate in revoked:
+        ca("-revoke", certificate)
+    made = folder / "crl.pem"
+    past = ["-crl_lastupdate", "20200101000000Z", "-crl_nextupdate", "20200201000000Z"] if expired else []
+    ca("-gencrl", "-out", made, *past)
+    return made
