@@ -7,7 +7,7 @@ stays importable when the repository's root is on ``sys.path``.
 """
 
 from pathlib import Path
-from typing import Dict, List
+from typing import Dict, List, Tuple
 
 from setuptools import setup
 
@@ -31,10 +31,14 @@ RUNTIME = ("click", "rich", "pydantic", "pydantic-settings", "ryu", "os-ken", "e
            "PyYAML", "pymemcache")
 
 
-def runtime_requirements() -> List[str]:
-    """Return the pins of requirements.txt that the installed program imports."""
+# Needed for what not everybody has, by the extra that brings it.
+EXTRAS = {"openstack": ("openstacksdk",)}
+
+
+def requirements(names: Tuple[str, ...]) -> List[str]:
+    """Return the pins of requirements.txt that have these names."""
     lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if line.split("==")[0] in RUNTIME]
+    return [line for line in lines if line.split("==")[0] in names]
 
 
 def subpackages(package: str, folder: str) -> Dict[str, str]:
@@ -73,6 +77,7 @@ setup(
         "sdngcc.controller.cluster": ["*.ovsschema"],
         "sdngcc.controller.rest": ["static/*"],
     },
-    install_requires=runtime_requirements(),
+    install_requires=requirements(RUNTIME),
+    extras_require={extra: requirements(names) for extra, names in EXTRAS.items()},
     entry_points={"console_scripts": ["sdngcc=sdngcc.main:main"]},
 )

@@ -16,6 +16,7 @@ def print_table(rows: Sequence[Dict[str, str]], left: Sequence[str], wide: bool)
     """
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     console = Console()
     widths = {head: max(len(head), *(len(row[head]) for row in rows)) for head in rows[0]}
@@ -29,7 +30,8 @@ def print_table(rows: Sequence[Dict[str, str]], left: Sequence[str], wide: bool)
         table.add_column(head, justify="left" if head in left else "right", no_wrap=wide or number > 0,
                          overflow="fold")
     for row in rows:
-        table.add_row(*(row[head] for head in shown))
+        # As text: what stands in brackets in somebody's name is no markup.
+        table.add_row(*(Text(row[head]) for head in shown))
     needed = sum(widths[head] + 3 for head in shown) + 1
     Console(width=max(console.width, needed) if wide else None).print(table)
     left_out = [head for head in widths if head not in shown]

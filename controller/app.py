@@ -19,6 +19,7 @@ from sdngcc.controller import settings
 from sdngcc.controller.cluster.drain import Drain
 from sdngcc.controller.cluster.runner import PERIOD_S as CLUSTER_PERIOD_S
 from sdngcc.controller.cluster.runner import Cluster
+from sdngcc.controller.databases import cloud
 from sdngcc.controller.databases.nodes import Holder, same
 from sdngcc.controller.databases.ovsdb import Policy
 from sdngcc.controller.databases.tenants import make_store
@@ -101,11 +102,16 @@ class SdnGcc(names.App):
         self.policy = Policy(self.settings.ovsdb, names.hub.sleep, self.settings.forwarding == "none")
         audit = AuditLog(self.settings.audit_file, self.engine.counters)
         self.tenants = make_store(self.settings, names.hub.sleep)
+        engine = self.engine
+        self.clouds = cloud.make(
+            chosen, engine.directory, engine.counters, engine.clock, engine.tenants.directory_changed
+        )
         context = RestContext(
             self.engine, self.policy, Live(self.engine), audit, lambda: names.hub.sleep(0), cluster=self.cluster
         )
         context.drain = self.drain
         context.tenants = self.tenants
+        context.clouds = self.clouds
         self.rest = Server(context, self.settings)
         if self.settings.rest:
             self.rest.listen()
@@ -141,7 +147,8 @@ class SdnGcc(names.App):
         if self.settings.rest:
             self.workers.append(names.hub.spawn(self.rest.serve))
             self.workers.append(names.hub.spawn(self._report))
-        for collect in self.engine.source.collectors(self._deliver, self.engine.clock):
+        followers = [one.follow for one in self.clouds]
+        for collect in [*self.engine.source.collectors(self._deliver, self.engine.clock), *followers]:
             self.workers.append(names.hub.spawn(self._collect, collect))
         if self.supervisor.watchdog_s is not None:
             self.workers.append(names.hub.spawn(self._show_life, self.supervisor.watchdog_s / 2))

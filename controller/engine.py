@@ -22,6 +22,7 @@ from sdngcc.controller.hosting import Hosting
 from sdngcc.controller.housekeeping import SECOND_NS, Chore, Housekeeping
 from sdngcc.controller.network.attribution import Attribution
 from sdngcc.controller.network.counters import Counters, PairBytes, SplitBytes
+from sdngcc.controller.network.directory import Directory
 from sdngcc.controller.network.discovery import Discovery
 from sdngcc.controller.network.hosts import Devices, Hosts
 from sdngcc.controller.network.inventory import SwitchRecord
@@ -77,6 +78,7 @@ class Engine:
         self.switches: dict[int, SwitchRecord] = {}
         self.topology = Topology()
         self.relations = Relations()
+        cloud = self.directory = Directory()
         source = SOURCES[settings.mark_source].make(settings, self.topology)
         delay_ns = settings.mark_delay_ms * 1_000_000
         self.source: MarkSource = DelayedMarks(source, delay_ns) if delay_ns else source
@@ -97,7 +99,7 @@ class Engine:
         if forwards:
             self.paths = Paths(self.relations, self.topology, settings.multipath, self.split_bytes.proportions)
         else:
-            hosts = Hosts(settings, self.topology, self.relations, self.outbox, self._xids, clock, self.counters)
+            hosts = Hosts(settings, self.topology, self.relations, self.outbox, self._xids, clock, self.counters, cloud)
             self.paths = Paths(self.relations, self.topology, "flow", uplinks=hosts.graph.uplinks)
         self.vlans = Vlans()
         self.backlog = Backlog(clock)
@@ -134,7 +136,7 @@ class Engine:
             experimenter.vm_state_request if forwards else experimenter.all_host_vms_request,
         )  # fmt: skip
         self.polling = Polling(settings, self.source, self.monitor, self.switches, self._owner, self.outbox, self._xids)
-        self.tenants = Tenants(settings.tenant_weight, self.counters)
+        self.tenants = Tenants(settings.tenant_weight, self.counters, cloud)
         network = Network(
             settings, self.switches, self.attribution, self.counters, self.trace, clock, self._owner.owns,
             lambda dpid: self.source.news.is_silent(dpid, clock()), self.tenants,

@@ -17,6 +17,9 @@ from sdngcc.tables import print_table
 # A rate's suffix and its factor to bit/s.
 SUFFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
+# Characters of a name or a network's name in a table that is not wide.
+NAME_WIDTH = 20
+
 # What --min default and the like are handed on as, so that click can tell them from an option not given.
 DEFAULT = "default"
 
@@ -71,6 +74,8 @@ def vm(ctx: click.Context, client: RestClient) -> None:
 @click.option("--ip", help="Only the VM with this IP address.")
 @click.option("--port", help="Only VMs at an OVS port of this name.")
 @click.option("--iface-id", help="Only the VM of this OpenStack port (external_ids:iface-id).")
+@click.option("--network", help="Only VMs in the cloud's network of this name or id.")
+@click.option("--tenant", help="Only VMs of this tenant.")
 @click.option("--state", help="Only VMs in this state: active, congested, inactive or unknown.")
 @click.option("--wide", is_flag=True, help="Whole ids and all columns, however wide the terminal is.")
 @click.option("--json", "as_json", is_flag=True, help="Print the VMs as the controller's JSON instead of a table.")
@@ -79,8 +84,8 @@ def list_vms(client: RestClient, wide: bool, as_json: bool, **filters: Optional[
     """Show rate, share, weight, limits, drops and state of every VM; rates in Mb/s.
 
     A VM's rate is what it may send now; below its share when the fabric is congested (state `congested`).
-    VMs are named as shortly as tells them apart; `show` and `set` take these names, and whole ids. Columns that
-    do not fit are left out.
+    VMs are named as shortly as tells them apart; `show` and `set` take these names, and whole ids. Where a database of
+    the cloud says more, its name of the VM's port and its network stand beside. Columns that do not fit are left out.
     """
     vms = client.vms({key: value for key, value in filters.items() if value is not None})
     if as_json:
@@ -93,10 +98,21 @@ def list_vms(client: RestClient, wide: bool, as_json: bool, **filters: Optional[
         click.echo(said, err=True)
 
 
-def _cells(one: Dict[str, Any], name: str) -> Dict[str, str]:
+def _cloud_cells(one: Dict[str, Any], wide: bool) -> Dict[str, str]:
+    """Return what the cloud calls a VM's port, else its server, and the port's network, by column."""
+    cloud = one.get("cloud") or {}
+    texts = {"name": cloud.get("name") or cloud.get("device"), "network": cloud.get("network")}
+    return {
+        key: text if wide or len(text) <= NAME_WIDTH else text[: NAME_WIDTH - 1] + "\u2026"
+        for key, text in ((key, text or "-") for key, text in texts.items())
+    }
+
+
+def _cells(one: Dict[str, Any], name: str, cloud: Dict[str, str]) -> Dict[str, str]:
     """Return a VM's row of the table by column; the columns that go first in a narrow terminal come last."""
     return {
         "VM": name,
+        **cloud,
         "state": str(one["state"]),
         **{key: megabits(one.get(f"{key}_bps")) for key in ("rate", "share", "sent")},
         "weight": "-" if one.get("weight") is None else str(one["weight"]),
@@ -108,7 +124,12 @@ def _cells(one: Dict[str, Any], name: str) -> Dict[str, str]:
 
 def _print_table(vms: List[Dict[str, Any]], wide: bool) -> None:
     names = {} if wide else short_names(str(one["id"]) for one in vms)
-    print_table([_cells(one, names.get(str(one["id"]), str(one["id"]))) for one in vms], ("VM", "state"), wide)
+    in_cloud = any(one.get("cloud") for one in vms)
+    rows = [
+        _cells(one, names.get(str(one["id"]), str(one["id"])), _cloud_cells(one, wide) if in_cloud else {})
+        for one in vms
+    ]
+    print_table(rows, ("VM", "name", "network", "state"), wide)
 
 
 @vm.command("show")
@@ -118,8 +139,8 @@ def _print_table(vms: List[Dict[str, Any]], wide: bool) -> None:
 def show_vm(client: RestClient, name: str, as_json: bool) -> None:
     """Show all that the controller knows of a VM.
 
-    VM is its id, the beginning of its id when that is a UUID, MAC, IP address, OVS port name or OpenStack port id; a
-    name that fits several is refused with the candidates.
+    VM is its id, the beginning of its id when that is a UUID, MAC, IP address, OVS port name, OpenStack port id or the
+    cloud's name of its port; a name that fits several is refused with the candidates.
     """
     found = client.vm(name)
     if as_json:
@@ -135,19 +156,26 @@ def _in_words(key: str, value: Any) -> str:
     if value is None and key == "tenant":
         return "none"
     if value is None:
-        return "unknown" if key not in ("stored", "configured") else "in no OVSDB that the controller follows"
+        places = {"stored": "OVSDB", "configured": "OVSDB", "cloud": "database of a cloud"}
+        return f"in no {places[key]} that the controller follows" if key in places else "unknown"
     if key in ("min_bps", "max_bps") and value == 0:
         return "none"
     if key.endswith("_bps"):
         return f"{megabits(value)} Mb/s"
     if isinstance(value, list):
         return ", ".join(value) or "none"
+    if isinstance(value, dict) and key == "cloud":
+        return ", ".join(f"{name} {_listed(one)}" for name, one in value.items() if one not in (None, []))
     if isinstance(value, dict) and "complaint" in value:
         told = [f"{name} {one['value']} ({one['origin']})" for name, one in value.items() if name != "complaint"]
         return ", ".join(told + ([f"complaint: {value['complaint']}"] if value["complaint"] else []))
     if isinstance(value, dict):
         return ", ".join(f"{name} {DEFAULT if one is None else one}" for name, one in value.items())
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _listed(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 @vm.command("set")

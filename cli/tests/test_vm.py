@@ -194,3 +194,33 @@ def test_no_controller_is_said_with_its_address():
     result = click.testing.CliRunner().invoke(main, ["vm", "--url", "http://127.0.0.1:9", "list"])
     assert result.exit_code == 1
     assert "no controller answers at http://127.0.0.1:9" in result.output
+
+
+CLOUD = {"name": "web-1", "device": "4a0c", "network": "blue", "network_id": "n", "vlan": None, "tunnel_key": 5,
+         "macs": ["fa:16:3e:00:00:01"], "addresses": ["10.0.0.1", "fd00::1"], "tenant": "p"}
+
+
+def test_list_shows_what_the_cloud_calls_a_vm_and_its_network(server):
+    server.vms = [{**VM, "id": "a", "cloud": CLOUD}, {**VM, "id": "b", "cloud": {**CLOUD, "name": None}},
+                  {**VM, "id": "c", "cloud": None}, {**VM, "id": "d", "cloud": {**CLOUD, "name": "[red]" + "x" * 60}}]
+    rows = [[cell.strip() for cell in line.split("\u2502")] for line in run(server, "list").stdout.splitlines()]
+    shown = {row[1]: row[2:4] for row in rows if len(row) > 4}
+    assert shown == {"a": ["web-1", "blue"], "b": ["4a0c", "blue"], "c": ["-", "-"],
+                     "d": ["[red]" + "x" * 14 + "\u2026", "blue"]}
+    assert "[red]" + "x" * 60 in run(server, "list", "--wide").stdout
+
+
+def test_list_asks_by_network_and_tenant(server):
+    run(server, "list", "--network", "blue", "--tenant", "p")
+    assert "network=blue" in server.gets[-1][0] and "tenant=p" in server.gets[-1][0]
+
+
+def test_show_tells_what_the_cloud_says(server, monkeypatch):
+    def words():
+        return next(line for line in run(server, "show", "10.0.0.1").output.splitlines() if line.startswith("cloud "))
+
+    monkeypatch.setitem(VM, "cloud", CLOUD)
+    assert words().endswith("  name web-1, device 4a0c, network blue, network_id n, tunnel_key 5, macs "
+                            "fa:16:3e:00:00:01, addresses 10.0.0.1 fd00::1, tenant p")
+    monkeypatch.setitem(VM, "cloud", None)
+    assert words().endswith("  in no database of a cloud that the controller follows")

@@ -8,12 +8,12 @@ answer for HUNG_NS counts as hung. All times are ns of one monotonic clock.
 
 import dataclasses
 import logging
-from typing import Literal, NamedTuple, Optional
+from typing import Literal, NamedTuple, Optional, get_args
 
-State = Literal["connecting", "connected", "unreachable", "hung", "no quorum", "gone"]
-Kind = Literal["hypervisor", "cluster"]
+State = Literal["connecting", "connected", "unreachable", "hung", "no quorum", "gone", "unusable"]
+Kind = Literal["hypervisor", "cluster", "ovn", "neutron"]
 
-STATES: tuple[State, ...] = ("connecting", "connected", "unreachable", "hung", "no quorum", "gone")
+STATES: tuple[State, ...] = get_args(State)
 PROBE_NS = 1_000_000_000  # between two echoes
 HUNG_NS = 3_000_000_000  # a database that owes an answer for so long is hung
 UNREACHABLE_NS = 2_000_000_000  # without a connection for so long; a restart takes less
@@ -25,6 +25,7 @@ _MEANS = {
     "hung": "it accepts connections and answers nothing",
     "no quorum": "its servers answer, but none takes a change",
     "gone": "it connected to this controller, its connection ended, and it has not come back",
+    "unusable": "it refuses what is asked, or what it says cannot be used",
 }
 
 LOG = logging.getLogger(__name__)
@@ -41,6 +42,7 @@ class Health:
     state: State = "connecting"
     changes: int = 0  # of the state, since the start
     awaited: bool = True  # the controller is not ready without it
+    fault: Optional[str] = None  # what is wrong with it, in words beyond its state
 
     def become(self, state: State, now_ns: int) -> None:
         """Take the state as it is now; a change is logged, once."""

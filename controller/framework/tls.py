@@ -8,7 +8,7 @@ import errno
 import logging
 import pathlib
 import ssl
-from typing import Any, Callable, Optional, TypeVar
+from typing import Any, Callable, NamedTuple, Optional, TypeVar
 
 from sdngcc.controller.framework.admission import Reason
 from sdngcc.controller.settings import Settings, SettingsError
@@ -94,10 +94,30 @@ def refusal(error: Exception) -> tuple[Reason, str]:
     return Reason.TLS, f"no TLS handshake with a known certificate ({error})"
 
 
+class Files(NamedTuple):
+    """The files of one end of TLS, in PEM."""
+
+    key: str
+    certificate: str
+    authority: str
+
+
+def files_of(settings: Settings) -> Optional[Files]:
+    """Return the files of openflow_tls_key, _cert and _ca, None without a key."""
+    if settings.openflow_tls_key is None:
+        return None
+    return Files(str(settings.openflow_tls_key), str(settings.openflow_tls_cert), str(settings.openflow_tls_ca))
+
+
 def prepare_ovsdb(settings: Settings) -> None:
     """Let ssl: remotes of OVSDB use the same keys, and be told of in the log when they cannot."""
-    if settings.openflow_tls_key is None:
-        return
+    files = files_of(settings)
+    if files is not None:
+        use_for_ovsdb(files)
+
+
+def use_for_ovsdb(files: Files) -> None:
+    """Let ssl: remotes of OVSDB in this process use files, and be told of in the log when they cannot."""
     from ovs.stream import SSLStream, Stream
 
     class TlsStream(SSLStream):  # type: ignore[misc]
@@ -130,6 +150,6 @@ def prepare_ovsdb(settings: Settings) -> None:
                 return otherwise
 
     Stream.register_method("ssl", TlsStream)
-    Stream.ssl_set_private_key_file(str(settings.openflow_tls_key))
-    Stream.ssl_set_certificate_file(str(settings.openflow_tls_cert))
-    Stream.ssl_set_ca_cert_file(str(settings.openflow_tls_ca))
+    Stream.ssl_set_private_key_file(files.key)
+    Stream.ssl_set_certificate_file(files.certificate)
+    Stream.ssl_set_ca_cert_file(files.authority)

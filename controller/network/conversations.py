@@ -4,7 +4,8 @@
 A machine's shim counts by remote address, and tells the VLAN and the tunnel's key by which it reaches it, as the wire
 has them: both ends see the same two, its *segment*. It tells the machine's own address there, too, which no other
 machine of the host may use. So the machine at the far end of a conversation is the one that has the remote address as
-its own in that segment. Where there is none the bytes go elsewhere.
+its own in that segment. Where there is none the bytes go elsewhere. What a database of the cloud says of a machine's
+addresses (directory.py) goes before what machines show: such an address is that machine's from the start.
 
 The counters are the kernel's own and fresh with every reply. An entry's first reading is a baseline. With d the bytes
 sent to a destination between two readings, t their time and H the half-life,
@@ -18,6 +19,7 @@ import collections
 import dataclasses
 from typing import Callable, Generic, Iterable, NamedTuple, Optional, TypeVar
 
+from sdngcc.controller.network.directory import CloudPort, Segment
 from sdngcc.controller.network.relations import Learned, Pair, Relations
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.wire import experimenter
@@ -31,7 +33,6 @@ ELSEWHERE = b"elsewhere"  # stands for all that no host here has
 _HALVINGS_MAX = 500  # of the weight with which bytes are added, before all are scaled anew
 
 Known = TypeVar("Known")
-Segment = tuple[int, int]  # VLAN, tunnel's key
 _Entry = tuple[int, int, int, bytes, bytes, bytes, int]  # all of a reading but its counters
 
 
@@ -148,6 +149,9 @@ class Conversations:
         self._hosts: dict[int, _Host] = {}
         self._owners: dict[tuple[Segment, bytes], Hop] = {}  # address in its segment -> machine
         self._owned: dict[Hop, dict[tuple[Segment, bytes], None]] = {}
+        self._known: dict[Hop, CloudPort] = {}  # what the cloud says of machines
+        # Addresses of theirs that another machine has, of which the cloud says the same.
+        self._wanting: dict[Hop, set[tuple[Segment, bytes]]] = {}
         self._talking: collections.OrderedDict[Pair, tuple[int, Hop]] = collections.OrderedDict()  # oldest first
 
     # What hosts say
@@ -205,6 +209,8 @@ class Conversations:
             self._counters["addresses_claimed_twice"] += 1
             return
         owned = self._owned.setdefault(place, {})
+        if owner == place and named not in owned:
+            return  # the cloud says so
         if owner is None:
             outcome = self._relations.learn_host(machine_key(place), place, address, self._clock())
             if outcome is Learned.REFUSED:
@@ -216,6 +222,49 @@ class Conversations:
         else:
             del owned[named]
         owned[named] = None
+
+    def know(self, place: Hop, port: Optional[CloudPort]) -> None:
+        """Take what the cloud says of a machine, None: nothing; of two machines with one address the first has it."""
+        before = self._known.get(place)
+        if port == before and place not in self._wanting:
+            return
+        now = _named(port)
+        if port is None:
+            del self._known[place]
+        else:
+            self._known[place] = port
+        for named in _named(before) - now:
+            self._disown(named, place)
+        told = self._wanting.pop(place, set())
+        missing = {named for named in sorted(now) if not self._know_address(named, place)}
+        self._counters["addresses_claimed_twice"] += len(missing - told)
+        if missing:
+            self._wanting[place] = missing
+
+    def _know_address(self, named: tuple[Segment, bytes], place: Hop) -> bool:
+        """Let a machine have an address; return False when the cloud says so of another machine, too."""
+        owner = self._owners.get(named)
+        owned = self._owned.get(owner, {}) if owner is not None else {}
+        if owner is not None and owner != place:
+            if named not in owned:
+                return False
+            self._counters["addresses_claimed_twice"] += 1
+            self._disown(named, owner)
+        owned.pop(named, None)
+        self._owners[named] = place
+        self._relations.learn_host(machine_key(place), place, named[1], self._clock())
+        return True
+
+    def _disown(self, named: tuple[Segment, bytes], place: Hop) -> None:
+        """Take an address from a machine, if it has it."""
+        if self._owners.get(named) != place:
+            return
+        del self._owners[named]
+        owned = self._owned.get(place, {})
+        owned.pop(named, None)
+        left = {*owned, *_named(self._known.get(place))} - {named}
+        if named[1] not in {address for _, address in left}:
+            self._relations.forget_address(machine_key(place), named[1])
 
     def _moved(self, host: _Host, reading: PeerReading) -> Optional[PeerReading]:
         """Return a reading with what its counters moved by; None for a baseline."""
@@ -265,6 +314,10 @@ class Conversations:
         """Forget a machine that is gone, with its addresses and pairs."""
         for named in self._owned.pop(place, {}):
             del self._owners[named]
+        self._wanting.pop(place, None)
+        for named in _named(self._known.pop(place, None)):
+            if self._owners.get(named) == place:
+                del self._owners[named]
         key = machine_key(place)
         pairs = [(key, target) for target in self._relations.targets(key)]
         pairs += [(source, key) for source in self._relations.sources(key)]
@@ -276,5 +329,12 @@ class Conversations:
     def forget(self, dpid: int) -> None:
         """Forget a host whose connection ended, with its machines."""
         self._hosts.pop(dpid, None)
-        for place in [place for place in self._owned if place[0] == dpid]:
+        for place in [place for place in self._owned.keys() | self._known.keys() if place[0] == dpid]:
             self.forget_machine(place)
+
+
+def _named(port: Optional[CloudPort]) -> set[tuple[Segment, bytes]]:
+    """Return a port's addresses, each in each segment of its network."""
+    if port is None:
+        return set()
+    return {(segment, address) for segment in port.segments for address in port.addresses}

@@ -14,6 +14,7 @@ from sdngcc.controller.network import underlay
 from sdngcc.controller.network.by_port import BySwitch, moved
 from sdngcc.controller.network.conversations import Conversations, SentBytes, Unasked, machine_key
 from sdngcc.controller.network.counters import Split
+from sdngcc.controller.network.directory import Directory
 from sdngcc.controller.network.inventory import SwitchRecord
 from sdngcc.controller.network.proportions import Proportions
 from sdngcc.controller.network.relations import Relations
@@ -52,6 +53,7 @@ class Hosts:
         xids: Iterator[int],
         clock: Callable[[], int],
         counters: "collections.Counter[str]",
+        directory: Directory,
     ) -> None:
         """Raise SettingsError when the underlay file is unusable."""
         self.graph = Graph(underlay.read(settings.underlay_file), topology)
@@ -60,6 +62,7 @@ class Hosts:
         self.conversations = Conversations(
             relations, self.sent.proportions, settings.relation_idle_s * 1_000_000_000, clock, counters
         )
+        self._directory = directory
         self._topology = topology
         self._relations = relations
         self._outbox = outbox
@@ -174,12 +177,18 @@ class Hosts:
     # Machines
 
     def follow(self, switch: SwitchRecord, before: set[int]) -> None:
-        """Forget what machines said that are gone: those of ``before`` that the host has no more; name the others."""
+        """Forget what machines said that are gone: those of ``before`` that the host has no more; name the others.
+
+        What the cloud says of a machine's addresses goes before what its hypervisor's OVSDB says of them.
+        """
         for number in before - switch.vms.keys():
             self.conversations.forget_machine((switch.dpid, number))
         ports = self._topology.ports.get(switch.dpid, {})
-        for number in switch.vms:
+        for number, vm in switch.vms.items():
+            known = self._directory.find(vm.iface_id)
+            self.conversations.know((switch.dpid, number), known)
             host = self._relations.hosts.get(machine_key((switch.dpid, number)))
             port = ports.get(number)
-            if host is not None and port is not None and any(port.mac):
-                host.ethernet = port.mac
+            mac = known.macs[0] if known and known.macs else port.mac if port else b""
+            if host is not None and any(mac):
+                host.ethernet = mac

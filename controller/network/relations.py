@@ -142,6 +142,12 @@ class Relations:
             self.owners.pop(address, None)
         self.readdressed[address] = None
 
+    def forget_address(self, mac: bytes, address: bytes) -> None:
+        """Note that a host no longer has an address."""
+        host = self.hosts.get(mac)
+        if host is not None and host.addresses.pop(address, None) is not None:
+            self._disown(address, mac)
+
     def forget_host(self, mac: bytes) -> None:
         """Remove a host, its addresses and its pairs."""
         host = self.hosts.get(mac)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which machine belongs to which tenant, and what is set for tenants.
 
-A tenant is a name that OVSDB has for the ports of its machines, a project's id under OpenStack.  Its policy (weight,
-minimum and maximum for all of its machines together) is kept elsewhere (databases/tenants.py) and handed in here.
+A tenant is a name that OVSDB has for the ports of its machines, a project's id under OpenStack; where OVSDB says
+nothing, that of a database of the cloud (directory.py) counts.  Its policy (weight, minimum and maximum for all of its
+machines together) is kept elsewhere (databases/tenants.py) and handed in here.
 """
 
 import collections
@@ -12,6 +13,7 @@ import re
 from typing import Iterable, Mapping, Optional
 
 from sdngcc.controller.network.by_port import BySwitch, Port, by_switch, moved
+from sdngcc.controller.network.directory import Directory
 from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.rates.hierarchy import Tenant
@@ -35,7 +37,12 @@ class Tenants:
     ``weight`` is that of tenants that have none of their own; None: their machines stand for themselves.
     """
 
-    def __init__(self, weight: Optional[int] = None, counters: Optional["collections.Counter[str]"] = None) -> None:
+    def __init__(
+        self,
+        weight: Optional[int] = None,
+        counters: Optional["collections.Counter[str]"] = None,
+        directory: Optional[Directory] = None,
+    ) -> None:
         self.shares: dict[str, Tenant] = {}  # of tenants with a policy, in bytes/s
         self.policies: Mapping[str, Policy] = {}
         self._stored: Mapping[str, Policy] = {}  # as they are stored, under any name
@@ -44,6 +51,7 @@ class Tenants:
         self._texts: BySwitch[str] = {}  # as OVSDB has them
         self._names: dict[int, dict[str, str]] = {}  # those of them that name a tenant
         self._used: collections.Counter[str] = collections.Counter()  # ports of each
+        self._directory = directory or Directory()
 
     def set_names(self, names: Mapping[Port, str]) -> None:
         """Take the tenants of ports, as OVSDB has them; what is no name is refused, counted and told once."""
@@ -83,9 +91,18 @@ class Tenants:
         self.policies = {name: policy for name, policy in policies.items() if is_name(name)}
         self._compute()
 
+    def directory_changed(self) -> None:
+        """Take note that databases of the cloud say something else of ports."""
+        if self._weight:
+            self._add_shares(self._directory.tenants.keys() - self.shares.keys())
+
     def _compute(self) -> None:
         self.shares = {}
-        for name in {*self.policies, *(self._used if self._weight else ())}:
+        named = (*self._used, *self._directory.tenants) if self._weight else ()
+        self._add_shares({*self.policies, *named})
+
+    def _add_shares(self, names: Iterable[str]) -> None:
+        for name in names:
             policy = self.policies.get(name, {})
             tenant = Tenant(
                 policy.get("weight", self._weight), policy.get("min", 0) / 8, policy.get("max", 0) / 8 or math.inf
@@ -94,8 +111,12 @@ class Tenants:
                 self.shares[name] = tenant
 
     def name_of(self, vm: VmRecord) -> Optional[str]:
-        """Return a machine's tenant; None: it has none."""
-        return self._names.get(vm.place[0], {}).get(vm.name)
+        """Return a machine's tenant; None: it has none. One that OVSDB names wrongly has none either."""
+        dpid = vm.place[0]
+        if vm.name in self._texts.get(dpid, {}):
+            return self._names.get(dpid, {}).get(vm.name)
+        known = self._directory.find(vm.iface_id)
+        return known.tenant or None if known else None
 
     def members(self, vms: Iterable[VmRecord]) -> dict[Hop, str]:
         """Return the tenants of those machines whose tenant has a policy."""

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which virtual machine a name means: its id, MAC, IP address, port name, OpenStack port id or place.
+"""Which virtual machine a name means: its id, MAC, IP address, port name, OpenStack port id, place or cloud's name.
 
-An id that is a UUID may be named by its beginning, and a place's datapath id without its leading zeros.
+An id that is a UUID may be named by its beginning, and a place's datapath id without its leading zeros. The name that
+the cloud has for its port is its tenant's choice, so it counts where nothing else fits only.
 
 MAC and IP addresses are as learned from traffic, so a machine can take another's; when a name fits more than
 one machine none is chosen.
@@ -65,11 +66,21 @@ def has_ip(relations: Relations, vm: VmRecord, address: bytes) -> bool:
 
 
 def find_all(context: RestContext, name: str) -> list[VmRecord]:
-    """Return the machines a name fits: by place, by id, by port name or address, else by the beginning of an id."""
+    """Return the machines a name fits, by what fits first.
+
+    That is place, id, port name or address, the beginning of an id, the name in the cloud.
+    """
     vms, place = context.vms(), _PLACE.fullmatch(name)
     named = [vm for vm in vms if place and vm.place[0] == int(place[1], 16) and vm.name == place[2]]
     named = named or [vm for vm in vms if vm.id == name]
-    return named or _find_by_port(context, vms, name) or _find_by_beginning(vms, name.lower())
+    named = named or _find_by_port(context, vms, name) or _find_by_beginning(vms, name.lower())
+    return named or _find_by_cloud(context, vms, name)
+
+
+def _find_by_cloud(context: RestContext, vms: list[VmRecord], name: str) -> list[VmRecord]:
+    """Return the machines that the cloud calls so."""
+    ports = ((vm, context.engine.directory.find(vm.iface_id)) for vm in vms)
+    return [vm for vm, port in ports if port is not None and port.name == name]
 
 
 def _find_by_beginning(vms: list[VmRecord], name: str) -> list[VmRecord]:
@@ -122,7 +133,8 @@ def find(context: RestContext, name: str, field: str = "vm") -> VmRecord:
     if not found:
         raise refuse(
             404,
-            f'no virtual machine has the id, MAC, IP address or port name "{name}", or a UUID that begins so',
+            f'no virtual machine has the id, MAC, IP address, port name or name in the cloud "{name}", '
+            "or a UUID that begins so",
             field=field,
             allowed="what GET /v1/vms lists",
         )

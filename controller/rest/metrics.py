@@ -24,7 +24,8 @@ from sdngcc.controller.wire.experimenter import VmReading
 
 # Counters of the engine that an alert may name: there from the start, or the first increase would not be seen.
 EVENTS = (
-    "audit_lost", "epoch_raised", "event_clients_cut", "event_clients_refused", "internal_errors", "lldp_foreign",
+    "audit_lost", "cloud_ports_refused", "cloud_readers_ended",
+    "epoch_raised", "event_clients_cut", "event_clients_refused", "internal_errors", "lldp_foreign",
     "log_lost", "marks", "marks_stale", "marks_without_source", "notices", "notices_without_address", "openflow_errors",
     "reply_malformed", "reply_unasked",
     "rest_answer_timeouts", "rest_body_timeouts", "rest_connections_displaced", "rest_connections_refused",
@@ -202,6 +203,12 @@ class Families:
             for state in STATES:
                 family.add_metric((one.remote, one.kind, state), one.state == state)
         yield family
+        ports = core.GaugeMetricFamily(
+            "sdngcc_cloud_ports", "Ports known of a database of the cloud.", labels=("database", "kind")
+        )
+        for cloud in self._context.clouds:
+            ports.add_metric((cloud.health.remote, cloud.source), self._context.engine.directory.count(cloud.source))
+        yield ports
         if self._context.cluster:
             yield _gauge("lease_held", "Whether this controller may act for switches.", self._context.cluster.is_live())
 

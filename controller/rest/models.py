@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, Optional, Union
 
 import pydantic
 
+from sdngcc.controller.databases.health import Kind
+from sdngcc.controller.databases.health import State as DatabaseState
 from sdngcc.controller.databases.stored import LAWS, Law
 
 WEIGHT_MAX = 65535
@@ -89,6 +91,20 @@ class Refusal(Answer):
     candidates: Optional[list[Candidate]] = None
 
 
+class CloudPort(Answer):
+    """What databases of the cloud say of a VM's port; null: nothing."""
+
+    name: Optional[str]
+    device: Optional[str] = pydantic.Field(description="id of the server")
+    network: Optional[str]
+    network_id: Optional[str]
+    vlan: Optional[Count] = pydantic.Field(description="of its network on the wire")
+    tunnel_key: Optional[Count] = pydantic.Field(description="of its network on the wire")
+    macs: list[str]
+    addresses: list[str]
+    tenant: Optional[str]
+
+
 class Vm(Answer):
     """A virtual machine: a port of a hypervisor's bridge."""
 
@@ -117,7 +133,10 @@ class Vm(Answer):
     macs: list[str]
     addresses: list[str]
     destinations: list[str] = pydantic.Field(description="Ethernet addresses it talks to")
-    tenant: Optional[str] = pydantic.Field(description="shim-tenant of its port; null: it stands for itself")
+    tenant: Optional[str] = pydantic.Field(
+        description="shim-tenant of its port, else the project of the cloud's port; null: it stands for itself"
+    )
+    cloud: Optional[CloudPort] = pydantic.Field(description="null: in no database of a cloud the controller follows")
     stored: Optional[StoredPolicy] = pydantic.Field(description="null: in no OVSDB the controller follows")
     configured: Optional[Configured] = pydantic.Field(description="null: in no OVSDB the controller follows")
 
@@ -256,8 +275,9 @@ class Database(Answer):
     """A database that the controller works with."""
 
     remote: str
-    kind: Literal["hypervisor", "cluster"]
-    state: Literal["connecting", "connected", "unreachable", "hung", "no quorum", "gone"]
+    kind: Kind
+    state: DatabaseState
+    fault: Optional[str] = pydantic.Field(description="what is wrong with it beyond its state; null: nothing")
     since_s: float = pydantic.Field(description="how long it has been so")
     changes: Count = pydantic.Field(description="of the state, since the controller started")
 
@@ -538,14 +558,17 @@ class PageQuery(Query):
 class VmQuery(PageQuery):
     """Filters of the list of VMs; all given must fit."""
 
-    name: Optional[Name] = pydantic.Field(None, description="id, MAC, IP address, port name or port id")
+    name: Optional[Name] = pydantic.Field(
+        None, description="id, MAC, IP address, port name, port id or name in the cloud"
+    )
     mac: Optional[Annotated[str, pydantic.Field(pattern=MAC_PATTERN)]] = None
     ip: Optional[Address] = None
     port: Optional[Name] = pydantic.Field(None, description="name of its port in Open vSwitch")
     iface_id: Optional[Name] = pydantic.Field(None, description="external_ids:iface-id, OpenStack's port id")
     switch: Optional[DatapathId] = None
     state: Optional[State] = None
-    tenant: Optional[Name] = pydantic.Field(None, description="shim-tenant of its port")
+    tenant: Optional[Name] = pydantic.Field(None, description="its tenant")
+    network: Optional[Name] = pydantic.Field(None, description="name or id of its network in the cloud")
 
 
 class PortQuery(PageQuery):

@@ -19,9 +19,10 @@ class Hindrance(NamedTuple):
 
 
 def databases(context: RestContext) -> list[Health]:
-    """Return the state of each hypervisor's database, of the cluster's, and of that of tenants' policy."""
+    """Return the state of each hypervisor's database, the cluster's, that of tenants' policy, and the cloud's."""
     cluster = [context.cluster.health] if context.cluster else []
-    return [*context.policy.health(), *cluster, *context.tenants.health()]
+    clouds = [one.health for one in context.clouds]
+    return [*context.policy.health(), *cluster, *context.tenants.health(), *clouds]
 
 
 def hindrances(context: RestContext) -> list[Hindrance]:

@@ -11,6 +11,7 @@ import falcon
 import pydantic
 
 from sdngcc.controller.cluster.drain import Drain
+from sdngcc.controller.databases.cloud import CloudDatabase
 from sdngcc.controller.databases.health import Health
 from sdngcc.controller.databases.stored import Explained, Value
 from sdngcc.controller.databases.tenants import NoStore, TenantStore
@@ -132,6 +133,7 @@ class RestContext:
     being_changed: set[Hop] = dataclasses.field(default_factory=set)  # machines whose policy is being stored
     pending: dict[Hop, SentToMachine] = dataclasses.field(default_factory=dict)  # by machine
     tenants: TenantStore = dataclasses.field(default_factory=NoStore)  # where their policy is kept
+    clouds: Sequence[CloudDatabase] = ()  # databases of the cloud
     rest_connections: Callable[[], dict[str, int]] = dict  # REST's own, by phase
     reloader: Optional[Reloader] = None
     drain: Optional[Drain] = None

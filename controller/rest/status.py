@@ -91,7 +91,7 @@ class Status(Resource):
                 databases=[
                     models.Database(
                         remote=one.remote, kind=one.kind, state=one.state, changes=one.changes,
-                        since_s=_seconds(one.since_ns, now),
+                        since_s=_seconds(one.since_ns, now), fault=one.fault,
                     )
                     for one in databases(self._context)
                 ],

@@ -5,6 +5,7 @@ from typing import Optional
 
 import falcon
 
+from sdngcc.controller.network.directory import CloudPort
 from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.rest import bulk, bulk_models, lookup, models
 from sdngcc.controller.rest.changes import (
@@ -64,8 +65,25 @@ def show(context: RestContext, vm: VmRecord) -> models.Vm:
         addresses=sorted(lookup.ip_text(address) for host in hosts for address in host.addresses),
         destinations=lookup.macs(relations, targets),
         tenant=context.engine.tenants.name_of(vm),
+        cloud=_cloud(context.engine.directory.find(vm.iface_id)),
         stored=None if stored is None else models.StoredPolicy(**stored),
         configured=_configured(context, vm),
+    )
+
+
+def _cloud(port: Optional[CloudPort]) -> Optional[models.CloudPort]:
+    if port is None:
+        return None
+    return models.CloudPort(
+        name=port.name or None,
+        device=port.device or None,
+        network=port.network or None,
+        network_id=port.network_id or None,
+        vlan=next((vlan for vlan, key in port.segments if not key), None),
+        tunnel_key=next((key for _, key in port.segments if key), None),
+        macs=[lookup.mac_text(mac) for mac in port.macs],
+        addresses=[lookup.ip_text(address) for address in port.addresses],
+        tenant=port.tenant or None,
     )
 
 
@@ -97,10 +115,14 @@ class Vms(Resource):
             and (query.iface_id is None or query.iface_id == vm.iface_id)
             and (query.state is None or query.state == vm_state(vm))
             and (query.tenant is None or query.tenant == self._engine.tenants.name_of(vm))
+            and (query.network is None or self._is_in(vm, query.network))
             and (query.mac is None or lookup.has_mac(relations, vm, lookup.mac_bytes(query.mac) or b""))
             and (query.ip is None or lookup.has_ip(relations, vm, lookup.ip_bytes(query.ip) or b""))
         )
 
+    def _is_in(self, vm: VmRecord, network: str) -> bool:
+        port = self._engine.directory.find(vm.iface_id)
+        return port is not None and network in (port.network, port.network_id)
 
     def on_patch(self, request: falcon.Request, response: falcon.Response) -> None:
         """Change the policy of many machines; the answer tells what came of each."""

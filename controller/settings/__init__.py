@@ -76,9 +76,11 @@ class Settings(Rates, MarkSources, Messages, NetworkSettings, Databases, Rest, P
             raise ValueError(f"admit_file: certificates are shown with {', '.join(tls)} only")
         if self.openflow_tls_crl is not None and missing:
             raise ValueError(f"openflow_tls_crl: certificates are shown with {', '.join(tls)} only")
-        for name in ("ovsdb", "cluster"):
+        for name in ("ovsdb", "cluster", "ovn_sb"):
             if missing and any(remote.startswith("ssl:") for remote in getattr(self, name)):
                 raise ValueError(f"{name}: an ssl: remote needs {', '.join(tls)}")
+        if self.neutron_cloud and self.neutron_endpoint:
+            raise ValueError("neutron_cloud does not go with neutron_endpoint: one names the Neutron to ask")
         if self.cluster and self.tenant_file is not None:
             raise ValueError("tenant_file does not go with cluster: the cluster's database keeps tenants' policy")
         if self.cluster and self.key_file is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The databases of hypervisors, and the one that controllers share."""
+"""The databases of hypervisors, those of the cloud, and the one that controllers share."""
 
 import pathlib
 import re
@@ -9,7 +9,7 @@ import pydantic
 
 
 class Databases(pydantic.BaseModel):
-    """The databases of hypervisors, and the one that controllers share."""
+    """The databases of hypervisors, those of the cloud, and the one that controllers share."""
 
     ovsdb: tuple[str, ...] = pydantic.Field(
         (),
@@ -39,7 +39,32 @@ class Databases(pydantic.BaseModel):
         None, description="JSON: policy of tenants, where there is no cluster whose database keeps it"
     )
 
-    @pydantic.field_validator("ovsdb", "cluster")
+    ovn_sb: tuple[str, ...] = pydantic.Field(
+        (),
+        description="OVSDB remotes of OVN's Southbound database, of all its servers: names, addresses, networks and "
+        "tenants of VMs",
+    )
+    neutron_cloud: str = pydantic.Field(
+        "", description="cloud of neutron_clouds_file whose Neutron tells the same; needs openstacksdk; empty: none"
+    )
+    neutron_clouds_file: pathlib.Path = pydantic.Field(
+        pathlib.Path("/etc/openstack/clouds.yaml"), description="YAML: clouds with credentials, as openstacksdk has it"
+    )
+    neutron_endpoint: str = pydantic.Field(
+        "", description="http(s)://<address>[:<port>][/<path>] of a Neutron that asks nobody who they are; empty: none"
+    )
+    neutron_period_s: int = pydantic.Field(
+        60, ge=5, le=3600, description="time between two times that Neutron is asked for all networks and ports"
+    )
+
+    @pydantic.field_validator("neutron_endpoint")
+    @classmethod
+    def _check_endpoint(cls, value: str) -> str:
+        if value and not re.fullmatch(r"https?://[^/@?#\s]+(/[^@?#\s]*)?", value):
+            raise ValueError(f'"{value}" is no http(s)://<address>[:<port>][/<path>]')
+        return value
+
+    @pydantic.field_validator("ovsdb", "cluster", "ovn_sb")
     @classmethod
     def _check_remotes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for remote in value:

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What settings name on this machine, tried before anything starts: files to be read, folders to be written in."""
 
+import importlib.metadata
 import os
 import pathlib
 from typing import Any, Callable, Optional
+
+import yaml
 
 from sdngcc.configuration import check_writable
 from sdngcc.controller.databases.tenants import TenantFile
 from sdngcc.controller.framework import allowlist, tls
 from sdngcc.controller.network import underlay
-from sdngcc.controller.settings import Settings, SettingsError, read_secret
+from sdngcc.controller.settings import Settings, SettingsError, check_private, read_secret
 
 
 def check_files(chosen: Settings) -> None:
@@ -24,6 +27,7 @@ def check_files(chosen: Settings) -> None:
         lambda: tls.server_context(chosen, "otlp_tls"),
         lambda: allowlist.AllowFile(chosen.admit_file),
         lambda: read_secret("sonic_password_file", chosen.sonic_password_file),
+        lambda: _check_neutron(chosen),
         lambda: check_writable("audit_file", chosen.audit_file),
         lambda: check_writable("trace_file", chosen.trace_file),
         lambda: check_writable("log_file", chosen.log_file),
@@ -37,6 +41,29 @@ def check_files(chosen: Settings) -> None:
             faults.append(str(error))
     if faults:
         raise SettingsError("\n".join(faults))
+
+
+def _check_neutron(chosen: Settings) -> None:
+    """Raise SettingsError when Neutron cannot be asked as the settings say."""
+    key = "neutron_cloud" if chosen.neutron_cloud else "neutron_endpoint"
+    if getattr(chosen, key):
+        try:
+            importlib.metadata.version("openstacksdk")
+        except importlib.metadata.PackageNotFoundError:
+            text = f"{key}: openstacksdk is not installed; pip install sdn-gcc[openstack] brings it"
+            raise SettingsError(text) from None
+    if not chosen.neutron_cloud:
+        return
+    path = chosen.neutron_clouds_file
+    try:
+        held = yaml.safe_load(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SettingsError(f"neutron_clouds_file {path}: {' '.join(str(error).split())}") from None
+    check_private("neutron_clouds_file", path)
+    clouds = held.get("clouds") if isinstance(held, dict) else None
+    if not isinstance(clouds, dict) or chosen.neutron_cloud not in clouds:
+        known = ", ".join(sorted(map(str, clouds))) if isinstance(clouds, dict) else "none, for it has no `clouds`"
+        raise SettingsError(f"neutron_cloud {chosen.neutron_cloud}: no cloud of {path}; allowed: {known}")
 
 
 def _check_exchangeable(key: str, path: Optional[pathlib.Path]) -> None:

@@ -3,6 +3,8 @@
 
 import pytest
 
+from sdngcc.controller.network.conversations import ELSEWHERE, machine_key
+from sdngcc.controller.network.directory import CloudPort
 from sdngcc.controller.settings import Settings, SettingsError
 from sdngcc.controller.wire import message, openflow
 from sdngcc.controller.wire.packets import mapped
@@ -315,3 +317,102 @@ def test_of_a_cluster_only_who_acts_tells_and_the_others_know_the_same(tmp_path)
     part.owned = True
     talk(cloud, (VM1, VM3), marks=8, periods=1)
     assert sum(one.marks for one in told(cloud, VM1)) == 8
+
+
+# What a database of the cloud says of machines
+
+
+def name(cloud, *machines):
+    """Let OVSDB know devices: (host, index, port's id)."""
+    cloud.devices(*((dpid, f"tap{index}", index, index) for dpid, index, _ in machines))
+    cloud.engine.set_interfaces({(dpid, f"tap{index}"): port for dpid, index, port in machines})
+    cloud.run(1.1)
+
+
+def cloud_port(port, number, key, mac_number=77):
+    return CloudPort(
+        port, segments=((0, key),), addresses=(mapped(ip(number)),), macs=(mac(mac_number),), tenant=f"project-{key}"
+    )
+
+
+def pairs(cloud):
+    return {(cloud.engine.relations.hosts[source].place, target) for source, target in cloud.engine.relations.pairs()}
+
+
+def test_a_machine_that_never_spoke_is_found_by_what_the_cloud_says(cloud):
+    name(cloud, (A, 11, "a"), (B, 11, "b"))
+    for _ in range(2):
+        cloud.hosts[A].talk(11, 1, 9, tunnel=5, tx_bytes=1500, tx_packets=1)
+        cloud.run(0.2)
+    assert (A, 11) in {source for source, target in pairs(cloud) if target == ELSEWHERE}
+    cloud.engine.directory.take("ovn", cloud_port("b", 9, 5))
+    cloud.run(1.1)
+    cloud.hosts[A].talk(11, 1, 9, tunnel=5, tx_bytes=1500, tx_packets=1)
+    cloud.run(0.2)
+    assert ((A, 11), machine_key((B, 11))) in pairs(cloud)
+
+
+def test_an_address_is_the_machines_that_the_cloud_names_whoever_claimed_it_first(cloud):
+    name(cloud, (A, 12, "thief"), (B, 11, "owner"))
+    cloud.hosts[A].talk(12, 3, 1, tunnel=5, tx_bytes=1500, tx_packets=1)
+    cloud.run(0.2)
+    thief, owner = (cloud.engine.relations.hosts.get(machine_key(place)) for place in ((A, 12), (B, 11)))
+    assert mapped(ip(3)) in thief.addresses and owner is None
+    cloud.engine.directory.take("ovn", cloud_port("owner", 3, 5))
+    cloud.run(1.1)
+    assert mapped(ip(3)) not in thief.addresses
+    cloud.hosts[A].talk(12, 3, 1, tunnel=5, tx_bytes=1500, tx_packets=1)
+    cloud.hosts[A].talk(11, 1, 3, tunnel=5, tx_bytes=1500, tx_packets=1)
+    cloud.run(0.2)
+    cloud.hosts[A].talk(11, 1, 3, tunnel=5, tx_bytes=1500, tx_packets=1)
+    cloud.run(0.2)
+    assert ((A, 11), machine_key((B, 11))) in pairs(cloud)
+    assert cloud.engine.counters["addresses_claimed_twice"] >= 1
+
+
+def test_tenants_with_the_same_addresses_stay_apart(cloud):
+    name(cloud, (A, 11, "a5"), (A, 12, "a6"), (B, 11, "b5"), (C, 11, "b6"))
+    for port, number, key in (("a5", 1, 5), ("a6", 1, 6), ("b5", 2, 5), ("b6", 2, 6)):
+        cloud.engine.directory.take("ovn", cloud_port(port, number, key))
+    cloud.run(1.1)
+    for _ in range(2):
+        for vm, key in ((11, 5), (12, 6)):
+            cloud.hosts[A].talk(vm, 1, 2, tunnel=key, tx_bytes=1500, tx_packets=1)
+        cloud.run(0.2)
+    assert pairs(cloud) == {((A, 11), machine_key((B, 11))), ((A, 12), machine_key((C, 11)))}
+    assert cloud.engine.counters["addresses_claimed_twice"] == 0
+
+
+def test_the_clouds_ethernet_address_goes_before_ovsdbs(cloud):
+    name(cloud, (A, 11, "a"))
+    cloud.engine.directory.take("ovn", cloud_port("a", 1, 5))
+    cloud.run(1.1)
+    assert cloud.engine.relations.hosts[machine_key((A, 11))].ethernet == mac(77)
+
+
+def test_a_port_at_two_hosts_is_the_firsts_until_that_is_gone(cloud):
+    name(cloud, (A, 11, "p"), (B, 11, "p"))
+    cloud.engine.directory.take("ovn", cloud_port("p", 1, 5))
+    cloud.run(2.2)
+    assert cloud.engine.counters["addresses_claimed_twice"] == 1
+    first = cloud.engine.relations.owner(mapped(ip(1)))
+    there = A if first == machine_key((A, 11)) else B
+    left = B if there == A else A
+    del cloud.hosts[there].vms[11]
+    name(cloud, (left, 11, "p"))
+    cloud.run(1.1)
+    other = machine_key((left, 11))
+    assert cloud.engine.relations.owner(mapped(ip(1))) == other != first
+
+
+def test_what_the_cloud_no_longer_says_is_no_longer_believed(cloud):
+    name(cloud, (A, 11, "a"))
+    cloud.engine.directory.take("ovn", cloud_port("a", 1, 5))
+    cloud.run(1.1)
+    cloud.engine.directory.take("ovn", cloud_port("a", 2, 5))
+    cloud.run(1.1)
+    host = cloud.engine.relations.hosts[machine_key((A, 11))]
+    assert list(host.addresses) == [mapped(ip(2))]
+    cloud.engine.directory.drop("ovn", "a")
+    cloud.run(1.1)
+    assert not host.addresses

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings are refused by name, with what is allowed."""
 
+import importlib.metadata
 import os
 import pathlib
 import re
@@ -56,6 +57,12 @@ def test_file_then_environment(tmp_path, key_file, suffix, text):
         ({"event_hub": "poll"}, "^event_hub: there is one hub now.*leave the key out$"),
         ({"period_us": "100"}, "period_us: .*greater than or equal to 500.*got '100'"),
         ({"period_us": "soon"}, "period_us: .*integer"),
+        ({"ovn_sb": "10.0.0.1:6642"}, 'ovn_sb: .*"10.0.0.1:6642" is no OVSDB remote; unix:<path>, tcp:'),
+        ({"ovn_sb": "tcp:a:6642,ssl:b:6642"}, "ovn_sb: an ssl: remote needs openflow_tls_key, openflow_tls_cert"),
+        ({"neutron_endpoint": "10.0.0.1:9696"}, 'neutron_endpoint: .*"10.0.0.1:9696" is no http'),
+        ({"neutron_endpoint": "http://me:secret@a"}, "neutron_endpoint: .* is no http"),
+        ({"neutron_endpoint": "http://a", "neutron_cloud": "b"}, "neutron_cloud does not go with neutron_endpoint"),
+        ({"neutron_period_s": "1"}, "neutron_period_s: .*greater than or equal to 5"),
         ({"division": "fair"}, "division: .*'bytes', 'sent' or 'equal'"),
         ({"message_version": "v2"}, "message_version: .*'v0' or 'v1'"),
         ({"ovsdb_listen": "10.0.0.1:6640"}, "ovsdb_listen 10.0.0.1:6640: beyond loopback it needs openflow_tls_key"),
@@ -187,6 +194,35 @@ def test_folders_that_cannot_be_written_in_are_found(tmp_path, key_file, monkeyp
         monkeypatch.setattr(os, "access", lambda path, mode: path != folder)
     with pytest.raises(SettingsError, match=f"trace_file .*: folder {folder} cannot be written in by this user"):
         check_files(load(None, env(key_file, trace_file=folder / "trace")))
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "said"),
+    [
+        (None, 0o600, "neutron_clouds_file .*No such file"),
+        ("clouds: {mine: {}}", 0o604, "neutron_clouds_file .*everybody may use it"),
+        ("clouds: {other: {}, more: {}}", 0o600, "neutron_cloud mine: no cloud of .*; allowed: more, other"),
+        ("[1, 2]", 0o600, "neutron_cloud mine: no cloud of .*; allowed: none, for it has no `clouds`"),
+        ("clouds: {", 0o600, "neutron_clouds_file .*expected"),
+    ],
+)
+def test_a_cloud_is_one_of_its_file(tmp_path, key_file, monkeypatch, text, mode, said):
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "4")
+    path = tmp_path / "clouds.yaml"
+    if text is not None:
+        path.write_text(text)
+        path.chmod(mode)
+    with pytest.raises(SettingsError, match=said):
+        check_files(load(None, env(key_file, neutron_cloud="mine", neutron_clouds_file=str(path))))
+
+
+def test_neutron_is_not_asked_without_openstacksdk(key_file, monkeypatch):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.version", missing)
+    with pytest.raises(SettingsError, match=r"neutron_endpoint: .*pip install sdn-gcc\[openstack\]"):
+        check_files(load(None, env(key_file, neutron_endpoint="http://127.0.0.1:9696")))
 
 
 def test_check_says_what_is_wrong_and_starts_nothing(tmp_path, key_file):

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks and ports of Neutron's API, by openstacksdk; a process of its own (telling.py).
+
+Each period all networks and ports are asked for, page by page and only the fields that are used. A round that fails in
+the middle changes nothing; the next one comes later each time, up to BACKOFF_MAX_S.
+"""
+
+import logging
+import os
+import signal
+import time
+from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional
+
+from sdngcc.controller.databases.health import State
+from sdngcc.controller.databases.neutron_orders import Orders
+from sdngcc.controller.databases.ports import Report
+from sdngcc.controller.databases.telling import TURN_S, Teller, ended, limit, read_line, write_all
+from sdngcc.controller.network.directory import (
+    ADDRESSES_MAX,
+    TEXT_MAX,
+    CloudPort,
+    Segment,
+    address_of,
+    clean_text,
+    mac_of,
+)
+from sdngcc.controller.network.tenants import is_name
+
+PAGE = 1000
+ITEMS_MAX = 131_072  # ports, or networks: those that are no VM's among them
+REQUEST_S = 10  # for a connection, and between two parts of an answer
+BACKOFF_S = 2
+BACKOFF_MAX_S = 300
+
+NETWORK_FIELDS = ("id", "name", "provider:network_type", "provider:segmentation_id")
+PORT_FIELDS = (
+    "id", "name", "network_id", "mac_address", "fixed_ips", "project_id", "device_id", "device_owner",
+    "binding:vif_details",
+)  # fmt: skip
+
+Items = Iterator[Mapping[str, Any]]
+# Returns one page: (path, parameters) -> the JSON of the answer.
+Get = Callable[[str, dict[str, Any]], Any]
+
+
+class Unreadable(ValueError):
+    """An answer that is no list of what was asked for."""
+
+
+class Overdue(Exception):
+    """A round that takes too long."""
+
+
+def pages(get: Get, what: str, fields: tuple[str, ...]) -> Items:
+    """Yield all items of a collection; raises Unreadable, also when there are more than ITEMS_MAX."""
+    marker: dict[str, str] = {}
+    count = 0
+    while True:
+        answer = get(f"/{what}", {"fields": list(fields), "limit": PAGE, **marker})
+        items = answer.get(what) if isinstance(answer, dict) else None
+        if not isinstance(items, list) or not all(isinstance(one, dict) for one in items):
+            raise Unreadable(f"the answer to /{what} is no list of objects")
+        for one in items:
+            count += 1
+            if count > ITEMS_MAX:
+                raise Unreadable(f"there are more than {ITEMS_MAX} {what}")
+            yield one
+        if len(items) < PAGE:
+            return
+        last = items[-1].get("id")
+        if not isinstance(last, str) or marker.get("marker") == last:
+            raise Unreadable(f"the pages of /{what} go round in circles")
+        marker = {"marker": last}
+
+
+def segments_of(network: Mapping[str, Any], bound_by_ovn: bool) -> tuple[Segment, ...]:
+    """Return by which segments a network is reached on the wire, none when Neutron does not know.
+
+    The key of OVN's tunnels is OVN's choice, whatever Neutron's segmentation id is.
+    """
+    kind, number = network.get("provider:network_type"), network.get("provider:segmentation_id")
+    if kind == "flat":
+        return ((0, 0),)
+    if not isinstance(number, int) or isinstance(number, bool):
+        return ()
+    if kind == "vlan" and 0 < number < 4095:
+        return ((number, 0),)
+    if kind in ("vxlan", "geneve", "gre") and not bound_by_ovn and 0 < number < 1 << 32:
+        return ((0, number),)
+    return ()
+
+
+def port_of(item: Mapping[str, Any], networks: Mapping[str, Mapping[str, Any]]) -> Optional[CloudPort]:
+    """Return what Neutron says of a port, None for one that is no VM's; raises ValueError for what no port can be."""
+    port_id, owner = item.get("id"), item.get("device_owner") or ""
+    if not isinstance(port_id, str) or not 0 < len(port_id) <= TEXT_MAX or not isinstance(owner, str):
+        raise ValueError("id or device_owner is no text")
+    if owner.startswith(("network:", "neutron:")):
+        return None
+    network_id = clean_text(item.get("network_id") or "")
+    network = networks.get(network_id, {})
+    details = item.get("binding:vif_details")
+    drivers = details.get("bound_drivers") if isinstance(details, dict) else None
+    # Where Neutron does not say who bound the port, it may be OVN.
+    bound_by_ovn = not isinstance(drivers, dict) or not drivers or "ovn" in drivers.values()
+    mac = mac_of(clean_text(item.get("mac_address") or ""))
+    fixed = item.get("fixed_ips") or []
+    if not isinstance(fixed, list):
+        raise ValueError("fixed_ips is no list")
+    given = [one.get("ip_address") for one in fixed[:ADDRESSES_MAX] if isinstance(one, dict)]
+    addresses = [address_of(one) for one in given if isinstance(one, str)]
+    tenant = item.get("project_id")
+    return CloudPort(
+        port_id,
+        clean_text(item.get("name") or ""),
+        clean_text(item.get("device_id") or ""),
+        clean_text(network.get("name") or ""),
+        network_id,
+        segments_of(network, bound_by_ovn),
+        () if mac is None else (mac,),
+        tuple(dict.fromkeys(one for one in addresses if one is not None)),
+        tenant if isinstance(tenant, str) and is_name(tenant) else "",
+    )
+
+
+class Reader:
+    """Asks by ``get`` and gives what is there to ``teller``; ``clock`` counts seconds."""
+
+    def __init__(self, get: Get, teller: Teller, period_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._get = get
+        self._teller = teller
+        self._period_s = period_s
+        self._clock = clock
+        self._due_s = clock()
+        self._failures = 0
+        self._state: State = "connecting"
+        self._fault: Optional[str] = None
+
+    def report(self) -> Report:
+        """Return the state of Neutron."""
+        return Report(self._state, self._fault, 0)
+
+    def run(self) -> None:
+        """Ask for everything, if it is time to."""
+        if self._clock() < self._due_s:
+            return
+        try:
+            found = self._read()
+        except Exception as error:  # whatever openstacksdk and its libraries raise: the next round may work
+            self._failures += 1
+            self._state, self._fault = state_of(error), f"{type(error).__name__}: {error}"
+            self._due_s = self._clock() + min(BACKOFF_S * 2 ** min(self._failures - 1, 16), BACKOFF_MAX_S)
+            return
+        self._failures, self._state, self._fault = 0, "connected", None
+        self._teller.give_all(found)
+        self._due_s = self._clock() + self._period_s
+
+    def _read(self) -> list[CloudPort]:
+        networks = {
+            one["id"]: one
+            for one in pages(self._get, "networks", NETWORK_FIELDS)
+            if isinstance(one.get("id"), str)
+        }
+        found = []
+        for item in pages(self._get, "ports", PORT_FIELDS):
+            try:
+                port = port_of(item, networks)
+            except ValueError:
+                self._teller.refused += 1
+                continue
+            if port is not None:
+                found.append(port)
+        return found
+
+
+def state_of(error: Exception) -> State:
+    """Return what an exception of a round means."""
+    from keystoneauth1 import exceptions
+
+    if isinstance(error, (Overdue, exceptions.ConnectTimeout)):
+        return "hung"
+    return "unreachable" if isinstance(error, exceptions.ConnectFailure) else "unusable"
+
+
+def asker(orders: Orders) -> Get:
+    """Return what asks the Neutron that orders name; no connection is made yet."""
+    made: list[Any] = []
+
+    def get(path: str, parameters: dict[str, Any]) -> Any:
+        if not made:
+            made.append(_without_authentication(orders.endpoint) if orders.endpoint else _of_cloud(orders))
+        answer = made[0].get(path, params=parameters)
+        if answer.status_code != 200:
+            raise Unreadable(f"{path} was answered by {answer.status_code} {answer.reason}")
+        return answer.json()
+
+    return get
+
+
+def _of_cloud(orders: Orders) -> Any:
+    import openstack
+    from openstack.config import OpenStackConfig
+
+    config = OpenStackConfig(
+        config_files=[orders.clouds_file], secure_files=[], vendor_files=[], load_envvars=False, app_name="sdngcc"
+    )
+    region = config.get_one(cloud=orders.cloud, api_timeout=REQUEST_S)
+    return openstack.connection.Connection(config=region).network
+
+
+def _without_authentication(endpoint: str) -> Any:
+    from keystoneauth1 import adapter, noauth, session
+
+    base = endpoint.rstrip("/")
+    made = session.Session(auth=noauth.NoAuth(endpoint=base if base.endswith("/v2.0") else base + "/v2.0"))
+    made.timeout = REQUEST_S
+    return adapter.Adapter(made, service_type="network", raise_exc=False)
+
+
+def _overdue(*_: Any) -> NoReturn:
+    raise Overdue("networks and ports did not come in time")
+
+
+def main() -> int:
+    """Read until standard input ends; return the exit status."""
+    limit()
+    logging.getLogger("keystoneauth").setLevel(logging.CRITICAL)  # what fails is told in reports
+    orders = Orders.load(read_line(0))
+    signal.signal(signal.SIGALRM, _overdue)
+    teller = Teller(lambda data: write_all(1, data))
+    reader = Reader(asker(orders), teller, orders.period_s)
+    while not ended(0, TURN_S):
+        signal.alarm(orders.round_s)
+        reader.run()
+        signal.alarm(0)
+        teller.turn(reader.report())
+    return 0
+
+
+if __name__ == "__main__":
+    status = main()
+    os._exit(status)

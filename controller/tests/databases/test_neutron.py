@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports out of Neutron's API: what is made of its answers, and a reader before an HTTP server that may misbehave.
+
+The server is made up from the references of Neutron's and Keystone's APIs.
+"""
+
+import http.server
+import json
+import socket
+import threading
+import urllib.parse
+
+import pytest
+
+from sdngcc.controller.databases import neutron, neutron_orders
+from sdngcc.controller.databases.telling import Teller
+from sdngcc.controller.network.directory import CloudPort, address_of, mac_of
+
+from ..processes import free_port
+from .cloud import Followed
+
+pytest.importorskip("keystoneauth1")
+pytestmark = pytest.mark.filterwarnings(r"ignore:\s*Eventlet is deprecated")
+
+BOUND = {"bound_drivers": {"0": "openvswitch"}}
+
+
+def network(number, kind="vlan", segment=100, **more):
+    return {"id": f"net-{number}", "name": f"blue-{number}", "provider:network_type": kind,
+            "provider:segmentation_id": segment, **more}  # fmt: skip
+
+
+def port(number, of=1, **more):
+    return {"id": f"port-{number}", "name": f"web-{number}", "network_id": f"net-{of}", "device_owner": "compute:nova",
+            "mac_address": f"fa:16:3e:00:00:{number % 256:02x}", "project_id": "project-1", "device_id": "server-1",
+            "fixed_ips": [{"subnet_id": "s", "ip_address": f"10.0.{number // 256}.{number % 256}"}],
+            "binding:vif_details": BOUND, **more}  # fmt: skip
+
+
+NETWORKS = {"net-1": network(1)}
+
+
+def test_a_port_is_read():
+    assert neutron.port_of(port(1), NETWORKS) == CloudPort(
+        "port-1", "web-1", "server-1", "blue-1", "net-1", ((100, 0),), (mac_of("fa:16:3e:00:00:01"),),
+        (address_of("10.0.0.1"),), "project-1",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "segment", "drivers", "expected"),
+    [
+        ("vlan", 100, None, ((100, 0),)),
+        ("vlan", 100, {"0": "ovn"}, ((100, 0),)),
+        ("flat", None, {"0": "ovn"}, ((0, 0),)),
+        ("vxlan", 70, {"0": "openvswitch"}, ((0, 70),)),
+        ("geneve", 70, {"0": "openvswitch"}, ((0, 70),)),
+        ("geneve", 70, {"0": "ovn"}, ()),  # the tunnel's key is OVN's choice
+        ("geneve", 70, None, ()),  # it may be OVN's
+        ("vlan", 4095, None, ()),
+        ("vlan", True, None, ()),
+        ("vxlan", 1 << 40, {"0": "openvswitch"}, ()),
+        ("local", None, None, ()),
+        (None, None, None, ()),
+    ],
+)
+def test_a_segment_is_what_is_on_the_wire(kind, segment, drivers, expected):
+    details = {} if drivers is None else {"bound_drivers": drivers}
+    read = neutron.port_of(port(1, **{"binding:vif_details": details}), {"net-1": network(1, kind, segment)})
+    assert read.segments == expected
+
+
+def test_what_is_no_vms_port_is_left_out_and_what_no_port_can_be_is_refused():
+    assert neutron.port_of(port(1, device_owner="network:dhcp"), NETWORKS) is None
+    for wrong in ({"id": None}, {"id": ""}, {"id": "x" * 300}, {"name": 3}, {"fixed_ips": {"a": 1}},
+                  {"device_owner": ["a"]}, {"mac_address": 5}):  # fmt: skip
+        with pytest.raises(ValueError):
+            neutron.port_of(port(1, **wrong), NETWORKS)
+    poor = neutron.port_of({"id": "p", "project_id": "two words", "fixed_ips": ["a", {"ip_address": 3}]}, {})
+    assert poor == CloudPort("p")
+
+
+class Pages:
+    """Neutron's answers; ``script`` changes each before it is given."""
+
+    def __init__(self, networks, ports):
+        self.held = {"/networks": networks, "/ports": ports}
+        self.asked = []
+        self.script = lambda answer: answer
+
+    def __call__(self, path, parameters):
+        self.asked.append((path, parameters))
+        items = sorted(self.held[path], key=lambda one: one["id"])
+        after = [one for one in items if one["id"] > parameters.get("marker", "")]
+        return self.script({path[1:]: after[: parameters["limit"]]})
+
+
+class Heard:
+    """A reader with a clock of its own, and what it told."""
+
+    def __init__(self, get):
+        self.now = 0.0
+        self.lines = []
+        self.teller = Teller(self.lines.append)
+        self.reader = neutron.Reader(get, self.teller, 60, lambda: self.now)
+
+    def turn(self, seconds=0.0):
+        """Let time pass; return the kinds of lines that were told, the report as it is."""
+        self.now += seconds
+        self.lines.clear()
+        self.reader.run()
+        self.teller.turn(self.reader.report())
+        said = [next(iter(json.loads(line).items())) for line in b"".join(self.lines).splitlines()]
+        return [value if kind == "report" else kind for kind, value in said]
+
+
+def test_all_pages_are_asked_for_and_only_the_fields_that_are_used(monkeypatch):
+    monkeypatch.setattr(neutron, "PAGE", 2)
+    get = Pages([network(1)], [port(number) for number in range(5)])
+    heard = Heard(get)
+    assert heard.turn() == ["port"] * 5 + ["whole", ["connected", None, 0]]
+    markers = [parameters.get("marker") for path, parameters in get.asked if path == "/ports"]
+    assert markers == [None, "port-1", "port-3"]
+    assert all(parameters["limit"] == 2 and "id" in parameters["fields"] for _, parameters in get.asked)
+
+
+def test_a_period_passes_between_rounds_and_changes_alone_are_told():
+    get = Pages([network(1)], [port(1), port(2)])
+    heard = Heard(get)
+    heard.turn()
+    asked = len(get.asked)
+    get.held["/ports"] = [port(1), port(3)]
+    assert heard.turn(59) == [["connected", None, 0]] and len(get.asked) == asked
+    assert sorted(map(str, heard.turn(1))) == sorted(["gone", "port", str(["connected", None, 0])])
+
+
+def test_a_round_that_fails_changes_nothing_and_the_next_comes_later_each_time():
+    get = Pages([network(1)], [port(1)])
+    heard = Heard(get)
+    heard.turn()
+
+    def fail(answer):
+        if "ports" in answer:
+            raise ValueError("nonsense")
+        return answer
+
+    get.script = fail
+    assert heard.turn(60) == [["unusable", "ValueError: nonsense", 0]]
+    for wait in (2, 4, 8):
+        asked = len(get.asked)
+        heard.turn(wait - 0.5)
+        assert len(get.asked) == asked
+        heard.turn(0.5)
+        assert len(get.asked) == asked + 2
+    get.script = lambda answer: answer
+    assert heard.turn(16) == [["connected", None, 0]]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [None, [], {"ports": {}}, {"ports": ["a"]}, {"other": []}],
+)
+def test_an_answer_that_is_no_list_is_unusable(answer):
+    get = Pages([], [])
+    get.script = lambda good: good if "networks" in good else answer
+    assert Heard(get).turn()[-1][0] == "unusable"
+
+
+def test_pages_that_go_round_end(monkeypatch):
+    monkeypatch.setattr(neutron, "PAGE", 1)
+    get = Pages([], [port(1)])
+    get.script = lambda answer: answer if "networks" in answer else {"ports": [port(1)]}
+    (report,) = Heard(get).turn()
+    assert report[0] == "unusable" and "round in circles" in report[1]
+
+
+def test_more_than_there_may_be_is_refused_as_a_whole(monkeypatch):
+    monkeypatch.setattr(neutron, "ITEMS_MAX", 3)
+    (report,) = Heard(Pages([], [port(number) for number in range(4)])).turn()
+    assert report == ["unusable", "Unreadable: there are more than 3 ports", 0]
+
+
+def test_ports_that_cannot_be_read_are_counted():
+    assert Heard(Pages([], [port(1), port(2, name=5)])).turn() == ["port", "whole", ["connected", None, 1]]
+
+
+# The reader's process
+
+
+class Api(http.server.ThreadingHTTPServer):
+    """Neutron's two lists by HTTP; ``answer`` takes the handler and its path."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self):
+        self.ports, self.networks, self.answer = [], [network(1)], self.lists
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.server.answer(self)
+
+            def log_message(self, *_):
+                pass
+
+        super().__init__(("127.0.0.1", free_port()), Handler)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def lists(self, handler):
+        path = urllib.parse.urlparse(handler.path).path
+        what = {"/v2.0/ports": "ports", "/v2.0/networks": "networks"}[path]
+        self.give(handler, json.dumps({what: getattr(self, what)}).encode())
+
+    @staticmethod
+    def give(handler, body, status=200):
+        handler.send_response(status)
+        handler.send_header("Content-Type", "application/json")
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+
+@pytest.fixture
+def api():
+    made = Api()
+    yield made
+    made.shutdown()
+    made.server_close()
+
+
+@pytest.fixture
+def follow():
+    made = []
+
+    def start(**settings):
+        made.append(Followed(**settings))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.close()
+
+
+def test_the_readers_process_tells_what_the_api_says(api, follow):
+    api.ports = [port(1), port(2, device_owner="network:router_interface")]
+    followed = follow(neutron_endpoint=api.url, neutron_period_s=5)
+    assert followed.until_port("port-1", network="blue-1").tenant == "project-1"
+    followed.until_whole()
+    assert followed.directory.count("neutron") == 1
+    api.ports = [port(3)]
+    followed.until_port("port-3")
+    followed.until(lambda: followed.directory.find("port-1") is None)
+
+
+@pytest.mark.parametrize("status", [401, 500])
+def test_a_refusal_is_a_state_with_its_reason(api, follow, status):
+    api.answer = lambda handler: api.give(handler, b"{}", status)
+    followed = follow(neutron_endpoint=api.url)
+    followed.until(lambda: followed.database.health.state == "unusable")
+    assert str(status) in followed.database.health.fault
+
+
+def test_nobody_there_is_unreachable(follow):
+    followed = follow(neutron_endpoint=f"http://127.0.0.1:{free_port()}")
+    followed.until(lambda: followed.database.health.state == "unreachable")
+
+
+def test_an_answer_that_trickles_ends_with_the_time_for_a_round(api, follow):
+    def trickle(handler):
+        handler.send_response(200)
+        handler.end_headers()
+        try:
+            while True:
+                handler.wfile.write(b" ")
+                handler.wfile.flush()
+                threading.Event().wait(0.2)
+        except OSError:
+            pass
+
+    api.answer = trickle
+    followed = follow(neutron_endpoint=api.url)
+    followed.kill()
+    orders = neutron_orders.Orders.load(followed.reading.orders)
+    followed.reading = followed.reading._replace(orders=orders._replace(round_s=2).dump())
+    followed.start()
+    followed.until(lambda: followed.database.health.state == "hung")
+
+
+def test_a_server_that_never_answers_is_hung(follow):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        followed = follow(neutron_endpoint=f"http://127.0.0.1:{silent.getsockname()[1]}")
+        followed.until(lambda: followed.database.health.state in ("hung", "unreachable"))
+
+
+def test_an_answer_without_end_fills_the_readers_memory_only(api, follow):
+    def flood(handler):
+        handler.send_response(200)
+        handler.end_headers()
+        chunk = b'"' + b"x" * (1 << 24)
+        try:
+            while True:
+                handler.wfile.write(chunk)
+        except OSError:
+            pass
+
+    api.answer = flood
+    followed = follow(neutron_endpoint=api.url)
+    followed.until(lambda: followed.database.health.state in ("hung", "unusable"))
+    assert followed.directory.count("neutron") == 0
+
+
+def test_a_cloud_of_a_file_is_asked_with_what_keystone_gave(api, follow, tmp_path):
+    """A keystone made up from its API's reference: a token for a password, and a catalogue."""
+    asked = []
+
+    def keystone_and_neutron(handler):
+        asked.append((handler.command, handler.path, handler.headers.get("X-Auth-Token")))
+        path = urllib.parse.urlparse(handler.path).path
+        if path.startswith("/v2.0/") and handler.headers.get("X-Auth-Token") != "token-1":
+            return api.give(handler, b"{}", 401)
+        if path.rstrip("/") == "/identity/v3":
+            return api.give(handler, json.dumps({"version": {"id": "v3.14", "status": "stable", "links": [
+                {"rel": "self", "href": f"{api.url}/identity/v3/"}]}}).encode())  # fmt: skip
+        if path in ("/", ""):
+            return api.give(handler, json.dumps({"versions": [{"id": "v2.0", "status": "CURRENT", "links": [
+                {"rel": "self", "href": f"{api.url}/v2.0/"}]}]}).encode())  # fmt: skip
+        if path.rstrip("/") == "/v2.0":
+            return api.give(handler, b'{"resources": []}')
+        return api.lists(handler)
+
+    def sign_in(handler):
+        body = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
+        asked.append((handler.command, handler.path, body["auth"]["identity"]["password"]["user"]["password"]))
+        catalog = [{"type": "network", "name": "neutron", "id": "1", "endpoints": [
+            {"interface": "public", "region": "one", "region_id": "one", "url": api.url, "id": "2"}]}]  # fmt: skip
+        token = {"token": {"methods": ["password"], "expires_at": "2999-01-01T00:00:00.000000Z", "catalog": catalog,
+                           "issued_at": "2026-01-01T00:00:00.000000Z", "user": {"id": "u", "name": "sdngcc", "domain":
+                           {"id": "default", "name": "Default"}}, "roles": [], "project": {"id": "p", "name": "admin",
+                           "domain": {"id": "default", "name": "Default"}}}}  # fmt: skip
+        data = json.dumps(token).encode()
+        handler.send_response(201)
+        handler.send_header("X-Subject-Token", "token-1")
+        handler.send_header("Content-Type", "application/json")
+        handler.send_header("Content-Length", str(len(data)))
+        handler.end_headers()
+        handler.wfile.write(data)
+
+    api.answer = keystone_and_neutron
+    api.RequestHandlerClass.do_POST = sign_in
+    api.ports = [port(1)]
+    clouds = tmp_path / "clouds.yaml"
+    clouds.write_text(json.dumps({"clouds": {"mine": {
+        "auth": {"auth_url": f"{api.url}/identity/v3", "username": "sdngcc", "password": "secret-1", "project_name":
+                 "admin", "user_domain_name": "Default", "project_domain_name": "Default"},
+        "region_name": "one"}}}))  # fmt: skip
+    clouds.chmod(0o600)
+    followed = follow(neutron_cloud="mine", neutron_clouds_file=clouds)
+    followed.until_port("port-1")
+    assert ("POST", "/identity/v3/auth/tokens", "secret-1") in asked
+    assert any(path.startswith("/v2.0/ports") and token == "token-1" for _, path, token in asked)

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports out of OVN's Southbound database, as a real ovn-northd writes them."""
+
+import signal
+import subprocess
+
+import pytest
+
+from sdngcc.controller.network.directory import CloudPort, address_of, mac_of
+
+from .cloud import OVN, SCHEMAS, Central, Followed, Server
+
+pytestmark = [
+    pytest.mark.filterwarnings(r"ignore:\s*Eventlet is deprecated"),
+    pytest.mark.skipif(not OVN, reason="OVN is not installed"),
+]
+WEB = "11111111-0000-4000-8000-000000000001"
+DB = "11111111-0000-4000-8000-000000000002"
+MACS = [f"fa:16:3e:00:00:{number:02x}" for number in range(4)]
+
+
+@pytest.fixture
+def central(tmp_path):
+    made = Central(tmp_path)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def follow():
+    made = []
+
+    def start(*remotes, **more):
+        made.append(Followed(ovn_sb=remotes, **more))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.close()
+
+
+def test_a_port_is_known_as_northd_copies_it(central, follow):
+    central.network("n1", shown="blue")
+    central.port("n1", WEB, f"{MACS[1]} 10.0.0.1 fd00::1")
+    followed = follow(central.south.remote)
+    port = followed.until_port(WEB)
+    assert port == CloudPort(
+        WEB, "web", "server-web", "blue", "n1", ((0, central.key("n1")),), (mac_of(MACS[1]),),
+        (address_of("10.0.0.1"), address_of("fd00::1")), "p1",
+    )  # fmt: skip
+    followed.until(lambda: followed.database.health.state == "connected")
+
+
+def test_changes_are_followed_and_only_they_are_told(central, follow):
+    central.network("n1")
+    central.port("n1", WEB, f"{MACS[1]} 10.0.0.1")
+    central.port("n1", DB, f"{MACS[2]} 10.0.0.2", name="db")
+    followed = follow(central.south.remote)
+    followed.until_whole()
+    told = followed.said["CloudPort"]
+    central.nb("lsp-set-addresses", WEB, f"{MACS[1]} 10.0.0.9")
+    followed.until_port(WEB, addresses=(address_of("10.0.0.9"),))
+    assert followed.said["CloudPort"] == told + 1
+    central.nb("lsp-del", DB)
+    followed.until(lambda: followed.directory.find(DB) is None)
+    assert followed.directory.find(WEB) is not None
+
+
+def test_networks_with_the_same_addresses_have_segments_of_their_own(central, follow):
+    for network, port in (("n1", WEB), ("n2", DB)):
+        central.network(network, shown=network)
+        central.port(network, port, f"{MACS[1]} 10.0.0.1")
+    followed = follow(central.south.remote)
+    one, other = followed.until_port(WEB), followed.until_port(DB)
+    assert one.addresses == other.addresses and not set(one.segments) & set(other.segments)
+
+
+def test_a_provider_network_is_reached_by_its_vlan(central, follow):
+    central.network("n1")
+    central.port("n1", WEB, f"{MACS[1]} 10.0.0.1")
+    followed = follow(central.south.remote)
+    followed.until_port(WEB)
+    key = central.key("n1")
+    central.nb("lsp-add", "neutron-n1", "provnet-1", "--", "lsp-set-type", "provnet-1", "localnet", "--",
+               "lsp-set-addresses", "provnet-1", "unknown", "--", "set", "Logical_Switch_Port", "provnet-1", "tag=100",
+               "--", "lsp-set-options", "provnet-1", "network_name=physnet")  # fmt: skip
+    followed.until_port(WEB, segments=((0, key), (100, 0)))
+    assert followed.directory.find("provnet-1") is None
+    central.nb("lsp-del", "provnet-1")
+    followed.until_port(WEB, segments=((0, key),))
+
+
+def test_ports_of_routers_are_not_asked_for(central, follow):
+    central.network("n1")
+    central.port("n1", WEB, f"{MACS[1]} 10.0.0.1")
+    central.nb("lr-add", "r", "--", "lrp-add", "r", "r-n1", MACS[3], "10.0.0.254/24", "--", "lsp-add", "neutron-n1",
+               "n1-r", "--", "lsp-set-type", "n1-r", "router", "--", "lsp-set-addresses", "n1-r", "router", "--",
+               "lsp-set-options", "n1-r", "router-port=r-n1")  # fmt: skip
+    assert central.sb("--bare", "--columns=type", "find", "Port_Binding", "logical_port=n1-r") == "patch"
+    followed = follow(central.south.remote)
+    followed.until_whole()
+    assert followed.directory.count("ovn") == 1
+
+
+def test_what_is_known_stays_while_the_database_is_away_and_what_is_gone_meanwhile_goes(central, follow):
+    central.network("n1")
+    central.port("n1", WEB, f"{MACS[1]} 10.0.0.1")
+    central.port("n1", DB, f"{MACS[2]} 10.0.0.2", name="db")
+    followed = follow(central.south.remote)
+    followed.until_whole()
+    central.south.stop()
+    followed.until(lambda: followed.database.health.state == "unreachable")
+    assert followed.directory.count("ovn") == 2
+    central.south.start()
+    central.nb("lsp-del", DB)
+    followed.until(lambda: followed.database.health.state == "connected" and followed.directory.find(DB) is None)
+    assert followed.directory.find(WEB).name == "web"
+
+
+def test_a_database_that_answers_nothing_is_hung(central, follow):
+    followed = follow(central.south.remote)
+    followed.until(lambda: followed.database.health.state == "connected")
+    central.south.process.send_signal(signal.SIGSTOP)
+    try:
+        followed.until(lambda: followed.database.health.state == "hung")
+    finally:
+        central.south.process.send_signal(signal.SIGCONT)
+    followed.until(lambda: followed.database.health.state == "connected")
+
+
+def test_a_reader_that_dies_takes_nothing_away_and_the_next_one_tells_what_is_gone(central, follow):
+    central.network("n1")
+    central.port("n1", WEB, f"{MACS[1]} 10.0.0.1")
+    central.port("n1", DB, f"{MACS[2]} 10.0.0.2", name="db")
+    followed = follow(central.south.remote)
+    followed.until_whole()
+    followed.kill()
+    central.nb("lsp-del", DB)
+    assert followed.directory.count("ovn") == 2
+    followed.start()
+    followed.until(lambda: followed.said["Whole"] == 2)
+    assert followed.directory.find(DB) is None and followed.directory.find(WEB) is not None
+
+
+def test_any_server_of_a_cluster_will_do(tmp_path, follow):
+    files, sockets = [], []
+    for number in range(3):
+        file, peer = tmp_path / f"s{number}.db", f"unix:{tmp_path}/r{number}"
+        if number:
+            subprocess.run(["ovsdb-tool", "join-cluster", file, "OVN_Southbound", peer, sockets[0]], check=True)
+        else:
+            subprocess.run(["ovsdb-tool", "create-cluster", file, SCHEMAS / "ovn-sb.ovsschema", peer], check=True)
+        sockets.append(peer)
+        files.append(Server(tmp_path, f"s{number}", None))
+    try:
+        followed = follow(*(one.remote for one in files))
+        followed.until(lambda: followed.database.health.state == "connected")
+        command = ["ovn-sbctl", f"--db={','.join(one.remote for one in files)}", "--", "--id=@d", "create",
+                   "Datapath_Binding", "tunnel_key=7", "external_ids:name=neutron-n1", "--", "create", "Port_Binding",
+                   f"logical_port={WEB}", "datapath=@d", "tunnel_key=1"]  # fmt: skip
+        subprocess.run(command, check=True, capture_output=True)
+        followed.until_port(WEB, segments=((0, 7),))
+        for gone in (0, 2):
+            files[gone].stop()
+            followed.until(lambda: followed.said["Report"])
+        # One of three is left: no quorum, and what it has can still be read.
+        followed.until(lambda: followed.database.health.state in ("connected", "unreachable", "hung"))
+        assert followed.directory.find(WEB).network_id == "n1"
+    finally:
+        for one in files:
+            one.stop()
+
+
+def test_rows_that_no_port_can_have_are_refused_and_counted(tmp_path, follow):
+    south = Server(tmp_path, "sb", SCHEMAS / "ovn-sb.ovsschema")
+    try:
+        words = ["--", "--id=@d", "create", "Datapath_Binding", "tunnel_key=7"]
+        long, hostile = "x" * 300, "evil\\u001b[2J" + "y" * 5000
+        addresses = " ".join(f"10.1.{number // 256}.{number % 256}" for number in range(1000))
+        for number, (name, more) in enumerate(
+            [(long, []), (WEB, [f'external_ids:name="{hostile}"', f'mac="{MACS[1]} {addresses}"',
+                                f'external_ids:neutron\\:project_id="{long}"']),
+             (DB, ['mac=["unknown","no:mac 999.1.1.1"]'])], 1
+        ):  # fmt: skip
+            words += ["--", "create", "Port_Binding", f"logical_port={name}", "datapath=@d", f"tunnel_key={number}",
+                      *more]  # fmt: skip
+        subprocess.run(["ovn-sbctl", f"--db={south.remote}", *words], check=True, capture_output=True)
+        followed = follow(south.remote)
+        followed.until_whole()
+        followed.until(lambda: followed.counters["cloud_ports_refused"] == 1)
+        port = followed.directory.find(WEB)
+        assert len(port.name) == 255 and "\x1b" not in port.name and port.name.startswith("evil\ufffd[2J")
+        assert len(port.addresses) == 32 and port.tenant == ""
+        assert followed.directory.find(DB) == CloudPort(DB, segments=((0, 7),))
+    finally:
+        south.stop()
+
+
+def test_another_database_is_never_connected_to(tmp_path, follow):
+    other = Server(tmp_path, "nb", SCHEMAS / "ovn-nb.ovsschema")
+    try:
+        followed = follow(other.remote)
+        followed.until(lambda: followed.database.health.state in ("hung", "unreachable", "unusable"))
+        assert not followed.said["Whole"]
+    finally:
+        other.stop()
