@@ -3,7 +3,8 @@
 
 A connection that stands proves nothing: the kernel accepts connections and takes bytes for a process that was stopped.
 Only bytes that *come* show that a database lives, so one that is silent is asked for an echo, and one that owes an
-answer for HUNG_NS counts as hung. All times are ns of one monotonic clock.
+answer for HUNG_NS counts as hung, and so does one whose tables are not read within TABLES_NS by several
+connections: another kind of database ends each. All times are ns of one monotonic clock.
 """
 
 import dataclasses
@@ -16,6 +17,7 @@ Kind = Literal["hypervisor", "cluster", "ovn", "neutron"]
 STATES: tuple[State, ...] = get_args(State)
 PROBE_NS = 1_000_000_000  # between two echoes
 HUNG_NS = 3_000_000_000  # a database that owes an answer for so long is hung
+TABLES_NS = 30_000_000_000  # several connections, and no tables, for so long
 UNREACHABLE_NS = 2_000_000_000  # without a connection for so long; a restart takes less
 
 _MEANS = {
@@ -77,6 +79,8 @@ class Liveness:
         self._received = 0  # bytes at the last look
         self._alive_ns = now_ns  # when bytes came last, or the connection began
         self._connected_ns = now_ns  # when there was a connection last
+        self._tables_ns = now_ns  # when tables were there last, or no connection was for long
+        self._first: Optional[int] = None  # the connection since then
         self._probed_ns: Optional[int] = None  # when the echo that is awaited was asked for
         self._due_ns = now_ns
 
@@ -89,9 +93,15 @@ class Liveness:
         if connection is None:
             self._connection, self._probed_ns = None, None
             if now_ns - self._connected_ns > UNREACHABLE_NS:
-                self._state = "unreachable"
+                self._state, self._tables_ns = "unreachable", now_ns
             return Advice(self._state, False, False)
         self._connected_ns = now_ns
+        if ready:
+            self._tables_ns, self._first = now_ns, connection
+        elif self._first is None:
+            self._first = connection
+        elif connection != self._first and now_ns - self._tables_ns > TABLES_NS:
+            self._state = "hung"
         if connection != self._connection or received != self._received:
             self._connection, self._received = connection, received
             self._alive_ns, self._probed_ns = now_ns, None

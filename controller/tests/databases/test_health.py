@@ -3,7 +3,7 @@
 
 import pytest
 
-from sdngcc.controller.databases.health import HUNG_NS, PROBE_NS, UNREACHABLE_NS, Health, Liveness
+from sdngcc.controller.databases.health import HUNG_NS, PROBE_NS, TABLES_NS, UNREACHABLE_NS, Health, Liveness
 
 STEP_NS = 500_000_000
 
@@ -41,6 +41,16 @@ def test_a_database_that_never_connects_is_unreachable(line):
     assert line.run(1) == "unreachable"
     line.connection, line.received = 1, 1
     assert line.run(1) == "unreachable"  # not before all tables were read
+    line.ready = True
+    assert line.run(0.5) == "connected"
+
+
+def test_one_that_ends_each_connection_before_its_tables_are_read_is_hung(line):
+    for connection in range(round(TABLES_NS / 1e9)):
+        line.connection, line.received = connection, connection
+        assert line.run(1) == "connecting"
+    line.connection = -1
+    assert line.run(1) == "hung" and line.cuts == 0
     line.ready = True
     assert line.run(0.5) == "connected"
 
