@@ -80,7 +80,7 @@ class Liveness:
         self._alive_ns = now_ns  # when bytes came last, or the connection began
         self._connected_ns = now_ns  # when there was a connection last
         self._tables_ns = now_ns  # when tables were there last, or no connection was for long
-        self._first: Optional[int] = None  # the connection since then
+        self._first: Optional[int] = None  # the first connection without tables since then
         self._probed_ns: Optional[int] = None  # when the echo that is awaited was asked for
         self._due_ns = now_ns
 
@@ -93,11 +93,11 @@ class Liveness:
         if connection is None:
             self._connection, self._probed_ns = None, None
             if now_ns - self._connected_ns > UNREACHABLE_NS:
-                self._state, self._tables_ns = "unreachable", now_ns
+                self._state, self._tables_ns, self._first = "unreachable", now_ns, None
             return Advice(self._state, False, False)
         self._connected_ns = now_ns
         if ready:
-            self._tables_ns, self._first = now_ns, connection
+            self._tables_ns, self._first = now_ns, None
         elif self._first is None:
             self._first = connection
         elif connection != self._first and now_ns - self._tables_ns > TABLES_NS:

@@ -148,7 +148,7 @@ class Reader:
             found = self._read()
         except Exception as error:  # whatever openstacksdk and its libraries raise: the next round may work
             self._failures += 1
-            self._state, self._fault = state_of(error), f"{type(error).__name__}: {error}"
+            self._state, self._fault = state_of(error), clean_text(f"{type(error).__name__}: {error}")
             self._due_s = self._clock() + min(BACKOFF_S * 2 ** min(self._failures - 1, 16), BACKOFF_MAX_S)
             return
         self._failures, self._state, self._fault = 0, "connected", None

@@ -55,6 +55,15 @@ def test_one_that_ends_each_connection_before_its_tables_are_read_is_hung(line):
     assert line.run(0.5) == "connected"
 
 
+def test_tables_that_take_long_after_a_loss_are_no_hang(line):
+    line.connection, line.ready = 1, True
+    line.run(1)
+    line.connection, line.ready = 2, False
+    for _ in range(round(2 * TABLES_NS / 1e9)):
+        line.received += 1
+        assert line.run(1) == "connected"
+
+
 def test_a_live_one_is_asked_once_a_second_and_stays_connected(line):
     line.connection, line.ready = 1, True
     assert line.run(60) == "connected"
