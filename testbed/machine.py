@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 
+from sdngcc.testbed.processors import own_processor
+
 INIT = Path(__file__).resolve().parent / "boot" / "init.sh"
 
 # The module that runs an experiment inside.
@@ -107,21 +109,22 @@ def run_job(kernel: Path, job: Dict[str, Any], out: Path, seed: int, limit_s: fl
     log = out / "console.log"
     started = time.monotonic()
     argv = command_line(kernel, out.resolve(), seed, virtual_time, main, memory=memory)
-    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
-    console = _Console(process.stdout, log, progress)
-    try:
-        process.wait(timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        raise MachineError(f"the machine did not end within {limit_s:.0f} s of wall time (virtual time "
-                           f"{console.virtual_s:.1f} s); its log is {log}") from None
-    finally:
-        # The machine is a family of host processes in a session of its own.
+    with own_processor() as processor:
+        process = subprocess.Popen(["taskset", "--cpu-list", str(processor), *argv], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        console = _Console(process.stdout, log, progress)
         try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        process.wait()
+            process.wait(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            raise MachineError(f"the machine did not end within {limit_s:.0f} s of wall time (virtual time "
+                               f"{console.virtual_s:.1f} s); its log is {log}") from None
+        finally:
+            # The machine is a family of host processes in a session of its own.
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()
     console.thread.join(timeout=10)
     if console.splat:
         raise MachineError(f"the kernel complained: {console.splat}; the log is {log}")
