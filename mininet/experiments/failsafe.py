@@ -91,23 +91,28 @@ def judge_shares(name: str, run: Run, stage: Stage) -> Verdict:
 
 
 def judge_silence(law: str, run: Run, stage: Stage) -> List[Verdict]:
-    """Judge what each VM was allowed without any feedback: its limiter all the time, with its peer's at the end."""
+    """Judge what each VM was allowed without any feedback: its limiter all the time, with its peer's at the end.
+
+    A VM whose TCP waits for a timeout sends nothing and has no limiter: only what there is to read is judged.
+    """
     parameters, series = Parameters(**run["parameters"]), run["series"]
     outside, allowed, wanted = 0, {}, {}
     for index, (vm, peer) in enumerate(run["measured"]["peers_mbps"].items()):
         guarantee = parameters.guarantee_mbps(index)
-        limits, shares = ([mbps or 0.0 for mbps in series[name][vm][stage.bins]]
+        limits, shares = ([mbps for mbps in series[name][vm][stage.bins] if mbps is not None]
                           for name in ("limit_mbps", "share_mbps"))
+        if not limits:
+            continue
         outside += sum(not guarantee * (1 - TOLERANCE) <= limit <= share * (1 + TOLERANCE)
                        for limit, share in zip(limits, shares))
         allowed[vm] = limits[-1] if peer is None else min(limits[-1], peer)
         wanted[vm] = guarantee if law in TO_GUARANTEE else shares[-1]
     kind = "guarantee" if law in TO_GUARANTEE else "share"
     return [
-        Verdict(f"{law}, silence: readings of limits outside guarantee and share", "0", outside, not outside),
+        Verdict(f"{law}, silence: readings of limits outside guarantee and share", "0", outside, bool(allowed) and not outside),
         Verdict(f"{law}, silence: each VM is allowed, Mb/s",
                 f"its {kind}: {', '.join(f'{mbps:g}' for mbps in wanted.values())}", allowed,
-                all(abs(allowed[vm] - mbps) <= TOLERANCE * mbps for vm, mbps in wanted.items()))]
+                bool(allowed) and all(abs(allowed[vm] - mbps) <= TOLERANCE * mbps for vm, mbps in wanted.items()))]
 
 
 def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:

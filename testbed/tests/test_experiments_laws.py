@@ -141,6 +141,20 @@ def test_failsafe_judges_what_is_allowed_in_silence():
     assert fails_safe("sdngcc", run) == ["silence: each VM is allowed, Mb/s"]
 
 
+def test_failsafe_judges_no_limit_of_who_sends_nothing():
+    run = silent()
+    for series in ("limit_mbps", "share_mbps"):
+        run["series"][series]["vm3"][240:280] = [None] * 40
+        run["series"][series]["vm1"][245:270] = [None] * 25
+    assert fails_safe("sdngcc", run) == []
+    run["series"]["limit_mbps"]["vm1"][272] = 600.0
+    assert fails_safe("sdngcc", run) == ["silence: readings of limits outside guarantee and share"]
+    for vm in ("vm1", "vm2", "vm4"):
+        run["series"]["limit_mbps"][vm][240:280] = run["series"]["share_mbps"][vm][240:280] = [None] * 40
+    assert fails_safe("sdngcc", run) == ["silence: readings of limits outside guarantee and share",
+                                         "silence: each VM is allowed, Mb/s"]
+
+
 def test_failsafe_knows_what_each_law_does_in_silence():
     run = silent()
     assert fails_safe("eyeq", run) == ["silence: each VM is allowed, Mb/s"]
