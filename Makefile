@@ -4,8 +4,8 @@
 
 PY := .venv/bin/python
 SDNGCC := .venv/bin/sdngcc
-# Tests, and linters, that run side by side: a number, 0 for none.
-JOBS ?= $(shell nproc)
+# Tests, and linters, that run side by side: a number, 0 for none. Two more than processors, for many only wait.
+JOBS ?= $(shell expr $$(nproc) + 2)
 PYTEST := $(PY) -m pytest --numprocesses $(JOBS) --dist loadgroup --durations 15
 
 .DEFAULT_GOAL := help
@@ -40,7 +40,7 @@ test: lint  ## Linters, unit tests, builds, tests inside User Mode Linux: what e
 	@$(PYTEST) -m 'not release'
 
 test-all: lint  ## `make test`, what only a release needs, the sanitizers, the machines with several CPUs
-	@$(PYTEST)
+	@SDNGCC_RELEASE=1 $(PYTEST)
 	@$(PY) -m sdngcc.testbed.sanitizers
 	@$(PY) -m sdngcc.testbed.smp
 
