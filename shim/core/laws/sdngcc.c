@@ -14,7 +14,7 @@
  *   each T:    R = min(E, R + step * T/P)
  *              step = step-slow * C * w/W                          silence < S
  *              step = min(step-fast * C * w/W * 2^k, step-max * C)  k = silence / S - 1
- *              P = max(T, I/2), S = max(T_c, 3 I)      I of the last message, up to 2 s
+ *              P = max(T, I/5), S = max(T_c, 3 I)      I of the last message, up to 2 s
  *   floor = min(E, max(guarantee, rmin * E))
  *
  * m * 1514 bytes / I is the rate at which the VM's full packets were marked.  A port of capacity C
@@ -27,13 +27,14 @@
  * in tens of ms.
  *
  * Marks that are counted seldom arrive seldom: a switch that tells once in I cuts its VMs once in
- * I.  Were steps taken each T all the same, they would outrun the cuts from some 4 T on, and T_c
- * would pass between two messages.  So the law goes by the pace P of its marks: two steps in each
- * I, and silence begins after three.  Rates then move by the same parts of C in each I, whatever I
- * is, and settle in some 30 I.  Up to I = 2 T, and T_c / 3, nothing changes, nor by a message that
- * does not say its I.  With P > T a message is also full if it stands for 3/4 of the VM's part w/W
- * of C: a port that carries a fraction of what is sent to it cannot mark more, and the six full
- * messages that haste waits for are seconds of a slow source.
+ * I.  Steps taken each T all the same would outrun the cuts from some 8 T on, and T_c would pass
+ * between two messages.  So the law goes by the pace P of its marks: five steps in each I, more
+ * than half of what a full message cuts, and silence begins after three I.  Rates then move by the
+ * same parts of C in each I, whatever I is: differences fall to a third in 33 I.  Fewer steps take
+ * longer; more leave more of C unused.  Up to I = 5 T, and T_c / 3, nothing changes, nor by a
+ * message that does not say its I.  With P > T a message is also full if it stands for 3/4 of the
+ * VM's part w/W of C: a port that carries a fraction of what is sent to it cannot mark more, and
+ * the six full messages that haste waits for are seconds of a slow source.
  *
  * A VM at its share that has heard nothing for S follows the share at once; others climb to it.
  * Silence therefore leaves nobody low: the doubled step reaches E from any floor in some S.
@@ -68,7 +69,7 @@
 /* Longest I that the law goes by, ns: silence shall not last for minutes. */
 #define INTERVAL_MOST 2000000000ULL
 /* I in P, and S in I. */
-#define INTERVAL_PACES 2
+#define INTERVAL_PACES 5
 #define SILENCE_INTERVALS 3
 
 static const struct shim_knob sdngcc_knobs[] = {
