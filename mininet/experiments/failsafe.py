@@ -109,7 +109,8 @@ def judge_silence(law: str, run: Run, stage: Stage) -> List[Verdict]:
         wanted[vm] = guarantee if law in TO_GUARANTEE else shares[-1]
     kind = "guarantee" if law in TO_GUARANTEE else "share"
     return [
-        Verdict(f"{law}, silence: readings of limits outside guarantee and share", "0", outside, bool(allowed) and not outside),
+        Verdict(f"{law}, silence: readings of limits outside guarantee and share", "0", outside,
+                bool(allowed) and not outside),
         Verdict(f"{law}, silence: each VM is allowed, Mb/s",
                 f"its {kind}: {', '.join(f'{mbps:g}' for mbps in wanted.values())}", allowed,
                 bool(allowed) and all(abs(allowed[vm] - mbps) <= TOLERANCE * mbps for vm, mbps in wanted.items()))]
