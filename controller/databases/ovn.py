@@ -142,7 +142,8 @@ class Reader:
         self._changed.clear()
 
     def _give_changed(self, rows: Any) -> None:
-        for uuid in self._changed:
+        # ovn-northd makes a port's row anew when its parent becomes another one: the row that is gone comes first.
+        for uuid in sorted(self._changed, key=lambda one: one in rows):
             before = self._names.pop(uuid, None)
             read = list(self._read([rows[uuid]])) if uuid in rows else []
             if before is not None and before not in [port.id for port in read]:

@@ -102,6 +102,30 @@ def test_ports_of_routers_are_not_asked_for(central, follow):
     assert followed.directory.count("ovn") == 1
 
 
+def test_a_port_whose_row_is_made_anew_stays_known(tmp_path, follow):
+    """As ovn-northd does when its parent becomes another one; both rows come in one update, in any order."""
+    south = Server(tmp_path, "sb", SCHEMAS / "ovn-sb.ovsschema")
+    try:
+        def change(*words):
+            subprocess.run(["ovn-sbctl", f"--db={south.remote}", *words], check=True, capture_output=True)
+
+        change("--", "--id=@d", "create", "Datapath_Binding", "tunnel_key=7", "--", "create", "Port_Binding",
+               f"logical_port={WEB}", "datapath=@d", "tunnel_key=1")  # fmt: skip
+        followed = follow(south.remote)
+        followed.until_port(WEB)
+        for number in range(10):
+            network, old = (
+                subprocess.run(["ovn-sbctl", f"--db={south.remote}", "--bare", "--columns=_uuid", "list", table],
+                               check=True, capture_output=True, text=True).stdout.strip()
+                for table in ("Datapath_Binding", "Port_Binding")
+            )  # fmt: skip
+            change("--", "destroy", "Port_Binding", old, "--", "create", "Port_Binding", f"logical_port={WEB}",
+                   f"datapath={network}", "tunnel_key=1", f"external_ids:name=web-{number}")  # fmt: skip
+            followed.until_port(WEB, name=f"web-{number}")
+    finally:
+        south.stop()
+
+
 def test_what_is_known_stays_while_the_database_is_away_and_what_is_gone_meanwhile_goes(central, follow):
     central.network("n1")
     central.port("n1", WEB, f"{MACS[1]} 10.0.0.1")
