@@ -5,6 +5,10 @@ A connection that stands proves nothing: the kernel accepts connections and take
 Only bytes that *come* show that a database lives, so one that is silent is asked for an echo, and one that owes an
 answer for HUNG_NS counts as hung, and so does one whose tables are not read within TABLES_NS by several
 connections: another kind of database ends each. All times are ns of one monotonic clock.
+
+Where everything is slow a database may owe each answer for longer than HUNG_NS, and a connection that ends then would
+have to begin anew for ever. So each connection that ends before its tables were read gives the next one twice the time,
+up to PATIENCE_NS; the database counts as hung meanwhile.
 """
 
 import dataclasses
@@ -18,6 +22,7 @@ STATES: tuple[State, ...] = get_args(State)
 PROBE_NS = 1_000_000_000  # between two echoes
 HUNG_NS = 3_000_000_000  # a database that owes an answer for so long is hung
 TABLES_NS = 30_000_000_000  # several connections, and no tables, for so long
+PATIENCE_NS = 24_000_000_000  # the longest a connection without tables waits for an answer before it ends
 UNREACHABLE_NS = 2_000_000_000  # without a connection for so long; a restart takes less
 
 _MEANS = {
@@ -83,6 +88,7 @@ class Liveness:
         self._first: Optional[int] = None  # the first connection without tables since then
         self._probed_ns: Optional[int] = None  # when the echo that is awaited was asked for
         self._due_ns = now_ns
+        self._patience_ns = HUNG_NS  # of a connection without tables
 
     def look(self, connection: Optional[int], ready: bool, received: int, now_ns: int) -> Advice:
         """Judge the connection there is.
@@ -97,7 +103,7 @@ class Liveness:
             return Advice(self._state, False, False)
         self._connected_ns = now_ns
         if ready:
-            self._tables_ns, self._first = now_ns, None
+            self._tables_ns, self._first, self._patience_ns = now_ns, None, HUNG_NS
         elif self._first is None:
             self._first = connection
         elif connection != self._first and now_ns - self._tables_ns > TABLES_NS:
@@ -107,7 +113,12 @@ class Liveness:
             self._alive_ns, self._probed_ns = now_ns, None
         owed_since = self._probed_ns or self._alive_ns
         if (not ready or self._probed_ns is not None) and now_ns - owed_since > HUNG_NS:
-            self._state, self._connection, self._probed_ns = "hung", None, None
+            self._state = "hung"
+            if not ready:
+                if now_ns - owed_since <= self._patience_ns:
+                    return Advice("hung", False, False)
+                self._patience_ns = min(2 * self._patience_ns, PATIENCE_NS)
+            self._connection, self._probed_ns = None, None
             return Advice("hung", False, True)
         if ready and self._probed_ns is None:
             self._state = "connected"
