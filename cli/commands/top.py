@@ -72,17 +72,19 @@ def draw(view: View, sort: str, lines: int) -> Any:
     for row in hot[: max(3, lines // 4)]:
         ports.add_row(row["name"], row["place"], f"{row['marks_per_s']:,.0f}", megabits(row["tx_bps"]), style="red")
     table = Table(title="VMs, Mb/s", title_justify="left")
-    for name in ("VM", "state"):
+    room = max(3, lines - 8 - (len(ports.rows) + 5 if hot else 0))
+    in_cloud = any(row.get("cloud_name") for row in vms[:room])
+    for name in ("VM", *(("name",) if in_cloud else ()), "state"):
         table.add_column(name, overflow="ellipsis", no_wrap=True)
     for name in ("sends", "may send", "share", "weight", "drops", "marks"):
         table.add_column(name, justify="right", no_wrap=True)
-    room = max(3, lines - 8 - (len(ports.rows) + 5 if hot else 0))
     names = short_names(row["id"] for row in vms[:room])
     for row in vms[:room]:
         numbers = (megabits(row[key]) for key in ("sent_bps", "rate_bps", "share_bps"))
         counts = ("-" if row[key] is None else f"{row[key]:,}" for key in ("weight", "drops", "marks"))
         style = "red" if row["state"] == "congested" else "dim" if row["state"] == "inactive" else ""
-        table.add_row(names[row["id"]], row["state"], *numbers, *counts, style=style)
+        called = [Text(row.get("cloud_name") or "-")] if in_cloud else []
+        table.add_row(names[row["id"]], *called, row["state"], *numbers, *counts, style=style)
     more = [Text(f"{len(vms) - room} more; a taller terminal shows them")] if len(vms) > room else []
     return Group(head, *([ports] if hot else []), table, *more)
 

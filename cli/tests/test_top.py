@@ -59,6 +59,14 @@ def test_once_shows_vms_and_congested_ports(server):
     assert result.output.index("vm-2") < result.output.index("vm-1")
 
 
+def test_the_clouds_names_stand_beside_ids(server, monkeypatch):
+    named = {**vm("1", 10_000_000), "cloud_name": "[red]web", "network": "blue", "tenant": "project-1"}
+    events = [("vms", {"full": True, "vms": [named, vm("2", 5)], "gone": []}), STREAM[1]]
+    monkeypatch.setattr(f"{__name__}.STREAM", events)
+    result = run(server, "--once")
+    assert result.exit_code == 0 and "[red]web" in result.output and "name" in result.output
+
+
 def test_json_is_a_line_for_each_change(server):
     result = run(server, "--json")
     lines = [json.loads(line) for line in result.output.splitlines() if line.startswith("{")]

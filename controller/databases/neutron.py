@@ -17,10 +17,14 @@ from sdngcc.controller.databases.ports import Report
 from sdngcc.controller.databases.telling import TURN_S, Teller, ended, limit, read_line, write_all
 from sdngcc.controller.network.directory import (
     ADDRESSES_MAX,
+    ALLOWED_MAX,
     TEXT_MAX,
+    Allowed,
     CloudPort,
     Segment,
+    Trunk,
     address_of,
+    allowed_of,
     clean_text,
     mac_of,
 )
@@ -35,7 +39,7 @@ BACKOFF_MAX_S = 300
 NETWORK_FIELDS = ("id", "name", "provider:network_type", "provider:segmentation_id")
 PORT_FIELDS = (
     "id", "name", "network_id", "mac_address", "fixed_ips", "project_id", "device_id", "device_owner",
-    "binding:vif_details",
+    "binding:vif_details", "allowed_address_pairs", "trunk_details",
 )  # fmt: skip
 
 Items = Iterator[Mapping[str, Any]]
@@ -90,6 +94,32 @@ def segments_of(network: Mapping[str, Any], bound_by_ovn: bool) -> tuple[Segment
     return ()
 
 
+def trunks_of(item: Mapping[str, Any]) -> dict[str, Trunk]:
+    """Return the trunk of each subport that Neutron says a port is the parent of, by the subports' ids."""
+    found = {}
+    details, parent = item.get("trunk_details"), item.get("id")
+    subports = details.get("sub_ports") if isinstance(details, dict) else None
+    for one in subports if isinstance(subports, list) else ():
+        port_id, vlan = (one.get("port_id"), one.get("segmentation_id")) if isinstance(one, dict) else (None, None)
+        if isinstance(port_id, str) and isinstance(parent, str) and isinstance(vlan, int) and 0 < vlan < 4095:
+            found[port_id] = Trunk(parent, vlan)
+    return found
+
+
+def _allowed(item: Mapping[str, Any], mac: Optional[bytes]) -> tuple[Allowed, ...]:
+    """Return the addresses that port security lets a port use beside its own."""
+    pairs = item.get("allowed_address_pairs") or []
+    if not isinstance(pairs, list):
+        raise ValueError("allowed_address_pairs is no list")
+    found = []
+    for one in pairs[:ALLOWED_MAX]:
+        address, other = (one.get("ip_address"), one.get("mac_address")) if isinstance(one, dict) else (None, None)
+        theirs = mac_of(other) if isinstance(other, str) else None
+        if isinstance(address, str):
+            found.append(allowed_of(address, theirs if theirs and theirs != mac else b""))
+    return tuple(dict.fromkeys(one for one in found if one is not None))
+
+
 def port_of(item: Mapping[str, Any], networks: Mapping[str, Mapping[str, Any]]) -> Optional[CloudPort]:
     """Return what Neutron says of a port, None for one that is no VM's; raises ValueError for what no port can be."""
     port_id, owner = item.get("id"), item.get("device_owner") or ""
@@ -120,6 +150,7 @@ def port_of(item: Mapping[str, Any], networks: Mapping[str, Mapping[str, Any]]) 
         () if mac is None else (mac,),
         tuple(dict.fromkeys(one for one in addresses if one is not None)),
         tenant if isinstance(tenant, str) and is_name(tenant) else "",
+        allowed=_allowed(item, mac),
     )
 
 
@@ -157,20 +188,20 @@ class Reader:
 
     def _read(self) -> list[CloudPort]:
         networks = {
-            one["id"]: one
-            for one in pages(self._get, "networks", NETWORK_FIELDS)
-            if isinstance(one.get("id"), str)
+            one["id"]: one for one in pages(self._get, "networks", NETWORK_FIELDS) if isinstance(one.get("id"), str)
         }
-        found = []
+        found: dict[str, CloudPort] = {}
+        trunks: dict[str, Trunk] = {}
         for item in pages(self._get, "ports", PORT_FIELDS):
+            trunks.update(trunks_of(item))
             try:
                 port = port_of(item, networks)
             except ValueError:
                 self._teller.refused += 1
                 continue
             if port is not None:
-                found.append(port)
-        return found
+                found[port.id] = port
+        return [port._replace(trunk=trunks.get(port.id)) for port in found.values()]
 
 
 def state_of(error: Exception) -> State:

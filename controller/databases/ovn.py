@@ -5,13 +5,19 @@ A row of Port_Binding is a VM's port: logical_port is its interface's external_i
 ovn-northd copies external_ids of the Logical_Switch_Port there, where Neutron leaves names and the project.  A network
 is a row of Datapath_Binding.  Between hosts it is reached by its tunnel_key, and by the VLAN of a port of type localnet
 where it has one.
+
+A subport of a trunk has the logical port of its trunk's parent in parent_port, and its VLAN there in tag.  What
+port_security has beyond mac is what a port may use beside.  A floating address that is translated on the VM's own host
+stands in nat_addresses of the port by which the router is linked to the outer network, with
+is_chassis_resident("<the VM's logical port>"), where that port has the option nat-addresses=router.
 """
 
 import json
 import logging
 import os
+import re
 import time
-from typing import Any, Iterable, Iterator, NamedTuple, Optional
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Optional
 
 from sdngcc.controller.databases.client import Client
 from sdngcc.controller.databases.ports import Report
@@ -19,11 +25,16 @@ from sdngcc.controller.databases.telling import TURN_S, Teller, ended, limit, re
 from sdngcc.controller.framework.tls import Files, use_for_ovsdb
 from sdngcc.controller.network.directory import (
     ADDRESSES_MAX,
+    ALLOWED_MAX,
+    FLOATING_MAX,
     MACS_MAX,
     TEXT_MAX,
+    Allowed,
     CloudPort,
     Segment,
+    Trunk,
     address_of,
+    allowed_of,
     clean_text,
     mac_of,
 )
@@ -31,6 +42,9 @@ from sdngcc.controller.network.tenants import is_name
 
 MODULE = "sdngcc.controller.databases.ovn"
 VM_TYPE, LOCALNET = "", "localnet"
+_RESIDENT = re.compile(r'is_chassis_resident\("([^"]{1,255})"\)')
+
+Floating = tuple[tuple[Segment, bytes], ...]
 
 _POLL_S = 0.1
 
@@ -52,7 +66,21 @@ class Orders(NamedTuple):
         return cls(tuple(remotes), None if tls is None else Files(*tls))
 
 
-def port_of(row: Any, segments: tuple[Segment, ...]) -> CloudPort:
+def _allowed(row: Any, macs: tuple[bytes, ...], addresses: tuple[bytes, ...]) -> tuple[Allowed, ...]:
+    """Return the addresses that port security lets a port use beside its own, which are given."""
+    found: dict[Allowed, None] = {}
+    for entry in row.port_security:
+        mac = b""
+        for word in entry.split()[: 2 + ADDRESSES_MAX]:
+            theirs, known = mac_of(word), allowed_of(word, mac)
+            if theirs is not None:
+                mac = b"" if theirs in macs[:1] else theirs
+            elif known is not None and not (known.bits == 128 and known.address in addresses):
+                found[known] = None
+    return tuple(found)[:ALLOWED_MAX]
+
+
+def port_of(row: Any, segments: tuple[Segment, ...], floating: Floating = ()) -> CloudPort:
     """Return what a row of Port_Binding says; ``segments`` are its network's.
 
     Raises ValueError when its logical port has no name that an interface could have.
@@ -60,10 +88,15 @@ def port_of(row: Any, segments: tuple[Segment, ...]) -> CloudPort:
     port_id, given, network = row.logical_port, row.external_ids, row.datapath.external_ids
     if not port_id or len(port_id) > TEXT_MAX:
         raise ValueError("logical_port is empty or too long")
-    words = [word for entry in row.mac for word in entry.split()[: 1 + ADDRESSES_MAX]]
-    macs = [found for found in map(mac_of, words) if found is not None]
-    addresses = [found for found in map(address_of, words) if found is not None]
+    # A MAC alone is one that the port may use, too; the port's own stands with its addresses.
+    entries = sorted((entry.split()[: 1 + ADDRESSES_MAX] for entry in row.mac), key=len, reverse=True)
+    words = [word for entry in entries for word in entry]
+    macs = tuple(dict.fromkeys(found for found in map(mac_of, words) if found is not None))[:MACS_MAX]
+    addresses = tuple(dict.fromkeys(found for found in map(address_of, words) if found is not None))[:ADDRESSES_MAX]
     tenant = given.get("neutron:project_id", "")
+    trunk = Trunk(row.parent_port[0], row.tag[0]) if row.parent_port and row.tag else None
+    if trunk is not None and not 0 < len(trunk.parent) <= TEXT_MAX:
+        raise ValueError("parent_port is empty or too long")
     return CloudPort(
         port_id,
         clean_text(given.get("neutron:port_name") or given.get("name", "")),
@@ -71,9 +104,12 @@ def port_of(row: Any, segments: tuple[Segment, ...]) -> CloudPort:
         clean_text(network.get("name2") or network.get("name", "")),
         clean_text(network.get("name", "").removeprefix("neutron-")),
         segments,
-        tuple(dict.fromkeys(macs[:MACS_MAX])),
-        tuple(dict.fromkeys(addresses[:ADDRESSES_MAX])),
+        macs,
+        addresses,
         tenant if is_name(tenant) else "",
+        trunk,
+        _allowed(row, macs, addresses),
+        floating,
     )
 
 
@@ -94,6 +130,23 @@ def segments_of(rows: Iterable[Any]) -> dict[Any, tuple[Segment, ...]]:
     }
 
 
+def floating_of(rows: Iterable[Any], segments: Mapping[Any, tuple[Segment, ...]]) -> dict[str, Floating]:
+    """Return the addresses that hosts of VMs translate, by the VMs' logical ports; rows: those with nat_addresses.
+
+    ``segments`` are those of networks by UUIDs of Datapath_Binding.
+    """
+    found: dict[str, dict[tuple[Segment, bytes], None]] = {}
+    for row in rows:
+        for entry in row.nat_addresses:
+            resident = _RESIDENT.search(entry)
+            if resident is None:
+                continue  # a router's gateway translates them
+            addresses = [one for one in map(address_of, entry.split()[:ADDRESSES_MAX]) if one is not None]
+            there = found.setdefault(resident[1], {})
+            there.update(((segment, one), None) for segment in segments.get(row.datapath.uuid, ()) for one in addresses)
+    return {port_id: tuple(sorted(there))[:FLOATING_MAX] for port_id, there in found.items()}
+
+
 class Reader:
     """Gives what a Southbound database says to ``teller``."""
 
@@ -102,12 +155,15 @@ class Reader:
         self._client = Client(
             ",".join(orders.remotes), _SCHEMA, time.sleep, kind="ovn", consequence="", leader_only=False
         )
-        self._client.idl.cond_change("Port_Binding", [["type", "==", kind] for kind in (VM_TYPE, LOCALNET)])
+        wanted = [["type", "==", kind] for kind in (VM_TYPE, LOCALNET)]
+        self._client.idl.cond_change("Port_Binding", [*wanted, ["nat_addresses", "!=", ["set", []]]])
         self._client.idl.notify = self._notify
         self._changed: dict[Any, Any] = {}  # rows of VMs' ports by UUID
         self._names: dict[Any, str] = {}  # of logical ports by UUID
         self._all = True  # all rows are to be looked at
+        self._translated = False  # addresses that hosts translate may be others
         self._segments: dict[Any, tuple[Segment, ...]] = {}
+        self._floating: dict[str, Floating] = {}
         self._connection: Optional[int] = None
 
     def run(self) -> None:
@@ -119,10 +175,12 @@ class Reader:
         return Report(self._client.health.state, None, 0)
 
     def _notify(self, event: str, row: Any, updates: Any = None) -> None:
-        if row._table.name != "Port_Binding" or row.type != VM_TYPE:
+        if row._table.name != "Port_Binding" or row.type == LOCALNET:
             self._all = True
-        else:
+        elif row.type == VM_TYPE:
             self._changed[row.uuid] = row
+        else:
+            self._translated = True
 
     def give(self) -> None:
         """Give what became different, unless rows are still being read."""
@@ -135,11 +193,21 @@ class Reader:
         if self._all:
             self._all = False
             self._segments = segments_of(rows.values())
+            self._floating = floating_of(rows.values(), self._segments)
             self._names = {}
             self._teller.give_all(self._read(list(rows.values())))
         else:
+            if self._translated:
+                self._retranslate(rows)
             self._give_changed(rows)
+        self._translated = False
         self._changed.clear()
+
+    def _retranslate(self, rows: Any) -> None:
+        """Let the ports count as changed whose floating addresses are others now."""
+        before, self._floating = self._floating, floating_of(rows.values(), self._segments)
+        moved = {one for one in before.keys() | self._floating.keys() if before.get(one) != self._floating.get(one)}
+        self._changed.update((uuid, rows[uuid]) for uuid, name in self._names.items() if name in moved and uuid in rows)
 
     def _give_changed(self, rows: Any) -> None:
         # ovn-northd makes a port's row anew when its parent becomes another one: the row that is gone comes first.
@@ -158,7 +226,7 @@ class Reader:
             try:
                 network = row.datapath
                 segments = self._segments.get(network.uuid, ((0, network.tunnel_key),))
-                port = port_of(row, segments)
+                port = port_of(row, segments, self._floating.get(row.logical_port, ()))
             except (ValueError, TypeError, AttributeError):
                 self._teller.refused += 1
                 continue
@@ -192,6 +260,8 @@ def _column(kind: Any) -> dict[str, Any]:
 
 _TEXTS = _column({"key": "string", "value": "string", "min": 0, "max": "unlimited"})
 
+_TEXT_SET = _column({"key": "string", "min": 0, "max": "unlimited"})
+
 # The few columns used, in the terms of ovn-sb.ovsschema: a client need not know more.
 _SCHEMA: dict[str, Any] = {
     "name": "OVN_Southbound",
@@ -201,9 +271,12 @@ _SCHEMA: dict[str, Any] = {
             "columns": {
                 "logical_port": _column("string"),
                 "type": _column("string"),
-                "mac": _column({"key": "string", "min": 0, "max": "unlimited"}),
+                "mac": _TEXT_SET,
                 "datapath": _column({"key": {"type": "uuid", "refTable": "Datapath_Binding"}}),
                 "tag": _column({"key": {"type": "integer", "minInteger": 1, "maxInteger": 4095}, "min": 0, "max": 1}),
+                "parent_port": _column({"key": "string", "min": 0, "max": 1}),
+                "port_security": _TEXT_SET,
+                "nat_addresses": _TEXT_SET,
                 "external_ids": _TEXTS,
             },
             "isRoot": True,

@@ -9,11 +9,9 @@ import json
 from typing import Any, NamedTuple, Optional, Union
 
 from sdngcc.controller.databases.health import STATES, State
-from sdngcc.controller.network.directory import CloudPort
+from sdngcc.controller.network.directory import Allowed, CloudPort, Trunk
 
-_SEGMENTS, _MACS, _ADDRESSES = (CloudPort._fields.index(name) for name in ("segments", "macs", "addresses"))
-
-LINE_MAX_BYTES = 1 << 16  # of a port with all that it may have; some 12 kB
+LINE_MAX_BYTES = 1 << 16  # of a port with all that it may have; some 20 kB
 FAULT_MAX = 200  # characters
 
 
@@ -64,12 +62,15 @@ def report_line(report: Report) -> bytes:
 
 def port_line(port: CloudPort) -> bytes:
     """Return the line that tells of a port."""
-    texts = {"macs": [one.hex() for one in port.macs], "addresses": [one.hex() for one in port.addresses]}
-    return _line({"port": list({**port._asdict(), **texts}.values())})
+    return _line({"port": port})
 
 
 def _line(content: Any) -> bytes:
-    return json.dumps(content, separators=(",", ":")).encode() + b"\n"
+    return json.dumps(content, separators=(",", ":"), default=bytes.hex).encode() + b"\n"
+
+
+def _bytes(text: Any) -> bytes:
+    return bytes.fromhex(text)
 
 
 def parse(line: bytes) -> Said:
@@ -79,9 +80,12 @@ def parse(line: bytes) -> Said:
         if kind == "port":
             port = CloudPort(*content)
             return port._replace(
-                segments=tuple((vlan, key) for vlan, key in content[_SEGMENTS]),
-                macs=tuple(map(bytes.fromhex, content[_MACS])),
-                addresses=tuple(map(bytes.fromhex, content[_ADDRESSES])),
+                segments=tuple((vlan, key) for vlan, key in port.segments),
+                macs=tuple(map(_bytes, port.macs)),
+                addresses=tuple(map(_bytes, port.addresses)),
+                trunk=port.trunk and Trunk(*port.trunk),
+                allowed=tuple(Allowed(_bytes(first), bits, _bytes(mac)) for first, bits, mac in port.allowed),
+                floating=tuple(((vlan, key), _bytes(address)) for (vlan, key), address in port.floating),
             )
         if kind == "gone":
             return Gone(content)

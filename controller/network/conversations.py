@@ -5,7 +5,8 @@ A machine's shim counts by remote address, and tells the VLAN and the tunnel's k
 has them: both ends see the same two, its *segment*. It tells the machine's own address there, too, which no other
 machine of the host may use. So the machine at the far end of a conversation is the one that has the remote address as
 its own in that segment. Where there is none the bytes go elsewhere. What a database of the cloud says of a machine's
-addresses (directory.py) goes before what machines show: such an address is that machine's from the start.
+addresses (directory.py) goes before what machines show: such an address is that machine's from the start. Of addresses
+that several machines are allowed to use (a virtual address of VRRP) the one has it that sent from it last.
 
 The counters are the kernel's own and fresh with every reply. An entry's first reading is a baseline. With d the bytes
 sent to a destination between two readings, t their time and H the half-life,
@@ -17,7 +18,8 @@ is how a machine's bytes part (Proportions has the same from counters that move 
 
 import collections
 import dataclasses
-from typing import Callable, Generic, Iterable, NamedTuple, Optional, TypeVar
+import itertools
+from typing import AbstractSet, Callable, Generic, Iterable, Iterator, NamedTuple, Optional, TypeVar
 
 from sdngcc.controller.network.directory import CloudPort, Segment
 from sdngcc.controller.network.relations import Learned, Pair, Relations
@@ -28,11 +30,13 @@ from sdngcc.controller.wire.experimenter import PeerReading, Reply
 HALF_LIFE_NS = 50_000_000
 ENTRIES_MAX = 65_536  # of a host, as it tells no more itself
 ADDRESSES_MAX = 64  # of a machine, in all segments; of more it keeps those that it used last
+KNOWN_MAX = 1024  # of a machine, that the cloud says, in all segments; the same of ranges that it may use
 ELSEWHERE = b"elsewhere"  # stands for all that no host here has
 
 _HALVINGS_MAX = 500  # of the weight with which bytes are added, before all are scaled anew
 
 Known = TypeVar("Known")
+Named = tuple[Segment, bytes]  # an address in its segment
 _Entry = tuple[int, int, int, bytes, bytes, bytes, int]  # all of a reading but its counters
 
 
@@ -130,6 +134,44 @@ class _Host:
     entries: "collections.OrderedDict[_Entry, PeerReading]" = dataclasses.field(default_factory=collections.OrderedDict)
 
 
+class _Cloud(NamedTuple):
+    """What the cloud says of a machine."""
+
+    ports: tuple[CloudPort, ...] = ()
+    own: frozenset[Named] = frozenset()  # its addresses, of which another one has none
+    allowed: frozenset[tuple[Segment, int, int]] = frozenset()  # ranges: bits in common, and these as a number
+    lengths: frozenset[int] = frozenset()  # of the ranges, bits
+
+    @classmethod
+    def of(cls, ports: tuple[CloudPort, ...]) -> "_Cloud":
+        """Return what ports say that are one machine's."""
+        allowed = frozenset(itertools.islice(_ranges(ports), KNOWN_MAX))
+        own = frozenset(itertools.islice(_named(ports), KNOWN_MAX))
+        return cls(ports, own, allowed, frozenset(bits for _, bits, _ in allowed))
+
+    def allows(self, named: Named) -> bool:
+        """Tell whether the machine may use an address that may be others', too."""
+        segment, address = named
+        number = int.from_bytes(address, "big")
+        return any((segment, bits, number >> 128 - bits) in self.allowed for bits in self.lengths)
+
+
+_UNKNOWN = _Cloud()
+
+
+def _named(ports: tuple[CloudPort, ...]) -> Iterator[Named]:
+    """Yield the addresses of ports, each in each segment of its network."""
+    for port in ports:
+        yield from itertools.product(port.segments, port.addresses)
+        yield from port.floating
+
+
+def _ranges(ports: tuple[CloudPort, ...]) -> Iterator[tuple[Segment, int, int]]:
+    for port in ports:
+        for segment, (first, bits, _) in itertools.product(port.segments, port.allowed):
+            yield segment, bits, int.from_bytes(first, "big") >> 128 - bits
+
+
 class Conversations:
     """Keeps ``relations`` and ``sent`` as the shims tell; ``idle_ns`` after its last packet a pair is forgotten."""
 
@@ -147,11 +189,11 @@ class Conversations:
         self._clock = clock
         self._counters = counters
         self._hosts: dict[int, _Host] = {}
-        self._owners: dict[tuple[Segment, bytes], Hop] = {}  # address in its segment -> machine
-        self._owned: dict[Hop, dict[tuple[Segment, bytes], None]] = {}
-        self._known: dict[Hop, CloudPort] = {}  # what the cloud says of machines
+        self._owners: dict[Named, Hop] = {}  # address in its segment -> machine
+        self._owned: dict[Hop, dict[Named, None]] = {}
+        self._known: dict[Hop, _Cloud] = {}
         # Addresses of theirs that another machine has, of which the cloud says the same.
-        self._wanting: dict[Hop, set[tuple[Segment, bytes]]] = {}
+        self._wanting: dict[Hop, set[Named]] = {}
         self._talking: collections.OrderedDict[Pair, tuple[int, Hop]] = collections.OrderedDict()  # oldest first
 
     # What hosts say
@@ -173,10 +215,11 @@ class Conversations:
         arrived: dict[Pair, Arrived] = {}
         strangers = 0
         readings = experimenter.peer_readings(reply)
-        for reading in readings:
-            self._own((reading.vlan, reading.tunnel_id), reading.local, (dpid, reading.vm))
-        for reading in readings:
-            moved = self._moved(host, reading)
+        moves = [self._moved(host, reading) for reading in readings]
+        for reading, moved in zip(readings, moves):
+            speaks = moved is not None and moved.tx_packets > 0
+            self._own(((reading.vlan, reading.tunnel_id), reading.local), (dpid, reading.vm), speaks)
+        for reading, moved in zip(readings, moves):
             if moved is None:
                 continue
             place, segment = (dpid, reading.vm), (reading.vlan, reading.tunnel_id)
@@ -199,20 +242,26 @@ class Conversations:
             self._sent.add(place, bytes_to, now_ns)
         return Arrivals(arrived, strangers)
 
-    def _own(self, segment: Segment, address: bytes, place: Hop) -> None:
-        """Note a machine's own address in a segment. The first one has it while it is there."""
-        named = (segment, address)
-        if not any(address):
+    def _own(self, named: Named, place: Hop, speaks: bool) -> None:
+        """Note a machine's own address in a segment; ``speaks`` tells whether it sent from it just now.
+
+        The first machine has it while it is there, but for addresses that the cloud allows to several.
+        """
+        if not any(named[1]):
             return
         owner = self._owners.get(named)
         if owner is not None and owner != place:
-            self._counters["addresses_claimed_twice"] += 1
-            return
+            if not self._gives_way(named, owner, place, speaks):
+                self._counters["addresses_claimed_twice"] += 1
+                return
+            self._counters["addresses_moved"] += 1
+            self._disown(named, owner)
+            owner = None
         owned = self._owned.setdefault(place, {})
         if owner == place and named not in owned:
             return  # the cloud says so
         if owner is None:
-            outcome = self._relations.learn_host(machine_key(place), place, address, self._clock())
+            outcome = self._relations.learn_host(machine_key(place), place, named[1], self._clock())
             if outcome is Learned.REFUSED:
                 return
             self._owners[named] = place
@@ -223,25 +272,34 @@ class Conversations:
             del owned[named]
         owned[named] = None
 
-    def know(self, place: Hop, port: Optional[CloudPort]) -> None:
-        """Take what the cloud says of a machine, None: nothing; of two machines with one address the first has it."""
-        before = self._known.get(place)
-        if port == before and place not in self._wanting:
-            return
-        now = _named(port)
-        if port is None:
-            del self._known[place]
+    def _gives_way(self, named: Named, owner: Hop, place: Hop, speaks: bool) -> bool:
+        """Tell whether the machine that has an address loses it to another one that shows it."""
+        known = self._known.get(owner, _UNKNOWN)
+        if named in known.own or not self._known.get(place, _UNKNOWN).allows(named):
+            return False
+        return speaks or not known.allows(named)
+
+    def know(self, place: Hop, ports: tuple[CloudPort, ...]) -> None:
+        """Take what the cloud says of a machine: its port, and those that pass by it; (): nothing.
+
+        Of two machines with one address the first has it.
+        """
+        before, told = self._known.get(place, _UNKNOWN), self._wanting.pop(place, set())
+        if ports == before.ports:
+            wanted: AbstractSet[Named] = told
         else:
-            self._known[place] = port
-        for named in _named(before) - now:
-            self._disown(named, place)
-        told = self._wanting.pop(place, set())
-        missing = {named for named in sorted(now) if not self._know_address(named, place)}
+            now = self._known[place] = _Cloud.of(ports)
+            wanted = now.own
+            for named in before.own - now.own:
+                self._disown(named, place)
+            if not ports:
+                del self._known[place]
+        missing = {named for named in sorted(wanted) if not self._know_address(named, place)}
         self._counters["addresses_claimed_twice"] += len(missing - told)
         if missing:
             self._wanting[place] = missing
 
-    def _know_address(self, named: tuple[Segment, bytes], place: Hop) -> bool:
+    def _know_address(self, named: Named, place: Hop) -> bool:
         """Let a machine have an address; return False when the cloud says so of another machine, too."""
         owner = self._owners.get(named)
         owned = self._owned.get(owner, {}) if owner is not None else {}
@@ -255,14 +313,17 @@ class Conversations:
         self._relations.learn_host(machine_key(place), place, named[1], self._clock())
         return True
 
-    def _disown(self, named: tuple[Segment, bytes], place: Hop) -> None:
+    def _disown(self, named: Named, place: Hop) -> None:
         """Take an address from a machine, if it has it."""
         if self._owners.get(named) != place:
             return
         del self._owners[named]
         owned = self._owned.get(place, {})
         owned.pop(named, None)
-        left = {*owned, *_named(self._known.get(place))} - {named}
+        host = self._relations.hosts.get(machine_key(place))
+        if host is None or named[1] not in host.addresses:
+            return
+        left = {*owned, *self._known.get(place, _UNKNOWN).own} - {named}
         if named[1] not in {address for _, address in left}:
             self._relations.forget_address(machine_key(place), named[1])
 
@@ -315,7 +376,7 @@ class Conversations:
         for named in self._owned.pop(place, {}):
             del self._owners[named]
         self._wanting.pop(place, None)
-        for named in _named(self._known.pop(place, None)):
+        for named in self._known.pop(place, _UNKNOWN).own:
             if self._owners.get(named) == place:
                 del self._owners[named]
         key = machine_key(place)
@@ -331,10 +392,3 @@ class Conversations:
         self._hosts.pop(dpid, None)
         for place in [place for place in self._owned.keys() | self._known.keys() if place[0] == dpid]:
             self.forget_machine(place)
-
-
-def _named(port: Optional[CloudPort]) -> set[tuple[Segment, bytes]]:
-    """Return a port's addresses, each in each segment of its network."""
-    if port is None:
-        return set()
-    return {(segment, address) for segment in port.segments for address in port.addresses}

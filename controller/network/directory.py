@@ -4,6 +4,9 @@
 Where a port is (bridge, name, device) only its hypervisor's own database says. Of several databases of the cloud the
 first of SOURCES that has a value counts, value by value: OVN's knows what is on the wire.
 
+A subport of a trunk has no interface of its own: its frames pass by that of the trunk's parent port, with a VLAN. So
+what is known of it belongs to the machine that has the parent port.
+
 Databases are read by processes of their own, which tell one port after the other; so nothing in here takes longer when
 there are many ports. What a reader that begins anew does not mention any more goes once it has told everything.
 """
@@ -25,6 +28,24 @@ PORTS_MAX = 32_768  # of one database
 TEXT_MAX = 255  # characters of an id or a name
 MACS_MAX = 16  # of a port
 ADDRESSES_MAX = 32
+ALLOWED_MAX = 32  # ranges of addresses that a port may use beside
+FLOATING_MAX = 32
+SUBPORTS_MAX = 512  # of one trunk
+
+
+class Allowed(NamedTuple):
+    """Addresses that port security lets a port use beside its own; other ports may be allowed the same."""
+
+    address: bytes  # 16 bytes, IPv4 mapped; the first one of the range
+    bits: int  # that the addresses of the range have in common, 0 to 128
+    mac: bytes = b""  # with which they are used; empty: the port's own
+
+
+class Trunk(NamedTuple):
+    """By whose interface a subport's frames pass, and with which VLAN there."""
+
+    parent: str
+    vlan: int
 
 
 class CloudPort(NamedTuple):
@@ -39,6 +60,9 @@ class CloudPort(NamedTuple):
     macs: tuple[bytes, ...] = ()  # 6 bytes each
     addresses: tuple[bytes, ...] = ()  # 16 bytes each, IPv4 mapped
     tenant: str = ""
+    trunk: Optional[Trunk] = None  # of a subport
+    allowed: tuple[Allowed, ...] = ()
+    floating: tuple[tuple[Segment, bytes], ...] = ()  # addresses that its host translates to it, by what they leave
 
 
 class Directory:
@@ -50,10 +74,21 @@ class Directory:
         self._ports: dict[Source, dict[str, CloudPort]] = {source: {} for source in SOURCES}
         self._unconfirmed: dict[Source, dict[str, None]] = {source: {} for source in SOURCES}
         self._merged: dict[str, CloudPort] = {}
+        self._subports: dict[str, dict[str, None]] = {}  # of the trunk of each parent port
 
     def find(self, port_id: Optional[str]) -> Optional[CloudPort]:
         """Return a port, None when no database of the cloud has it."""
         return None if port_id is None else self._merged.get(port_id)
+
+    def behind(self, port_id: Optional[str]) -> tuple[CloudPort, ...]:
+        """Return what is known of all ports whose frames pass by a port's interface: its own first, then subports."""
+        if port_id is None:
+            return ()
+        own = self._merged.get(port_id)
+        subports = self._subports.get(port_id)
+        if subports is None:
+            return () if own is None else (own,)
+        return (*(() if own is None else (own,)), *map(self._merged.__getitem__, subports))
 
     def count(self, source: Source) -> int:
         """Return how many ports are known of a database."""
@@ -69,12 +104,15 @@ class Directory:
         return found
 
     def take(self, source: Source, port: CloudPort) -> bool:
-        """Take what a database says of a port; return False when it has too many."""
+        """Take what a database says of a port; return False when it, or a trunk, has too many."""
         ports = self._ports[source]
-        self._unconfirmed[source].pop(port.id, None)
         before = ports.get(port.id)
         if before is None and len(ports) >= PORTS_MAX:
             return False
+        there = self._subports.get(port.trunk.parent, {}) if port.trunk else {}
+        if len(there) >= SUBPORTS_MAX and port.id not in there:
+            return False
+        self._unconfirmed[source].pop(port.id, None)
         if before != port:
             ports[port.id] = port
             self._merge(port.id)
@@ -93,6 +131,13 @@ class Directory:
         if after is not None:
             self._merged[port_id] = after
         self.version += 1
+        if before is not None and before.trunk is not None:
+            there = self._subports[before.trunk.parent]
+            del there[port_id]
+            if not there:
+                del self._subports[before.trunk.parent]
+        if after is not None and after.trunk is not None:
+            self._subports.setdefault(after.trunk.parent, {})[port_id] = None
         old, new = (one.tenant if one else "" for one in (before, after))
         if old != new:
             if old:
@@ -129,3 +174,15 @@ def address_of(text: str) -> Optional[bytes]:
     except ValueError:
         return None
     return mapped(address.packed) if address.version == 4 else address.packed
+
+
+def allowed_of(text: str, mac: bytes = b"") -> Optional[Allowed]:
+    """Return the addresses that a text means, an address or a network such as 10.0.0.0/24; None when it means none."""
+    try:
+        network = ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return None
+    first = network.network_address.packed
+    if network.version == 4:
+        return Allowed(mapped(first), 96 + network.prefixlen, mac)
+    return Allowed(first, network.prefixlen, mac)

@@ -185,8 +185,8 @@ class Hosts:
             self.conversations.forget_machine((switch.dpid, number))
         ports = self._topology.ports.get(switch.dpid, {})
         for number, vm in switch.vms.items():
+            self.conversations.know((switch.dpid, number), self._directory.behind(vm.iface_id))
             known = self._directory.find(vm.iface_id)
-            self.conversations.know((switch.dpid, number), known)
             host = self._relations.hosts.get(machine_key((switch.dpid, number)))
             port = ports.get(number)
             mac = known.macs[0] if known and known.macs else port.mac if port else b""

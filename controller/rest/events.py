@@ -13,7 +13,7 @@ from typing import Any, Callable, Counter, Iterator, NamedTuple, Optional
 import falcon
 import pydantic
 
-from sdngcc.controller.rest import models
+from sdngcc.controller.rest import event_models, models
 from sdngcc.controller.rest.connections import Phase
 from sdngcc.controller.rest.resource import CONNECTION, Operation, Resource, Route, read_query, refuse
 
@@ -139,7 +139,7 @@ class Broker:
         last = int(found[2])
         lost = len(self._history) == HISTORY_MAX and last < self._history[0][0] - 1
         if int(found[1]) != self._epoch or last > self._number or lost:
-            return [self._encode("gap", models.GapEvent(last_event_id=last_id))]
+            return [self._encode("gap", event_models.GapEvent(last_event_id=last_id))]
         return [chunk for number, chunk in self._history if number > last]
 
     def leave(self, client: Client) -> None:

@@ -2,7 +2,8 @@
 """Which virtual machine a name means: its id, MAC, IP address, port name, OpenStack port id, place or cloud's name.
 
 An id that is a UUID may be named by its beginning, and a place's datapath id without its leading zeros. The name that
-the cloud has for its port is its tenant's choice, so it counts where nothing else fits only.
+the cloud has for its port is its tenant's choice, so it counts where nothing else fits only. So do ids and names of the
+subports of its trunk.
 
 MAC and IP addresses are as learned from traffic, so a machine can take another's; when a name fits more than
 one machine none is chosen.
@@ -32,6 +33,13 @@ def ip_text(address: bytes) -> str:
     """Return an address of 16 bytes (IPv4 mapped) in the usual form."""
     value = ipaddress.IPv6Address(address)
     return str(value.ipv4_mapped or value)
+
+
+def range_text(address: bytes, bits: int) -> str:
+    """Return a range of addresses of 16 bytes (IPv4 mapped) with so many bits in common: 10.0.0.0/24, or 10.0.0.1."""
+    text = ip_text(address)
+    length, whole = (bits, 128) if ":" in text else (bits - 96, 32)
+    return text if length == whole else f"{text}/{length}"
 
 
 def mac_bytes(text: str) -> Optional[bytes]:
@@ -78,9 +86,9 @@ def find_all(context: RestContext, name: str) -> list[VmRecord]:
 
 
 def _find_by_cloud(context: RestContext, vms: list[VmRecord], name: str) -> list[VmRecord]:
-    """Return the machines that the cloud calls so."""
-    ports = ((vm, context.engine.directory.find(vm.iface_id)) for vm in vms)
-    return [vm for vm, port in ports if port is not None and port.name == name]
+    """Return the machines one of whose ports the cloud calls so."""
+    directory = context.engine.directory
+    return [vm for vm in vms if any(name in (port.id, port.name) for port in directory.behind(vm.iface_id))]
 
 
 def _find_by_beginning(vms: list[VmRecord], name: str) -> list[VmRecord]:

@@ -91,6 +91,27 @@ class Refusal(Answer):
     candidates: Optional[list[Candidate]] = None
 
 
+class Allowed(Answer):
+    """Addresses that port security lets a port use beside its own; other ports may be allowed the same."""
+
+    addresses: str = pydantic.Field(description="one address, or a network such as 10.0.0.0/24")
+    mac: Optional[str] = pydantic.Field(description="with which they are used; null: the port's own")
+
+
+class Subport(Answer):
+    """A port of a trunk, whose frames pass by the VM's interface with a VLAN."""
+
+    id: str
+    trunk_vlan: Count = pydantic.Field(description="at the VM's interface")
+    name: Optional[str]
+    network: Optional[str]
+    network_id: Optional[str]
+    macs: list[str]
+    addresses: list[str]
+    allowed: list[Allowed]
+    floating: list[str]
+
+
 class CloudPort(Answer):
     """What databases of the cloud say of a VM's port; null: nothing."""
 
@@ -103,6 +124,9 @@ class CloudPort(Answer):
     macs: list[str]
     addresses: list[str]
     tenant: Optional[str]
+    allowed: list[Allowed]
+    floating: list[str] = pydantic.Field(description="addresses that its host translates to it")
+    subports: list[Subport] = pydantic.Field(description="of the trunk whose parent port it is")
 
 
 class Vm(Answer):
@@ -397,78 +421,6 @@ class Audit(Answer):
     """The last changes of policy, and other actions, oldest first."""
 
     records: list[AuditRecord]
-
-
-class VmRow(Answer):
-    """What moves of a VM."""
-
-    place: str = pydantic.Field(description="<switch>:<port>; a row replaces the one with the same place")
-    id: str
-    name: str
-    state: State
-    rate_bps: Optional[Count]
-    share_bps: Optional[Count]
-    sent_bps: Optional[Count]
-    weight: Optional[Count]
-    min_bps: Optional[Count]
-    max_bps: Optional[Count]
-    drops: Optional[Count]
-    marks: Count
-
-
-class PortRow(Answer):
-    """What moves of a port."""
-
-    place: str = pydantic.Field(description="<switch>:<port>; a row replaces the one with the same place")
-    name: str
-    up: bool
-    congested: Optional[bool]
-    marks_per_s: Optional[float]
-    tx_bps: Optional[float]
-
-
-class VmsEvent(Answer):
-    """Event `vms`: the VMs that changed since the event before, all when full."""
-
-    full: bool
-    vms: list[VmRow]
-    gone: list[str] = pydantic.Field(description="places")
-
-
-class PortsEvent(Answer):
-    """Event `ports`: the ports that changed since the event before, all when full."""
-
-    full: bool
-    ports: list[PortRow]
-    gone: list[str] = pydantic.Field(description="places")
-
-
-class SwitchEvent(Answer):
-    """Event `switch`: one connected or is gone."""
-
-    switch: DatapathId
-    connected: bool
-
-
-class VmNotices(Answer):
-    """What a VM was told since the sample before."""
-
-    place: str
-    id: str
-    messages: Count
-    marks: Count
-
-
-class NoticeEvent(Answer):
-    """Event `notice`: who was told of marks in the last second."""
-
-    notices: list[VmNotices]
-
-
-class GapEvent(Answer):
-    """Event `gap`: events after Last-Event-ID are no longer known; what follows begins anew."""
-
-    last_event_id: str
 
 
 def integral(value: Any) -> Any:

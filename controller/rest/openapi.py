@@ -10,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from sdngcc import __version__
 from sdngcc.controller.network.tenants import NAME_PATTERN
-from sdngcc.controller.rest import models
+from sdngcc.controller.rest import event_models, models
 from sdngcc.controller.rest.resource import Operation, Resource, RestContext, Route, read_query, reply, role_needed
 
 _REFERENCE = "#/components/schemas/{model}"
@@ -46,7 +46,8 @@ _NAMES: dict[str, tuple[str, dict[str, Any]]] = {
 
 # Events' data: in the document for whoever reads the stream.
 _EVENTS: tuple[type[pydantic.BaseModel], ...] = (
-    models.VmsEvent, models.PortsEvent, models.SwitchEvent, models.AuditRecord, models.NoticeEvent, models.GapEvent,
+    event_models.VmsEvent, event_models.PortsEvent, event_models.SwitchEvent, models.AuditRecord,
+    event_models.NoticeEvent, event_models.GapEvent,
 )  # fmt: skip
 
 

@@ -7,9 +7,10 @@ compares it with what it saw before.
 
 from typing import Optional
 
+from sdngcc.controller.engine import Engine
 from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.network.topology import Hop
-from sdngcc.controller.rest import models
+from sdngcc.controller.rest import event_models, models
 from sdngcc.controller.rest.events import Broker, Snapshot
 from sdngcc.controller.rest.records import Records, Result, Sent, Stored, Subject, settled
 from sdngcc.controller.rest.resource import RestContext, dpid_text, vm_state
@@ -20,13 +21,16 @@ def place_text(place: Hop) -> str:
     return f"{place[0]:016x}:{place[1]}"
 
 
-def vm_row(vm: VmRecord) -> models.VmRow:
-    """Return what moves of a machine."""
-    reading = vm.reading
-    return models.VmRow(
+def vm_row(engine: Engine, vm: VmRecord) -> event_models.VmRow:
+    """Return what moves of a machine, and what it is called."""
+    reading, port = vm.reading, engine.directory.find(vm.iface_id)
+    return event_models.VmRow(
         place=place_text(vm.place),
         id=vm.id,
         name=vm.name,
+        cloud_name=(port and port.name) or None,
+        network=(port and (port.network or port.network_id)) or None,
+        tenant=engine.tenants.name_of(vm),
         state=vm_state(vm),
         rate_bps=reading and reading.rate * 8,
         share_bps=reading and reading.share * 8,
@@ -47,8 +51,8 @@ class Reporter:
         self.records = Records(context.audit, broker.publish)
         self.pending_tenants: dict[str, Sent] = {}  # changes of tenants' policy, by name
         self._context = context
-        self._vms: dict[str, models.VmRow] = {}
-        self._ports: dict[str, models.PortRow] = {}
+        self._vms: dict[str, event_models.VmRow] = {}
+        self._ports: dict[str, event_models.PortRow] = {}
         self._switches: dict[int, int] = {}  # datapath id -> connected since, ns
         self._told: dict[Hop, tuple[int, int]] = {}  # messages and marks
         self._stored: dict[Hop, Stored] = {}
@@ -67,29 +71,29 @@ class Reporter:
             vms = [row for place, row in self._vms.items() if before_vms.get(place) != row]
             gone = [place for place in before_vms if place not in self._vms]
             if vms or gone:
-                self.broker.publish("vms", models.VmsEvent(full=False, vms=vms, gone=gone), keep=False)
+                self.broker.publish("vms", event_models.VmsEvent(full=False, vms=vms, gone=gone), keep=False)
             ports = [row for place, row in self._ports.items() if before_ports.get(place) != row]
             gone = [place for place in before_ports if place not in self._ports]
             if ports or gone:
-                self.broker.publish("ports", models.PortsEvent(full=False, ports=ports, gone=gone), keep=False)
+                self.broker.publish("ports", event_models.PortsEvent(full=False, ports=ports, gone=gone), keep=False)
 
     def snapshots(self) -> list[Snapshot]:
         """Return what a newcomer must know; events that follow change it."""
         if not self.broker.clients:
             self._read_rows()
         return [
-            Snapshot("vms", models.VmsEvent(full=True, vms=list(self._vms.values()), gone=[])),
-            Snapshot("ports", models.PortsEvent(full=True, ports=list(self._ports.values()), gone=[])),
+            Snapshot("vms", event_models.VmsEvent(full=True, vms=list(self._vms.values()), gone=[])),
+            Snapshot("ports", event_models.PortsEvent(full=True, ports=list(self._ports.values()), gone=[])),
         ]
 
     def _read_rows(self) -> None:
         context = self._context
-        self._vms = {place_text(vm.place): vm_row(vm) for vm in context.vms()}
+        self._vms = {place_text(vm.place): vm_row(context.engine, vm) for vm in context.vms()}
         self._ports = {}
         for dpid, ports in sorted(context.engine.topology.ports.items()):
             for number, port in sorted(ports.items()):
                 pace, place = context.live.paces.get((dpid, number)), place_text((dpid, number))
-                self._ports[place] = models.PortRow(
+                self._ports[place] = event_models.PortRow(
                     place=place,
                     name=port.name,
                     up=port.up,
@@ -102,9 +106,9 @@ class Reporter:
         now = {dpid: switch.since_ns for dpid, switch in self._context.engine.switches.items()}
         for dpid in sorted({*now, *self._switches}):
             if dpid in self._switches and self._switches[dpid] != now.get(dpid):
-                self.broker.publish("switch", models.SwitchEvent(switch=dpid_text(dpid), connected=False))
+                self.broker.publish("switch", event_models.SwitchEvent(switch=dpid_text(dpid), connected=False))
             if dpid in now and self._switches.get(dpid) != now[dpid]:
-                self.broker.publish("switch", models.SwitchEvent(switch=dpid_text(dpid), connected=True))
+                self.broker.publish("switch", event_models.SwitchEvent(switch=dpid_text(dpid), connected=True))
             self._context.pause()  # many at once must not fill the clients' queues
         self._switches = now
 
@@ -114,14 +118,19 @@ class Reporter:
             told[vm.place] = (vm.notices, vm.marks)
             messages, marks = self._told.get(vm.place, (0, 0))
             if vm.notices > messages:
+                port = self._context.engine.directory.find(vm.iface_id)
                 notices.append(
-                    models.VmNotices(
-                        place=place_text(vm.place), id=vm.id, messages=vm.notices - messages, marks=vm.marks - marks
+                    event_models.VmNotices(
+                        place=place_text(vm.place),
+                        id=vm.id,
+                        cloud_name=(port and port.name) or None,
+                        messages=vm.notices - messages,
+                        marks=vm.marks - marks,
                     )
                 )
         self._told = told
         if notices:
-            self.broker.publish("notice", models.NoticeEvent(notices=notices))
+            self.broker.publish("notice", event_models.NoticeEvent(notices=notices))
 
     def _publish_policy(self) -> None:
         """Record what others stored in OVSDB."""

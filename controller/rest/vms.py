@@ -5,7 +5,7 @@ from typing import Optional
 
 import falcon
 
-from sdngcc.controller.network.directory import CloudPort
+from sdngcc.controller.network.directory import CloudPort, Directory, Trunk
 from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.rest import bulk, bulk_models, lookup, models
 from sdngcc.controller.rest.changes import (
@@ -65,15 +65,18 @@ def show(context: RestContext, vm: VmRecord) -> models.Vm:
         addresses=sorted(lookup.ip_text(address) for host in hosts for address in host.addresses),
         destinations=lookup.macs(relations, targets),
         tenant=context.engine.tenants.name_of(vm),
-        cloud=_cloud(context.engine.directory.find(vm.iface_id)),
+        cloud=_cloud(context.engine.directory, vm.iface_id),
         stored=None if stored is None else models.StoredPolicy(**stored),
         configured=_configured(context, vm),
     )
 
 
-def _cloud(port: Optional[CloudPort]) -> Optional[models.CloudPort]:
-    if port is None:
+def _cloud(directory: Directory, port_id: Optional[str]) -> Optional[models.CloudPort]:
+    """Return what databases of the cloud say of a port and of those that pass by it, None when they have neither."""
+    behind = directory.behind(port_id)
+    if not behind:
         return None
+    port = directory.find(port_id) or CloudPort(port_id or "")
     return models.CloudPort(
         name=port.name or None,
         device=port.device or None,
@@ -84,6 +87,34 @@ def _cloud(port: Optional[CloudPort]) -> Optional[models.CloudPort]:
         macs=[lookup.mac_text(mac) for mac in port.macs],
         addresses=[lookup.ip_text(address) for address in port.addresses],
         tenant=port.tenant or None,
+        allowed=_allowed(port),
+        floating=_floating(port),
+        subports=[_subport(one, one.trunk) for one in behind if one.id != port_id and one.trunk],
+    )
+
+
+def _allowed(port: CloudPort) -> list[models.Allowed]:
+    return [
+        models.Allowed(addresses=lookup.range_text(one.address, one.bits), mac=lookup.mac_text(one.mac) or None)
+        for one in port.allowed
+    ]
+
+
+def _floating(port: CloudPort) -> list[str]:
+    return list(dict.fromkeys(lookup.ip_text(address) for _, address in port.floating))
+
+
+def _subport(port: CloudPort, trunk: Trunk) -> models.Subport:
+    return models.Subport(
+        id=port.id,
+        trunk_vlan=trunk.vlan,
+        name=port.name or None,
+        network=port.network or None,
+        network_id=port.network_id or None,
+        macs=[lookup.mac_text(mac) for mac in port.macs],
+        addresses=[lookup.ip_text(address) for address in port.addresses],
+        allowed=_allowed(port),
+        floating=_floating(port),
     )
 
 
@@ -121,8 +152,8 @@ class Vms(Resource):
         )
 
     def _is_in(self, vm: VmRecord, network: str) -> bool:
-        port = self._engine.directory.find(vm.iface_id)
-        return port is not None and network in (port.network, port.network_id)
+        behind = self._engine.directory.behind(vm.iface_id)
+        return any(network in (port.network, port.network_id) for port in behind)
 
     def on_patch(self, request: falcon.Request, response: falcon.Response) -> None:
         """Change the policy of many machines; the answer tells what came of each."""

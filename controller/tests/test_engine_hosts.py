@@ -3,8 +3,9 @@
 
 import pytest
 
+from sdngcc.controller.network import conversations
 from sdngcc.controller.network.conversations import ELSEWHERE, machine_key
-from sdngcc.controller.network.directory import CloudPort
+from sdngcc.controller.network.directory import CloudPort, Trunk, allowed_of
 from sdngcc.controller.settings import Settings, SettingsError
 from sdngcc.controller.wire import message, openflow
 from sdngcc.controller.wire.packets import mapped
@@ -416,3 +417,103 @@ def test_what_the_cloud_no_longer_says_is_no_longer_believed(cloud):
     cloud.engine.directory.drop("ovn", "a")
     cloud.run(1.1)
     assert not host.addresses
+
+
+def converse(cloud, dpid, vm, local, remote, key=5, vlan=0):
+    """Let a VM be heard twice: the first reading is a baseline."""
+    for _ in range(2):
+        cloud.hosts[dpid].talk(vm, local, remote, vlan, key, tx_bytes=1500, tx_packets=1)
+        cloud.run(0.2)
+
+
+def test_what_is_known_of_subports_is_the_machines_that_has_the_parent_port(cloud):
+    name(cloud, (A, 11, "a"), (B, 11, "parent"))
+    cloud.engine.directory.take("neutron", cloud_port("parent", 8, 5))
+    cloud.engine.directory.take("neutron", cloud_port("sub", 9, 6)._replace(trunk=Trunk("parent", 30)))
+    cloud.run(1.1)
+    converse(cloud, A, 11, 1, 9, key=6)
+    assert ((A, 11), machine_key((B, 11))) in pairs(cloud)
+    cloud.engine.directory.drop("neutron", "sub")
+    cloud.run(1.1)
+    assert list(cloud.engine.relations.hosts[machine_key((B, 11))].addresses) == [mapped(ip(8))]
+
+
+def test_a_subport_is_known_though_nothing_is_of_its_parent(cloud):
+    name(cloud, (B, 11, "parent"))
+    cloud.engine.directory.take("neutron", cloud_port("sub", 9, 6)._replace(trunk=Trunk("parent", 30)))
+    cloud.run(1.1)
+    assert list(cloud.engine.relations.hosts[machine_key((B, 11))].addresses) == [mapped(ip(9))]
+
+
+def virtual(port, number, key=5):
+    return cloud_port(port, number, key)._replace(allowed=(allowed_of("10.0.0.100/31"),))
+
+
+def owner_of(cloud, number, key=5, vlan=0):
+    return cloud.engine.hosting.hosts.conversations._owners.get(((vlan, key), mapped(ip(number))))
+
+
+def test_an_address_that_several_may_use_is_the_ones_that_sent_from_it_last(cloud):
+    assert ip(100) == bytes([10, 0, 0, 100])
+    name(cloud, (A, 11, "a"), (B, 11, "b"), (C, 11, "c"))
+    for port, number in (("a", 1), ("b", 2)):
+        cloud.engine.directory.take("ovn", virtual(port, number))
+    cloud.run(1.1)
+    converse(cloud, A, 11, 100, 50)
+    assert owner_of(cloud, 100) == (A, 11)
+    converse(cloud, B, 11, 100, 50)
+    assert owner_of(cloud, 100) == (B, 11)
+    converse(cloud, C, 11, 3, 100)
+    assert ((C, 11), machine_key((B, 11))) in pairs(cloud)
+    # What the former one still receives there, and what its host tells anew, says nothing.
+    cloud.hosts[A].talk(11, 100, 50, 0, 5, rx_bytes=1500, rx_packets=1)
+    cloud.run(0.2)
+    cloud.hosts[A].boot += 1
+    cloud.run(1.1)
+    assert owner_of(cloud, 100) == (B, 11) and cloud.engine.counters["addresses_moved"] == 1
+
+
+def test_who_is_not_allowed_an_address_gives_way_to_who_is_and_never_takes_it(cloud):
+    name(cloud, (A, 11, "a"), (B, 11, "thief"))
+    cloud.engine.directory.take("ovn", virtual("a", 1))
+    cloud.run(1.1)
+    converse(cloud, B, 11, 101, 50)
+    assert owner_of(cloud, 101) == (B, 11)
+    converse(cloud, A, 11, 101, 50)
+    assert owner_of(cloud, 101) == (A, 11)
+    converse(cloud, B, 11, 101, 50)
+    assert owner_of(cloud, 101) == (A, 11) and cloud.engine.counters["addresses_claimed_twice"] >= 1
+
+
+def test_an_allowed_range_takes_no_address_that_the_cloud_gives_to_another(cloud):
+    name(cloud, (A, 11, "a"), (B, 11, "b"))
+    cloud.engine.directory.take("ovn", cloud_port("a", 1, 5))
+    cloud.engine.directory.take("ovn", cloud_port("b", 2, 5)._replace(allowed=(allowed_of("0.0.0.0/0"),)))
+    cloud.run(1.1)
+    converse(cloud, B, 11, 1, 50)
+    assert owner_of(cloud, 1) == (A, 11)
+
+
+def test_a_floating_address_goes_with_its_port(cloud):
+    name(cloud, (A, 11, "a"), (B, 11, "b"))
+    floating = (((200, 0), mapped(ip(77))),)
+    cloud.engine.directory.take("ovn", cloud_port("a", 1, 5)._replace(floating=floating))
+    cloud.engine.directory.take("ovn", cloud_port("b", 2, 5))
+    cloud.run(1.1)
+    assert owner_of(cloud, 77, 0, 200) == (A, 11)
+    cloud.engine.directory.take("ovn", cloud_port("a", 1, 5))
+    cloud.engine.directory.take("ovn", cloud_port("b", 2, 5)._replace(floating=floating))
+    cloud.run(1.1)
+    converse(cloud, A, 11, 77, 50, key=0, vlan=200)
+    assert owner_of(cloud, 77, 0, 200) == (B, 11)
+
+
+def test_what_the_cloud_says_of_one_machine_is_bounded(cloud, monkeypatch):
+    monkeypatch.setattr(conversations, "KNOWN_MAX", 3)
+    name(cloud, (A, 11, "a"))
+    cloud.engine.directory.take("ovn", cloud_port("a", 1, 5))
+    for number in range(10, 20):
+        subport = cloud_port(f"s{number}", number, 6)._replace(trunk=Trunk("a", number))
+        cloud.engine.directory.take("ovn", subport)
+    cloud.run(1.1)
+    assert [number for number in range(20) if owner_of(cloud, number) or owner_of(cloud, number, 6)] == [1, 10, 11]

@@ -28,8 +28,9 @@ class Neutron:
         self.log = folder / "neutron.err"
         settings = folder / "neutron.conf"
         write_settings(settings, {
-            "DEFAULT": {"auth_strategy": "noauth", "core_plugin": "ml2", "service_plugins": "", "state_path": folder,
-                        "transport_url": "fake://", "rpc_workers": 0, "notify_nova_on_port_status_changes": "false",
+            "DEFAULT": {"auth_strategy": "noauth", "core_plugin": "ml2", "service_plugins": "trunk",
+                        "state_path": folder, "transport_url": "fake://", "rpc_workers": 0,
+                        "notify_nova_on_port_status_changes": "false",
                         "notify_nova_on_port_data_changes": "false", "dhcp_agent_notification": "false",
                         "api_paste_config": python.parent.parent / "etc/neutron/api-paste.ini"},
             "database": {"connection": f"sqlite:///{database}"},
@@ -65,10 +66,10 @@ class Neutron:
                                                        "project_id": PROJECT, "enable_dhcp": False}})
         return network
 
-    def port(self, network, name, address, owner="compute:nova"):
+    def port(self, network, name, address, owner="compute:nova", **more):
         return self.call("POST", "/v2.0/ports", {"port": {
             "network_id": network["id"], "name": name, "project_id": PROJECT, "device_owner": owner,
-            "device_id": f"server-{name}", "fixed_ips": [{"ip_address": address}]}})["port"]
+            "device_id": f"server-{name}", "fixed_ips": [{"ip_address": address}], **more}})["port"]
 
     def stop(self):
         self.process.kill()
@@ -102,7 +103,8 @@ def test_what_neutron_has_is_read_page_by_page_and_followed(neutron, followed):
     assert known._asdict() == {
         "id": web["id"], "name": "web", "device": "server-web", "network": "blue", "network_id": vlan["id"],
         "segments": ((123, 0),), "macs": (bytes.fromhex(web["mac_address"].replace(":", "")),),
-        "addresses": (bytes(10) + b"\xff\xff" + bytes([10, 0, 0, 11]),), "tenant": PROJECT,
+        "addresses": (bytes(10) + b"\xff\xff" + bytes([10, 0, 0, 11]),), "tenant": PROJECT, "trunk": None,
+        "allowed": (), "floating": (),
     }
     # Not bound by anybody yet: whose tunnel that is cannot be told.
     assert followed.until_port(db["id"], network="red").segments == ()
@@ -112,3 +114,26 @@ def test_what_neutron_has_is_read_page_by_page_and_followed(neutron, followed):
     neutron.call("DELETE", f"/v2.0/ports/{db['id']}")
     followed.until_port(web["id"], name="web-2")
     followed.until(lambda: followed.directory.find(db["id"]) is None)
+
+
+def test_trunks_and_allowed_addresses_are_read(neutron, followed):
+    from sdngcc.controller.network.directory import Trunk, allowed_of
+
+    network = neutron.network("green", subnet="10.8.0.0/24")
+    virtual = "00:00:5e:00:01:07"
+    pairs = [{"ip_address": "10.8.0.100"}, {"ip_address": "10.9.0.0/24", "mac_address": virtual}]
+    parent = neutron.port(network, "parent", "10.8.0.11", allowed_address_pairs=pairs)
+    first, second = (neutron.port(network, f"sub-{number}", f"10.8.0.{number}", owner="", device_id="")
+                     for number in (21, 22))
+    trunk = neutron.call("POST", "/v2.0/trunks", {"trunk": {
+        "port_id": parent["id"], "project_id": PROJECT, "sub_ports": [
+            {"port_id": first["id"], "segmentation_type": "vlan", "segmentation_id": 30}]}})["trunk"]
+    allowed = {allowed_of("10.8.0.100"), allowed_of("10.9.0.0/24", bytes.fromhex(virtual.replace(":", "")))}
+    assert set(followed.until_port(parent["id"]).allowed) == allowed
+    followed.until_port(first["id"], trunk=Trunk(parent["id"], 30))
+    assert [one.id for one in followed.directory.behind(parent["id"])] == [parent["id"], first["id"]]
+    neutron.call("PUT", f"/v2.0/trunks/{trunk['id']}/add_subports", {"sub_ports": [
+        {"port_id": second["id"], "segmentation_type": "vlan", "segmentation_id": 31}]})
+    neutron.call("PUT", f"/v2.0/trunks/{trunk['id']}/remove_subports", {"sub_ports": [{"port_id": first["id"]}]})
+    followed.until_port(second["id"], trunk=Trunk(parent["id"], 31))
+    followed.until_port(first["id"], trunk=None)

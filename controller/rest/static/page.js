@@ -98,8 +98,11 @@ function vmRow(vm) {
       state.dataset.state = vm.state;
       cell.append(state);
     } else if (column.kind === "name") {
-      cell.textContent = vm.id;
-      cell.title = `${vm.name} at ${vm.place}`;
+      const names = [vm.cloud_name, vm.network].filter(Boolean).join(" in ");
+      cell.append(vm.id);
+      if (names) cell.append(make("span", { className: "cloud", textContent: names }));
+      const tenant = vm.tenant ? `, tenant ${vm.tenant}` : "";
+      cell.title = `${names ? `${names}, ` : ""}${vm.name} at ${vm.place}${tenant}`;
     } else {
       cell.textContent = column.show(vm[column.key]);
       cell.dataset.key = column.key;
@@ -117,7 +120,8 @@ function compare(a, b) {
 
 function showVms() {
   const wanted = $("filter").value.trim().toLowerCase();
-  const found = [...vms.values()].filter((vm) => `${vm.id} ${vm.name} ${vm.place}`.toLowerCase().includes(wanted));
+  const words = (vm) => [vm.id, vm.name, vm.place, vm.cloud_name, vm.network, vm.tenant].filter(Boolean).join(" ");
+  const found = [...vms.values()].filter((vm) => words(vm).toLowerCase().includes(wanted));
   found.sort(compare);
   $("vms").hidden = !found.length;
   $("vms").tBodies[0].replaceChildren(...found.slice(0, ROWS_MAX).map(vmRow));
@@ -126,7 +130,7 @@ function showVms() {
     else cell.removeAttribute("aria-sort");
   }
   if (!vms.size) $("vms-note").textContent = "None yet: they appear when their hypervisors' bridges have connected.";
-  else if (!found.length) $("vms-note").textContent = "No VM has this in its id, port or switch.";
+  else if (!found.length) $("vms-note").textContent = "No VM has this in its id, name, network, tenant, port or switch.";
   else if (found.length > ROWS_MAX) $("vms-note").textContent = `The first ${ROWS_MAX} of ${count(found.length)}.`;
   else $("vms-note").textContent = "";
 }

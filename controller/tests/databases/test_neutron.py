@@ -12,9 +12,10 @@ import urllib.parse
 
 import pytest
 
-from sdngcc.controller.databases import neutron, neutron_orders
+from sdngcc.controller.databases import neutron, neutron_orders, ports
+from sdngcc.controller.databases.ports import Report
 from sdngcc.controller.databases.telling import Teller
-from sdngcc.controller.network.directory import CloudPort, address_of, mac_of
+from sdngcc.controller.network.directory import CloudPort, Trunk, address_of, allowed_of, mac_of
 
 from ..processes import free_port
 from .cloud import Followed
@@ -78,6 +79,43 @@ def test_what_is_no_vms_port_is_left_out_and_what_no_port_can_be_is_refused():
             neutron.port_of(port(1, **wrong), NETWORKS)
     poor = neutron.port_of({"id": "p", "project_id": "two words", "fixed_ips": ["a", {"ip_address": 3}]}, {})
     assert poor == CloudPort("p")
+
+
+def test_what_port_security_allows_beside_is_read():
+    pairs = [{"ip_address": "10.0.0.100", "mac_address": "fa:16:3e:00:00:01"},
+             {"ip_address": "10.1.0.0/24", "mac_address": "00:00:5e:00:01:07"},
+             {"ip_address": "nonsense"}, {"ip_address": 5}, "nonsense"]  # fmt: skip
+    assert neutron.port_of(port(1, allowed_address_pairs=pairs), NETWORKS).allowed == (
+        allowed_of("10.0.0.100"), allowed_of("10.1.0.0/24", mac_of("00:00:5e:00:01:07")),
+    )  # fmt: skip
+    with pytest.raises(ValueError):
+        neutron.port_of(port(1, allowed_address_pairs={"a": 1}), NETWORKS)
+
+
+def test_subports_are_told_with_their_trunk_whatever_comes_first():
+    details = {"trunk_id": "t", "sub_ports": [
+        {"port_id": "port-1", "segmentation_id": 30, "segmentation_type": "vlan", "mac_address": "fa:16:3e:00:00:01"},
+        {"port_id": "port-3", "segmentation_id": 5000}, {"port_id": 7, "segmentation_id": 3}, "nonsense"]}  # fmt: skip
+    get = Pages([network(1)], [port(1, device_owner="trunk:subport"), port(2, trunk_details=details), port(3)])
+    lines = []
+    teller = Teller(lines.append)
+    neutron.Reader(get, teller, 60, lambda: 0.0).run()
+    teller.turn(Report("connected", None, 0))
+    told = [ports.parse(line) for line in b"".join(lines).splitlines()]
+    assert {one.id: one.trunk for one in told if isinstance(one, CloudPort)} == {
+        "port-1": Trunk("port-2", 30), "port-2": None, "port-3": None,
+    }  # fmt: skip
+    for nonsense in (None, "a", {"sub_ports": 5}, {"sub_ports": None}):
+        assert neutron.trunks_of({"id": "p", "trunk_details": nonsense}) == {}
+
+
+def test_all_of_a_port_passes_by_the_pipe():
+    whole = CloudPort(
+        "p", "name", "server", "net", "net-id", ((100, 0), (0, 7)), (b"abcdef",), (bytes(16),), "tenant", Trunk("q", 9),
+        (allowed_of("10.0.0.0/8"), allowed_of("fd00::1", b"abcdef")), (((200, 0), bytes(15) + b"a"),),
+    )  # fmt: skip
+    assert ports.parse(ports.port_line(whole)) == whole
+    assert ports.parse(ports.port_line(CloudPort("p"))) == CloudPort("p")
 
 
 class Pages:

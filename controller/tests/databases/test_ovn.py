@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ports out of OVN's Southbound database, as a real ovn-northd writes them."""
 
+import shutil
 import signal
 import subprocess
 
 import pytest
 
-from sdngcc.controller.network.directory import CloudPort, address_of, mac_of
+from sdngcc.controller.network.directory import CloudPort, Trunk, address_of, allowed_of, mac_of
 
+from ..processes import free_port
+from ..real_ovs import make_certificates
 from .cloud import OVN, SCHEMAS, Central, Followed, Server
 
 pytestmark = [
@@ -102,6 +105,22 @@ def test_ports_of_routers_are_not_asked_for(central, follow):
     assert followed.directory.count("ovn") == 1
 
 
+def test_a_subport_of_a_trunk_is_its_parents(central, follow):
+    central.network("n1")
+    central.network("n2", shown="red")
+    central.port("n1", WEB, f"{MACS[1]} 10.0.0.1")
+    central.port("n2", DB, f"{MACS[2]} 10.2.0.2", name="db")
+    central.nb("set", "Logical_Switch_Port", DB, f"parent_name={WEB}", "tag_request=30")
+    followed = follow(central.south.remote)
+    followed.until_port(WEB)
+    port = followed.until_port(DB, trunk=Trunk(WEB, 30))
+    assert port.segments == ((0, central.key("n2")),) and port.addresses == (address_of("10.2.0.2"),)
+    assert [one.id for one in followed.directory.behind(WEB)] == [WEB, DB]
+    central.nb("clear", "Logical_Switch_Port", DB, "parent_name", "--", "clear", "Logical_Switch_Port", DB, "tag",
+               "tag_request")  # fmt: skip
+    followed.until_port(DB, trunk=None)
+
+
 def test_a_port_whose_row_is_made_anew_stays_known(tmp_path, follow):
     """As ovn-northd does when its parent becomes another one; both rows come in one update, in any order."""
     south = Server(tmp_path, "sb", SCHEMAS / "ovn-sb.ovsschema")
@@ -124,6 +143,51 @@ def test_a_port_whose_row_is_made_anew_stays_known(tmp_path, follow):
             followed.until_port(WEB, name=f"web-{number}")
     finally:
         south.stop()
+
+
+def test_what_port_security_allows_beside_is_told_apart_from_a_ports_own(central, follow):
+    """As ML2/OVN writes allowed_address_pairs: with the port's own MAC, and with one of VRRP."""
+    virtual = "00:00:5e:00:01:07"
+    central.network("n1")
+    central.port("n1", WEB, f"{MACS[1]} 10.0.0.1")
+    central.nb("lsp-set-addresses", WEB, f"{MACS[1]} 10.0.0.1", virtual, "--", "lsp-set-port-security", WEB,
+               f"{MACS[1]} 10.0.0.1 10.0.0.100 10.1.0.0/24", f"{virtual} 10.0.0.200",
+               f"VRRPv3 {MACS[1]} {virtual} 10.0.0.200")  # fmt: skip
+    followed = follow(central.south.remote)
+    port = followed.until_port(WEB)
+    assert port.macs == (mac_of(MACS[1]), mac_of(virtual)) and port.addresses == (address_of("10.0.0.1"),)
+    assert set(port.allowed) == {allowed_of("10.0.0.100"), allowed_of("10.1.0.0/24"),
+                                 allowed_of("10.0.0.200", mac_of(virtual))}  # fmt: skip
+
+
+def test_a_floating_address_that_the_vms_own_host_translates_is_the_vms(central, follow):
+    central.network("n1")
+    central.port("n1", WEB, f"{MACS[1]} 10.0.0.1")
+    central.port("n1", DB, f"{MACS[2]} 10.0.0.2", name="db")
+    central.network("ext", shown="public")
+    central.nb("lsp-add", "neutron-ext", "provnet-1", "--", "lsp-set-type", "provnet-1", "localnet", "--",
+               "lsp-set-addresses", "provnet-1", "unknown", "--", "set", "Logical_Switch_Port", "provnet-1", "tag=200",
+               "--", "lsp-set-options", "provnet-1", "network_name=physnet")  # fmt: skip
+    central.nb("lr-add", "r", "--", "lrp-add", "r", "r-n1", MACS[3], "10.0.0.254/24", "--",
+               "lrp-add", "r", "r-ext", MACS[0], "192.0.2.1/24", "--", "lrp-set-gateway-chassis", "r-ext", "gateway")
+    for network in ("n1", "ext"):
+        port = f"{network}-r"
+        central.nb("lsp-add", f"neutron-{network}", port, "--", "lsp-set-type", port, "router", "--",
+                   "lsp-set-addresses", port, "router", "--", "lsp-set-options", port, f"router-port=r-{network}")
+    # As ML2/OVN has it at gateways of routers.
+    central.nb("set", "Logical_Switch_Port", "ext-r", "options:nat-addresses=router")
+    followed = follow(central.south.remote)
+    followed.until_port(WEB, floating=())
+    mac = "fa:16:3e:00:01:01"
+    central.nb("lr-nat-add", "r", "dnat_and_snat", "192.0.2.77", "10.0.0.1", WEB, mac)
+    central.nb("lr-nat-add", "r", "dnat_and_snat", "192.0.2.78", "10.0.0.2")  # by the router's gateway
+    segments = ((0, central.key("ext")), (200, 0))
+    followed.until_port(WEB, floating=tuple((segment, address_of("192.0.2.77")) for segment in segments))
+    central.nb("lr-nat-del", "r", "dnat_and_snat", "192.0.2.77")
+    central.nb("lr-nat-add", "r", "dnat_and_snat", "192.0.2.77", "10.0.0.2", DB, mac)
+    followed.until_port(DB, floating=tuple((segment, address_of("192.0.2.77")) for segment in segments))
+    followed.until_port(WEB, floating=())
+    assert followed.directory.count("ovn") == 2
 
 
 def test_what_is_known_stays_while_the_database_is_away_and_what_is_gone_meanwhile_goes(central, follow):
@@ -228,3 +292,69 @@ def test_another_database_is_never_connected_to(tmp_path, follow):
         assert not followed.said["Whole"]
     finally:
         other.stop()
+
+
+# By TLS
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory):
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    return make_certificates(tmp_path_factory.mktemp("keys") / "pki", "sb")
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory, keys):
+    return make_certificates(tmp_path_factory.mktemp("foreign") / "pki", "sb")
+
+
+def tls_of(keys):
+    return {"openflow_tls_key": keys["ctl_key"], "openflow_tls_cert": keys["ctl_cert"],
+            "openflow_tls_ca": keys["switch_ca"]}  # fmt: skip
+
+
+class TlsCentral(Central):
+    """A Southbound database that is listened at by TLS too, at ``secure``; it shows the certificate ``sb``."""
+
+    def __init__(self, folder, keys, authority=None):
+        port = free_port()
+        super().__init__(
+            folder, f"--remote=pssl:{port}:127.0.0.1", f"--private-key={keys['sb_key']}",
+            f"--certificate={keys['sb_cert']}", f"--ca-cert={authority or keys['controller_ca']}",
+        )  # fmt: skip
+        self.secure = f"ssl:127.0.0.1:{port}"
+
+
+@pytest.fixture
+def secure(tmp_path):
+    made = []
+
+    def start(*words):
+        made.append(TlsCentral(tmp_path, *words))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.stop()
+
+
+def test_a_southbound_database_is_read_by_tls(secure, keys, follow):
+    central = secure(keys)
+    central.network("n1")
+    central.port("n1", WEB, f"{MACS[1]} 10.0.0.1")
+    followed = follow(central.secure, **tls_of(keys))
+    followed.until_port(WEB, name="web")
+    central.nb("lsp-set-addresses", WEB, f"{MACS[1]} 10.0.0.9")
+    followed.until_port(WEB, addresses=(address_of("10.0.0.9"),))
+    followed.until(lambda: followed.database.health.state == "connected")
+
+
+@pytest.mark.parametrize("server", ["foreign", "refuses"])
+def test_who_is_signed_by_another_authority_is_not_spoken_to(secure, keys, foreign, follow, capfd, server):
+    """Neither a server whose authority is another one, nor one that does not take the controller's certificate."""
+    central = secure(foreign, keys["controller_ca"]) if server == "foreign" else secure(keys, foreign["controller_ca"])
+    followed = follow(central.secure, **tls_of(keys))
+    followed.until(lambda: followed.database.health.state in ("unreachable", "hung"))
+    assert not followed.said["Whole"]
+    assert server == "refuses" or "TLS failed" in capfd.readouterr().err

@@ -6,7 +6,16 @@ import collections
 import pytest
 
 from sdngcc.controller.network import directory as module
-from sdngcc.controller.network.directory import CloudPort, Directory, address_of, clean_text, mac_of
+from sdngcc.controller.network.directory import (
+    Allowed,
+    CloudPort,
+    Directory,
+    Trunk,
+    address_of,
+    allowed_of,
+    clean_text,
+    mac_of,
+)
 from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.network.tenants import Tenants
 from sdngcc.controller.rates.hierarchy import Tenant
@@ -54,6 +63,42 @@ def test_there_is_a_bound_on_ports(monkeypatch):
     assert not directory.take("ovn", CloudPort("r"))
     assert directory.take("ovn", CloudPort("p", "new")) and directory.take("neutron", CloudPort("r"))
     assert directory.count("ovn") == 2
+
+
+def ids(directory, port_id):
+    return [one.id for one in directory.behind(port_id)]
+
+
+def test_subports_stand_behind_the_parent_port_of_their_trunk():
+    directory = Directory()
+    assert directory.behind(None) == directory.behind("p") == ()
+    first, second = CloudPort("s", trunk=Trunk("p", 7)), CloudPort("t", trunk=Trunk("p", 8))
+    directory.take("neutron", first)
+    assert directory.behind("p") == (first,) and directory.find("p") is None
+    directory.take("ovn", second)
+    directory.take("ovn", CloudPort("p", "parent"))
+    assert directory.behind("p") == (CloudPort("p", "parent"), first, second) and directory.behind("s") == (first,)
+    directory.take("ovn", CloudPort("t", trunk=Trunk("q", 8)))
+    assert ids(directory, "q") == ["t"] and ids(directory, "p") == ["p", "s"]
+    directory.drop("neutron", "s")
+    directory.drop("ovn", "t")
+    assert ids(directory, "p") == ["p"] and ids(directory, "q") == []
+
+
+def test_there_is_a_bound_on_subports(monkeypatch):
+    monkeypatch.setattr(module, "SUBPORTS_MAX", 2)
+    directory = Directory()
+    for name in "st":
+        assert directory.take("ovn", CloudPort(name, trunk=Trunk("p", 7)))
+    assert not directory.take("ovn", CloudPort("u", trunk=Trunk("p", 7)))
+    assert directory.take("ovn", CloudPort("s", "new", trunk=Trunk("p", 7))) and directory.find("u") is None
+
+
+def test_ranges_of_addresses_are_read():
+    assert allowed_of("10.0.0.7/24") == Allowed(bytes(10) + b"\xff\xff\x0a\0\0\0", 120)
+    assert allowed_of("10.0.0.7", b"abcdef") == Allowed(bytes(10) + b"\xff\xff\x0a\0\0\x07", 128, b"abcdef")
+    assert allowed_of("fd00::/64") == Allowed(b"\xfd" + bytes(15), 64)
+    assert allowed_of("VRRPv3") is allowed_of("fa:16:3e:00:00:01") is allowed_of("10.0.0.0/33") is None
 
 
 def test_nothing_of_a_name_is_obeyed_by_a_terminal():

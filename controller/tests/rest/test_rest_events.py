@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from sdngcc.controller.rest import events, models
+from sdngcc.controller.network.directory import CloudPort
+from sdngcc.controller.rest import event_models, events
 
 from ..fabric import vm_reading
 from ..test_engine import H1, H3, T2, talk
@@ -57,6 +58,22 @@ def test_a_newcomer_sees_everything_then_what_changes(bench):
     assert row["id"] == "neutron-1" and row["sent_bps"] == 8_000_000 and row["weight"] == 2
 
 
+def test_rows_bear_what_the_cloud_calls_a_machine(bench):
+    client, _ = listen(bench)
+    bench.reporter.tick()
+    drain(client)
+    port = CloudPort("neutron-1", "web", network="blue", network_id="net-1", tenant="project-1")
+    bench.engine.directory.take("ovn", port)
+    bench.reporter.tick()
+    [(_, _, data)] = drain(client)
+    [row] = data["vms"]
+    assert (row["id"], row["cloud_name"], row["network"], row["tenant"]) == ("neutron-1", "web", "blue", "project-1")
+    bench.engine.directory.take("ovn", port._replace(name="", network=""))
+    bench.reporter.tick()
+    [row] = drain(client)[0][2]["vms"]
+    assert (row["cloud_name"], row["network"]) == (None, "net-1")
+
+
 def test_congested_ports(bench):
     bench.reporter.tick()
     client, _ = listen(bench)
@@ -80,7 +97,7 @@ def test_notices_machines_that_go_switches_and_policy(bench):
     for kind, _, data in drain(client):
         told.setdefault(kind, []).append(data)
     [notice] = told["notice"][0]["notices"]
-    assert notice == {"place": f"{H1:016x}:2", "id": "neutron-1", "messages": 1, "marks": 12}
+    assert notice == {"place": f"{H1:016x}:2", "id": "neutron-1", "cloud_name": None, "messages": 1, "marks": 12}
     assert told["policy"][0]["who"] == "loopback" and told["policy"][0]["after"]["weight"] == 7
     assert told["switch"] == [{"switch": f"{H3:016x}", "connected": False}]
     assert f"{H3:016x}:2" in told["vms"][0]["gone"] and f"{H3:016x}:1" in told["ports"][0]["gone"]
@@ -108,7 +125,7 @@ def test_what_is_no_longer_kept_is_a_gap(bench):
     bench.reporter.tick()
     _, greeting = listen(bench)
     for _ in range(events.HISTORY_MAX + 1):
-        bench.broker.publish("notice", models.NoticeEvent(notices=[]))
+        bench.broker.publish("notice", event_models.NoticeEvent(notices=[]))
     _, greeting = listen(bench, greeting[-1][1])
     assert greeting[0][0] == "gap"
 
@@ -123,7 +140,7 @@ def test_a_slow_client_is_cut_off_and_the_others_go_on(bench):
     slow, _ = listen(bench, abort=lambda: cut.append(1))
     quick, _ = listen(bench)
     for _ in range(events.QUEUE_MAX + 1):
-        bench.broker.publish("notice", models.NoticeEvent(notices=[]))
+        bench.broker.publish("notice", event_models.NoticeEvent(notices=[]))
         assert len(drain(quick)) == 1
     assert cut == [1] and bench.broker.clients == {quick}
     assert bench.engine.counters["event_clients_cut"] == 1
