@@ -7,12 +7,9 @@ environment, where eventlet is old enough for Ryu's own launcher.
 
 import functools
 import logging
-import pathlib
 import signal
 import time
 from typing import Any, Callable, Optional, TypeVar
-
-from eventlet import tpool
 
 from sdngcc import log, logs
 from sdngcc.controller import settings
@@ -40,7 +37,8 @@ from sdngcc.controller.framework.reader import (
     Role,
 )
 from sdngcc.controller.garbage import Collector
-from sdngcc.controller.network import underlay
+from sdngcc.controller.network import underlay_process
+from sdngcc.controller.network.underlay import Underlay
 from sdngcc.controller.network.underlay_file import UnderlayFile
 from sdngcc.controller.reload import Reloader
 from sdngcc.controller.rest.audit import AuditLog
@@ -56,6 +54,7 @@ LOG = logging.getLogger(__name__)
 _OVSDB_PERIOD_S = 0.5
 _ADMITTED_PERIOD_S = 1.0
 _UNDERLAY_PERIOD_S = 1.0
+_SLICES_S = 0.01
 _RETRY_NS = 1_000_000_000
 # How long a connection may take to answer when another one says it is the same switch.
 _PROBE_S = 2.0
@@ -66,11 +65,6 @@ _HAND_OVER_S = 3.0
 Result = TypeVar("Result")
 
 log.install()  # the framework has set up its own by now
-
-
-def _read_underlay(path: pathlib.Path) -> Optional[underlay.Underlay]:
-    """Read a file of the network beneath in a thread of its own, while others run; raises SettingsError."""
-    return tpool.execute(underlay.read, path)
 
 
 class SdnGcc(names.App):
@@ -119,7 +113,7 @@ class SdnGcc(names.App):
         self.listener = connections.Listener(self.settings, self.allowed)
         self.listener.open()
         context.admission, context.allowed = self.listener.admission, self.allowed
-        self.underlay = context.underlay = UnderlayFile(chosen.underlay_file, _read_underlay)
+        self.underlay = context.underlay = UnderlayFile(chosen.underlay_file, underlay_process.read)
         self.managers = self._make_managers() if self.settings.ovsdb_listen else None
         context.managers = self.managers
         self._read_tenants()  # by TLS, if need be, which the listener has prepared
@@ -291,9 +285,15 @@ class SdnGcc(names.App):
     def _follow_underlay(self) -> None:
         """Read the file of the network beneath when it changes."""
         while self.is_active:
-            self._guarded(lambda: self.underlay.follow(self.engine.set_underlay), None)
-            self._flush()
+            self._guarded(lambda: self.underlay.follow(self._set_underlay), None)
             names.hub.sleep(_UNDERLAY_PERIOD_S)
+
+    def _set_underlay(self, underlay: Underlay) -> None:
+        """Take another file of the network beneath, and wait until it is in force; raises ValueError."""
+        self.engine.set_underlay(underlay)
+        self._flush()
+        while self.engine.hosting and self.engine.hosting.underlay_waits:
+            names.hub.sleep(_SLICES_S)
 
     def _refuses_switch(self, datapath: Any) -> Optional[str]:
         """Return why a connection may not be the switch's that it says it is, None when it may."""

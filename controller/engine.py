@@ -363,9 +363,10 @@ class Engine:
             self._place_vlans(dpid)
 
     def set_underlay(self, underlay: Underlay) -> None:
-        """Take another file of the network beneath; raises ValueError when it does not go with what is connected."""
+        """Take another file of the network beneath, in slices; raises ValueError as Hosting.set_underlay()."""
         if self.hosting:
-            self._links_changed(self.hosting.set_underlay(underlay))
+            self.backlog.add_first(self.convergence.follow(self.hosting.set_underlay(underlay)))
+            self._work()
 
     def _place_tunnels(self, dpid: int) -> None:
         """Find the ports of a switch's tunnels, and the pairs that take other ways by it."""
@@ -412,9 +413,8 @@ class Engine:
 
     def flow_removed(self, cookie: int, reason: int) -> None:
         """Take note of a flow that is gone."""
-        if self.hosting:
-            return
-        self.forwarder.flow_removed(cookie, reason, self.clock())
+        if not self.hosting:
+            self.forwarder.flow_removed(cookie, reason, self.clock())
 
     # The clockwork
 

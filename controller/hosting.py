@@ -5,15 +5,15 @@ Each switch that connects is a bridge of a host, but for those of the fabric tha
 flow, group or meter is written and no packet heard; who talks to whom the hosts tell, and the graph is a file's.
 """
 
-from typing import Callable
+from typing import Callable, Iterator
 
 from sdngcc.controller.network.attribution import Attribution
 from sdngcc.controller.network.hosts import Devices, Hosts
 from sdngcc.controller.network.inventory import SwitchRecord
 from sdngcc.controller.network.machines import Machines
 from sdngcc.controller.network.relations import Pair
-from sdngcc.controller.network.topology import Hop, Port, Topology
-from sdngcc.controller.network.underlay import Underlay
+from sdngcc.controller.network.topology import Hop, Port, Steps, Topology
+from sdngcc.controller.network.underlay import Change, Underlay
 from sdngcc.controller.rates.monitor import Monitor
 from sdngcc.controller.rates.polling import Polling
 from sdngcc.controller.rates.rounds import Rounds
@@ -43,6 +43,8 @@ class Hosting:
     ) -> None:
         self._owns = owns
         self.hosts = hosts
+        self.underlay_waits = False  # another file of the network beneath is not in force as a whole yet
+        self._steps: Iterator[None] = iter(())  # what is left to be done of it
         self._settings = settings
         self._switches = switches
         self._topology = topology
@@ -119,19 +121,33 @@ class Hosting:
                 self._machines.name(dpid)
                 self.hosts.follow(self._switches[dpid], set())
 
-    def set_underlay(self, underlay: Underlay) -> list[Hop]:
-        """Take another file of the network beneath; return the ends of links that are gone.
+    def set_underlay(self, underlay: Underlay) -> Steps:
+        """Return what takes another file of the network beneath, step by step, and returns the ends of lost links.
 
-        Raises ValueError when it does not go with the switches that are connected; nothing is changed then.
+        What a file before left to be done is done at once. Raises ValueError when the file does not go with the
+        switches that are connected; nothing is changed then.
         """
         graph = self.hosts.graph
         hosts = {dpid for dpid in self._switches if self.is_host(dpid)}
         graph.check(underlay, self._switches.keys() - hosts, hosts)
-        change = graph.replace(underlay)
-        for hop, rate in change.rates.items():
-            self._rounds.explicit.set_speed(hop, rate)
-        for dpid in change.homeless:
-            self.hosts.tell_homeless(dpid)
+        for _ in self._steps:
+            pass
+        steps = self._steps = self._replace(underlay)
+        self.underlay_waits = True
+        return steps
+
+    def _replace(self, underlay: Underlay) -> Steps:
+        change = Change()
+        try:
+            yield from self.hosts.graph.replace(underlay, change)
+            for hop, rate in change.rates.items():
+                self._rounds.explicit.set_speed(hop, rate)
+                yield
+            for dpid in change.homeless:
+                self.hosts.tell_homeless(dpid)
+                yield
+        finally:
+            self.underlay_waits = False
         return change.lost
 
     def run(self, now_ns: int) -> None:

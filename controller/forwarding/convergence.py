@@ -12,7 +12,7 @@ from sdngcc.controller.forwarding.installer import Installer
 from sdngcc.controller.network.attribution import Attribution
 from sdngcc.controller.network.paths import Paths
 from sdngcc.controller.network.relations import Pair, Relations
-from sdngcc.controller.network.topology import Hop, Topology
+from sdngcc.controller.network.topology import Hop, Steps, Topology
 from sdngcc.controller.work import Backlog
 
 
@@ -47,6 +47,12 @@ class Convergence:
         if not self._running:
             self._running = True
             self._backlog.add(self._run())
+
+    def follow(self, change: Steps) -> Iterator[None]:
+        """Let a change of the graph be made in steps, and follow it once it is made."""
+        lost = yield from change
+        if self._topology.targets():
+            self.start(lost or [])
 
     def _put_first(self, lost: list[Hop]) -> Iterator[None]:
         """Find the destinations of the packets that used lost links, and put those with the most traffic first."""

@@ -11,11 +11,12 @@ of the graph when they are asked for next, or when update() is called.
 
 import dataclasses
 import zlib
-from typing import Optional, Sequence
+from typing import Generator, Optional, Sequence
 
 from sdngcc.controller.network.routes import Ports, Routes
 
 Hop = tuple[int, int]  # (datapath id, port number)
+Steps = Generator[None, None, Optional[list[Hop]]]  # of a change; it returns the ends of links that are no more
 _MIX = 0x9E3779B1  # odd; spreads a CRC, which is linear, over all bits
 
 

@@ -20,11 +20,12 @@ which host its packets were. Packets take any of several shortest ways, in equal
 """
 
 import collections
+import dataclasses
 import hashlib
 import heapq
 import pathlib
 import re
-from typing import AbstractSet, Annotated, Any, Iterable, NamedTuple, Optional
+from typing import AbstractSet, Annotated, Any, Container, Iterable, Iterator, Mapping, NamedTuple, Optional
 
 import pydantic
 
@@ -101,14 +102,24 @@ class Underlay(NamedTuple):
     switches: dict[str, int]  # name -> datapath id, or the number that stands for it
     hosts: dict[int, str]  # datapath id of any of its bridges -> name
     links: tuple[Link, ...]
+    at: dict[str, list[Link]]  # host -> its links
 
 
-class Change(NamedTuple):
-    """What another file changes in the graph."""
+def at_hosts(links: Iterable[Link], hosts: Container[str], at: dict[str, list[Link]]) -> None:
+    """Add links to those of each host that they lead to."""
+    for link in links:
+        for end in link.ends:
+            if end.node in hosts:
+                at.setdefault(end.node, []).append(link)
 
-    lost: list[Hop]  # ends of links that are no more
-    rates: dict[Hop, int]  # bytes/s, of ports whose links carry something else now; 0: the file does not say
-    homeless: list[int]  # hosts that had a place and have none
+
+@dataclasses.dataclass
+class Change:
+    """What another file changes in the graph; it grows with each step of replace()."""
+
+    lost: list[Hop] = dataclasses.field(default_factory=list)  # ends of links that are no more
+    rates: dict[Hop, int] = dataclasses.field(default_factory=dict)  # bytes/s that links carry; 0: nobody says
+    homeless: list[int] = dataclasses.field(default_factory=list)  # hosts that had a place and have none
 
 
 def read(path: Optional[pathlib.Path]) -> Optional[Underlay]:
@@ -150,7 +161,9 @@ def _resolve(file: _File) -> Underlay:
     for link in links:
         if link.ends[0].node == link.ends[1].node:
             raise ValueError(f'a link leads from "{link.ends[0].node}" to itself')
-    return Underlay(switches, hosts, links)
+    at: dict[str, list[Link]] = {}
+    at_hosts(links, file.hosts, at)
+    return Underlay(switches, hosts, links, at)
 
 
 class _Ends:
@@ -194,6 +207,12 @@ class _Ends:
         return number
 
 
+def _hops(link: Link, nodes: Mapping[str, int]) -> tuple[Hop, Hop]:
+    """Return the ends of a link, the lower one first, as nodes are numbered."""
+    one, other = ((nodes[end.node], end.port) for end in link.ends)
+    return (one, other) if one < other else (other, one)
+
+
 class Graph:
     """Keeps ``topology`` as a file says, or as one switch for all, while hosts come and go.
 
@@ -212,27 +231,11 @@ class Graph:
         self.rates: dict[Hop, int] = {}  # bytes/s that links carry
         for dpid in self._nodes.values():
             topology.add_switch(dpid, {})
-        self._note_hosts()
-        for link in self._standing().values():
-            self._join(*link.ends, link.rate)
-
-    def _note_hosts(self) -> None:
-        """Note the links of each host."""
-        self._at = {}
-        for link in self._underlay.links if self._underlay else ():
-            for end in link.ends:
-                if end.node not in self._nodes:
-                    self._at.setdefault(end.node, []).append(link)
-
-    def _standing(self) -> dict[tuple[Hop, Hop], Link]:
-        """Return the links of the file whose nodes are there, by their ends in order."""
-        found = {}
-        for link in self._underlay.links if self._underlay else ():
-            near, far = link.ends
-            if near.node in self._nodes and far.node in self._nodes:
-                hops = sorted((self._nodes[end.node], end.port) for end in link.ends)
-                found[hops[0], hops[1]] = link
-        return found
+        if underlay is not None:
+            self._at = underlay.at
+            for link in underlay.links:
+                if all(end.node in self._nodes for end in link.ends):
+                    self._join(*link.ends, link.rate)
 
     def check(self, underlay: Underlay, switches: AbstractSet[int], hosts: AbstractSet[int]) -> None:
         """Raise ValueError when another file takes one that is connected for what it is not taken for now."""
@@ -247,43 +250,62 @@ class Graph:
                     f"{after} now; allowed once its connection has ended"
                 )
 
-    def replace(self, underlay: Underlay) -> Change:
-        """Take another file, which check() did not refuse; what both files say alike stays as it is."""
-        before, rates_before = self._standing(), dict(self.rates)
-        placed = set(self._nodes.values()) - self.fabric
-        fabric = frozenset(underlay.switches.values())
-        self._underlay = underlay
-        self._nodes = dict(underlay.switches)
-        self._note_hosts()
+    def replace(self, underlay: Underlay, change: Change) -> Iterator[None]:
+        """Take another file, which check() did not refuse, step by step; what both files say alike stays as it is.
+
+        The file is in force from the first step on; links follow, the lost ones first. Between steps hosts may come and
+        go. ``change`` grows meanwhile.
+        """
+        before, nodes_before, fabric_before = self._underlay, self._nodes, self.fabric
+        self._underlay, self._at, self._nodes = underlay, underlay.at, dict(underlay.switches)
+        self.fabric = frozenset(underlay.switches.values())
         for dpid in self._hosts:
             name = underlay.hosts.get(dpid)
-            if name is not None and self._at.get(name):
+            if name is not None and name in underlay.at:
                 self._nodes[name] = dpid
-        after = self._standing()
-        lost: list[Hop] = []
-        for hops in before.keys() - after.keys():
-            lost += self._topology.remove_link(hops[0])
-            for dpid, number in hops:
-                self.rates.pop((dpid, number), None)
-                port = self._topology.ports.get(dpid, {}).get(number)
-                if port is not None and not port.since_ns:  # no switch told of it
-                    self._topology.remove_port(dpid, number)
-        for dpid in self.fabric - fabric:
-            lost += self._topology.remove_switch(dpid)
-        for dpid in fabric - self.fabric - self._topology.ports.keys():
+        change.homeless += sorted(set(nodes_before.values()) - fabric_before - set(self._nodes.values()))
+        yield
+        standing: set[tuple[Hop, Hop]] = set()
+        for link in underlay.links:
+            if all(end.node in self._nodes for end in link.ends):
+                standing.add(_hops(link, self._nodes))
+            yield
+        for link in before.links if before else ():
+            if all(end.node in nodes_before for end in link.ends):
+                hops = _hops(link, nodes_before)
+                if hops not in standing:
+                    self._part(hops, change)
+            yield
+        for dpid in fabric_before - self.fabric:
+            if dpid not in self._hosts:
+                change.lost += self._topology.remove_switch(dpid)
+            yield
+        for dpid in self.fabric - fabric_before - self._topology.ports.keys():
             self._topology.add_switch(dpid, {})
-        self.fabric = fabric
-        for hops, link in after.items():
-            if hops not in before:
-                self._join(*link.ends, link.rate)
-            elif link.rate != before[hops].rate:
-                self._set_rate(hops, link.rate)
-        rates = {
-            hop: self.rates.get(hop, 0)
-            for hop in rates_before.keys() | self.rates.keys()
-            if rates_before.get(hop) != self.rates.get(hop)
-        }
-        return Change(lost, rates, sorted(placed - set(self._nodes.values())))
+            yield
+        for link in underlay.links:
+            if all(end.node in self._nodes for end in link.ends):
+                near, far = _hops(link, self._nodes)
+                if self._topology.peer(*near) != far:
+                    self._join(*link.ends, link.rate)
+                    change.rates.update({near: link.rate, far: link.rate})
+                elif self.rates.get(near, 0) != link.rate:
+                    self._set_rate((near, far), link.rate)
+                    change.rates.update({near: link.rate, far: link.rate})
+            yield
+
+    def _part(self, hops: tuple[Hop, Hop], change: Change) -> None:
+        """Take a link out, if it is still there; and its ends, unless they are others' by now."""
+        if self._topology.peer(*hops[0]) == hops[1]:
+            change.lost += self._topology.remove_link(hops[0])
+        for dpid, number in hops:
+            if self._topology.peer(dpid, number) is not None:
+                continue
+            if self.rates.pop((dpid, number), None) is not None:
+                change.rates[dpid, number] = 0
+            port = self._topology.ports.get(dpid, {}).get(number)
+            if port is not None and not port.since_ns:  # no switch told of it
+                self._topology.remove_port(dpid, number)
 
     def _set_rate(self, hops: Iterable[Hop], rate: int) -> None:
         for hop in hops:

@@ -29,6 +29,7 @@ PORTS = 48
 TARGETS = 5  # of each VM
 NETWORK_VMS = 20  # of one tenant network
 TENANT_VMS = 20
+BENEATH = 5  # of the VMs one where others forward: a pair's way over all spines takes much memory there
 _SENT = 1_000_000  # bytes/s of each VM
 _HOUSEKEEPING_S = 2.5
 _FIRST_VM_PORT = 3
@@ -48,9 +49,9 @@ class Row:
 
 
 class Site:
-    """A network of ``switches`` switches with ``vms`` VMs, around an engine; ``decision`` as in the settings."""
+    """A network of ``switches`` switches with ``vms`` VMs, around an engine; ``more`` are further settings."""
 
-    def __init__(self, folder: pathlib.Path, switches: int, vms: int) -> None:
+    def __init__(self, folder: pathlib.Path, switches: int, vms: int, **more: Any) -> None:
         spines = max(2, switches // 50)
         leaves = max(2, switches // 25)
         self.spines = [0x2000 + number for number in range(spines)]
@@ -80,6 +81,7 @@ class Site:
             relation_idle_s=3600,
             packet_ins_a_second=1_000_000,
             switch_packet_ins_a_second=1_000_000,
+            **more,
         )
         self.engine = Engine(settings, self.clock, epoch=1)
 
@@ -300,8 +302,11 @@ def main() -> None:
     parser.add_argument("--vms", type=int, default=20_000)
     chosen = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
+    from sdngcc.testbed.bench import beneath  # which has its network from here
+
     with tempfile.TemporaryDirectory() as name:
         rows = measure(chosen.switches, chosen.vms, pathlib.Path(name))
+        rows += beneath.measure(chosen.switches, chosen.vms // BENEATH, pathlib.Path(name))
     (chosen.out / "size.json").write_text(json.dumps([dataclasses.asdict(row) for row in rows], indent=1))
     report(rows)
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from sdngcc.testbed.bench import size
+from sdngcc.testbed.bench import beneath, size
 
 
 class ProcessorTime:
@@ -37,3 +37,20 @@ def test_every_row_happens(tmp_path, monkeypatch):
     assert rows["broadcast in a VLAN of 20 VMs"].messages <= 16 < rows["broadcast to all ports without a tag"].messages
     assert rows["link down"].messages and rows["new pair, attribution after it"].messages
     assert rows["sdngcc round, marks at one port"].messages > 1
+
+
+def test_every_change_of_the_file_beneath_happens(tmp_path):
+    site = beneath.Beneath(tmp_path, 20, 60)
+    site.build()
+    attribution, fabric = site.engine.attribution, set(site.spines)
+    pairs = site.engine.relations.pairs()
+    assert len(pairs) == 60 * size.TARGETS and any(hop[0] in fabric for pair in pairs for hop in attribution.way(pair))
+    rows = beneath.rows(site)
+    assert len(rows) == 4 and all(row.calls and row.longest_ms <= row.total_ms for row in rows)
+    switches = {*site.leaves, *site.spines}
+
+    def cabling(links):
+        """Return links without the ports of hosts, which the graph numbers itself."""
+        return {frozenset(end if end[0] in switches else end[0] for end in ends) for ends in links}
+
+    assert cabling(site.engine.topology.links()) == cabling(beneath.moved(site)) != cabling(site.links)

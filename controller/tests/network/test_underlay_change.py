@@ -2,14 +2,16 @@
 """The file of the network beneath changes while the controller runs."""
 
 import os
+import random
 
 import pytest
 
 from sdngcc.configuration import SettingsError
-from sdngcc.controller.network import underlay
+from sdngcc.controller.network import underlay, underlay_process
 from sdngcc.controller.network.topology import Topology
-from sdngcc.controller.network.underlay import FIRST_PORT, MBPS, Graph
+from sdngcc.controller.network.underlay import FIRST_PORT, MBPS, Change, Graph
 from sdngcc.controller.network.underlay_file import UnderlayFile
+from sdngcc.controller.network.underlay_process import Assembly
 from sdngcc.controller.settings import Settings
 
 from ..test_engine_hosts import A, B, make
@@ -64,7 +66,15 @@ def fresh(path, text):
     return made._topology.links(), made.rates
 
 
-@pytest.mark.parametrize("text", [
+def replace(graph, underlay):
+    """Take another file as a whole; return what it changed."""
+    change = Change()
+    for _ in graph.replace(underlay, change):
+        pass
+    return change
+
+
+CHANGES = [
     MORE,
     FILE.replace("mbps: 1000", "mbps: 2000"),
     FILE.replace("leaf2:1", "leaf1:9"),
@@ -74,12 +84,39 @@ def fresh(path, text):
     FILE.replace(", mbps: 4000", ""),
     FILE.replace('one: {datapath: "a"}, two: {datapath: "b"}', 'one: {datapath: "b"}, two: {datapath: "a"}'),
     "switches: {}\nhosts: {}\nlinks: []\n",
-])
+]
+
+
+@pytest.mark.parametrize("text", CHANGES)
 def test_after_a_change_the_graph_is_as_if_there_had_been_no_other_file(path, graph, text):
-    graph.replace(read(path, text))
+    replace(graph, read(path, text))
     assert (graph._topology.links(), graph.rates) == fresh(path, text)
-    graph.replace(read(path, FILE))
+    replace(graph, read(path, FILE))
     assert (graph._topology.links(), graph.rates) == fresh(path, FILE)
+
+
+@pytest.mark.parametrize("text", CHANGES)
+@pytest.mark.parametrize("seed", range(5))
+def test_hosts_may_come_and_go_while_a_file_is_taken(path, graph, text, seed):
+    """Whatever happens between the steps, the graph is in the end what the file and the hosts that are there make."""
+    chance, there = random.Random(seed), set(HOSTS)
+    for _ in graph.replace(read(path, text), Change()):
+        if chance.random() < 0.3:
+            dpid = chance.choice(HOSTS)
+            if dpid in there:
+                there.remove(dpid)
+                if not graph.remove_host(dpid):
+                    graph._topology.remove_switch(dpid)
+            else:
+                there.add(dpid)
+                graph.add_host(dpid)
+    made = Graph(read(path, text), Topology())
+    for dpid in there:
+        made.add_host(dpid)
+    assert graph._topology.links() == made._topology.links()
+    assert {hop: graph.rates[hop] for ends in made._topology.links() for hop in ends if hop in graph.rates} == {
+        hop: made.rates[hop] for ends in made._topology.links() for hop in ends if hop in made.rates
+    }
 
 
 def test_what_both_files_say_alike_stays(path, graph):
@@ -90,13 +127,13 @@ def test_what_both_files_say_alike_stays(path, graph):
             topology.ways(dpid, (target, 1))
         topology.update(target)
     version = topology.version
-    assert graph.replace(read(path, "# the same\n" + FILE)) == ([], {}, [])
+    assert replace(graph, read(path, "# the same\n" + FILE)) == Change()
     assert topology.version == version and not topology.targets()
-    change = graph.replace(read(path, FILE.replace("mbps: 1000", "mbps: 2000", 1)))
+    change = replace(graph, read(path, FILE.replace("mbps: 1000", "mbps: 2000", 1)))
     assert change.lost == [] and set(change.rates.values()) == {2000 * MBPS} and len(change.rates) == 2
     assert topology.version == version
     # A host's cable is moved to another leaf: ways to it change, and its own; those between others do not.
-    change = graph.replace(read(path, FILE.replace("leaf2:1", "leaf1:9")))
+    change = replace(graph, read(path, FILE.replace("leaf2:1", "leaf1:9")))
     leaf2 = underlay.node_id("leaf2")
     assert (0xC, next(iter(topology.ports[0xC]))) in change.lost and (leaf2, 1) in change.lost
     assert 0xA not in topology.update(0xB) and 0xB not in topology.update(0xA)
@@ -115,8 +152,8 @@ def test_ports_without_a_number_keep_theirs_whatever_else_the_file_says(path):
 
 def test_a_host_that_loses_its_place_is_told_and_gets_it_back(path, graph):
     gone = FILE.replace('three: {datapath: "c"}', 'three: {datapath: "d"}')
-    assert graph.replace(read(path, gone)).homeless == [0xC] and graph.uplinks(0xC) == ()
-    assert graph.replace(read(path, FILE)).homeless == [] and len(graph.uplinks(0xC)) == 1
+    assert replace(graph, read(path, gone)).homeless == [0xC] and graph.uplinks(0xC) == ()
+    assert replace(graph, read(path, FILE)).homeless == [] and len(graph.uplinks(0xC)) == 1
 
 
 def test_the_file_is_followed_and_one_that_cannot_be_used_is_refused_by_name(path, caplog):
@@ -177,3 +214,23 @@ def test_a_running_controller_takes_a_changed_file_but_for_what_is_connected(pat
 def test_a_file_read_by_nobody_yet_is_an_error_at_the_start(tmp_path):
     with pytest.raises(SettingsError, match="underlay_file"):
         underlay.read(tmp_path / "nowhere.yaml")
+
+
+def test_a_process_tells_what_it_read_in_parts_or_what_is_wrong(path, monkeypatch):
+    assert underlay_process.read(path) == underlay.read(path)
+    found = read(path, MORE)
+    monkeypatch.setattr(underlay_process, "CHUNK", 2)
+    assembly, lines = Assembly(), list(underlay_process.lines_of(found))
+    assert len(lines) == 2 + 2 + 4 + 1 and [assembly.take(line) for line in lines] == [None] * 8 + [found]
+    replaced(path, FILE + "  - {ends: [x, y]}\n")
+    with pytest.raises(SettingsError, match=f'underlay_file {path}: .*"x" is neither'):
+        underlay_process.read(path)
+    path.unlink()
+    with pytest.raises(SettingsError, match="No such file"):
+        underlay_process.read(path)
+
+
+def test_a_process_that_ends_is_told(path, monkeypatch):
+    monkeypatch.setattr(underlay_process, "MODULE", "sdngcc.no_such_module")
+    with pytest.raises(SettingsError, match="ended"):
+        underlay_process.read(path)
