@@ -7,6 +7,7 @@ Both sides show certificates: a switch without one that the CA signed is refused
 import errno
 import logging
 import pathlib
+import socket
 import ssl
 from typing import Any, Callable, NamedTuple, Optional, TypeVar
 
@@ -100,13 +101,31 @@ class Files(NamedTuple):
     key: str
     certificate: str
     authority: str
+    lists: str = ""  # of revoked certificates: a file, or a folder of files
 
 
 def files_of(settings: Settings) -> Optional[Files]:
-    """Return the files of openflow_tls_key, _cert and _ca, None without a key."""
+    """Return the files of openflow_tls_key, _cert, _ca and _crl, None without a key."""
     if settings.openflow_tls_key is None:
         return None
-    return Files(str(settings.openflow_tls_key), str(settings.openflow_tls_cert), str(settings.openflow_tls_ca))
+    key, certificate, authority = settings.openflow_tls_key, settings.openflow_tls_cert, settings.openflow_tls_ca
+    lists = "" if settings.openflow_tls_crl is None else str(settings.openflow_tls_crl)
+    return Files(str(key), str(certificate), str(authority), lists)
+
+
+def client_context(files: Files) -> ssl.SSLContext:
+    """Return what servers are connected to with files; raises SettingsError, OSError or ssl.SSLError.
+
+    A server is known by its authority, not by its name, as Open vSwitch has it.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = False
+    context.load_cert_chain(files.certificate, files.key)
+    context.load_verify_locations(files.authority)
+    if files.lists:
+        _load_lists(context, "openflow_tls_crl", pathlib.Path(files.lists))
+    return context
 
 
 def prepare_ovsdb(settings: Settings) -> None:
@@ -117,7 +136,8 @@ def prepare_ovsdb(settings: Settings) -> None:
 
 
 def use_for_ovsdb(files: Files) -> None:
-    """Let ssl: remotes of OVSDB in this process use files, and be told of in the log when they cannot."""
+    """Let ssl: remotes of OVSDB in this process use files, read at each connection, and be told of when they cannot."""
+    from ovs import socket_util
     from ovs.stream import SSLStream, Stream
 
     class TlsStream(SSLStream):  # type: ignore[misc]
@@ -127,6 +147,36 @@ def use_for_ovsdb(files: Files) -> None:
         """
 
         told: set[str] = set()  # remotes whose failure was logged since they worked last
+
+        @staticmethod
+        def _open(suffix: str, dscp: Any) -> tuple[int, Any]:
+            """Begin a connection, as python-ovs' own does, whose context takes no lists of revoked certificates."""
+            try:
+                context = client_context(files)
+            except (SettingsError, OSError) as fault:  # ssl.SSLError is an OSError
+                TlsStream.tell(f"ssl:{suffix}", fault)
+                return errno.EPROTO, None
+            address = socket_util.inet_parse_active(suffix, 0)
+            family, sock = socket_util.inet_create_socket_active(socket.SOCK_STREAM, address)
+            if sock is None:
+                return family, None
+            wrapped = context.wrap_socket(sock, do_handshake_on_connect=False)
+            error = socket_util.inet_connect_active(wrapped, address, family, dscp)
+            if error:
+                return error, wrapped
+            try:
+                wrapped.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            except OSError as fault:
+                wrapped.close()
+                return socket_util.get_exception_errno(fault), None
+            return 0, wrapped
+
+        @classmethod
+        def tell(cls, remote: str, error: Exception) -> None:
+            """Log that a remote cannot be worked with, once until it can."""
+            if remote not in cls.told:
+                cls.told.add(remote)
+                LOG.error("OVSDB %s: TLS failed, trying on: %s", remote, error)
 
         def connect(self) -> int:
             error = self._guard(super().connect, errno.EPROTO)
@@ -144,12 +194,7 @@ def use_for_ovsdb(files: Files) -> None:
             try:
                 return function()
             except ssl.SSLError as error:
-                if self.name not in self.told:
-                    self.told.add(self.name)
-                    LOG.error("OVSDB %s: TLS failed, trying on: %s", self.name, error)
+                self.tell(self.name, error)
                 return otherwise
 
     Stream.register_method("ssl", TlsStream)
-    Stream.ssl_set_private_key_file(files.key)
-    Stream.ssl_set_certificate_file(files.certificate)
-    Stream.ssl_set_ca_cert_file(files.authority)

@@ -10,7 +10,7 @@ import pytest
 from sdngcc.controller.network.directory import CloudPort, Trunk, address_of, allowed_of, mac_of
 
 from ..processes import free_port
-from ..real_ovs import make_certificates
+from ..real_ovs import make_certificates, make_list
 from .cloud import OVN, SCHEMAS, Central, Followed, Server
 
 pytestmark = [
@@ -347,6 +347,18 @@ def test_a_southbound_database_is_read_by_tls(secure, keys, follow):
     followed.until_port(WEB, name="web")
     central.nb("lsp-set-addresses", WEB, f"{MACS[1]} 10.0.0.9")
     followed.until_port(WEB, addresses=(address_of("10.0.0.9"),))
+    followed.until(lambda: followed.database.health.state == "connected")
+
+
+def test_a_server_whose_certificate_is_revoked_is_not_spoken_to(secure, keys, follow, tmp_path, capfd):
+    """Until a list says otherwise: they are read at each connection."""
+    crl = tmp_path / "lists.pem"
+    folder = keys["switch_ca"].parent
+    shutil.copy(make_list(folder, keys["sb_cert"]), crl)
+    followed = follow(secure(keys).secure, **tls_of(keys), openflow_tls_crl=crl)
+    followed.until(lambda: followed.database.health.state in ("unreachable", "hung"))
+    assert "certificate revoked" in capfd.readouterr().err
+    shutil.copy(make_list(folder), crl)
     followed.until(lambda: followed.database.health.state == "connected")
 
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Certificates that their authority has revoked, over real handshakes."""
 
+import errno
 import shutil
 import signal
 import socket
+import ssl
 import threading
 
 import pytest
@@ -77,6 +79,60 @@ def test_a_revoked_certificate_is_refused_and_others_are_not(keys, tmp_path, in_
     assert shake_hands(server, keys, "good") is None
     reason, text = shake_hands(server, keys, "bad")
     assert reason is Reason.REVOKED and "openflow_tls_crl" in text
+
+
+def shake_hands_as_client(keys, name, **more):
+    """Connect to a server that shows a certificate; return what is wrong with it, None when nothing is."""
+    chosen = settings(keys, **more)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(keys[f"{name}_cert"], keys[f"{name}_key"])
+    ours, theirs = socket.socketpair()
+
+    def accept():
+        try:
+            with server.wrap_socket(theirs, server_side=True) as sock:
+                sock.recv(1)
+        except OSError:
+            pass  # the client tells
+
+    thread = threading.Thread(target=accept)
+    thread.start()
+    try:
+        with tls.client_context(tls.files_of(chosen)).wrap_socket(ours):
+            return None
+    except ssl.SSLCertVerificationError as error:
+        return error.verify_message
+    finally:
+        ours.close()
+        thread.join()
+
+
+def test_a_server_whose_certificate_is_revoked_is_not_connected_to(keys, others, tmp_path):
+    crl = shutil.copy(make_list(folder_of(keys), keys["bad_cert"]), tmp_path / "crl.pem")
+    assert shake_hands_as_client(keys, "bad") is None
+    assert shake_hands_as_client(keys, "bad", openflow_tls_crl=crl) == "certificate revoked"
+    assert shake_hands_as_client(keys, "good", openflow_tls_crl=crl) is None
+    unknown = shake_hands_as_client(keys, "good", openflow_tls_crl=make_list(folder_of(keys), expired=True))
+    assert unknown == "CRL has expired"
+    assert shake_hands_as_client({**others, "switch_ca": keys["switch_ca"]}, "good") is not None
+
+
+def test_a_remote_is_not_connected_to_with_lists_that_cannot_be_used(keys, tmp_path, caplog):
+    """The file may break after the start; then the log tells once, and each connection fails."""
+    from ovs.stream import Stream
+
+    crl = shutil.copy(make_list(folder_of(keys)), tmp_path / "crl.pem")
+    chosen = settings(keys, openflow_tls_crl=crl)
+    known = dict(Stream._SOCKET_METHODS)
+    try:
+        tls.prepare_ovsdb(chosen)
+        crl.write_text("broken")
+        for _ in range(2):
+            assert Stream.open("ssl:127.0.0.1:1") == (errno.EPROTO, None)
+    finally:
+        Stream._SOCKET_METHODS.clear()
+        Stream._SOCKET_METHODS.update(known)
+    assert sum(f"openflow_tls_crl {crl}: no list" in text for text in caplog.messages) == 1
 
 
 def test_who_comes_by_another_authority_is_refused_as_before(keys, others):
