@@ -89,7 +89,7 @@ static inline u64 shim_now_ns(void)
 
 /* Reports to be sent when a tick is over. */
 struct shim_reports {
-	struct sk_buff_head queue;	/* packets, their port in skb->cb */
+	struct sk_buff_head queue;	/* packets, by skb->dev */
 };
 
 /* How a report to a peer leaves: the header of packets that the VM sends there. */

@@ -2,8 +2,9 @@
 /*
  * The shim's life with the module and with each network namespace.
  *
- * The namespace operations are registered before the datapath's, so they are undone after them: by
- * then every vport has gone and has taken its port along.
+ * The namespace operations are registered before the datapath's, so they are undone after them.
+ * Where the shim is part of the datapath every port has gone by then; where it stands beside it,
+ * devices go later, and ports go now.
  */
 #include <linux/kernel.h>
 #include <linux/netdevice.h>
@@ -47,6 +48,7 @@ static void __net_exit net_end(struct net *ns)
 {
 	struct ovs_shim_net *net = ovs_shim_net(ns);
 
+	ovs_shim_ports_flush(net);
 	ovs_shim_walk_exit(net);
 	shim_engine_exit(&net->engine);
 }

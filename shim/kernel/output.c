@@ -10,7 +10,7 @@
  *
  * A message that an uplink brought concerns the VM's limiter on that uplink; one that the
  * controller handed to this very switch leaves user space with the datapath's local port as the one
- * it came by, and concerns all limiters.  Any other port may carry none.
+ * it came by, and concerns all limiters: only the hook can tell.  Any other port may carry none.
  *
  * A bridge that mirrors to an uplink sends a clone of the packet there, with the VM's port as the
  * one it came by: the copy is charged like any packet that the VM sends, for it takes as much of
@@ -20,16 +20,16 @@
  * kernel may be built to do with what stands on the stack, would cost as much as the judgement.
  *
  * Departure times are CLOCK_MONOTONIC and obeyed by sch_fq on the uplink.  ovs_vport_send() clears
- * skb->tstamp before it calls us, with softirqs off.
+ * skb->tstamp, with softirqs off, before the hook calls us.
  */
 #include <linux/err.h>
 #include <linux/skbuff.h>
 
-#include "../../datapath.h"
-#include "../../vport.h"
 #include "../core/engine/decide.h"
 #include "compat.h"
 #include "frame.h"
+#include "hook.h"
+#include "output.h"
 #include "ovs_shim.h"
 #include "port.h"
 #include "trace.h"
@@ -46,26 +46,31 @@ static noinline void output_refuse(struct shim_vm *vm, struct sk_buff *skb,
 	kfree_skb(skb);
 }
 
-/* Does with a packet of or for a VM what the engine decided, but for cutting it. */
-static inline void output_act(struct shim_vm *vm, struct vport *vport, struct sk_buff *skb,
+/*
+ * Does with a packet of or for a VM what the engine decided, but for cutting it; true: it goes on.
+ */
+static inline bool output_act(struct shim_vm *vm, struct sk_buff *skb,
 			      struct ovs_shim_frame *frame, const struct shim_action *action)
 {
 	if (unlikely(action->drop)) {
 		output_refuse(vm, skb, &frame->packet, action->drop);
-		return;
+		return false;
 	}
 	if (unlikely(!ovs_shim_frame_act(frame, action))) {
 		output_refuse(vm, skb, &frame->packet, SHIM_DROP_MEMORY);
-		return;
+		return false;
 	}
 	if (action->departure_ns)
 		skb_set_delivery_time(skb, action->departure_ns, true);
-	vport->ops->send(skb);
+	return true;
 }
 
-/* Asks the engine for a packet that was cut out of a larger one, and does what it says. */
-static void output_part(struct shim_vm *vm, struct vport *vport, struct sk_buff *skb,
-			const struct shim_path *path, const struct shim_packet *whole)
+/*
+ * Asks the engine for a packet that was cut out of a larger one, and does what it says; true: it
+ * goes on.
+ */
+static bool output_part(struct shim_vm *vm, struct sk_buff *skb, const struct shim_path *path,
+			const struct shim_packet *whole)
 {
 	struct ovs_shim_frame frame __uninitialized;
 	struct shim_action action __uninitialized;
@@ -75,11 +80,14 @@ static void output_part(struct shim_vm *vm, struct vport *vport, struct sk_buff 
 	frame.packet.timed = whole->timed;
 	shim_action_init(&action, &frame.packet);
 	shim_admit(path, &frame.packet, &action);
-	output_act(vm, vport, skb, &frame, &action);
+	return output_act(vm, skb, &frame, &action);
 }
 
-/* Makes a GSO packet what the engine decided, and cuts it as the device would. */
-static noinline void output_cut(struct shim_vm *vm, struct vport *vport, struct sk_buff *skb,
+/*
+ * Makes a GSO packet what the engine decided, and cuts it as the device would; true: it goes on,
+ * for it turned out to be a single one.
+ */
+static noinline bool output_cut(struct shim_vm *vm, struct sk_buff *skb,
 				struct ovs_shim_frame *frame, const struct shim_path *path,
 				const struct shim_action *action)
 {
@@ -88,23 +96,23 @@ static noinline void output_cut(struct shim_vm *vm, struct vport *vport, struct 
 
 	if (!ovs_shim_frame_act(frame, action)) {
 		output_refuse(vm, skb, &frame->packet, SHIM_DROP_MEMORY);
-		return;
+		return false;
 	}
 	parts = skb_gso_segment(skb, netif_skb_features(skb) & ~NETIF_F_GSO_MASK);
 	if (IS_ERR(parts)) {
 		output_refuse(vm, skb, &frame->packet, SHIM_DROP_SEGMENT);
-		return;
+		return false;
 	}
-	if (!parts) {
-		/* A guest's GSO packet that turned out to be a single one. */
-		output_part(vm, vport, skb, path, whole);
-		return;
-	}
+	/* A guest said that it was one. */
+	if (!parts)
+		return output_part(vm, skb, path, whole);
 	consume_skb(skb);
 	skb_list_walk_safe(parts, part, next) {
 		skb_mark_not_on_list(part);
-		output_part(vm, vport, part, path, whole);
+		if (output_part(vm, part, path, whole))
+			ovs_shim_hook_send(part);
 	}
+	return false;
 }
 
 /*
@@ -123,9 +131,8 @@ static inline bool output_is_message(const struct shim_vm *vm, const struct shim
 	return unlikely(packet->version && packet->protocol == READ_ONCE(vm->mode.protocol));
 }
 
-/* Handles a packet from a VM; to is the port behind vport, NULL if it has no role. */
-static void output_from_vm(struct shim_vm *vm, const struct ovs_shim_port *to,
-			   struct vport *vport, struct sk_buff *skb)
+/* Judges a packet from a VM; to is the port it leaves by, NULL if that has no role. */
+static bool output_from_vm(struct shim_vm *vm, const struct ovs_shim_port *to, struct sk_buff *skb)
 {
 	struct ovs_shim_frame frame __uninitialized;
 	struct shim_action action __uninitialized;
@@ -134,18 +141,15 @@ static void output_from_vm(struct shim_vm *vm, const struct ovs_shim_port *to,
 	ovs_shim_frame_parse(skb, READ_ONCE(vm->mode.wants), &frame);
 	if (output_is_message(vm, &frame.packet)) {
 		output_refuse(vm, skb, &frame.packet, SHIM_DROP_FORGED);
-		return;
+		return false;
 	}
-	if (!to || to->role != OVS_SHIM_ROLE_UPLINK || !READ_ONCE(vm->mode.ruled)) {
-		vport->ops->send(skb);
-		return;
-	}
+	if (!to || to->role != OVS_SHIM_ROLE_UPLINK || !READ_ONCE(vm->mode.ruled))
+		return true;
 	output_time(vm, &frame.packet);
 	shim_decide_sent(vm, to->uplink, &frame.packet, &path, &action);
 	if (unlikely(action.cut) && !action.drop)
-		output_cut(vm, vport, skb, &frame, &path, &action);
-	else
-		output_act(vm, vport, skb, &frame, &action);
+		return output_cut(vm, skb, &frame, &path, &action);
+	return output_act(vm, skb, &frame, &action);
 }
 
 /* Refuses a control message that the engine need not see. */
@@ -157,9 +161,12 @@ static void output_refuse_message(struct shim_vm *vm, enum shim_counter refusal)
 	shim_host_message(vm, &unknown, shim_counter_name(refusal));
 }
 
-/* Obeys or refuses a control message for a VM; from is the port of in, NULL if it has no role. */
-static noinline void output_obey(struct shim_vm *vm, const struct ovs_shim_port *from,
-				 const struct vport *in, struct ovs_shim_frame *frame)
+/*
+ * Obeys or refuses a control message for a VM; from is the port it came by, NULL if that has no
+ * role; local as in ovs_shim_judge().
+ */
+static noinline void output_obey(struct shim_vm *vm, const struct ovs_shim_port *from, bool local,
+				 struct ovs_shim_frame *frame)
 {
 	/* One byte more than a message has, so that what is too long is seen to be. */
 	u8 data[SHIM_MESSAGE_V1_BYTES + 1];
@@ -169,7 +176,7 @@ static noinline void output_obey(struct shim_vm *vm, const struct ovs_shim_port 
 
 	if (from && from->role == OVS_SHIM_ROLE_UPLINK) {
 		uplink = from->uplink;
-	} else if (!in || in->port_no != OVSP_LOCAL) {
+	} else if (!local) {
 		output_refuse_message(vm, SHIM_REFUSED_ORIGIN);
 		return;
 	}
@@ -196,38 +203,32 @@ static u8 output_wants_of_received(const struct shim_vm *vm)
 	return wants;
 }
 
-/* Handles a packet for a VM that no other VM sent; from is the port of in, NULL without role. */
-static void output_to_vm(struct shim_vm *vm, const struct ovs_shim_port *from,
-			 const struct vport *in, struct vport *vport, struct sk_buff *skb)
+/* Judges a packet for a VM that no other VM sent; from and local are those of output_obey(). */
+static bool output_to_vm(struct shim_vm *vm, const struct ovs_shim_port *from, bool local,
+			 struct sk_buff *skb)
 {
 	struct ovs_shim_frame frame __uninitialized;
 	struct shim_action action __uninitialized;
 
 	ovs_shim_frame_parse(skb, output_wants_of_received(vm), &frame);
 	if (output_is_message(vm, &frame.packet)) {
-		output_obey(vm, from, in, &frame);
+		output_obey(vm, from, local, &frame);
 		consume_skb(skb);
-		return;
+		return false;
 	}
-	if (!from || from->role != OVS_SHIM_ROLE_UPLINK || !READ_ONCE(vm->mode.ruled)) {
-		vport->ops->send(skb);
-		return;
-	}
+	if (!from || from->role != OVS_SHIM_ROLE_UPLINK || !READ_ONCE(vm->mode.ruled))
+		return true;
 	output_time(vm, &frame.packet);
 	shim_decide_received(vm, from->uplink, &frame.packet, &action);
-	output_act(vm, vport, skb, &frame, &action);
+	return output_act(vm, skb, &frame, &action);
 }
 
-void ovs_shim_output(struct vport *vport, struct sk_buff *skb)
+bool ovs_shim_judge(const struct ovs_shim_port *from, const struct ovs_shim_port *to, bool local,
+		    struct sk_buff *skb)
 {
-	const struct vport *in = OVS_CB(skb)->input_vport;
-	const struct ovs_shim_port *from = in ? ovs_shim_port_of(in) : NULL;
-	const struct ovs_shim_port *to = ovs_shim_port_of(vport);
-
 	if (from && from->role == OVS_SHIM_ROLE_VM)
-		output_from_vm(from->vm, to, vport, skb);
-	else if (to && to->role == OVS_SHIM_ROLE_VM)
-		output_to_vm(to->vm, from, in, vport, skb);
-	else
-		vport->ops->send(skb);
+		return output_from_vm(from->vm, to, skb);
+	if (to && to->role == OVS_SHIM_ROLE_VM)
+		return output_to_vm(to->vm, from, local, skb);
+	return true;
 }

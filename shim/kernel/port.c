@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Ports: what the operator says a vport is to the shim, and what becomes of that when the vport,
- * its datapath or its namespace goes.  Configuration under ovs_mutex, which is the engine's lock of
- * configuration; RTNL is taken inside it.
+ * Ports: what the operator says a device is to the shim, and what becomes of that when the device,
+ * its datapath or its namespace goes.  The hook's lock is the engine's lock of configuration; RTNL
+ * is taken inside it.
  *
- * The table of ports is one for all namespaces, for a vport's address is unique among them.
+ * The table of ports is one for all namespaces, for a device's address is unique among them.
  */
 #include <linux/ethtool.h>
 #include <linux/hash.h>
@@ -20,10 +20,7 @@
 #include <net/sch_generic.h>
 #include <net/vxlan.h>
 
-#include "../../datapath.h"
-#include "../../vport.h"
-#include "../../vport-internal_dev.h"
-#include "../../vport-netdev.h"
+#include "hook.h"
 #include "netlink/netlink.h"
 #include "netlink/walk.h"
 #include "ovs_shim.h"
@@ -32,30 +29,30 @@
 /* Bytes/s in a Mb/s, the unit of link speeds. */
 #define BYTES_PER_MBIT 125000ULL
 
-/* Returns the hash of a pointer to a vport, by which packets find ports: no loop, no call. */
+/* Returns the hash of a pointer to a device, by which packets find ports: no loop, no call. */
 static inline u32 port_hash(const void *key, u32 len, u32 seed)
 {
-	return hash_ptr(*(const struct vport *const *)key, 32) ^ seed;
+	return hash_ptr(*(const struct net_device *const *)key, 32) ^ seed;
 }
 
-/* Tells whether a port is another vport's. */
+/* Tells whether a port is another device's. */
 static inline int port_differs(struct rhashtable_compare_arg *arg, const void *object)
 {
-	return ((const struct ovs_shim_port *)object)->vport !=
-	       *(const struct vport *const *)arg->key;
+	return ((const struct ovs_shim_port *)object)->dev !=
+	       *(const struct net_device *const *)arg->key;
 }
 
-/* How ports are found by their vport. */
+/* How ports are found by their device. */
 static const struct rhashtable_params port_table_params = {
 	.head_offset = offsetof(struct ovs_shim_port, node),
-	.key_offset = offsetof(struct ovs_shim_port, vport),
-	.key_len = sizeof(const struct vport *),
+	.key_offset = offsetof(struct ovs_shim_port, dev),
+	.key_len = sizeof(const struct net_device *),
 	.hashfn = port_hash,
 	.obj_cmpfn = port_differs,
 	.automatic_shrinking = true,
 };
 
-/* All ports; changed under ovs_mutex. */
+/* All ports; changed under configuration. */
 static struct rhashtable port_table;
 
 int ovs_shim_ports_init(void)
@@ -69,9 +66,9 @@ void ovs_shim_ports_exit(void)
 	rhashtable_destroy(&port_table);
 }
 
-struct ovs_shim_port *ovs_shim_port_of(const struct vport *vport)
+struct ovs_shim_port *ovs_shim_port_of(const struct net_device *dev)
 {
-	return rhashtable_lookup_fast(&port_table, &vport, port_table_params);
+	return rhashtable_lookup_fast(&port_table, &dev, port_table_params);
 }
 
 void ovs_shim_net_count(struct ovs_shim_net *net)
@@ -148,16 +145,16 @@ void ovs_shim_port_look(struct ovs_shim_port *port)
 		return;
 	}
 	rtnl_lock();
-	port->qdisc = port_qdisc_fits(port->vport->dev);
+	port->qdisc = port_qdisc_fits(port->dev);
 	rtnl_unlock();
 }
 
 /*
- * Refuses a configuration of vport under which the guarantees of all VMs, any of which may use any
- * uplink, would exceed an uplink's capacity.  port: the vport's port as it is, NULL if it has none;
- * link_rate: the vport's link speed, bytes/s.
+ * Refuses a configuration of a device under which the guarantees of all VMs, any of which may use
+ * any uplink, would exceed an uplink's capacity.  port: the device's port as it is, NULL if it has
+ * none; link_rate: its link speed, bytes/s.
  */
-static int port_check_guarantees(const struct ovs_shim_net *net, const struct vport *vport,
+static int port_check_guarantees(const struct ovs_shim_net *net, const struct net_device *dev,
 				 const struct ovs_shim_port *port,
 				 const struct ovs_shim_port_config *config, u64 link_rate,
 				 struct netlink_ext_ack *extack)
@@ -165,7 +162,7 @@ static int port_check_guarantees(const struct ovs_shim_net *net, const struct vp
 	const struct shim_uplink *least = NULL, *except = NULL;
 	u64 guaranteed = net->engine.guaranteed;
 	u64 capacity = U64_MAX, exceeded;
-	const char *name = vport->dev->name;
+	const char *name = dev->name;
 
 	if (port && port->role == OVS_SHIM_ROLE_VM)
 		guaranteed -= port->vm->config.min;
@@ -179,7 +176,7 @@ static int port_check_guarantees(const struct ovs_shim_net *net, const struct vp
 	if (!exceeded)
 		return 0;
 	if (least)
-		name = ((const struct ovs_shim_port *)least->port)->vport->dev->name;
+		name = ((const struct ovs_shim_port *)least->port)->dev->name;
 	ovs_shim_say(extack,
 		     "min-rate: guarantees sum to %llu bytes/s, uplink %s has only %llu",
 		     guaranteed, name, exceeded);
@@ -187,10 +184,10 @@ static int port_check_guarantees(const struct ovs_shim_net *net, const struct vp
 }
 
 /*
- * Checks what an operator asks of a vport whose port is `port`, NULL for none; 0 and its link speed
- * in *link_rate if it is an uplink, or a negative error number and the reason in *extack.
+ * Checks what an operator asks of a device whose port is `port`, NULL for none; 0 and its link
+ * speed in *link_rate if it is an uplink, or a negative error number and the reason in *extack.
  */
-static int port_check(const struct ovs_shim_net *net, const struct vport *vport,
+static int port_check(const struct ovs_shim_net *net, struct net_device *dev,
 		      const struct ovs_shim_port *port, const struct ovs_shim_port_config *config,
 		      u64 *link_rate, struct netlink_ext_ack *extack)
 {
@@ -203,16 +200,16 @@ static int port_check(const struct ovs_shim_net *net, const struct vport *vport,
 	}
 	if (config->role == OVS_SHIM_ROLE_UPLINK) {
 		rtnl_lock();
-		*link_rate = port_link_rate(vport->dev);
+		*link_rate = port_link_rate(dev);
 		rtnl_unlock();
 		if (!config->capacity && !*link_rate) {
 			ovs_shim_say(extack,
 				     "capacity: %s tells no link speed, so a value above 0 is needed",
-				     vport->dev->name);
+				     dev->name);
 			return -EINVAL;
 		}
 	}
-	return port_check_guarantees(net, vport, port, config, *link_rate, extack);
+	return port_check_guarantees(net, dev, port, config, *link_rate, extack);
 }
 
 /* Ends what a port is to the engine, and frees it; no packet finds it any more. */
@@ -227,18 +224,18 @@ static void port_free(struct ovs_shim_port *port)
 	kfree_rcu(port, rcu);
 }
 
-/* Returns a new port for vport that no packet finds yet; NULL without memory. */
-static struct ovs_shim_port *port_create(struct ovs_shim_net *net, const struct vport *vport,
+/* Returns a new port for a device that no packet finds yet; NULL without memory. */
+static struct ovs_shim_port *port_create(struct ovs_shim_net *net, struct net_device *dev,
 					 enum ovs_shim_role role)
 {
 	struct ovs_shim_port *port = kzalloc(sizeof(*port), GFP_KERNEL_ACCOUNT);
 
 	if (!port)
 		return NULL;
-	port->vport = vport;
+	port->dev = dev;
 	port->net = net;
 	port->role = role;
-	port->ifindex = vport->dev->ifindex;
+	port->ifindex = dev->ifindex;
 	if (role == OVS_SHIM_ROLE_VM)
 		port->vm = shim_vm_create(&net->engine, port);
 	else
@@ -268,25 +265,35 @@ static void port_configure(struct ovs_shim_port *port, const struct ovs_shim_por
 
 /*
  * Gives packets a new, configured port in the place of the old one, NULL for none; frees whichever
- * is not in the table then.  0 or a negative error number.
+ * is not in the table then.  0, or a negative error number and perhaps a reason in *extack.
  */
-static int port_publish(struct ovs_shim_port *port, struct ovs_shim_port *old)
+static int port_publish(struct ovs_shim_port *port, struct ovs_shim_port *old,
+			struct netlink_ext_ack *extack)
 {
 	int err;
 
+	err = ovs_shim_hook_attach(port, extack);
+	if (err)
+		goto error;
 	if (old)
 		err = rhashtable_replace_fast(&port_table, &old->node, &port->node,
 					      port_table_params);
 	else
 		err = rhashtable_insert_fast(&port_table, &port->node, port_table_params);
+	if (err && !old)
+		ovs_shim_hook_detach(port);
 	if (err)
-		port_free(port);
-	else if (old)
+		goto error;
+	if (old)
 		port_free(old);
+	return 0;
+
+error:
+	port_free(port);
 	return err;
 }
 
-/* Sets the addresses that a VM may send from, if asked to; false without memory.  ovs_mutex. */
+/* Sets the addresses that a VM may send from, if asked to; false without memory.  Configuration. */
 static bool port_set_addresses(struct ovs_shim_port *port, struct ovs_shim_port_config *config)
 {
 	if (port->role != OVS_SHIM_ROLE_VM || !config->set_addresses)
@@ -297,19 +304,19 @@ static bool port_set_addresses(struct ovs_shim_port *port, struct ovs_shim_port_
 	return true;
 }
 
-int ovs_shim_port_set(struct ovs_shim_net *net, struct vport *vport,
+int ovs_shim_port_set(struct ovs_shim_net *net, struct net_device *dev,
 		      struct ovs_shim_port_config *config, struct netlink_ext_ack *extack)
 {
-	struct ovs_shim_port *old = ovs_shim_port_of(vport);
+	struct ovs_shim_port *old = ovs_shim_port_of(dev);
 	struct ovs_shim_port *port = old;
 	u64 link_rate;
 	int err;
 
-	err = port_check(net, vport, old, config, &link_rate, extack);
+	err = port_check(net, dev, old, config, &link_rate, extack);
 	if (err)
 		return err;
 	if (!old || old->role != config->role) {
-		port = port_create(net, vport, config->role);
+		port = port_create(net, dev, config->role);
 		if (!port)
 			return -ENOMEM;
 		if (!port_set_addresses(port, config)) {
@@ -317,7 +324,7 @@ int ovs_shim_port_set(struct ovs_shim_net *net, struct vport *vport,
 			return -ENOMEM;
 		}
 		port_configure(port, config, link_rate);
-		err = port_publish(port, old);
+		err = port_publish(port, old, extack);
 		if (err)
 			return err;
 	} else {
@@ -334,16 +341,32 @@ void ovs_shim_port_del(struct ovs_shim_port *port)
 	struct ovs_shim_net *net = port->net;
 
 	rhashtable_remove_fast(&port_table, &port->node, port_table_params);
+	ovs_shim_hook_detach(port);
 	port_free(port);
 	ovs_shim_net_count(net);
 }
 
-void ovs_shim_vport_gone(struct vport *vport)
+void ovs_shim_ports_flush(struct ovs_shim_net *net)
 {
-	struct ovs_shim_port *port = ovs_shim_port_of(vport);
+	struct ovs_shim_port *port;
+	bool any = false;
 
-	if (port)
+	ovs_shim_lock();
+	while ((port = ovs_shim_walk_next(net, 0))) {
 		ovs_shim_port_del(port);
+		any = true;
+	}
+	ovs_shim_unlock();
+	if (any)
+		synchronize_net();
+}
+
+/* Returns the port of a device that is an uplink, NULL if it is none.  RCU. */
+static const struct ovs_shim_port *port_uplink_of(const struct net_device *dev)
+{
+	const struct ovs_shim_port *port = ovs_shim_port_of(dev);
+
+	return port && port->role == OVS_SHIM_ROLE_UPLINK ? port : NULL;
 }
 
 /* Follows the link speed of uplinks.  RTNL. */
@@ -351,19 +374,21 @@ static int port_device_event(struct notifier_block *unused, unsigned long event,
 {
 	struct net_device *dev = netdev_notifier_info_to_dev(ptr);
 	const struct ovs_shim_port *port;
-	const struct vport *vport;
+	bool is_uplink;
 	u64 link_rate;
 
 	if (event != NETDEV_CHANGE && event != NETDEV_UP)
 		return NOTIFY_DONE;
-	vport = ovs_netdev_get_vport(dev);
-	if (!vport)
+	rcu_read_lock();
+	is_uplink = port_uplink_of(dev);
+	rcu_read_unlock();
+	if (!is_uplink)
 		return NOTIFY_DONE;
 	link_rate = port_link_rate(dev);
 	rcu_read_lock();
-	port = ovs_shim_port_of(vport);
+	port = port_uplink_of(dev);
 	/* A link that is down tells no speed: the last one stays. */
-	if (port && port->role == OVS_SHIM_ROLE_UPLINK && link_rate)
+	if (port && link_rate)
 		shim_uplink_link_rate(port->uplink, link_rate);
 	rcu_read_unlock();
 	return NOTIFY_DONE;

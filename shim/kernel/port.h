@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Ports: what the operator says a vport is to the shim.  They stand in a table beside the vports,
- * so that struct vport stays what it was.
+ * Ports: what the operator says a device is to the shim.  They stand in a table of the shim's own,
+ * so that structs of others stay what they were.
+ *
+ * "Configuration" is the lock that ovs_shim_lock() takes.
  */
 #ifndef OVS_SHIM_PORT_H
 #define OVS_SHIM_PORT_H
@@ -13,21 +15,21 @@
 #include "../core/engine/engine.h"
 #include "uapi/ovs_shim.h"
 
+struct net_device;
 struct netlink_ext_ack;
-struct vport;
 
 /* A namespace's part of the shim. */
 struct ovs_shim_net {
 	struct shim_engine engine;	/* all there is to it */
-	struct xarray ports;		/* struct ovs_shim_port by serial; ovs_mutex, RCU */
-	u32 next_serial;		/* where the search for a free one begins; ovs_mutex */
-	bool running;			/* this namespace is counted in ovs_shim_key; ovs_mutex */
+	struct xarray ports;		/* struct ovs_shim_port by serial; configuration, RCU */
+	u32 next_serial;		/* where the search for one begins; configuration */
+	bool running;			/* it is counted in ovs_shim_key; configuration */
 };
 
-/* A vport with a role; found under RCU or ovs_mutex, never changes but for qdisc and vlan. */
+/* A device with a role; found under RCU or configuration, fixed but for qdisc and vlan. */
 struct ovs_shim_port {
 	struct rhash_head node;		/* in the table of ports */
-	const struct vport *vport;	/* the vport, by which it is found */
+	struct net_device *dev;		/* by which it is found; stays as long as it is */
 	struct ovs_shim_net *net;	/* its namespace */
 	enum ovs_shim_role role;	/* VM or uplink */
 	union {
@@ -36,7 +38,7 @@ struct ovs_shim_port {
 	};
 	u32 serial;			/* where it stands in net->ports; never 0 */
 	int ifindex;			/* of its device */
-	enum ovs_shim_qdisc qdisc;	/* of an uplink, as last looked at; ovs_mutex */
+	enum ovs_shim_qdisc qdisc;	/* of an uplink, as last looked at; configuration */
 	u32 vlan;			/* of a VM: protocol and tag it last sent to a peer with */
 	struct rcu_head rcu;		/* deferred free */
 };
@@ -65,24 +67,30 @@ struct ovs_shim_port_config {
 /* Returns a namespace's part of the shim. */
 struct ovs_shim_net *ovs_shim_net(const struct net *net);
 
-/* Returns the port configured for vport, NULL if there is none.  RCU read lock or ovs_mutex. */
-struct ovs_shim_port *ovs_shim_port_of(const struct vport *vport);
+/* Returns the port configured for a device, NULL if there is none.  RCU or configuration. */
+struct ovs_shim_port *ovs_shim_port_of(const struct net_device *dev);
 
 /*
- * Creates or changes the port of vport; 0, or a negative error number and the reason in *extack
+ * Creates or changes the port of a device; 0, or a negative error number and the reason in *extack
  * with everything as it was.  On success it takes config->addresses over and sets them to NULL.
- * ovs_mutex.
+ * Configuration.
  */
-int ovs_shim_port_set(struct ovs_shim_net *net, struct vport *vport,
+int ovs_shim_port_set(struct ovs_shim_net *net, struct net_device *dev,
 		      struct ovs_shim_port_config *config, struct netlink_ext_ack *extack);
 
-/* Forgets a port; packets may hold it until a grace period is over.  ovs_mutex. */
+/* Forgets a port; packets may hold it until a grace period is over.  Configuration. */
 void ovs_shim_port_del(struct ovs_shim_port *port);
 
-/* Counts the namespace in ovs_shim_key while a VM of it has a law.  ovs_mutex; may sleep. */
+/*
+ * Forgets all ports of a namespace, and waits until no packet holds one.  Takes configuration; may
+ * sleep.
+ */
+void ovs_shim_ports_flush(struct ovs_shim_net *net);
+
+/* Counts the namespace in ovs_shim_key while a VM of it has a law.  Configuration; may sleep. */
 void ovs_shim_net_count(struct ovs_shim_net *net);
 
-/* Looks whether an uplink's queuing discipline obeys departure times.  ovs_mutex, takes RTNL. */
+/* Looks whether an uplink's qdisc obeys departure times.  Configuration, takes RTNL. */
 void ovs_shim_port_look(struct ovs_shim_port *port);
 
 /* Prepares the table of ports; 0 or a negative error number. */

@@ -23,21 +23,15 @@
 #include <net/ipv6.h>
 #include <net/vxlan.h>
 
-#include "../../datapath.h"
-#include "../../vport.h"
 #include "../core/engine/peer.h"
 #include "compat.h"
 #include "frame.h"
+#include "hook.h"
 #include "port.h"
 #include "report.h"
 
 /* Hops that a report may take, and the outer packet of one. */
 #define REPORT_HOPS 64
-
-/* What skb->cb of a report holds until it is sent. */
-struct report_cb {
-	const struct vport *vport;	/* where it leaves */
-};
 
 /* Returns the VLAN tag of a frame as protocol and tag in one word, 0 for none; *tags: how many. */
 static u32 report_vlan_of(const struct sk_buff *skb, u32 *tags)
@@ -305,7 +299,7 @@ u32 shim_host_report(struct shim_peer *peer, const struct shim_uplink *uplink,
 		     struct shim_reports *reports)
 {
 	const struct ovs_shim_port *port = uplink->port;
-	struct net_device *dev = port->vport->dev;
+	struct net_device *dev = port->dev;
 	struct sk_buff *skb;
 
 	if (!report_can_leave(peer, uplink, dev))
@@ -314,19 +308,14 @@ u32 shim_host_report(struct shim_peer *peer, const struct shim_uplink *uplink,
 	if (!skb)
 		return 0;
 	skb->dev = dev;
-	*(struct report_cb *)skb->cb = (struct report_cb){ .vport = port->vport };
 	__skb_queue_tail(&reports->queue, skb);
 	return skb->len;
 }
 
 void ovs_shim_reports_send(struct shim_reports *reports)
 {
-	const struct vport *vport;
 	struct sk_buff *skb;
 
-	while ((skb = __skb_dequeue(&reports->queue))) {
-		vport = ((struct report_cb *)skb->cb)->vport;
-		memset(skb->cb, 0, sizeof(struct report_cb));
-		vport->ops->send(skb);
-	}
+	while ((skb = __skb_dequeue(&reports->queue)))
+		ovs_shim_hook_send(skb);
 }

@@ -12,10 +12,10 @@
 #include <linux/rcupdate.h>
 #include <net/genetlink.h>
 
-#include "../../../datapath.h"
+#include "../hook.h"
 #include "netlink.h"
 
-/* Lets the engine obey or refuse a message for a VM; returns what became of it.  ovs_mutex. */
+/* Lets the engine obey or refuse a message for a VM; returns what became of it.  Configuration. */
 static enum shim_counter nl_message_take(struct shim_vm *vm, const struct nlattr *attr)
 {
 	struct shim_packet packet = { .plain = true, .timed = true };
@@ -45,7 +45,7 @@ int ovs_shim_nl_message(struct sk_buff *skb, struct genl_info *info)
 	struct ovs_shim_port *port;
 	int err;
 
-	ovs_lock();
+	ovs_shim_lock();
 	port = ovs_shim_nl_port(genl_info_net(info), info->attrs[OVS_SHIM_PORT_IFINDEX],
 				info->attrs[OVS_SHIM_PORT_NAME], info->extack);
 	err = PTR_ERR_OR_ZERO(port);
@@ -72,6 +72,6 @@ int ovs_shim_nl_message(struct sk_buff *skb, struct genl_info *info)
 	ovs_shim_say(info->extack, "message: refused and counted: %s", shim_counter_name(outcome));
 	err = -EACCES;
 out:
-	ovs_unlock();
+	ovs_shim_unlock();
 	return err;
 }

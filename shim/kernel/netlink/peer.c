@@ -23,7 +23,7 @@
 #include <net/genetlink.h>
 #include <net/sock.h>
 
-#include "../../../datapath.h"
+#include "../hook.h"
 #include "../compat.h"
 #include "netlink.h"
 #include "walk.h"
@@ -207,7 +207,7 @@ static int nl_peer_choose(struct nl_peer_dump *dump, struct net *net, struct net
 	}
 	if (!attrs || (!attrs[OVS_SHIM_PEER_VM] && !attrs[OVS_SHIM_PEER_VM_NAME]))
 		return 0;
-	ovs_lock();
+	ovs_shim_lock();
 	port = ovs_shim_nl_port(net, attrs[OVS_SHIM_PEER_VM], attrs[OVS_SHIM_PEER_VM_NAME],
 				&unsent.extack);
 	if (IS_ERR(port))
@@ -216,7 +216,7 @@ static int nl_peer_choose(struct nl_peer_dump *dump, struct net *net, struct net
 		err = -EINVAL;
 	else
 		dump->serial = port->serial;
-	ovs_unlock();
+	ovs_shim_unlock();
 	if (err)
 		NL_SET_ERR_MSG(cb->extack, "vm: none of that name or ifindex" OVS_SHIM_NL_STAYS);
 	return err;
@@ -362,7 +362,7 @@ int ovs_shim_nl_peer_dump(struct sk_buff *skb, struct netlink_callback *cb)
 	return skb->len;
 }
 
-/* Returns the VM that a request names, or an error pointer with the reason.  ovs_mutex. */
+/* Returns the VM that a request names, or an error pointer with the reason.  Configuration. */
 static struct shim_vm *nl_peer_vm(struct genl_info *info)
 {
 	struct ovs_shim_port *port;
@@ -382,7 +382,7 @@ static struct shim_vm *nl_peer_vm(struct genl_info *info)
 	return port->vm;
 }
 
-/* Gives a peer of a VM a weight; false: there can be no such peer.  ovs_mutex. */
+/* Gives a peer of a VM a weight; false: there can be no such peer.  Configuration. */
 static bool nl_peer_weigh(struct shim_vm *vm, const struct shim_address *address, u32 weight)
 {
 	bool done;
@@ -403,7 +403,7 @@ int ovs_shim_nl_peer_set(struct sk_buff *skb, struct genl_info *info)
 	struct shim_vm *vm;
 	int err;
 
-	ovs_lock();
+	ovs_shim_lock();
 	vm = nl_peer_vm(info);
 	err = PTR_ERR_OR_ZERO(vm);
 	if (err)
@@ -420,7 +420,7 @@ int ovs_shim_nl_peer_set(struct sk_buff *skb, struct genl_info *info)
 		err = -ENOSPC;
 	}
 out:
-	ovs_unlock();
+	ovs_shim_unlock();
 	return err;
 }
 
@@ -431,7 +431,7 @@ int ovs_shim_nl_peer_del(struct sk_buff *skb, struct genl_info *info)
 	struct shim_peer_key key;
 	int err;
 
-	ovs_lock();
+	ovs_shim_lock();
 	key.vm = nl_peer_vm(info);
 	err = PTR_ERR_OR_ZERO(key.vm);
 	if (err)
@@ -449,6 +449,6 @@ int ovs_shim_nl_peer_del(struct sk_buff *skb, struct genl_info *info)
 		err = -ENOENT;
 	}
 out:
-	ovs_unlock();
+	ovs_shim_unlock();
 	return err;
 }

@@ -2,8 +2,8 @@
 /*
  * Generic netlink family "ovs_shim": ports.
  *
- * A port is a vport of some datapath in the requester's namespace, named by IFINDEX or NAME.  An
- * internal port that was moved to another namespace can be named by NAME only.
+ * A port is a device that a datapath in the requester's namespace has, named by IFINDEX or NAME.
+ * An internal port that was moved to another namespace can be named by NAME only, if at all.
  */
 #include <linux/bits.h>
 #include <linux/err.h>
@@ -13,10 +13,7 @@
 #include <net/genetlink.h>
 #include <net/sock.h>
 
-#include "../../../datapath.h"
-#include "../../../vport.h"
-#include "../../../vport-internal_dev.h"
-#include "../../../vport-netdev.h"
+#include "../hook.h"
 #include "netlink.h"
 #include "walk.h"
 
@@ -154,7 +151,7 @@ static int nl_port_put(struct sk_buff *skb, const struct ovs_shim_port *port)
 	struct shim_vm *vm = port->role == OVS_SHIM_ROLE_VM ? port->vm : NULL;
 
 	if (nla_put_u32(skb, OVS_SHIM_PORT_IFINDEX, port->ifindex) ||
-	    nla_put_string(skb, OVS_SHIM_PORT_NAME, port->vport->dev->name) ||
+	    nla_put_string(skb, OVS_SHIM_PORT_NAME, port->dev->name) ||
 	    nla_put_u32(skb, OVS_SHIM_PORT_ROLE, port->role))
 		return -EMSGSIZE;
 	if (!vm &&
@@ -168,30 +165,21 @@ static int nl_port_put(struct sk_buff *skb, const struct ovs_shim_port *port)
 }
 
 /*
- * Returns the vport that a request names by index or by name, or an error pointer with the reason.
- * ovs_mutex.
+ * Returns the device that a request names by index or by name, held, or an error pointer with the
+ * reason.  Configuration.
  */
-static struct vport *nl_port_vport(struct net *net, const struct nlattr *index,
-				   const struct nlattr *name, struct netlink_ext_ack *extack)
+static struct net_device *nl_port_device(struct net *net, const struct nlattr *index,
+					 const struct nlattr *name, struct netlink_ext_ack *extack)
 {
-	struct vport *vport = NULL;
 	struct net_device *dev;
 
 	if (!index == !name) {
 		ovs_shim_say(extack, "port: either ifindex or name is needed");
 		return ERR_PTR(-EINVAL);
 	}
-	if (name) {
-		vport = ovs_vport_locate(net, nla_data(name));
-	} else {
-		rcu_read_lock();
-		dev = dev_get_by_index_rcu(net, nla_get_u32(index));
-		if (dev)
-			vport = ovs_internal_dev_get_vport(dev) ?: ovs_netdev_get_vport(dev);
-		rcu_read_unlock();
-	}
-	if (vport && net_eq(ovs_dp_get_net(vport->dp), net))
-		return vport;
+	dev = ovs_shim_hook_find(net, name ? nla_data(name) : NULL, index ? nla_get_u32(index) : 0);
+	if (dev)
+		return dev;
 	if (name)
 		ovs_shim_say(extack, "name: %s is no port of a datapath in this namespace",
 			     (const char *)nla_data(name));
@@ -204,34 +192,36 @@ static struct vport *nl_port_vport(struct net *net, const struct nlattr *index,
 
 /*
  * Returns the port that a request names by index or by name, or an error pointer with the reason.
- * extack is as for ovs_shim_say().  ovs_mutex.
+ * extack is as for ovs_shim_say().  Configuration.
  */
 struct ovs_shim_port *ovs_shim_nl_port(struct net *net, const struct nlattr *index,
 				       const struct nlattr *name, struct netlink_ext_ack *extack)
 {
-	struct vport *vport = nl_port_vport(net, index, name, extack);
+	struct net_device *dev = nl_port_device(net, index, name, extack);
 	struct ovs_shim_port *port;
 
-	if (IS_ERR(vport))
-		return ERR_CAST(vport);
-	port = ovs_shim_port_of(vport);
-	if (port)
-		return port;
-	ovs_shim_say(extack, "port: %s has no role", ovs_vport_name(vport));
-	return ERR_PTR(-ENOENT);
+	if (IS_ERR(dev))
+		return ERR_CAST(dev);
+	port = ovs_shim_port_of(dev);
+	if (!port) {
+		ovs_shim_say(extack, "port: %s has no role", dev->name);
+		port = ERR_PTR(-ENOENT);
+	}
+	dev_put(dev);
+	return port;
 }
 
-/* Returns the bytes of a message about a port.  ovs_mutex. */
+/* Returns the bytes of a message about a port.  Configuration. */
 static size_t nl_port_bytes(const struct ovs_shim_port *port)
 {
 	const struct shim_prefixes *set = NULL;
 
 	if (port->role == OVS_SHIM_ROLE_VM)
-		set = rcu_dereference_protected(port->vm->sources.set, lockdep_ovsl_is_held());
+		set = rcu_dereference_protected(port->vm->sources.set, ovs_shim_lock_is_held());
 	return NL_PORT_BYTES + (set ? set->n * NL_PORT_ADDRESS_BYTES : 0);
 }
 
-/* Returns the answer to a request for a port, or an error pointer.  ovs_mutex. */
+/* Returns the answer to a request for a port, or an error pointer.  Configuration. */
 static struct sk_buff *nl_port_reply(struct ovs_shim_port *port, struct genl_info *info)
 {
 	struct sk_buff *reply;
@@ -264,7 +254,7 @@ int ovs_shim_nl_port_get(struct sk_buff *skb, struct genl_info *info)
 	struct ovs_shim_port *port;
 	int err;
 
-	ovs_lock();
+	ovs_shim_lock();
 	port = ovs_shim_nl_port(genl_info_net(info), info->attrs[OVS_SHIM_PORT_IFINDEX],
 				info->attrs[OVS_SHIM_PORT_NAME], info->extack);
 	err = PTR_ERR_OR_ZERO(port);
@@ -272,7 +262,7 @@ int ovs_shim_nl_port_get(struct sk_buff *skb, struct genl_info *info)
 		reply = nl_port_reply(port, info);
 		err = PTR_ERR_OR_ZERO(reply);
 	}
-	ovs_unlock();
+	ovs_shim_unlock();
 	return err ?: genlmsg_reply(reply, info);
 }
 
@@ -283,10 +273,10 @@ int ovs_shim_nl_port_start(struct netlink_callback *cb)
 	struct shim_uplink *uplink;
 
 	cb->min_dump_alloc = NL_PORT_DUMP_BYTES;
-	ovs_lock();
+	ovs_shim_lock();
 	list_for_each_entry(uplink, &net->engine.uplinks, node)
 		ovs_shim_port_look(uplink->port);
-	ovs_unlock();
+	ovs_shim_unlock();
 	return 0;
 }
 
@@ -444,13 +434,13 @@ static int nl_port_change(struct ovs_shim_port_config *config, struct nlattr *co
 	return err;
 }
 
-/* Sets a vport's port as the request asks.  ovs_mutex. */
-static int nl_port_configure(struct ovs_shim_net *net, struct vport *vport,
+/* Sets a device's port as the request asks.  Configuration. */
+static int nl_port_configure(struct ovs_shim_net *net, struct net_device *dev,
 			     struct genl_info *info)
 {
 	struct ovs_shim_port_config config = { .vm = { .weight = 1, .law = SHIM_LAW_DEFAULT } };
 	const struct nlattr *role = info->attrs[OVS_SHIM_PORT_ROLE];
-	struct ovs_shim_port *port = ovs_shim_port_of(vport);
+	struct ovs_shim_port *port = ovs_shim_port_of(dev);
 	int err;
 
 	config.role = role ? nla_get_u32(role) : port ? port->role : OVS_SHIM_ROLE_NONE;
@@ -473,7 +463,7 @@ static int nl_port_configure(struct ovs_shim_net *net, struct vport *vport,
 	}
 	err = nl_port_change(&config, info->attrs, info->extack);
 	if (!err)
-		err = ovs_shim_port_set(net, vport, &config, info->extack);
+		err = ovs_shim_port_set(net, dev, &config, info->extack);
 	shim_free(config.addresses);
 	return err;
 }
@@ -481,16 +471,18 @@ static int nl_port_configure(struct ovs_shim_net *net, struct vport *vport,
 /* OVS_SHIM_CMD_PORT_SET: all that is asked, or nothing. */
 int ovs_shim_nl_port_set(struct sk_buff *skb, struct genl_info *info)
 {
-	struct vport *vport;
+	struct net_device *dev;
 	int err;
 
-	ovs_lock();
-	vport = nl_port_vport(genl_info_net(info), info->attrs[OVS_SHIM_PORT_IFINDEX],
-			      info->attrs[OVS_SHIM_PORT_NAME], info->extack);
-	err = PTR_ERR_OR_ZERO(vport);
-	if (!err)
-		err = nl_port_configure(ovs_shim_net(genl_info_net(info)), vport, info);
-	ovs_unlock();
+	ovs_shim_lock();
+	dev = nl_port_device(genl_info_net(info), info->attrs[OVS_SHIM_PORT_IFINDEX],
+			     info->attrs[OVS_SHIM_PORT_NAME], info->extack);
+	err = PTR_ERR_OR_ZERO(dev);
+	if (!err) {
+		err = nl_port_configure(ovs_shim_net(genl_info_net(info)), dev, info);
+		dev_put(dev);
+	}
+	ovs_shim_unlock();
 	return err;
 }
 
@@ -500,12 +492,12 @@ int ovs_shim_nl_port_del(struct sk_buff *skb, struct genl_info *info)
 	struct ovs_shim_port *port;
 	int err;
 
-	ovs_lock();
+	ovs_shim_lock();
 	port = ovs_shim_nl_port(genl_info_net(info), info->attrs[OVS_SHIM_PORT_IFINDEX],
 				info->attrs[OVS_SHIM_PORT_NAME], info->extack);
 	err = PTR_ERR_OR_ZERO(port);
 	if (!err)
 		ovs_shim_port_del(port);
-	ovs_unlock();
+	ovs_shim_unlock();
 	return err;
 }

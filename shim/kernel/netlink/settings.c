@@ -10,7 +10,7 @@
 #include <linux/user_namespace.h>
 #include <net/genetlink.h>
 
-#include "../../../datapath.h"
+#include "../hook.h"
 #include "netlink.h"
 
 /* Bytes of a SETTINGS_GET reply: a law has at most SHIM_KNOBS_MAX knobs of less than 512 bytes. */
@@ -381,7 +381,7 @@ int ovs_shim_nl_settings_set(struct sk_buff *skb, struct genl_info *info)
 	settings = shim_alloc_wait(sizeof(*settings));
 	if (!settings)
 		return -ENOMEM;
-	ovs_lock();
+	ovs_shim_lock();
 	*settings = *shim_engine_settings(&net->engine);
 	err = nl_settings_change(settings, info->attrs, info->extack);
 	if (!err) {
@@ -390,7 +390,7 @@ int ovs_shim_nl_settings_set(struct sk_buff *skb, struct genl_info *info)
 		ovs_shim_net_count(net);
 		settings = NULL;
 	}
-	ovs_unlock();
+	ovs_shim_unlock();
 	kvfree_sensitive(settings, sizeof(*settings));
 	return err;
 }

@@ -31,7 +31,7 @@ static inline void ovs_shim_walk_exit(struct ovs_shim_net *net)
 
 /*
  * Adds a port, whole but for its serial number, to its namespace's; 0 or a negative error number.
- * ovs_mutex; may sleep.
+ * Configuration; may sleep.
  */
 static inline int ovs_shim_walk_add(struct ovs_shim_net *net, struct ovs_shim_port *port)
 {
@@ -41,7 +41,7 @@ static inline int ovs_shim_walk_add(struct ovs_shim_net *net, struct ovs_shim_po
 	return min(err, 0);
 }
 
-/* Removes a port; readers may hold it until a grace period is over.  ovs_mutex. */
+/* Removes a port; readers may hold it until a grace period is over.  Configuration. */
 static inline void ovs_shim_walk_remove(struct ovs_shim_net *net, const struct ovs_shim_port *port)
 {
 	xa_erase(&net->ports, port->serial);

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The hook within openvswitch.ko, which ovs-patches/linux puts there: all that knows vports.
+ *
+ *   a packet leaves    ovs_vport_send() calls ovs_shim_output(), with the vport it came by in
+ *                      OVS_CB; the vport's own operation sends what may go on
+ *   a vport goes       ovs_vport_del() calls ovs_shim_vport_gone()
+ *   configuration      is under ovs_mutex, as the datapath's own is
+ *
+ * The datapath asks for each packet, so there is nothing to attach to a device.  A vport holds its
+ * device; who finds a port under RCU or ovs_mutex finds it there.
+ */
+#include <linux/netdevice.h>
+#include <linux/skbuff.h>
+
+#include "../../datapath.h"
+#include "../../vport.h"
+#include "../../vport-internal_dev.h"
+#include "../../vport-netdev.h"
+#include "hook.h"
+#include "output.h"
+#include "ovs_shim.h"
+#include "port.h"
+
+void ovs_shim_lock(void)
+{
+	ovs_lock();
+}
+
+void ovs_shim_unlock(void)
+{
+	ovs_unlock();
+}
+
+bool ovs_shim_lock_is_held(void)
+{
+	return lockdep_ovsl_is_held();
+}
+
+struct net_device *ovs_shim_hook_find(struct net *net, const char *name, u32 ifindex)
+{
+	const struct vport *vport = NULL;
+	struct net_device *dev;
+
+	if (name) {
+		vport = ovs_vport_locate(net, name);
+	} else {
+		rcu_read_lock();
+		dev = dev_get_by_index_rcu(net, ifindex);
+		if (dev)
+			vport = ovs_internal_dev_get_vport(dev) ?: ovs_netdev_get_vport(dev);
+		rcu_read_unlock();
+	}
+	if (!vport || !net_eq(ovs_dp_get_net(vport->dp), net))
+		return NULL;
+	dev_hold(vport->dev);
+	return vport->dev;
+}
+
+int ovs_shim_hook_attach(const struct ovs_shim_port *port, struct netlink_ext_ack *extack)
+{
+	return 0;
+}
+
+void ovs_shim_hook_detach(const struct ovs_shim_port *port)
+{
+}
+
+void ovs_shim_hook_send(struct sk_buff *skb)
+{
+	const struct vport *vport = ovs_internal_dev_get_vport(skb->dev);
+
+	/* Every other kind of vport has it as its operation. */
+	if (likely(!vport))
+		dev_queue_xmit(skb);
+	else
+		vport->ops->send(skb);
+}
+
+void ovs_shim_output(struct vport *vport, struct sk_buff *skb)
+{
+	const struct vport *in = OVS_CB(skb)->input_vport;
+	const struct ovs_shim_port *from = in ? ovs_shim_port_of(in->dev) : NULL;
+	bool local = in && in->port_no == OVSP_LOCAL;
+
+	if (ovs_shim_judge(from, ovs_shim_port_of(vport->dev), local, skb))
+		vport->ops->send(skb);
+}
+
+void ovs_shim_vport_gone(struct vport *vport)
+{
+	struct ovs_shim_port *port = ovs_shim_port_of(vport->dev);
+
+	if (port)
+		ovs_shim_port_del(port);
+}

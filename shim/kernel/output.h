@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A packet's way out.
+ */
+#ifndef OVS_SHIM_OUTPUT_H
+#define OVS_SHIM_OUTPUT_H
+
+#include <linux/types.h>
+
+struct ovs_shim_port;
+struct sk_buff;
+
+/*
+ * Judges a packet, whose data starts at the link-layer header, about to leave by skb->dev; true: it
+ * may go on, as it now is; false: it is consumed.  from, to: the ports it came and leaves by, NULL
+ * without a role; local: user space of this very switch sent it.  Softirqs off, RCU read lock.
+ */
+bool ovs_shim_judge(const struct ovs_shim_port *from, const struct ovs_shim_port *to, bool local,
+		    struct sk_buff *skb);
+
+#endif
