@@ -4,8 +4,8 @@
 
 PY := .venv/bin/python
 SDNGCC := .venv/bin/sdngcc
-# Tests, and linters, that run side by side: a number, 0 for none. Two more than processors, for many only wait.
-JOBS ?= $(shell expr $$(nproc) + 2)
+# Tests, and linters, that run side by side: a number, 0 for none. One more than processors, for many only wait.
+JOBS ?= $(shell expr $$(nproc) + 1)
 PYTEST := $(PY) -m pytest --numprocesses $(JOBS) --dist loadgroup --durations 15
 
 .DEFAULT_GOAL := help
