@@ -68,7 +68,7 @@
 
 /* Longest I that the law goes by, ns: silence shall not last for minutes. */
 #define INTERVAL_MOST 2000000000ULL
-/* I in P, and S in I. */
+/* P in I, and I in S. */
 #define INTERVAL_PACES 5
 #define SILENCE_INTERVALS 3
 
