@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, settings
 
 from sdngcc.shim import core as binding
 
-# Examples of each property; what a release must pass has three times as many.
-EXAMPLES = 600 if "SDNGCC_RELEASE" in os.environ else 200
+# Examples of each property; what a release must pass has six times as many.
+EXAMPLES = 600 if "SDNGCC_RELEASE" in os.environ else 100
 
 settings.register_profile("core", max_examples=EXAMPLES, deadline=None, derandomize=True, database=None,
                           suppress_health_check=[HealthCheck.too_slow])

@@ -11,7 +11,7 @@ import sys
 import time
 from typing import List
 
-from lab import BRIDGE, V1, Lab, U, Wire, check, equal, ipv4, main, namespace, run, settle, udp
+from lab import BRIDGE, V1, Lab, U, Wire, check, equal, ipv4, links, main, namespace, run, settle, udp
 
 from sdngcc.shim.netlink import ShimClient, ShimMissing, ShimRefused
 
@@ -158,12 +158,12 @@ def device_deleted() -> None:
 def namespace_deleted() -> None:
     """A namespace with a datapath, ports and an active law can be deleted, twenty times"""
     for _ in range(20):
-        run("ip netns add gone")
-        run("ip -n gone link add x0 type veth peer name x1; ip -n gone link set x0 up; ip -n gone link set x1 up; "
-            "ip -n gone link add x2 type dummy; ip -n gone link set x2 up")
-        run("ip netns exec gone ovs-dpctl add-dp dpx; ip netns exec gone ovs-dpctl add-if dpx x0 x2")
-        run("ip netns exec gone ovs-dpctl add-flow dpx 'in_port(1),eth(),eth_type(0x0800),ipv4(frag=no)' 2")
+        links("netns add gone")
+        links("link add x0 type veth peer name x1", "link set x0 up", "link set x1 up", "link add x2 type dummy",
+              "link set x2 up", within="gone")
         with namespace("gone"), ShimClient() as client:
+            run("ovs-dpctl add-dp dpx; ovs-dpctl add-if dpx x0 x2; "
+                "ovs-dpctl add-flow dpx 'in_port(1),eth(),eth_type(0x0800),ipv4(frag=no)' 2")
             client.settings_set(law="static")
             client.port_set("x0", role="vm")
             client.port_set("x2", role="uplink", capacity=10**6)

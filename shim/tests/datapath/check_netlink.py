@@ -13,7 +13,7 @@ import sys
 import traceback
 from typing import Any, Callable
 
-from lab import Lab, check, equal, ifindex, main, namespace, run, settle
+from lab import Lab, check, equal, ifindex, links, main, namespace, run, settle
 from pyroute2.netlink import NLM_F_DUMP, NLM_F_REQUEST
 
 from sdngcc.shim.attributes import PeerMessage, PortMessage
@@ -299,15 +299,13 @@ def fuzz() -> None:
 def dump_many() -> None:
     """A dump longer than one message has every port once"""
     names = [f"m{number}" for number in range(100)]
-    for name in names:
-        run(f"ip link add {name} type dummy")
+    links(*(f"link add {name} type dummy" for name in names))
     run("ovs-vsctl" + "".join(f" -- add-port br0 {name}" for name in names))
     for name in names:
         lab.shim.port_set(name, role="vm", weight=3)
     got = [port.name for port in lab.shim.ports()]
     equal(sorted(got), sorted([*names, "s1", "s2", "s3"]), "names")
-    for name in names:
-        run(f"ip link del {name}")
+    links(*(f"link del {name}" for name in names))
     settle()
     equal(len(lab.shim.ports()), 3, "ports after their devices went")
 

@@ -26,6 +26,7 @@ from lab import (
     equal,
     ipv4,
     ipv6,
+    links,
     main,
     namespace,
     run,
@@ -422,14 +423,13 @@ def churn() -> None:
 def namespace_deleted() -> None:
     """A namespace with a datapath, peers and reports can be deleted, ten times"""
     for _ in range(10):
-        run("ip netns add gone")
-        run("ip -n gone link add x0 type veth peer name x1; ip -n gone link set x0 up; ip -n gone link set x1 up; "
-            "ip -n gone link add x2 type veth peer name x3; ip -n gone link set x2 up; ip -n gone link set x3 up")
-        run("ip netns exec gone ovs-dpctl add-dp dpx; ip netns exec gone ovs-dpctl add-if dpx x0 x2")
-        for before, after in ((1, 2), (2, 1)):
-            run(f"ip netns exec gone ovs-dpctl add-flow dpx 'in_port({before}),eth(),eth_type(0x0800),ipv4(frag=no)' "
-                f"{after}")
+        links("netns add gone")
+        links("link add x0 type veth peer name x1", "link add x2 type veth peer name x3",
+              *(f"link set x{number} up" for number in range(4)), within="gone")
         with namespace("gone"), ShimClient() as client:
+            run("ovs-dpctl add-dp dpx; ovs-dpctl add-if dpx x0 x2" + "".join(
+                f"; ovs-dpctl add-flow dpx 'in_port({before}),eth(),eth_type(0x0800),ipv4(frag=no)' {after}"
+                for before, after in ((1, 2), (2, 1))))
             client.settings_set(law="hygenicc", key=KEY)
             client.port_set("x0", role="vm")
             client.port_set("x2", role="uplink", capacity=10**6)
