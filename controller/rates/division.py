@@ -8,11 +8,15 @@ all bytes a source sent, wherever to; it is there for comparison.  ``equal`` giv
 literal form (Algorithm 4, line 18).  Marks are whole numbers, so each m_i is rounded such that they add up to M
 exactly, and what rounding took from a source or gave it is carried to the port's next division: over time
 nobody gains by it.
+
+Where marks are counted behind the port, by a receiver or by the next switch, what the port dropped was not seen.
+Sources that send sum(s) to a port of capacity C lose all but C of it, and each of those packets would have been marked,
+too: M becomes M * max(1, sum(s) / C), which is what a count before the drop shows.
 """
 
 import dataclasses
 import math
-from typing import Mapping, Sequence
+from typing import Iterable, Mapping, Sequence
 
 from sdngcc.controller.network.topology import Hop
 
@@ -49,6 +53,14 @@ class Notice:
     weight_total: int  # of the sources sharing the point below
     point: Hop  # the port most of the marks came from; with a rate, the one it is shared at
     rate: int = 0  # explicit, bytes/s; 0: none
+
+
+def marks_before_drops(marks: int, rates: Iterable[float], capacity: float) -> int:
+    """Return what a count behind a port of ``capacity`` would have been before it, when sources sent at these rates.
+
+    Rates and capacity are bytes/s, of a port whose capacity is not known infinite.
+    """
+    return round(marks * max(1.0, sum(rates) / capacity))
 
 
 class Divider:

@@ -19,13 +19,13 @@ from sdngcc.controller.network.tenants import Tenants
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.outbox import Outbox
 from sdngcc.controller.rates.capacity import Marked
-from sdngcc.controller.rates.division import Congestion, Divider, Notice, Source
+from sdngcc.controller.rates.division import Congestion, Divider, Notice, Source, marks_before_drops
 from sdngcc.controller.rates.explicit import ExplicitRates
 from sdngcc.controller.rates.histogram import Histogram
 from sdngcc.controller.rates.monitor import Monitor
 from sdngcc.controller.rates.notifier import Composed, Notifier
 from sdngcc.controller.settings import Settings
-from sdngcc.controller.sources import PortMarks
+from sdngcc.controller.sources import SOURCES, PortMarks, Semantics
 from sdngcc.controller.timers import Timers
 from sdngcc.controller.trace import Trace
 from sdngcc.controller.work import Backlog
@@ -78,6 +78,7 @@ class Rounds:
         )
         self.notice_max_ns = 0  # longest from the reply that showed marks to its messages
         self.latency = Histogram()
+        self._behind = SOURCES[network.settings.mark_source].semantics is Semantics.ARRIVED  # where marks are counted
         self._network = network
         self._notifier = notifier
         self._outbox = outbox
@@ -208,6 +209,9 @@ class Rounds:
                 vm = network.switches[place[0]].vms[place[1]]
                 rate = through.get(place, vm.sent_rate)
                 sources.append(Source(place, rate, vm.weight, vm.active))
+            if self._behind:
+                rates = [source.sent_rate for source in sources]
+                marks = marks_before_drops(marks, rates, self.explicit.known_capacity(point))
             congestions.append(Congestion(point, marks, current.interval_ns[point], sources))
         return [(notice, pairs[notice.point][notice.vm]) for notice in self.divider.notices(congestions)]
 

@@ -227,6 +227,19 @@ def test_marks_are_blamed_on_the_port_that_the_marked_share(tmp_path):
     assert {one.point_datapath for one in told(cloud, VM1)[-5:] + told(cloud, VM2)[-5:]} == leaf1
 
 
+@pytest.mark.parametrize("rate, factor", [(10**6, 1), (12_500_000, 1), (37_500_000, 3)])
+def test_marks_of_what_a_full_link_dropped_count_too(tmp_path, rate, factor):
+    """Receivers see what comes through: of three times a link of 100 Mb/s a third."""
+    path = tmp_path / "underlay.yaml"
+    path.write_text(UNDERLAY)
+    cloud = make(tmp_path, underlay_file=str(path))
+    send(cloud, VM1, rate)
+    talk(cloud, (VM1, VM3))
+    told(cloud, VM1)
+    talk(cloud, (VM1, VM3), marks=8)
+    assert sum(one.marks for one in told(cloud, VM1)) == factor * 4 * 8
+
+
 def test_max_min_rates_follow_from_the_file_s_links(tmp_path):
     path = tmp_path / "underlay.yaml"
     path.write_text(UNDERLAY)

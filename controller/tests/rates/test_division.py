@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdngcc.controller.rates.division import Congestion, Divider, Source, weight_total
+from sdngcc.controller.rates.division import Congestion, Divider, Source, marks_before_drops, weight_total
 
 POINT = (0x11, 3)
+INF = float("inf")
 RATES = st.lists(st.integers(0, 10**11), min_size=1, max_size=40)
 MARKS = st.lists(st.integers(1, 10**6), min_size=1, max_size=20)
 
@@ -87,3 +88,11 @@ def test_weights_of_the_active_count():
     idle = Source((1, 4), 0, 8, active=False)
     assert weight_total([one, two, three, idle]) == 7
     assert weight_total([idle]) == 8
+
+
+@pytest.mark.parametrize(
+    "rates, capacity, before",
+    [([100, 200], 100, 30), ([60, 60], 100, 12), ([50, 50], 100, 10), ([10], 100, 10), ([], 100, 10), ([100], INF, 10)],
+)
+def test_marks_of_what_a_port_dropped_are_added(rates, capacity, before):
+    assert marks_before_drops(10, rates, capacity) == before
