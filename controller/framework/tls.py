@@ -15,7 +15,7 @@ from sdngcc.controller.framework.admission import Reason
 from sdngcc.controller.settings import Settings, SettingsError
 
 # OpenSSL's X509_V_ERR_...: of certificates, and of the lists that say which are revoked.
-_REVOKED = 23
+REVOKED = 23
 _LIST_FAULTS = frozenset({3, 5, 8, 11, 12, 15, 16, 33, 35, 36, 44, 54})
 
 LOG = logging.getLogger(__name__)
@@ -52,17 +52,22 @@ def server_context(settings: Settings, group: str = "openflow_tls") -> Optional[
         ) from None
     lists = getattr(settings, f"{group}_crl", None)
     if lists is not None:
-        _load_lists(context, f"{group}_crl", lists)
+        load_lists(context, f"{group}_crl", lists)
     return context
 
 
-def _load_lists(context: ssl.SSLContext, name: str, path: pathlib.Path) -> None:
+def list_files(path: pathlib.Path) -> list[pathlib.Path]:
+    """Return the files that hold the lists of a setting: one, or those of a folder; raises OSError."""
+    return sorted(one for one in path.iterdir() if one.is_file()) if path.is_dir() else [path]
+
+
+def load_lists(context: ssl.SSLContext, name: str, path: pathlib.Path) -> None:
     """Have a context refuse what the lists of revoked certificates in a file, or a folder of files, name.
 
     A certificate is refused, too, where no current list of each authority above it is there. Raises SettingsError.
     """
     try:
-        files = sorted(one for one in path.iterdir() if one.is_file()) if path.is_dir() else [path]
+        files = list_files(path)
         trusted = context.cert_store_stats()["x509"]
         for file in files:
             before = context.cert_store_stats()["crl"]
@@ -85,7 +90,7 @@ def _load_lists(context: ssl.SSLContext, name: str, path: pathlib.Path) -> None:
 def refusal(error: Exception) -> tuple[Reason, str]:
     """Return why a handshake with somebody who connected failed, as it is counted and in words."""
     code = getattr(error, "verify_code", None)
-    if code == _REVOKED:
+    if code == REVOKED:
         return Reason.REVOKED, "its certificate is revoked, as openflow_tls_crl says"
     if code in _LIST_FAULTS:
         return Reason.REVOCATION, (
@@ -124,7 +129,7 @@ def client_context(files: Files) -> ssl.SSLContext:
     context.load_cert_chain(files.certificate, files.key)
     context.load_verify_locations(files.authority)
     if files.lists:
-        _load_lists(context, "openflow_tls_crl", pathlib.Path(files.lists))
+        load_lists(context, "openflow_tls_crl", pathlib.Path(files.lists))
     return context
 
 

@@ -6,15 +6,16 @@ long as a message takes to decode. Here that costs others nothing: this process 
 be, and writes what is left to its standard output (records.py). Its memory is bounded; when it dies, the controller
 starts another.
 
-Every export that can be read is answered with success, refused points or not: SONiC's countersyncd ends when a
-collector tells it of rejected points. Where the controller cannot follow, the oldest lines give way, for counters that
-follow say more than they; those are counted as ``queue_full``.
+Every export that can be read, of a certificate that counts, is answered with success, refused points or not: SONiC's
+countersyncd ends when a collector tells it of rejected points. Where the controller cannot follow, the oldest lines
+give way, for counters that follow say more than they; those are counted as ``queue_full``.
 
 It ends when its standard input does, which is when the controller dies, however it dies.
 """
 
 import collections
 import os
+import pathlib
 import resource
 import signal
 import sys
@@ -27,9 +28,11 @@ import grpc
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 
+from sdngcc.configuration import SettingsError
 from sdngcc.controller.otlp import metrics
 from sdngcc.controller.otlp.calls import Calls, read_core
 from sdngcc.controller.otlp.records import Orders, export_lines, listening_line, refusals_line
+from sdngcc.controller.otlp.revocation import Revocation
 
 EXPORT = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
 MESSAGE_MAX_BYTES = 4 << 20  # decoded or not; countersyncd's largest export is some 1.5 MB
@@ -151,10 +154,11 @@ def peer_address(peer: str) -> str:
 class Service(grpc.GenericRpcHandler):  # type: ignore[misc]
     """MetricsService/Export; messages come as bytes, so that what cannot be decoded is counted here."""
 
-    def __init__(self, orders: Orders, lines: Lines, calls: Calls) -> None:
+    def __init__(self, orders: Orders, lines: Lines, calls: Calls, revocation: Optional[Revocation]) -> None:
         self._orders = orders
         self._lines = lines
         self._calls = calls
+        self._revocation = revocation
         self._answer = metrics_service_pb2.ExportMetricsServiceResponse().SerializeToString()
 
     def service(self, handler_call_details: Any) -> Optional[Any]:
@@ -168,11 +172,18 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def _export(self, data: bytes, context: Any) -> bytes:
         self._calls.known()
+        told = context.auth_context()
         names = [
             name.decode("utf-8", "replace")
             for key in ("x509_common_name", "x509_subject_alternative_name")
-            for name in context.auth_context().get(key, ())
+            for name in told.get(key, ())
         ]
+        if self._revocation is not None:
+            own, others = (b"".join(told.get(key, ())) for key in ("x509_pem_cert", "x509_pem_cert_chain"))
+            refusal = self._revocation.judge(own, others)
+            if refusal is not None:
+                self._lines.put([], collections.Counter({refusal.kind: 1}))
+                context.abort(grpc.StatusCode.UNAUTHENTICATED, refusal.words)
         try:
             lines, refused = read_export(data, peer_address(context.peer()), names, self._orders.switches)
         except DecodeError:
@@ -183,11 +194,22 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[misc]
 
 
 def serve(orders: Orders, lines: Lines, calls: Calls) -> tuple[Any, int]:
-    """Return a server that runs, and the port it listens at; raises OSError when the address cannot be had."""
+    """Return a server that runs, and the port it listens at.
+
+    Raises OSError when the address cannot be had, SettingsError when the lists of revoked certificates cannot be used.
+    """
+
+    def tell(fault: str) -> None:
+        print(f"otlp: {fault}", file=sys.stderr, flush=True)
+        lines.put([], collections.Counter(lists_unusable=1))
+
+    revocation = None
+    if orders.authority is not None and orders.lists is not None:
+        revocation = Revocation(orders.authority, pathlib.Path(orders.lists), tell)
     server = grpc.server(
         futures.ThreadPoolExecutor(THREADS), options=OPTIONS, maximum_concurrent_rpcs=THREADS + WAITING_MAX
     )
-    server.add_generic_rpc_handlers((Service(orders, lines, calls),))
+    server.add_generic_rpc_handlers((Service(orders, lines, calls, revocation),))
     try:
         if orders.key is None or orders.certificate is None or orders.authority is None:
             port = server.add_insecure_port(orders.address)
@@ -221,7 +243,7 @@ def main(read_line: Callable[[], bytes] = sys.stdin.buffer.readline) -> int:
     lines = Lines(sys.stdout.fileno(), calls.refused)
     try:
         server, port = serve(orders, lines, calls)
-    except OSError as error:
+    except (OSError, SettingsError) as error:
         print(f"otlp: {error}", file=sys.stderr)
         return 1
     lines.put([listening_line(port)], collections.Counter())

@@ -22,6 +22,7 @@ class Orders(NamedTuple):
     key: Optional[str] = None  # PEM; all three or none
     certificate: Optional[str] = None
     authority: Optional[str] = None
+    lists: Optional[str] = None  # of revoked certificates: a file, or a folder of files
 
     def dump(self) -> bytes:
         """Return it as a line."""

@@ -101,6 +101,8 @@ def _check_exporters(chosen: Settings) -> None:
     missing = [name for name in tls if getattr(chosen, name) is None]
     if missing and len(missing) < len(tls):
         raise ValueError(f"{' and '.join(missing)}: needed with the other otlp_tls settings")
+    if missing and chosen.otlp_tls_crl is not None:
+        raise ValueError(f"otlp_tls_crl: certificates are shown with {', '.join(tls)} only")
     if missing and chosen.mark_source == "otlp" and not is_loopback(split_address(chosen.otlp_listen)[0]):
         raise ValueError(f"{', '.join(tls)} are needed when otlp_listen is beyond loopback ({chosen.otlp_listen})")
 

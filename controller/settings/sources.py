@@ -72,6 +72,9 @@ class MarkSources(pydantic.BaseModel):
     otlp_tls_ca: Optional[pathlib.Path] = pydantic.Field(
         None, description="otlp: certificate of the authority that signed the exporters' certificates"
     )
+    otlp_tls_crl: Optional[pathlib.Path] = pydantic.Field(
+        None, description="otlp: file, or folder of files, with the lists of exporters' certificates that are revoked"
+    )
 
     @pydantic.field_validator("otlp_switches")
     @classmethod

@@ -132,7 +132,11 @@ class OtlpMarks(MarkSource):
                 files.append(path and path.read_text("ascii"))
             except (OSError, UnicodeDecodeError) as error:
                 raise SettingsError(f"{name} {path}: {error}") from None
-        return cls(settings, topology, Orders(settings.otlp_listen, switches, *files))
+        lists = None if settings.otlp_tls_crl is None else str(settings.otlp_tls_crl)
+        key, certificate, authority = files
+        return cls(
+            settings, topology, Orders(settings.otlp_listen, switches, key, certificate, authority, lists)
+        )
 
     @property
     def freshness_ns(self) -> int:

@@ -16,8 +16,10 @@ from sdngcc.controller.otlp import receiver
 from sdngcc.controller.otlp.metrics import MARKED, Series, Value
 from sdngcc.controller.otlp.process import Receiver
 from sdngcc.controller.otlp.records import Export, Listening, Orders, Refusals, export_lines, parse
+from sdngcc.controller.otlp.revocation import LOOK_S, VERDICT_S, Revocation
 
 from ..processes import PATIENCE_S, free_port, wait_for
+from ..real_ovs import make_list
 from .exporter import Exporter
 
 SWITCHES = {"leaf1": 0x1001, "leaf2": 0x1002}
@@ -172,29 +174,41 @@ def test_it_ends_with_the_controller(running):
 
 
 @pytest.fixture(scope="module")
-def pki(tmp_path_factory):
-    """Keys and certificates of an authority, a server, a collector and a switch, and of a stranger; PEM by name."""
+def folder(tmp_path_factory):
+    """Where keys and certificates are: of an authority, a server, a collector and a switch, and of a stranger.
+
+    One more authority is below the first, and has signed the certificate of ``branch``.
+    """
     if shutil.which("openssl") is None:
         pytest.fail("openssl is missing; testbed/setup.sh installs it")
     folder = tmp_path_factory.mktemp("pki")
-    files = {}
 
     def run(*words):
         subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+
+    def sign(name, authority, extension):
+        run("req", *curve, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
+        (folder / "extensions").write_text(f"{extension}\n")
+        run("x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem", "-CAkey", f"{authority}.key",
+            "-CAcreateserial", "-days", "2", "-extfile", "extensions", "-out", f"{name}.pem")  # fmt: skip
 
     curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
     for authority, names in (("ca", ("127.0.0.1", "collector", "leaf2")), ("other", ("stranger",))):
         run("req", "-x509", *curve, "-days", "2", "-subj", f"/CN={authority}", "-keyout", f"{authority}.key",
             "-out", f"{authority}.pem")  # fmt: skip
         for name in names:
-            run("req", *curve, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
-            (folder / "extensions").write_text(f"subjectAltName={'IP' if name[0] == '1' else 'DNS'}:{name}\n")
-            run("x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem", "-CAkey", f"{authority}.key",
-                "-CAcreateserial", "-days", "2", "-extfile", "extensions", "-out", f"{name}.pem")  # fmt: skip
-    for path in folder.iterdir():
-        if path.suffix in (".key", ".pem"):
-            files[path.name] = path.read_text()
-    return files
+            sign(name, authority, f"subjectAltName={'IP' if name[0] == '1' else 'DNS'}:{name}")
+    sign("below", "ca", "basicConstraints=critical,CA:TRUE")
+    sign("branch", "below", "subjectAltName=DNS:branch")
+    with open(folder / "branch.pem", "a") as file:
+        file.write((folder / "below.pem").read_text())  # what it shows
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pki(folder):
+    """Keys and certificates, PEM by file's name."""
+    return {path.name: path.read_text() for path in folder.iterdir() if path.suffix in (".key", ".pem")}
 
 
 @pytest.fixture
@@ -227,6 +241,125 @@ def test_a_switch_with_a_certificate_of_its_own_speaks_for_itself_only(pki, guar
     guarded.call(Exporter("leaf2").gauges([("Ethernet0|3", 1, 5)]).bytes(), credentials=as_peer(pki, "leaf2"))
     guarded.wait(guarded.exports)
     assert [one.dpid for one in guarded.exports()] == [0x1002]
+
+
+# Certificates that are revoked
+
+
+@pytest.fixture
+def make_crl(folder, tmp_path):
+    """Return what makes the list of an authority's certificates that are revoked, in the place of the one before."""
+
+    def make(*revoked, authority="ca", **more):
+        own = tmp_path / authority
+        own.mkdir(exist_ok=True)
+        for kind, name in (("pem", "cert"), ("key", "privkey")):
+            shutil.copy(folder / f"{authority}.{kind}", own / f"authority-{name}.pem")
+        made = make_list(own, *(folder / f"{name}.pem" for name in revoked), **more)
+        (tmp_path / "lists").mkdir(exist_ok=True)
+        os.replace(made, tmp_path / "lists" / f"{authority}.crl")
+        return tmp_path / "lists"
+
+    return make
+
+
+@pytest.fixture
+def start_listed(pki, make_crl):
+    """Return what starts a receiver with a folder of lists, by which nobody is revoked at first."""
+    made = []
+
+    def start():
+        made.append(Running(key=pki["127.0.0.1.key"], certificate=pki["127.0.0.1.pem"], authority=pki["ca.pem"],
+                            lists=str(make_crl())))  # fmt: skip
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.process.close()
+
+
+@pytest.fixture
+def listed(start_listed):
+    return start_listed()
+
+
+def refusal_of(running, pki, name):
+    """Return why an export under a certificate is refused, None when it is not."""
+    try:
+        running.call(DATA, credentials=as_peer(pki, name))
+    except grpc.RpcError as error:
+        assert error.code() == grpc.StatusCode.UNAUTHENTICATED
+        return error.details()
+    return None
+
+
+def until_refused(running, pki, name, words):
+    """Wait until an export under a certificate is refused with words, for lists are looked at once a second."""
+    wait_for(lambda: words in (refusal_of(running, pki, name) or ""), str)
+
+
+def test_a_revoked_certificate_is_refused_on_a_connection_that_stands_too(pki, listed, make_crl):
+    with grpc.secure_channel(listed.address, as_peer(pki, "leaf2")) as channel:
+        export = channel.unary_unary(receiver.EXPORT)
+        data = Exporter("leaf2").gauges([("Ethernet0|3", 1, 5)]).bytes()
+        export(data, timeout=PATIENCE_S)
+        make_crl("leaf2")
+        until_refused(listed, pki, "leaf2", "revoked by otlp_tls_crl")
+        with pytest.raises(grpc.RpcError, match="revoked by otlp_tls_crl") as error:
+            export(data, timeout=PATIENCE_S)
+        assert error.value.code() == grpc.StatusCode.UNAUTHENTICATED
+    listed.wait(lambda: listed.refused()["revoked"] == 2)
+    before = len(listed.exports())
+    assert refusal_of(listed, pki, "collector") is None
+    listed.wait(lambda: len(listed.exports()) == before + 1)
+    assert listed.exports()[-1] == ARRIVED
+
+
+def test_without_a_list_of_each_authority_that_is_valid_now_nobody_is_let_in(pki, listed, make_crl):
+    words = refusal_of(listed, pki, "branch")
+    assert "unable to get certificate CRL" in words and "otlp_tls_crl" in words
+    listed.wait(lambda: listed.refused() == {"revocation_unknown": 1})
+    make_crl(authority="below")
+    wait_for(lambda: refusal_of(listed, pki, "branch") is None, str)
+    make_crl("below")  # the authority of branch
+    until_refused(listed, pki, "branch", "revoked")
+    make_crl(expired=True)
+    until_refused(listed, pki, "branch", "CRL has expired")
+
+
+def test_lists_that_cannot_be_used_leave_those_before_in_force(pki, start_listed, make_crl, capfd):
+    listed, lists = start_listed(), make_crl("leaf2")
+    until_refused(listed, pki, "leaf2", "revoked")
+    (lists / "ca.crl").write_text("broken")
+    listed.wait(lambda: refusal_of(listed, pki, "collector") is None and listed.refused()["lists_unusable"] == 1)
+    told = capfd.readouterr().err
+    assert f"otlp_tls_crl {lists / 'ca.crl'}: no list" in told and "the lists read before stay in force" in told
+    assert "revoked" in refusal_of(listed, pki, "leaf2")
+
+
+def test_a_verdict_holds_for_a_time(pki, folder, make_crl):
+    now, told = [0.0], []
+    lists = make_crl("leaf2")
+    judging = Revocation(pki["ca.pem"], lists, told.append, lambda: now[0])
+
+    def judge(name):
+        refusal = judging.judge(pki[f"{name}.pem"].encode(), b"")
+        return refusal and refusal.kind
+
+    assert (judge("leaf2"), judge("collector"), judge("stranger")) == ("revoked", None, "revocation_unknown")
+    assert judging.judge(b"nonsense", b"").kind == "revocation_unknown"
+    (lists / "ca.crl").unlink()
+    now[0] += LOOK_S
+    assert judge("collector") is None and len(told) == 1 and "the folder holds no list" in told[0]
+    make_crl("collector")
+    assert judge("collector") is None
+    now[0] += LOOK_S
+    assert judge("collector") == "revoked" and len(told) == 1
+    judged = []
+    judging._verify = lambda *given: judged.append(given)
+    assert judge("collector") == "revoked" and not judged
+    now[0] += VERDICT_S
+    assert judge("collector") is None and len(judged) == 1
 
 
 # Without a process

@@ -270,6 +270,7 @@ def test_files_are_tried_before_anything_starts(tmp_path):
      ({"otlp_listen": "0.0.0.0:4317"}, "otlp_tls_key, otlp_tls_cert, otlp_tls_ca are needed"),
      ({"otlp_listen": "4317"}, "<address>:<port>"),
      ({"otlp_tls_key": "k"}, "otlp_tls_cert and otlp_tls_ca: needed"),
+     ({"otlp_tls_crl": "k"}, "otlp_tls_crl: certificates are shown with otlp_tls_key"),
      ({"otlp_ports": ("1001/Ethernet0",)}, "<port>")],
 )  # fmt: skip
 def test_settings_that_cannot_be_are_refused(changes, fault):
