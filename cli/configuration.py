@@ -10,6 +10,8 @@ key may come once.  Both stay the text they are.
 
 from __future__ import annotations
 
+import contextvars
+import functools
 import json
 import os
 import pathlib
@@ -154,6 +156,24 @@ def _read_environment(
     return values
 
 
+_layers: contextvars.ContextVar[Tuple[Dict[str, Any], ...]] = contextvars.ContextVar("layers")
+
+
+@functools.cache
+def _loadable(model: Type[Model]) -> Type[Model]:
+    """Return a model that takes its values from the layers; to make it costs more than all else of load()."""
+
+    class Loaded(model, BaseSettings):  # type: ignore[valid-type, misc]
+        @classmethod
+        def settings_customise_sources(
+            cls, settings_cls: Type[BaseSettings], *_: Any, **__: Any
+        ) -> Tuple[PydanticBaseSettingsSource, ...]:
+            return tuple(_Source(settings_cls, layer) for layer in _layers.get())
+
+    Loaded.__name__ = Loaded.__qualname__ = model.__name__
+    return Loaded
+
+
 def load(
     model: Type[Model],
     prefix: str,
@@ -171,20 +191,14 @@ def load(
         path = pathlib.Path(environment[prefix + CONFIG])
     from_file = read_file(path) if path else {}
     _check_quoted(model, from_file)
-    layers = (dict(chosen or {}), _read_environment(model, prefix, environment), from_file)
-
-    class Loaded(model, BaseSettings):  # type: ignore[valid-type, misc]
-        @classmethod
-        def settings_customise_sources(
-            cls, settings_cls: Type[BaseSettings], *_: Any, **__: Any
-        ) -> Tuple[PydanticBaseSettingsSource, ...]:
-            return tuple(_Source(settings_cls, layer) for layer in layers)
-
-    Loaded.__name__ = Loaded.__qualname__ = model.__name__
+    token = _layers.set((dict(chosen or {}), _read_environment(model, prefix, environment), from_file))
     try:
-        return Loaded()
+        loaded: Model = _loadable(model)()
     except pydantic.ValidationError as error:
         raise SettingsError(explain(error, model, retired or {})) from None
+    finally:
+        _layers.reset(token)
+    return loaded
 
 
 def explain(error: pydantic.ValidationError, model: Type[pydantic.BaseModel], retired: Mapping[str, str]) -> str:

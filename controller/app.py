@@ -45,6 +45,7 @@ from sdngcc.controller.rest.audit import AuditLog
 from sdngcc.controller.rest.live import Live
 from sdngcc.controller.rest.resource import RestContext
 from sdngcc.controller.rest.server import SAMPLE_S, Server
+from sdngcc.controller.settings.files import check_files
 from sdngcc.controller.sources import PortMarks
 from sdngcc.controller.wire import openflow
 from sdngcc.supervisor import Supervisor
@@ -120,7 +121,9 @@ class SdnGcc(names.App):
         parts = [self._prepare_log, self.engine.prepare, self.rest.prepare, self.listener.prepare, audit.prepare]
         parts.append(self.underlay.prepare)
         parts += [self.managers.prepare] if self.managers else []
-        self.reloader = context.reloader = Reloader(chosen, settings.read_again, parts)
+        self.reloader = context.reloader = Reloader(
+            chosen, settings.read_again, parts, self._check_files, names.hub.Semaphore()
+        )
 
     def start(self) -> None:
         """Start the clock, the OVSDB clients and REST."""
@@ -181,6 +184,11 @@ class SdnGcc(names.App):
         self.supervisor.reloading()
         self._guarded(lambda: self.reloader.run("SIGHUP"), None)
         self.supervisor.ready(self._in_words())
+
+    @staticmethod
+    def _check_files(chosen: settings.Settings) -> None:
+        """Raise SettingsError when a file that settings name cannot be used; others run meanwhile."""
+        check_files(chosen, underlay_process.check, lambda: names.hub.sleep(0))
 
     def _hand_over(self) -> None:
         """Let the others of the cluster take the switches, as long as that takes; a second signal ends the waiting."""

@@ -5,7 +5,8 @@ What can change without a restart is in LIVE; what else differs is named, and st
 there at all decides how the controller listens, such as a certificate, may change its value only (KEPT).
 """
 
-from typing import Callable, Sequence
+import contextlib
+from typing import Any, Callable, ContextManager, Optional, Sequence
 
 from sdngcc import reload
 from sdngcc.controller.settings import Settings
@@ -23,12 +24,24 @@ LIVE = KEPT | LOGS | {
 
 
 class Reloader(reload.Reloader[Settings]):
-    """Reads the controller's settings again."""
+    """Reads the controller's settings again.
+
+    ``check`` raises SettingsError for files that cannot be used. It may let others run: who asks to read again
+    meanwhile waits for ``turn``, a lock.
+    """
 
     def __init__(
         self,
         current: Settings,
         load: Callable[[], Settings],
         parts: Sequence[Callable[[Settings], Callable[[], None]]],
+        check: Callable[[Settings], None] = check_files,
+        turn: Optional[ContextManager[Any]] = None,
     ) -> None:
-        super().__init__(current, load, check_files, parts, LIVE, KEPT)
+        super().__init__(current, load, check, parts, LIVE, KEPT)
+        self._turn = contextlib.nullcontext() if turn is None else turn
+
+    def run(self, by: str) -> reload.Outcome:
+        """Read again, log and return what came of it; whatever is wrong leaves everything as it was."""
+        with self._turn:
+            return super().run(by)

@@ -27,17 +27,20 @@ PATIENCE_S = 120.0  # without a line
 _WAIT_S = 0.5
 
 
+def _line(content: Any) -> bytes:
+    return json.dumps(content, separators=(",", ":")).encode() + b"\n"
+
+
+_END = _line({"end": None})
+
+
 def lines_of(found: Underlay) -> Iterator[bytes]:
     """Yield the lines that tell what a file says."""
     for kind, items in (("switches", found.switches.items()), ("hosts", found.hosts.items()), ("links", found.links)):
         whole = list(items)
         for first in range(0, len(whole), CHUNK):
             yield _line({kind: whole[first : first + CHUNK]})
-    yield _line({"end": None})
-
-
-def _line(content: Any) -> bytes:
-    return json.dumps(content, separators=(",", ":")).encode() + b"\n"
+    yield _END
 
 
 class Assembly:
@@ -71,16 +74,26 @@ class Assembly:
 
 def read(path: pathlib.Path) -> Underlay:
     """Return what a file says, while others run; raises SettingsError naming what is wrong in it."""
+    return _guarded(path, True)
+
+
+def check(path: pathlib.Path) -> None:
+    """Try whether a file can be used, while others run; raises SettingsError naming what is wrong in it."""
+    _guarded(path, False)
+
+
+def _guarded(path: pathlib.Path, whole: bool) -> Underlay:
     try:
-        return _read(path)
+        return _read(path, whole)
     except SettingsError:
         raise
     except (ValueError, OSError) as error:
         raise SettingsError(str(error)) from None
 
 
-def _read(path: pathlib.Path) -> Underlay:
-    reader, assembly = Child(MODULE, os.fsencode(path) + b"\n", LINE_MAX_BYTES, {}), Assembly()
+def _read(path: pathlib.Path, whole: bool) -> Underlay:
+    orders = _line({"path": os.fspath(path), "whole": whole})
+    reader, assembly = Child(MODULE, orders, LINE_MAX_BYTES, {}), Assembly()
     heard_s = time.monotonic()
     try:
         while time.monotonic() - heard_s < PATIENCE_S:
@@ -99,16 +112,16 @@ def _read(path: pathlib.Path) -> Underlay:
 
 
 def main() -> int:
-    """Read the file that standard input names, tell what it says, and return the exit status."""
+    """Read the file that standard input names, tell what it says if that is wanted, and return the exit status."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the controller's
-    path = pathlib.Path(os.fsdecode(read_line(0).removesuffix(b"\n")))
+    orders = json.loads(read_line(0))
     try:
-        found = underlay.read(path)
+        found = underlay.read(pathlib.Path(orders["path"]))
     except SettingsError as error:
         write_all(1, _line({"fault": str(error)}))
         return 0
     assert found is not None
-    for line in lines_of(found):
+    for line in lines_of(found) if orders["whole"] else (_END,):
         write_all(1, line)
     return 0
 

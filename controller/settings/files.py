@@ -15,15 +15,23 @@ from sdngcc.controller.network import underlay
 from sdngcc.controller.settings import Settings, SettingsError, check_private, read_secret
 
 
-def check_files(chosen: Settings) -> None:
-    """Raise SettingsError naming each setting whose file or folder cannot be used as it must be, a line each."""
+def check_files(
+    chosen: Settings,
+    read_underlay: Callable[[pathlib.Path], Any] = underlay.read,
+    pause: Callable[[], Any] = lambda: None,
+) -> None:
+    """Raise SettingsError naming each setting whose file or folder cannot be used as it must be, a line each.
+
+    ``read_underlay`` tries the file of the network beneath, which takes long; ``pause``, between two files, may let
+    others run.
+    """
     tries: list[Callable[[], Any]] = [
         chosen.read_key,
         chosen.read_other_key,
         chosen.read_tokens,
         chosen.read_tls,
         lambda: tls.server_context(chosen),
-        lambda: underlay.read(chosen.underlay_file),
+        lambda: chosen.underlay_file and read_underlay(chosen.underlay_file),
         lambda: tls.server_context(chosen, "otlp_tls"),
         lambda: allowlist.AllowFile(chosen.admit_file),
         lambda: read_secret("sonic_password_file", chosen.sonic_password_file),
@@ -39,6 +47,7 @@ def check_files(chosen: Settings) -> None:
             attempt()
         except SettingsError as error:
             faults.append(str(error))
+        pause()
     if faults:
         raise SettingsError("\n".join(faults))
 

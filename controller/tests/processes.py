@@ -60,6 +60,21 @@ def wait_for(condition: Callable[[], Any], what: Callable[[], str]) -> Any:
         time.sleep(0.01)
 
 
+class Turns:
+    """A lock that tells how many came for it."""
+
+    def __init__(self) -> None:
+        self.came = 0
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self.came += 1
+        self._lock.acquire()
+
+    def __exit__(self, *_: Any) -> None:
+        self._lock.release()
+
+
 class Controller:
     """`sdngcc controller` in a process of its own."""
 

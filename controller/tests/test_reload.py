@@ -2,15 +2,19 @@
 """Settings and files read again: all of it comes into force, or none."""
 
 import json
+import threading
 
 import pytest
 
 from sdngcc.controller import settings
 from sdngcc.controller.engine import Engine
+from sdngcc.controller.network import underlay
 from sdngcc.controller.reload import KEPT, LIVE, Reloader
+from sdngcc.controller.settings.files import check_files
 from sdngcc.controller.settings.rest import Role, Token
 from sdngcc.controller.wire import packets
 
+from .processes import PATIENCE_S, Turns, wait_for
 from .rest.rest_bench import Bench
 
 OLD, NEW = bytes(range(16)), bytes(range(16, 32))
@@ -119,6 +123,46 @@ def test_what_needs_a_restart_is_named_and_stays(files, caplog):
     assert "change with a restart only" in caplog.text and "period_us" in caplog.text
     files.chosen.update(period_us=5000, sender_id=1, rest_token_file=str(files.folder / "tokens"))
     assert reloader.run("SIGHUP").changed == () and reloader.restart_needed == ()
+
+
+def test_who_asks_while_others_reload_waits_for_them(files):
+    """Else the one that began first could put older settings into force over newer ones."""
+    turns, go_on, inside = Turns(), threading.Event(), []
+
+    def check(chosen):
+        inside.append(chosen.rest_event_clients)
+        go_on.wait(PATIENCE_S)
+
+    engine = Engine(files.load())
+    reloader = Reloader(engine.settings, files.load, [engine.prepare], check, turns)
+    threads = []
+    for clients in (7, 8):
+        files.chosen["rest_event_clients"] = clients
+        threads.append(threading.Thread(target=reloader.run, args=(f"who wants {clients}",)))
+        threads[-1].start()
+        wait_for(lambda: turns.came == len(threads) and inside, str)
+    assert inside == [7]
+    go_on.set()
+    for thread in threads:
+        thread.join()
+    assert inside == [7, 8] and engine.settings.rest_event_clients == 8
+
+
+def test_the_file_beneath_is_tried_as_the_caller_wants_and_others_run_between_two_files(files, monkeypatch):
+    files.chosen.update(forwarding="none", underlay_file=files.write("underlay.json", "{}"))
+    engine, tried, turns = Engine(files.load()), [], []
+    monkeypatch.setattr(underlay, "read", lambda path: pytest.fail("it was read in this process"))
+
+    def refuse(path):
+        tried.append(path)
+        raise settings.SettingsError("underlay_file: no")
+
+    def check(chosen):
+        check_files(chosen, refuse, lambda: turns.append(1))
+
+    reloader = Reloader(engine.settings, files.load, [engine.prepare], check)
+    assert reloader.run("SIGHUP").error == "underlay_file: no"
+    assert tried == [files.folder / "underlay.json"] and len(turns) > 10
 
 
 def test_a_file_of_settings_that_is_gone_is_told(files):

@@ -2,6 +2,7 @@
 """SIGHUP of the controller's own process: tokens, certificates and settings come into force while it runs."""
 
 import json
+import os
 import shutil
 import signal
 import socket
@@ -89,6 +90,42 @@ def test_tokens_certificates_and_settings_are_read_again(tmp_path, framework):
     finally:
         controller.stop()
         switch.close()
+
+
+@pytest.mark.parametrize("framework", ["ryu", "os-ken"])
+def test_while_a_file_of_the_network_beneath_is_tried_everything_else_goes_on(tmp_path, framework):
+    """The file is a pipe here, so that reading it lasts for as long as the test wants."""
+    former, pipe = write(tmp_path / "former.json", "{}"), tmp_path / "later.json"
+    os.mkfifo(pipe)
+    config = write(tmp_path / "controller.json", json.dumps({"forwarding": "none", "underlay_file": str(former)}))
+    controller = Controller(tmp_path, framework, config=config, mark_source="shim")
+
+    def open_pipe():
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            return None  # nobody reads it yet
+
+    def reload(content, result):
+        before = controller.get("/v1/status")["reload"]
+        controller.process.send_signal(signal.SIGHUP)
+        descriptor = wait_for(open_pipe, controller.log)
+        assert controller.get("/v1/status")["reload"] == before
+        os.write(descriptor, content)
+        os.close(descriptor)
+        wait_for(lambda: controller.get("/v1/status")["reload"][result] == 1, controller.log)
+        return controller.get("/v1/status")["reload"]["last"]
+
+    try:
+        write(config, json.dumps({"forwarding": "none", "underlay_file": str(pipe)}))
+        assert f"underlay_file {pipe}: links" in reload(b'{"links": 3}', "failed")["error"]
+        assert reload(b"{}", "done")["changed"] == ["underlay_file"]
+        descriptor = wait_for(open_pipe, controller.log)  # now it is followed
+        os.write(descriptor, b'{"switches": {"leaf1": {}}}')
+        os.close(descriptor)
+        wait_for(lambda: "1 switches, 0 hosts and 0 links are in force now" in controller.log(), controller.log)
+    finally:
+        controller.stop()
 
 
 def test_the_log_goes_to_a_file_that_logrotate_may_move(tmp_path):

@@ -230,7 +230,19 @@ def test_a_process_tells_what_it_read_in_parts_or_what_is_wrong(path, monkeypatc
         underlay_process.read(path)
 
 
-def test_a_process_that_ends_is_told(path, monkeypatch):
+def test_a_process_tries_a_file_and_tells_no_more_than_whether_it_can_be_used(path, monkeypatch):
+    heard = []
+    take = Assembly.take
+    monkeypatch.setattr(Assembly, "take", lambda self, line: heard.append(line) or take(self, line))
+    underlay_process.check(path)
+    assert len(heard) == 1
+    replaced(path, FILE + "  - {ends: [x, y]}\n")
+    with pytest.raises(SettingsError, match=f'underlay_file {path}: .*"x" is neither'):
+        underlay_process.check(path)
+
+
+@pytest.mark.parametrize("use", [underlay_process.read, underlay_process.check])
+def test_a_process_that_ends_is_told(path, monkeypatch, use):
     monkeypatch.setattr(underlay_process, "MODULE", "sdngcc.no_such_module")
     with pytest.raises(SettingsError, match="ended"):
-        underlay_process.read(path)
+        use(path)
