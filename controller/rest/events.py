@@ -8,7 +8,7 @@ it may come back with Last-Event-ID and gets what it missed, or the event `gap` 
 import collections
 import queue
 import re
-from typing import Any, Callable, Counter, Iterator, NamedTuple, Optional
+from typing import Any, Callable, Counter, Iterator, NamedTuple, Optional, Sequence
 
 import falcon
 import pydantic
@@ -20,16 +20,49 @@ from sdngcc.controller.rest.resource import CONNECTION, Operation, Resource, Rou
 HEARTBEAT_S = 15.0
 QUEUE_MAX = 64
 HISTORY_MAX = 256
+HISTORY_MAX_BYTES = 16 << 20
 RETRY_MS = 2000
+_PIECE_ITEMS = 256
 
 _HEARTBEAT = b": still here\n\n"
+
+
+# The JSON of an event in pieces of some 64 kB, so that nothing makes, copies or sends megabytes in one go.
+Pieces = Sequence[bytes]
 
 
 class Snapshot(NamedTuple):
     """An event that a newcomer gets first."""
 
     kind: str
-    answer: pydantic.BaseModel
+    data: Pieces
+
+
+class Joiner:
+    """Puts JSON texts together, one by one, as the items of a list in a document."""
+
+    def __init__(self, head: bytes) -> None:
+        """Begin with what comes before the list's items, its bracket among it."""
+        self.empty = True
+        self._pieces = [head]
+        self._some: list[bytes] = []
+
+    def add(self, item: bytes) -> None:
+        """Add an item."""
+        self._some.append(item if self.empty else b"," + item)
+        self.empty = False
+        if len(self._some) == _PIECE_ITEMS:
+            self._join()
+
+    def _join(self) -> None:
+        self._pieces.append(b"".join(self._some))
+        self._some.clear()
+
+    def end(self, tail: bytes) -> Pieces:
+        """Return the document, which ends with what comes after the items, the list's bracket among it."""
+        if self._some:
+            self._join()
+        return (*self._pieces, tail)
 
 
 class Client:
@@ -37,15 +70,15 @@ class Client:
 
     def __init__(self, broker: "Broker", first: list[bytes], abort: Callable[[], None]) -> None:
         self._broker = broker
-        self._first = first
+        self._ready = collections.deque(first)
         self._abort = abort
         self._queue = broker.make_queue(QUEUE_MAX)
         self._over = False
 
-    def put(self, chunk: bytes) -> bool:
+    def put(self, event: Pieces) -> bool:
         """Queue an event; False when the client is too slow."""
         try:
-            self._queue.put_nowait(chunk)
+            self._queue.put_nowait(event)
         except queue.Full:
             return False
         return True
@@ -58,25 +91,24 @@ class Client:
     def end(self) -> None:
         """Let the stream end after what is queued, if it has room to hear of it."""
         self._over = True
-        self.put(b"")
+        self.put(())
 
     def __iter__(self) -> Iterator[bytes]:
         """Return itself."""
         return self
 
     def __next__(self) -> bytes:
-        """Return the next event, or a comment after HEARTBEAT_S of silence."""
-        if self._first:
-            return self._first.pop(0)
-        if self._over:
-            raise StopIteration
-        try:
-            chunk: bytes = self._queue.get(timeout=HEARTBEAT_S)
-        except queue.Empty:
-            return _HEARTBEAT
-        if not chunk:
-            raise StopIteration
-        return chunk
+        """Return the next piece of an event, or a comment after HEARTBEAT_S of silence."""
+        if not self._ready:
+            if self._over:
+                raise StopIteration
+            try:
+                self._ready.extend(self._queue.get(timeout=HEARTBEAT_S))
+            except queue.Empty:
+                return _HEARTBEAT
+            if not self._ready:
+                raise StopIteration
+        return self._ready.popleft()
 
     def close(self) -> None:
         """Leave; WSGI calls it however the connection ended."""
@@ -104,21 +136,33 @@ class Broker:
         self._epoch = epoch
         self._counters = counters
         self._number = 0
-        self._history: collections.deque[tuple[int, bytes]] = collections.deque(maxlen=HISTORY_MAX)
+        self._history: collections.deque[tuple[int, Pieces]] = collections.deque()
+        self._history_bytes = 0
+        self._forgotten = 0  # number of the last event that was kept and is no longer
 
-    def publish(self, kind: str, answer: pydantic.BaseModel, keep: bool = True) -> None:
-        """Send an event to all; ``keep`` it for those who come back."""
+    def publish(self, kind: str, answer: pydantic.BaseModel) -> None:
+        """Send an event to all, and keep it for those who come back."""
+        self.publish_data(kind, [answer.model_dump_json().encode()])
+
+    def publish_data(self, kind: str, data: Pieces, keep: bool = True) -> None:
+        """Send an event, whose JSON is given, to all; ``keep`` it for those who come back."""
         self._number += 1
-        chunk = self._encode(kind, answer)
+        event = self._encode(kind, data)
         if keep:
-            self._history.append((self._number, chunk))
-        for client in [client for client in self.clients if not client.put(chunk)]:
+            self._history.append((self._number, event))
+            self._history_bytes += sum(map(len, event))
+            while len(self._history) > HISTORY_MAX or self._history_bytes > HISTORY_MAX_BYTES:
+                self._forgotten, gone = self._history.popleft()
+                self._history_bytes -= sum(map(len, gone))
+        for client in [client for client in self.clients if not client.put(event)]:
             self._counters["event_clients_cut"] += 1
             self.leave(client)
             client.cut()
 
-    def _encode(self, kind: str, answer: pydantic.BaseModel) -> bytes:
-        return f"id: {self._epoch}-{self._number}\nevent: {kind}\ndata: {answer.model_dump_json()}\n\n".encode()
+    def _encode(self, kind: str, data: Pieces) -> Pieces:
+        first, *others = data
+        head = f"id: {self._epoch}-{self._number}\nevent: {kind}\ndata: ".encode() + first
+        return (head, *others, b"\n\n") if others else (head + b"\n\n",)
 
     def join(self, last_id: Optional[str], snapshots: list[Snapshot], abort: Callable[[], None]) -> Optional[Client]:
         """Add a client; None when there are too many.  Raises ValueError for an id no controller gives."""
@@ -126,21 +170,21 @@ class Broker:
         if len(self.clients) >= self.clients_max:
             return None
         first = [f"retry: {RETRY_MS}\n\n".encode(), *missed]
-        first += [self._encode(snapshot.kind, snapshot.answer) for snapshot in snapshots]
+        for snapshot in snapshots:
+            first += self._encode(snapshot.kind, snapshot.data)
         client = Client(self, first, abort)
         self.clients.add(client)
         return client
 
-    def _missed(self, last_id: str) -> list[bytes]:
+    def _missed(self, last_id: str) -> Pieces:
         """Return the kept events after an id, or the event `gap`."""
         found = re.fullmatch(r"([0-9]{1,20})-([0-9]{1,20})", last_id)
         if not found:
             raise ValueError(last_id)
         last = int(found[2])
-        lost = len(self._history) == HISTORY_MAX and last < self._history[0][0] - 1
-        if int(found[1]) != self._epoch or last > self._number or lost:
-            return [self._encode("gap", event_models.GapEvent(last_event_id=last_id))]
-        return [chunk for number, chunk in self._history if number > last]
+        if int(found[1]) != self._epoch or last > self._number or last < self._forgotten:
+            return self._encode("gap", [event_models.GapEvent(last_event_id=last_id).model_dump_json().encode()])
+        return [piece for number, event in self._history if number > last for piece in event]
 
     def leave(self, client: Client) -> None:
         """Remove a client."""
@@ -158,16 +202,16 @@ class Events(Resource):
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         """Stream events until the client leaves."""
         read_query(request, models.Query)
-        broker, last_id = self._reporter.broker, request.get_header("Last-Event-ID")
+        last_id = request.get_header("Last-Event-ID")
         try:
-            client = broker.join(last_id, self._reporter.snapshots(), _abort(request))
+            client = self._reporter.join(last_id, _abort(request))
         except ValueError:
             raise refuse(
                 422, f'Last-Event-ID "{last_id}" is none of ours', field="Last-Event-ID", allowed="the id of an event"
             ) from None
         if client is None:
             self._engine.counters["event_clients_refused"] += 1
-            error = f"{broker.clients_max} clients listen already (setting rest_event_clients)"
+            error = f"{self._reporter.broker.clients_max} clients listen already (setting rest_event_clients)"
             raise refuse(503, error, ("Retry-After", "10"))
         if CONNECTION in request.env:
             request.env[CONNECTION].enter(Phase.STREAM)

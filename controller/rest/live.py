@@ -30,24 +30,25 @@ class Live:
     def __init__(self, engine: Engine) -> None:
         self.paces: dict[Hop, Pace] = {}
         self._engine = engine
-        self._last: dict[Hop, tuple[int, Reading]] = {}
+        self._last: dict[int, tuple[int, dict[int, Reading]]] = {}  # by switch: when they were taken, by port
 
     def sample(self, pause: Callable[[], None]) -> None:
         """Take in all ports; ``pause`` is called between switches and may let other work go on."""
         engine = self._engine
-        paces: dict[Hop, Pace] = {}
-        last: dict[Hop, tuple[int, Reading]] = {}
-        for dpid in list(engine.switches):
-            now = engine.clock()
-            for number, reading in engine.source.readings(dpid).items():
-                place = (dpid, number)
-                last[place] = (now, reading)
-                before = self._last.get(place)
-                pace = before and _pace(before[1], reading, (now - before[0]) / 1e9)
-                if pace:
-                    paces[place] = pace
+        for dpid in list({**self._last, **engine.switches}):
+            now, readings = engine.clock(), engine.source.readings(dpid) if dpid in engine.switches else {}
+            before_ns, before = self._last.pop(dpid, (0, {}))
+            if readings:
+                self._last[dpid] = (now, readings)
+            for number in before.keys() | readings.keys():
+                pace = None
+                if number in before and number in readings:
+                    pace = _pace(before[number], readings[number], (now - before_ns) / 1e9)
+                if pace is None:
+                    self.paces.pop((dpid, number), None)
+                else:
+                    self.paces[dpid, number] = pace
             pause()
-        self.paces, self._last = paces, last
 
 
 def _pace(before: Reading, after: Reading, elapsed_s: float) -> Optional[Pace]:

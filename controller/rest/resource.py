@@ -19,7 +19,7 @@ from sdngcc.controller.engine import Engine
 from sdngcc.controller.framework.admission import Admission
 from sdngcc.controller.framework.allowlist import AllowList
 from sdngcc.controller.network.inventory import VmRecord
-from sdngcc.controller.network.topology import Hop
+from sdngcc.controller.network.topology import Hop, Port
 from sdngcc.controller.network.underlay_file import UnderlayFile
 from sdngcc.controller.reload import Reloader
 from sdngcc.controller.rest import models
@@ -146,6 +146,23 @@ class RestContext:
         """Return all machines by switch and port."""
         found = [vm for switch in self.engine.switches.values() for vm in switch.vms.values()]
         return sorted(found, key=lambda vm: vm.place)
+
+    def vms_in_turns(self) -> Iterable[VmRecord]:
+        """Yield all machines by switch and port, with other work between them as in_turns() has it.
+
+        Of those that come or go meanwhile some are yielded and some are not.
+        """
+        switches = self.engine.switches
+        return self.in_turns(
+            vm for dpid in sorted(switches) if dpid in switches for _, vm in sorted(switches[dpid].vms.items())
+        )
+
+    def ports_in_turns(self) -> Iterable[tuple[Hop, Port]]:
+        """Yield all ports of switches by their places, as vms_in_turns() does machines."""
+        ports = self.engine.topology.ports
+        return self.in_turns(
+            ((dpid, number), port) for dpid in sorted(ports) for number, port in sorted(ports.get(dpid, {}).items())
+        )
 
     def in_turns(self, items: Iterable[Item]) -> Iterable[Item]:
         """Yield items and let other work go on between them, so that a long list delays no poll."""

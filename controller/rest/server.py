@@ -181,7 +181,7 @@ class Server:
         context.rest_connections = self._connections.view
         epoch = context.engine.notifier.numbering.epoch
         broker = Broker(epoch, settings.rest_event_clients, counters, eventlet.queue.LightQueue)
-        self.reporter = Reporter(context, broker)
+        self.reporter = Reporter(context, broker, eventlet.semaphore.Semaphore())
         self._app = make_app(context, self.reporter, self._guard, bool(tokens))
 
     def listen(self) -> None:

@@ -284,7 +284,9 @@ def measure(switches: int, vms: int, folder: pathlib.Path) -> List[Row]:
     engine.tenants.set_names(names)
     engine.tenants.set_policies({name: {"weight": 1} for name in names.values()})
     add(f"maxmin: the same, tenants of {TENANT_VMS} VMs", lambda: explicit.decide({}, site.clock()))
-    return rows
+    from sdngcc.testbed.bench import watched  # which has its network from here
+
+    return rows + watched.rows(site)
 
 
 def report(rows: List[Row]) -> None:

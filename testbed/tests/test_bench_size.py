@@ -33,10 +33,11 @@ def processor_time(monkeypatch):
 def test_every_row_happens(tmp_path, monkeypatch):
     monkeypatch.setattr(size, "_HOUSEKEEPING_S", 0.05)
     rows = {row.name: row for row in size.measure(20, 60, tmp_path)}
-    assert len(rows) == 12 and all(row.calls and row.longest_ms <= row.total_ms for row in rows.values())
+    assert len(rows) == 15 and all(row.calls and row.longest_ms <= row.total_ms for row in rows.values())
     assert rows["broadcast in a VLAN of 20 VMs"].messages <= 16 < rows["broadcast to all ports without a tag"].messages
     assert rows["link down"].messages and rows["new pair, attribution after it"].messages
     assert rows["sdngcc round, marks at one port"].messages > 1
+    assert rows["watched for a second, all VMs move"].calls > 2 * 60 / 20
 
 
 def test_every_change_of_the_file_beneath_happens(tmp_path):

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The event stream."""
 
+import collections
 import json
+import threading
 
 import pytest
 
@@ -9,6 +11,7 @@ from sdngcc.controller.network.directory import CloudPort
 from sdngcc.controller.rest import event_models, events
 
 from ..fabric import vm_reading
+from ..processes import PATIENCE_S, Turns, wait_for
 from ..test_engine import H1, H3, T2, talk
 from .rest_bench import Bench
 
@@ -26,18 +29,20 @@ def parse(chunk):
 
 def listen(bench, last_id=None, abort=lambda: None):
     """Return a client and the events it is greeted with."""
-    client = bench.broker.join(last_id, bench.reporter.snapshots(), abort)
+    client = bench.reporter.join(last_id, abort)
     assert next(client).startswith(b"retry: ")
-    greeting = [parse(chunk) for chunk in client._first]
-    client._first.clear()
-    return client, greeting
+    return client, take(client)
 
 
-def drain(client):
-    found = []
-    while not client._queue.empty():
-        found.append(parse(next(client)))
-    return found
+def take(client):
+    """Return the events that a client has for whoever reads from it."""
+    data = b""
+    while client._ready or not client._queue.empty():
+        piece = next(client)
+        assert len(piece) < 1 << 17
+        data += piece
+    assert not data or data.endswith(b"\n\n")
+    return [parse(chunk) for chunk in data.split(b"\n\n")[:-1]]
 
 
 def test_a_newcomer_sees_everything_then_what_changes(bench):
@@ -45,14 +50,14 @@ def test_a_newcomer_sees_everything_then_what_changes(bench):
     assert [(kind, data["full"]) for kind, _, data in greeting] == [("vms", True), ("ports", True)]
     assert len(greeting[0][2]["vms"]) == 5 and len(greeting[1][2]["ports"]) == 16
     for _ in range(3):  # what moves is known from the second sample on
-        drain(client)
+        take(client)
         bench.reporter.tick()
         bench.fabric.run(1.0)
-    assert drain(client) == []
+    assert take(client) == []
     bench.fabric.switches[H1].vms[2] = vm_reading(2, 1_000_000, weight=2)
     bench.fabric.run(1.0)
     bench.reporter.tick()
-    [(kind, _, data)] = drain(client)
+    [(kind, _, data)] = take(client)
     assert kind == "vms" and not data["full"]
     [row] = data["vms"]
     assert row["id"] == "neutron-1" and row["sent_bps"] == 8_000_000 and row["weight"] == 2
@@ -61,17 +66,130 @@ def test_a_newcomer_sees_everything_then_what_changes(bench):
 def test_rows_bear_what_the_cloud_calls_a_machine(bench):
     client, _ = listen(bench)
     bench.reporter.tick()
-    drain(client)
+    take(client)
     port = CloudPort("neutron-1", "web", network="blue", network_id="net-1", tenant="project-1")
     bench.engine.directory.take("ovn", port)
     bench.reporter.tick()
-    [(_, _, data)] = drain(client)
+    [(_, _, data)] = take(client)
     [row] = data["vms"]
     assert (row["id"], row["cloud_name"], row["network"], row["tenant"]) == ("neutron-1", "web", "blue", "project-1")
     bench.engine.directory.take("ovn", port._replace(name="", network=""))
     bench.reporter.tick()
-    [row] = drain(client)[0][2]["vms"]
+    [row] = take(client)[0][2]["vms"]
     assert (row["cloud_name"], row["network"]) == (None, "net-1")
+
+
+def crowd(bench, ports=range(100, 400)):
+    """Let there be many machines at one switch."""
+    for port in ports:
+        bench.fabric.switches[H1].vms[port] = vm_reading(port)
+    bench.fabric.run(1.0)
+
+
+def test_rows_are_made_a_few_at_a_time(bench, monkeypatch):
+    """So that 20,000 machines delay no poll, neither when somebody begins to listen nor afterwards."""
+    crowd(bench)
+    made = collections.Counter()  # by how often others had their turn before
+    for name in ("VmRow", "PortRow", "VmNotices"):
+        kind = getattr(event_models, name)
+        monkeypatch.setattr(event_models, name, lambda kind=kind, **values: made.update([len(bench.pauses)])
+                            or kind(**values))  # fmt: skip
+    client, greeting = listen(bench)
+    assert len(greeting[0][2]["vms"]) == 305 and made.total() >= 305 + 16 and max(made.values()) <= 20
+    for vm in bench.context.vms():
+        vm.notices += 1
+    made.clear()
+    bench.reporter.tick()
+    assert [len(data["notices"]) for kind, _, data in take(client) if kind == "notice"] == [305]
+    assert made.total() >= 2 * 305 + 16 and max(made.values()) <= 20
+
+
+def test_what_is_sent_is_as_documented(bench):
+    crowd(bench)
+    client, greeting = listen(bench)
+    crowd(bench, range(50, 60))
+    talk(bench.fabric, 11, 31)
+    bench.reporter.tick()
+    bench.fabric.switches[T2].add_marks(1, 12)
+    bench.fabric.run(0.1)
+    bench.reporter.tick()
+    models = {"vms": event_models.VmsEvent, "ports": event_models.PortsEvent, "notice": event_models.NoticeEvent}
+    told = [one for one in greeting + take(client) if one[0] != "switch"]
+    assert {kind for kind, _, _ in told} == set(models)
+    for kind, _, data in told:
+        assert models[kind].model_validate(data, strict=True).model_dump() == data
+
+
+def test_who_comes_while_rows_are_made_misses_nothing(bench):
+    crowd(bench)
+    bench.reporter._turn = turns = Turns()
+    first = listen(bench)[0]
+    entered, go_on = threading.Event(), threading.Event()
+
+    def pause():
+        if turns.came > before:
+            entered.set()
+            go_on.wait(PATIENCE_S)
+
+    before = turns.came
+    bench.context.pause = pause
+    ticking = threading.Thread(target=bench.reporter.tick)
+    ticking.start()
+    wait_for(lambda: turns.came == before + 1 and entered.is_set(), str)
+    found = []
+    coming = threading.Thread(target=lambda: found.append(listen(bench)))
+    coming.start()
+    wait_for(lambda: turns.came == before + 2, str)
+    bench.fabric.switches[H1].vms[399] = vm_reading(399, 1_000_000, weight=3)
+    go_on.set()
+    for thread in (ticking, coming):
+        thread.join()
+    bench.fabric.run(1.0)
+    bench.reporter.tick()
+    [(second, greeting)] = found
+    rows = {row["place"]: row for row in greeting[0][2]["vms"]}
+    for kind, _, data in take(second):
+        if kind == "vms":
+            rows.update((row["place"], row) for row in data["vms"])
+    assert rows[f"{H1:016x}:399"]["weight"] == 3 and len(rows) == 305
+    assert [data for kind, _, data in take(first) if kind == "vms"][-1]["vms"][-1] == rows[f"{H1:016x}:399"]
+
+
+def test_a_fault_while_rows_are_made_keeps_nothing_from_those_who_listen(bench, monkeypatch):
+    client, _ = listen(bench)
+    bench.reporter.tick()
+    take(client)
+    bench.fabric.switches[H1].vms[2] = vm_reading(2, 1_000_000, weight=2)
+    bench.fabric.run(1.0)
+    with monkeypatch.context() as patched:
+        patched.setattr(event_models, "PortRow", lambda **_: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            bench.reporter.tick()
+        patched.undo()
+        kind, last = event_models.VmRow, f"{H1:016x}:2"
+        patched.setattr(event_models, "VmRow", lambda **more: 1 // 0 if more["place"] > last else kind(**more))
+        with pytest.raises(ZeroDivisionError):
+            bench.reporter.tick()
+    bench.reporter.tick()
+    told = {row["place"]: row for kind, _, data in take(client) if kind == "vms" for row in data["vms"]}
+    assert told[f"{H1:016x}:2"]["sent_bps"] == 8_000_000
+
+
+def test_what_is_kept_for_those_who_come_back_has_its_bound(bench, monkeypatch):
+    monkeypatch.setattr(events, "HISTORY_MAX_BYTES", 380)
+    for _ in range(3):
+        bench.broker.publish("notice", event_models.NoticeEvent(notices=[]))
+    _, greeting = listen(bench, "7-1")
+    assert [kind for kind, _, _ in greeting] == ["notice", "notice", "vms", "ports"]
+    gap = event_models.GapEvent(last_event_id="x" * 300)
+    bench.broker.publish("gap", gap)
+    assert [one for one, _ in bench.broker._history] == [4]
+    bench.broker.publish("gap", gap.model_copy(update={"last_event_id": "x" * 500}))
+    assert not bench.broker._history
+    _, greeting = listen(bench, "7-4")
+    assert greeting[0][0] == "gap"
+    _, greeting = listen(bench, "7-5")
+    assert [kind for kind, _, _ in greeting] == ["vms", "ports"]
 
 
 def test_congested_ports(bench):
@@ -80,7 +198,7 @@ def test_congested_ports(bench):
     bench.fabric.switches[T2].add_marks(1, 50)
     bench.fabric.run(0.5)
     bench.reporter.tick()
-    rows = [row for kind, _, data in drain(client) if kind == "ports" for row in data["ports"] if row["congested"]]
+    rows = [row for kind, _, data in take(client) if kind == "ports" for row in data["ports"] if row["congested"]]
     assert [(row["place"], row["marks_per_s"]) for row in rows] == [(f"{T2:016x}:1", 100.0)]
 
 
@@ -94,7 +212,7 @@ def test_notices_machines_that_go_switches_and_policy(bench):
     bench.engine.switch_down(H3)
     bench.reporter.tick()
     told = {}
-    for kind, _, data in drain(client):
+    for kind, _, data in take(client):
         told.setdefault(kind, []).append(data)
     [notice] = told["notice"][0]["notices"]
     assert notice == {"place": f"{H1:016x}:2", "id": "neutron-1", "cloud_name": None, "messages": 1, "marks": 12}
@@ -141,7 +259,7 @@ def test_a_slow_client_is_cut_off_and_the_others_go_on(bench):
     quick, _ = listen(bench)
     for _ in range(events.QUEUE_MAX + 1):
         bench.broker.publish("notice", event_models.NoticeEvent(notices=[]))
-        assert len(drain(quick)) == 1
+        assert len(take(quick)) == 1
     assert cut == [1] and bench.broker.clients == {quick}
     assert bench.engine.counters["event_clients_cut"] == 1
     with pytest.raises(StopIteration):
