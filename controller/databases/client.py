@@ -12,7 +12,7 @@ import struct
 import time
 from typing import Any, Callable, Mapping, Optional
 
-from sdngcc.controller.databases.health import Health, Kind, Liveness, State
+from sdngcc.controller.databases.health import TABLES_NS, Health, Kind, Liveness, State
 
 PROBE_TIMEOUT_S = 2.0  # for the echo before a change
 COMMIT_TIMEOUT_S = 4.0  # for a change, with all that it waits for
@@ -62,8 +62,8 @@ class Client:
     """A client of the database at an OVSDB connection method, or at one of several with commas.
 
     ``kind``, ``name`` (default: ``remote``) and ``consequence`` are for its Health; ``leader_only`` asks no follower of
-    several.  ``sleep`` takes seconds and lets others run.  One change is stored at a time; those who wait for their
-    turn wait for this database only.
+    several; ``tables_ns`` is that of Liveness.  ``sleep`` takes seconds and lets others run.  One change is stored at a
+    time; those who wait for their turn wait for this database only.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class Client:
         name: Optional[str] = None,
         consequence: str = "its machines keep their names and policy, changes of policy are refused",
         leader_only: bool = True,
+        tables_ns: int = TABLES_NS,
     ) -> None:
         from ovs.db.idl import Transaction
         from ovs.jsonrpc import Message
@@ -84,7 +85,7 @@ class Client:
         self.idl = make_idl(remote, schema, leader_only)
         self.health = Health(name or remote, kind, clock(), consequence)
         self._name = f"{kind} database {self.health.remote}"
-        self._liveness = Liveness(clock())
+        self._liveness = Liveness(clock(), tables_ns)
         self._clock = clock
         self._sleep = sleep
         self._busy = False

@@ -78,7 +78,9 @@ class Advice(NamedTuple):
 class Liveness:
     """Judges one database by its connections, looked at again and again."""
 
-    def __init__(self, now_ns: int) -> None:
+    def __init__(self, now_ns: int, tables_ns: int = TABLES_NS) -> None:
+        """``tables_ns``: how long several connections may bring no tables."""
+        self._longest_ns = tables_ns
         self._state: State = "connecting"
         self._connection: Optional[int] = None
         self._received = 0  # bytes at the last look
@@ -106,7 +108,7 @@ class Liveness:
             self._tables_ns, self._first, self._patience_ns = now_ns, None, HUNG_NS
         elif self._first is None:
             self._first = connection
-        elif connection != self._first and now_ns - self._tables_ns > TABLES_NS:
+        elif connection != self._first and now_ns - self._tables_ns > self._longest_ns:
             self._state = "hung"
         if connection != self._connection or received != self._received:
             self._connection, self._received = connection, received

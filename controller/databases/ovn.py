@@ -20,6 +20,7 @@ import time
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Optional
 
 from sdngcc.controller.databases.client import Client
+from sdngcc.controller.databases.health import TABLES_NS
 from sdngcc.controller.databases.ports import Report
 from sdngcc.controller.databases.telling import TURN_S, Teller, ended, limit, read_line, write_all
 from sdngcc.controller.framework.tls import Files, use_for_ovsdb
@@ -54,6 +55,7 @@ class Orders(NamedTuple):
 
     remotes: tuple[str, ...]
     tls: Optional[Files]
+    tables_ns: int = TABLES_NS  # how long several connections may bring no tables
 
     def dump(self) -> bytes:
         """Return it as a line."""
@@ -62,8 +64,8 @@ class Orders(NamedTuple):
     @classmethod
     def load(cls, line: bytes) -> "Orders":
         """Return what dump() made."""
-        remotes, tls = json.loads(line)
-        return cls(tuple(remotes), None if tls is None else Files(*tls))
+        remotes, tls, tables_ns = json.loads(line)
+        return cls(tuple(remotes), None if tls is None else Files(*tls), tables_ns)
 
 
 def _allowed(row: Any, macs: tuple[bytes, ...], addresses: tuple[bytes, ...]) -> tuple[Allowed, ...]:
@@ -153,8 +155,9 @@ class Reader:
     def __init__(self, orders: Orders, teller: Teller) -> None:
         self._teller = teller
         self._client = Client(
-            ",".join(orders.remotes), _SCHEMA, time.sleep, kind="ovn", consequence="", leader_only=False
-        )
+            ",".join(orders.remotes), _SCHEMA, time.sleep, kind="ovn", consequence="", leader_only=False,
+            tables_ns=orders.tables_ns,
+        )  # fmt: skip
         wanted = [["type", "==", kind] for kind in (VM_TYPE, LOCALNET)]
         self._client.idl.cond_change("Port_Binding", [*wanted, ["nat_addresses", "!=", ["set", []]]])
         self._client.idl.notify = self._notify

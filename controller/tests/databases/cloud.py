@@ -8,7 +8,7 @@ import subprocess
 import time
 
 from sdngcc.controller.child import Child
-from sdngcc.controller.databases import ports
+from sdngcc.controller.databases import neutron_orders, ovn, ports
 from sdngcc.controller.databases.cloud import CloudDatabase, readings
 from sdngcc.controller.network.directory import Directory
 from sdngcc.controller.settings import Settings
@@ -92,12 +92,17 @@ class Central:
 class Followed:
     """A reader's real process, whose lines are taken while something is waited for."""
 
-    def __init__(self, directory=None, **settings):
+    def __init__(self, directory=None, orders=None, **settings):
+        """``orders`` are values of the reader's orders in place of those that settings mean."""
         self.directory = Directory() if directory is None else directory
         self.counters = collections.Counter()
         self.changes = 0
         self.said = collections.Counter()
         (self.reading,) = readings(Settings(notify=False, **settings))
+        if orders is not None:
+            kind = (ovn if self.reading.source == "ovn" else neutron_orders).Orders
+            given = kind.load(self.reading.orders)._replace(**orders)
+            self.reading = self.reading._replace(orders=given.dump())
         self.database = CloudDatabase(
             self.reading, self.directory, self.counters, time.monotonic_ns, lambda: None
         )
@@ -110,7 +115,9 @@ class Followed:
         """Take what the reader says until a condition holds."""
 
         def holds():
-            for line in self._reader.lines(0.05) or ():
+            lines = self._reader.lines(0.05)
+            assert lines is not None, "the reader ended"
+            for line in lines:
                 self.said[type(ports.parse(line)).__name__] += 1
                 for gone in self.database.take(line, time.monotonic_ns()):
                     self.database.drop(gone)

@@ -17,6 +17,7 @@ pytestmark = [
     pytest.mark.filterwarnings(r"ignore:\s*Eventlet is deprecated"),
     pytest.mark.skipif(not OVN, reason="OVN is not installed"),
 ]
+SOON = {"tables_ns": 3_000_000_000}  # for tests that wait until a database counts as hung that never has tables
 WEB = "11111111-0000-4000-8000-000000000001"
 DB = "11111111-0000-4000-8000-000000000002"
 MACS = [f"fa:16:3e:00:00:{number:02x}" for number in range(4)]
@@ -287,7 +288,7 @@ def test_rows_that_no_port_can_have_are_refused_and_counted(tmp_path, follow):
 def test_another_database_is_never_connected_to(tmp_path, follow):
     other = Server(tmp_path, "nb", SCHEMAS / "ovn-nb.ovsschema")
     try:
-        followed = follow(other.remote)
+        followed = follow(other.remote, orders=SOON)
         followed.until(lambda: followed.database.health.state in ("hung", "unreachable", "unusable"))
         assert not followed.said["Whole"]
     finally:
@@ -355,7 +356,7 @@ def test_a_server_whose_certificate_is_revoked_is_not_spoken_to(secure, keys, fo
     crl = tmp_path / "lists.pem"
     folder = keys["switch_ca"].parent
     shutil.copy(make_list(folder, keys["sb_cert"]), crl)
-    followed = follow(secure(keys).secure, **tls_of(keys), openflow_tls_crl=crl)
+    followed = follow(secure(keys).secure, **tls_of(keys), openflow_tls_crl=crl, orders=SOON)
     followed.until(lambda: followed.database.health.state in ("unreachable", "hung"))
     assert "certificate revoked" in capfd.readouterr().err
     shutil.copy(make_list(folder), crl)
@@ -366,7 +367,7 @@ def test_a_server_whose_certificate_is_revoked_is_not_spoken_to(secure, keys, fo
 def test_who_is_signed_by_another_authority_is_not_spoken_to(secure, keys, foreign, follow, capfd, server):
     """Neither a server whose authority is another one, nor one that does not take the controller's certificate."""
     central = secure(foreign, keys["controller_ca"]) if server == "foreign" else secure(keys, foreign["controller_ca"])
-    followed = follow(central.secure, **tls_of(keys))
+    followed = follow(central.secure, **tls_of(keys), orders=SOON)
     followed.until(lambda: followed.database.health.state in ("unreachable", "hung"))
     assert not followed.said["Whole"]
     assert server == "refuses" or "TLS failed" in capfd.readouterr().err

@@ -296,10 +296,14 @@ def test_certificates_of_another_authority_and_connections_without_one_are_refus
 class FakeDatabase:
     """A database that says what a test wants it to."""
 
-    def __init__(self, controller, name="compute-1", source="127.0.0.1", dpid="00000000000000a1"):
-        self.sock = socket.create_connection(
-            ("127.0.0.1", controller.managers), timeout=PATIENCE_S, source_address=(source, 0)
-        )
+    def __init__(self, controller, name="compute-1", source="127.0.0.1", dpid="00000000000000a1", room_bytes=None):
+        """``room_bytes`` is what the kernel keeps of what the test does not read, None: as much as it likes."""
+        self.sock = socket.socket()
+        self.sock.settimeout(PATIENCE_S)
+        if room_bytes is not None:
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room_bytes)
+        self.sock.bind((source, 0))
+        self.sock.connect(("127.0.0.1", controller.managers))
         self.address = "{}:{}".format(*self.sock.getsockname())
         self.name, self.dpid = name, dpid
         self.decoder, self.text, self.monitor = json.JSONDecoder(), "", None
@@ -500,7 +504,8 @@ def test_what_an_admitted_node_says_harms_nobody_else(tmp_path, framework, hyper
 
 def test_one_that_reads_nothing_of_what_it_asks_for_ends(tmp_path, framework):
     with running(tmp_path, framework) as controller:
-        hostile = FakeDatabase(controller).introduce()
+        # What the kernel keeps for it would have to be filled first, with as much as a connection may send in a second.
+        hostile = FakeDatabase(controller, room_bytes=4096).introduce()
         hostile.serve_until(lambda: is_in(controller, "connected"), controller.log)
         with pytest.raises(ConnectionError):
             while True:
