@@ -101,7 +101,7 @@ def list_vms(client: RestClient, wide: bool, as_json: bool, **filters: Optional[
 def _cloud_cells(one: Dict[str, Any], wide: bool) -> Dict[str, str]:
     """Return what the cloud calls a VM's port, else its server, and the port's network, by column."""
     cloud = one.get("cloud") or {}
-    texts = {"name": cloud.get("name") or cloud.get("device"), "network": cloud.get("network")}
+    texts = {"name": cloud.get("name") or cloud.get("server") or cloud.get("device"), "network": cloud.get("network")}
     return {
         key: text if wide or len(text) <= NAME_WIDTH else text[: NAME_WIDTH - 1] + "\u2026"
         for key, text in ((key, text or "-") for key, text in texts.items())

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks and ports of Neutron's API, by openstacksdk; a process of its own (telling.py).
+"""Networks, ports and floating addresses of Neutron's API, by openstacksdk; a process of its own (telling.py).
 
-Each period all networks and ports are asked for, page by page and only the fields that are used. A round that fails in
-the middle changes nothing; the next one comes later each time, up to BACKOFF_MAX_S.
+Each period all of them are asked for, page by page and only the fields that are used. A round that fails in the middle
+changes nothing; the next one comes later each time, up to BACKOFF_MAX_S. Where that is wanted the names of servers are
+asked of Nova in the end; while it fails they stay as they were, and Neutron counts as before.
 """
 
+import functools
 import logging
 import os
 import signal
@@ -18,6 +20,7 @@ from sdngcc.controller.databases.telling import TURN_S, Teller, ended, limit, re
 from sdngcc.controller.network.directory import (
     ADDRESSES_MAX,
     ALLOWED_MAX,
+    FLOATING_MAX,
     TEXT_MAX,
     Allowed,
     CloudPort,
@@ -41,6 +44,7 @@ PORT_FIELDS = (
     "id", "name", "network_id", "mac_address", "fixed_ips", "project_id", "device_id", "device_owner",
     "binding:vif_details", "allowed_address_pairs", "trunk_details",
 )  # fmt: skip
+FLOATING_FIELDS = ("id", "port_id", "floating_ip_address")
 
 Items = Iterator[Mapping[str, Any]]
 # Returns one page: (path, parameters) -> the JSON of the answer.
@@ -51,16 +55,24 @@ class Unreadable(ValueError):
     """An answer that is no list of what was asked for."""
 
 
+class Missing(Unreadable):
+    """There is no such collection."""
+
+
 class Overdue(Exception):
     """A round that takes too long."""
 
 
-def pages(get: Get, what: str, fields: tuple[str, ...]) -> Items:
-    """Yield all items of a collection; raises Unreadable, also when there are more than ITEMS_MAX."""
+def pages(get: Get, what: str, asked: Mapping[str, Any]) -> Items:
+    """Yield all items of a collection; raises Unreadable, also when there are more than ITEMS_MAX.
+
+    ``asked`` are parameters of the request. A page that is shorter than was asked for is the last one unless the answer
+    names a next one, as a server does whose largest page is shorter.
+    """
     marker: dict[str, str] = {}
     count = 0
     while True:
-        answer = get(f"/{what}", {"fields": list(fields), "limit": PAGE, **marker})
+        answer = get(f"/{what}", {**asked, "limit": PAGE, **marker})
         items = answer.get(what) if isinstance(answer, dict) else None
         if not isinstance(items, list) or not all(isinstance(one, dict) for one in items):
             raise Unreadable(f"the answer to /{what} is no list of objects")
@@ -69,12 +81,22 @@ def pages(get: Get, what: str, fields: tuple[str, ...]) -> Items:
             if count > ITEMS_MAX:
                 raise Unreadable(f"there are more than {ITEMS_MAX} {what}")
             yield one
-        if len(items) < PAGE:
+        if not items or (len(items) < PAGE and not _names_next(answer.get(f"{what}_links"))):
             return
         last = items[-1].get("id")
         if not isinstance(last, str) or marker.get("marker") == last:
             raise Unreadable(f"the pages of /{what} go round in circles")
         marker = {"marker": last}
+
+
+def _names_next(links: Any) -> bool:
+    """Tell whether links of an answer lead to a next page."""
+    return isinstance(links, list) and any(isinstance(one, dict) and one.get("rel") == "next" for one in links)
+
+
+def fields(*names: str) -> dict[str, Any]:
+    """Return the parameters by which Neutron tells some fields only."""
+    return {"fields": list(names)}
 
 
 def segments_of(network: Mapping[str, Any], bound_by_ovn: bool) -> tuple[Segment, ...]:
@@ -155,10 +177,22 @@ def port_of(item: Mapping[str, Any], networks: Mapping[str, Mapping[str, Any]]) 
 
 
 class Reader:
-    """Asks by ``get`` and gives what is there to ``teller``; ``clock`` counts seconds."""
+    """Asks by ``get`` and gives what is there to ``teller``; ``clock`` counts seconds.
 
-    def __init__(self, get: Get, teller: Teller, period_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    ``nova`` asks Nova, None: nobody does.
+    """
+
+    def __init__(
+        self,
+        get: Get,
+        teller: Teller,
+        period_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        nova: Optional[Get] = None,
+    ) -> None:
         self._get = get
+        self._nova = nova
+        self._servers: dict[str, str] = {}  # names by id
         self._teller = teller
         self._period_s = period_s
         self._clock = clock
@@ -182,17 +216,19 @@ class Reader:
             self._state, self._fault = state_of(error), clean_text(f"{type(error).__name__}: {error}")
             self._due_s = self._clock() + min(BACKOFF_S * 2 ** min(self._failures - 1, 16), BACKOFF_MAX_S)
             return
-        self._failures, self._state, self._fault = 0, "connected", None
-        self._teller.give_all(found)
+        self._failures, self._state, self._fault = 0, "connected", self._read_servers()
+        self._teller.give_all(one._replace(server=self._servers.get(one.device, "")) for one in found)
         self._due_s = self._clock() + self._period_s
 
     def _read(self) -> list[CloudPort]:
         networks = {
-            one["id"]: one for one in pages(self._get, "networks", NETWORK_FIELDS) if isinstance(one.get("id"), str)
+            one["id"]: one
+            for one in pages(self._get, "networks", fields(*NETWORK_FIELDS))
+            if isinstance(one.get("id"), str)
         }
         found: dict[str, CloudPort] = {}
         trunks: dict[str, Trunk] = {}
-        for item in pages(self._get, "ports", PORT_FIELDS):
+        for item in pages(self._get, "ports", fields(*PORT_FIELDS)):
             trunks.update(trunks_of(item))
             try:
                 port = port_of(item, networks)
@@ -201,7 +237,38 @@ class Reader:
                 continue
             if port is not None:
                 found[port.id] = port
-        return [port._replace(trunk=trunks.get(port.id)) for port in found.values()]
+        floating = self._read_floating()
+        return [
+            port._replace(trunk=trunks.get(port.id), associated=tuple(floating.get(port.id, ()))[:FLOATING_MAX])
+            for port in found.values()
+        ]
+
+    def _read_floating(self) -> dict[str, list[bytes]]:
+        """Return the floating addresses of each port; a Neutron without routers has none."""
+        found: dict[str, list[bytes]] = {}
+        try:
+            for item in pages(self._get, "floatingips", fields(*FLOATING_FIELDS)):
+                port_id, text = item.get("port_id"), item.get("floating_ip_address")
+                address = address_of(text) if isinstance(text, str) else None
+                if isinstance(port_id, str) and address is not None:
+                    found.setdefault(port_id, []).append(address)
+        except Missing:
+            pass
+        return found
+
+    def _read_servers(self) -> Optional[str]:
+        """Take the names of servers as Nova has them; return what is wrong with it."""
+        if self._nova is None:
+            return None
+        try:
+            self._servers = {
+                one["id"]: clean_text(one["name"])
+                for one in pages(self._nova, "servers", {"all_tenants": "True"})
+                if isinstance(one.get("id"), str) and isinstance(one.get("name"), str)
+            }
+        except Exception as error:  # as in run()
+            return clean_text(f"Nova: {type(error).__name__}: {error}; names of servers stay as they were")
+        return None
 
 
 def state_of(error: Exception) -> State:
@@ -213,19 +280,28 @@ def state_of(error: Exception) -> State:
     return "unreachable" if isinstance(error, exceptions.ConnectFailure) else "unusable"
 
 
-def asker(orders: Orders) -> Get:
-    """Return what asks the Neutron that orders name; no connection is made yet."""
+def asker(connect: Callable[[], Any]) -> Get:
+    """Return what asks the service that ``connect`` returns an adapter for, when it is asked first."""
     made: list[Any] = []
 
     def get(path: str, parameters: dict[str, Any]) -> Any:
         if not made:
-            made.append(_without_authentication(orders.endpoint) if orders.endpoint else _of_cloud(orders))
+            made.append(connect())
         answer = made[0].get(path, params=parameters)
         if answer.status_code != 200:
-            raise Unreadable(f"{path} was answered by {answer.status_code} {answer.reason}")
+            kind = Missing if answer.status_code == 404 else Unreadable
+            raise kind(f"{path} was answered by {answer.status_code} {answer.reason}")
         return answer.json()
 
     return get
+
+
+def askers(orders: Orders) -> tuple[Get, Optional[Get]]:
+    """Return what asks the Neutron that orders name, and the Nova if they do; no connection is made yet."""
+    if orders.endpoint:
+        return asker(lambda: _without_authentication(orders.endpoint)), None
+    cloud = functools.lru_cache(maxsize=None)(lambda: _of_cloud(orders))
+    return asker(lambda: cloud().network), asker(lambda: cloud().compute) if orders.nova else None
 
 
 def _of_cloud(orders: Orders) -> Any:
@@ -236,7 +312,7 @@ def _of_cloud(orders: Orders) -> Any:
         config_files=[orders.clouds_file], secure_files=[], vendor_files=[], load_envvars=False, app_name="sdngcc"
     )
     region = config.get_one(cloud=orders.cloud, api_timeout=REQUEST_S)
-    return openstack.connection.Connection(config=region).network
+    return openstack.connection.Connection(config=region)
 
 
 def _without_authentication(endpoint: str) -> Any:
@@ -249,7 +325,7 @@ def _without_authentication(endpoint: str) -> Any:
 
 
 def _overdue(*_: Any) -> NoReturn:
-    raise Overdue("networks and ports did not come in time")
+    raise Overdue("not all that was asked for came in time")
 
 
 def main() -> int:
@@ -259,7 +335,8 @@ def main() -> int:
     orders = Orders.load(read_line(0))
     signal.signal(signal.SIGALRM, _overdue)
     teller = Teller(lambda data: write_all(1, data))
-    reader = Reader(asker(orders), teller, orders.period_s)
+    get, nova = askers(orders)
+    reader = Reader(get, teller, orders.period_s, nova=nova)
     while not ended(0, TURN_S):
         signal.alarm(orders.round_s)
         reader.run()

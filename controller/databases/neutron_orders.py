@@ -18,7 +18,8 @@ class Orders(NamedTuple):
     clouds_file: str
     endpoint: str
     period_s: int
-    round_s: int = ROUND_S  # for all networks and ports together
+    nova: bool = False  # ask Nova for the names of servers, too
+    round_s: int = ROUND_S  # for all that is asked for together
 
     def dump(self) -> bytes:
         """Return it as a line."""
@@ -37,5 +38,5 @@ def orders_of(settings: Settings) -> Optional[Orders]:
     name = f"cloud {settings.neutron_cloud}" if settings.neutron_cloud else settings.neutron_endpoint
     return Orders(
         name, settings.neutron_cloud, str(settings.neutron_clouds_file), settings.neutron_endpoint,
-        settings.neutron_period_s,
+        settings.neutron_period_s, settings.nova_names,
     )  # fmt: skip

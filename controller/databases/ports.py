@@ -86,6 +86,7 @@ def parse(line: bytes) -> Said:
                 trunk=port.trunk and Trunk(*port.trunk),
                 allowed=tuple(Allowed(_bytes(first), bits, _bytes(mac)) for first, bits, mac in port.allowed),
                 floating=tuple(((vlan, key), _bytes(address)) for (vlan, key), address in port.floating),
+                associated=tuple(map(_bytes, port.associated)),
             )
         if kind == "gone":
             return Gone(content)

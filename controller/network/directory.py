@@ -63,6 +63,8 @@ class CloudPort(NamedTuple):
     trunk: Optional[Trunk] = None  # of a subport
     allowed: tuple[Allowed, ...] = ()
     floating: tuple[tuple[Segment, bytes], ...] = ()  # addresses that its host translates to it, by what they leave
+    server: str = ""  # name of the server it belongs to
+    associated: tuple[bytes, ...] = ()  # floating addresses that are its own, whoever translates them; 16 bytes each
 
 
 class Directory:

@@ -14,7 +14,9 @@ class VmRow(models.Answer):
     place: str = pydantic.Field(description="<switch>:<port>; a row replaces the one with the same place")
     id: str
     name: str = pydantic.Field(description="of its port at the switch")
-    cloud_name: Optional[str] = pydantic.Field(description="of its port in the cloud, which its tenant chose")
+    cloud_name: Optional[str] = pydantic.Field(
+        description="of its port in the cloud, else of its server there; its tenant chose it"
+    )
     network: Optional[str] = pydantic.Field(description="of its port in the cloud")
     tenant: Optional[str]
     state: models.State

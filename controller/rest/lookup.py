@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which virtual machine a name means: its id, MAC, IP address, port name, OpenStack port id, place or cloud's name.
 
-An id that is a UUID may be named by its beginning, and a place's datapath id without its leading zeros. The name that
-the cloud has for its port is its tenant's choice, so it counts where nothing else fits only. So do ids and names of the
-subports of its trunk.
+An id that is a UUID may be named by its beginning, and a place's datapath id without its leading zeros. The names that
+the cloud has for its port and its server are its tenant's choice, so they count where nothing else fits only. So do ids
+and names of the subports of its trunk; before all these, floating addresses, which the cloud gives.
 
 MAC and IP addresses are as learned from traffic, so a machine can take another's; when a name fits more than
 one machine none is chosen.
@@ -13,6 +13,7 @@ import ipaddress
 import re
 from typing import Iterable, Optional
 
+from sdngcc.controller.network.directory import CloudPort
 from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.network.relations import Host, Relations
 from sdngcc.controller.rest import models
@@ -76,19 +77,32 @@ def has_ip(relations: Relations, vm: VmRecord, address: bytes) -> bool:
 def find_all(context: RestContext, name: str) -> list[VmRecord]:
     """Return the machines a name fits, by what fits first.
 
-    That is place, id, port name or address, the beginning of an id, the name in the cloud.
+    That is place, id, port name or address, the beginning of an id, a floating address, the name in the cloud.
     """
     vms, place = context.vms(), _PLACE.fullmatch(name)
     named = [vm for vm in vms if place and vm.place[0] == int(place[1], 16) and vm.name == place[2]]
     named = named or [vm for vm in vms if vm.id == name]
     named = named or _find_by_port(context, vms, name) or _find_by_beginning(vms, name.lower())
-    return named or _find_by_cloud(context, vms, name)
+    return named or _find_by_floating(context, vms, name) or _find_by_cloud(context, vms, name)
+
+
+def floating(port: CloudPort) -> list[bytes]:
+    """Return the floating addresses that are a port's own, first those that its host translates."""
+    return list(dict.fromkeys((*(address for _, address in port.floating), *port.associated)))
+
+
+def _find_by_floating(context: RestContext, vms: list[VmRecord], name: str) -> list[VmRecord]:
+    """Return the machines one of whose ports the cloud gives a floating address."""
+    directory, address = context.engine.directory, ip_bytes(name)
+    if address is None:
+        return []
+    return [vm for vm in vms if any(address in floating(port) for port in directory.behind(vm.iface_id))]
 
 
 def _find_by_cloud(context: RestContext, vms: list[VmRecord], name: str) -> list[VmRecord]:
-    """Return the machines one of whose ports the cloud calls so."""
-    directory = context.engine.directory
-    return [vm for vm in vms if any(name in (port.id, port.name) for port in directory.behind(vm.iface_id))]
+    """Return the machines one of whose ports, or its server, the cloud calls so."""
+    behind = context.engine.directory.behind
+    return [vm for vm in vms if any(name in (port.id, port.name, port.server) for port in behind(vm.iface_id))]
 
 
 def _find_by_beginning(vms: list[VmRecord], name: str) -> list[VmRecord]:

@@ -203,6 +203,12 @@ class Families:
             for state in STATES:
                 family.add_metric((one.remote, one.kind, state), one.state == state)
         yield family
+        faults = core.GaugeMetricFamily(
+            "sdngcc_database_fault", "1 where what a database says cannot be used.", labels=("database", "kind")
+        )
+        for one in databases(self._context):
+            faults.add_metric((one.remote, one.kind), one.fault is not None)
+        yield faults
         ports = core.GaugeMetricFamily(
             "sdngcc_cloud_ports", "Ports known of a database of the cloud.", labels=("database", "kind")
         )

@@ -117,6 +117,7 @@ class CloudPort(Answer):
 
     name: Optional[str]
     device: Optional[str] = pydantic.Field(description="id of the server")
+    server: Optional[str] = pydantic.Field(description="name of the server, where Nova is asked for it")
     network: Optional[str]
     network_id: Optional[str]
     vlan: Optional[Count] = pydantic.Field(description="of its network on the wire")
@@ -125,7 +126,7 @@ class CloudPort(Answer):
     addresses: list[str]
     tenant: Optional[str]
     allowed: list[Allowed]
-    floating: list[str] = pydantic.Field(description="addresses that its host translates to it")
+    floating: list[str] = pydantic.Field(description="floating addresses that are its own, whoever translates them")
     subports: list[Subport] = pydantic.Field(description="of the trunk whose parent port it is")
 
 

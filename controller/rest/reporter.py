@@ -33,7 +33,7 @@ def vm_row(engine: Engine, vm: VmRecord) -> event_models.VmRow:
         place=place_text(vm.place),
         id=vm.id,
         name=vm.name,
-        cloud_name=(port and port.name) or None,
+        cloud_name=(port and (port.name or port.server)) or None,
         network=(port and (port.network or port.network_id)) or None,
         tenant=engine.tenants.name_of(vm),
         state=vm_state(vm),
@@ -214,7 +214,7 @@ class Reporter:
                 notice = event_models.VmNotices(
                     place=place_text(vm.place),
                     id=vm.id,
-                    cloud_name=(port and port.name) or None,
+                    cloud_name=(port and (port.name or port.server)) or None,
                     messages=vm.notices - messages,
                     marks=vm.marks - marks,
                 )

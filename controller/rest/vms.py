@@ -80,6 +80,7 @@ def _cloud(directory: Directory, port_id: Optional[str]) -> Optional[models.Clou
     return models.CloudPort(
         name=port.name or None,
         device=port.device or None,
+        server=port.server or None,
         network=port.network or None,
         network_id=port.network_id or None,
         vlan=next((vlan for vlan, key in port.segments if not key), None),
@@ -101,7 +102,7 @@ def _allowed(port: CloudPort) -> list[models.Allowed]:
 
 
 def _floating(port: CloudPort) -> list[str]:
-    return list(dict.fromkeys(lookup.ip_text(address) for _, address in port.floating))
+    return [lookup.ip_text(address) for address in lookup.floating(port)]
 
 
 def _subport(port: CloudPort, trunk: Trunk) -> models.Subport:

@@ -81,6 +81,8 @@ class Settings(Rates, MarkSources, Messages, NetworkSettings, Databases, Rest, P
                 raise ValueError(f"{name}: an ssl: remote needs {', '.join(tls)}")
         if self.neutron_cloud and self.neutron_endpoint:
             raise ValueError("neutron_cloud does not go with neutron_endpoint: one names the Neutron to ask")
+        if self.nova_names and not self.neutron_cloud:
+            raise ValueError("nova_names: Nova is found by neutron_cloud only, which names credentials")
         if self.cluster and self.tenant_file is not None:
             raise ValueError("tenant_file does not go with cluster: the cluster's database keeps tenants' policy")
         if self.cluster and self.key_file is None:

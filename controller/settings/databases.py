@@ -56,6 +56,7 @@ class Databases(pydantic.BaseModel):
     neutron_period_s: int = pydantic.Field(
         60, ge=5, le=3600, description="time between two times that Neutron is asked for all networks and ports"
     )
+    nova_names: bool = pydantic.Field(False, description="ask the Nova of neutron_cloud for the names of servers, too")
 
     @pydantic.field_validator("neutron_endpoint")
     @classmethod

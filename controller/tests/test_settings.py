@@ -62,6 +62,7 @@ def test_file_then_environment(tmp_path, key_file, suffix, text):
         ({"neutron_endpoint": "10.0.0.1:9696"}, 'neutron_endpoint: .*"10.0.0.1:9696" is no http'),
         ({"neutron_endpoint": "http://me:secret@a"}, "neutron_endpoint: .* is no http"),
         ({"neutron_endpoint": "http://a", "neutron_cloud": "b"}, "neutron_cloud does not go with neutron_endpoint"),
+        ({"neutron_endpoint": "http://a", "nova_names": "true"}, "nova_names: Nova is found by neutron_cloud only"),
         ({"neutron_period_s": "1"}, "neutron_period_s: .*greater than or equal to 5"),
         ({"division": "fair"}, "division: .*'bytes', 'sent' or 'equal'"),
         ({"message_version": "v2"}, "message_version: .*'v0' or 'v1'"),

@@ -104,7 +104,7 @@ def test_what_neutron_has_is_read_page_by_page_and_followed(neutron, followed):
         "id": web["id"], "name": "web", "device": "server-web", "network": "blue", "network_id": vlan["id"],
         "segments": ((123, 0),), "macs": (bytes.fromhex(web["mac_address"].replace(":", "")),),
         "addresses": (bytes(10) + b"\xff\xff" + bytes([10, 0, 0, 11]),), "tenant": PROJECT, "trunk": None,
-        "allowed": (), "floating": (),
+        "allowed": (), "floating": (), "server": "", "associated": (),
     }
     # Not bound by anybody yet: whose tunnel that is cannot be told.
     assert followed.until_port(db["id"], network="red").segments == ()

@@ -59,7 +59,7 @@ def test_names_networks_and_tenants_are_shown_and_stay_while_the_database_is_awa
     assert web["cloud"] == {
         "name": "web", "device": "server-web", "network": "blue", "network_id": "n1", "vlan": None,
         "tunnel_key": central.key("n1"), "macs": [MACS[1]], "addresses": ["10.0.0.1"], "tenant": "project-1",
-        "allowed": [], "floating": [], "subports": [],
+        "server": None, "allowed": [], "floating": [], "subports": [],
     }  # fmt: skip
     assert web["tenant"] == "project-1" and shown()[DB]["tenant"] == "gold"
     assert list(shown("/v1/vms?network=blue&tenant=project-1")) == [WEB]

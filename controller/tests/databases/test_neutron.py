@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ports out of Neutron's API: what is made of its answers, and a reader before an HTTP server that may misbehave.
 
-The server is made up from the references of Neutron's and Keystone's APIs.
+The server is made up from the references of Neutron's, Keystone's and Nova's APIs.
 """
 
 import http.server
@@ -12,7 +12,7 @@ import urllib.parse
 
 import pytest
 
-from sdngcc.controller.databases import neutron, neutron_orders, ports
+from sdngcc.controller.databases import neutron, ports
 from sdngcc.controller.databases.ports import Report
 from sdngcc.controller.databases.telling import Teller
 from sdngcc.controller.network.directory import CloudPort, Trunk, address_of, allowed_of, mac_of
@@ -112,17 +112,18 @@ def test_subports_are_told_with_their_trunk_whatever_comes_first():
 def test_all_of_a_port_passes_by_the_pipe():
     whole = CloudPort(
         "p", "name", "server", "net", "net-id", ((100, 0), (0, 7)), (b"abcdef",), (bytes(16),), "tenant", Trunk("q", 9),
-        (allowed_of("10.0.0.0/8"), allowed_of("fd00::1", b"abcdef")), (((200, 0), bytes(15) + b"a"),),
+        (allowed_of("10.0.0.0/8"), allowed_of("fd00::1", b"abcdef")), (((200, 0), bytes(15) + b"a"),), "web",
+        (bytes(15) + b"b",),
     )  # fmt: skip
     assert ports.parse(ports.port_line(whole)) == whole
     assert ports.parse(ports.port_line(CloudPort("p"))) == CloudPort("p")
 
 
 class Pages:
-    """Neutron's answers; ``script`` changes each before it is given."""
+    """Answers of Neutron, or Nova; ``script`` changes each before it is given."""
 
-    def __init__(self, networks, ports):
-        self.held = {"/networks": networks, "/ports": ports}
+    def __init__(self, networks, ports, floating=(), servers=()):
+        self.held = {"/networks": networks, "/ports": ports, "/floatingips": floating, "/servers": servers}
         self.asked = []
         self.script = lambda answer: answer
 
@@ -136,11 +137,11 @@ class Pages:
 class Heard:
     """A reader with a clock of its own, and what it told."""
 
-    def __init__(self, get):
+    def __init__(self, get, nova=None):
         self.now = 0.0
         self.lines = []
         self.teller = Teller(self.lines.append)
-        self.reader = neutron.Reader(get, self.teller, 60, lambda: self.now)
+        self.reader = neutron.Reader(get, self.teller, 60, lambda: self.now, nova)
 
     def turn(self, seconds=0.0):
         """Let time pass; return the kinds of lines that were told, the report as it is."""
@@ -151,6 +152,12 @@ class Heard:
         said = [next(iter(json.loads(line).items())) for line in b"".join(self.lines).splitlines()]
         return [value if kind == "report" else kind for kind, value in said]
 
+    def ports(self):
+        """Let the next round be made; return the ports that were told, by id."""
+        self.turn(60)
+        told = [ports.parse(line) for line in b"".join(self.lines).splitlines()]
+        return {one.id: one for one in told if isinstance(one, CloudPort)}
+
 
 def test_all_pages_are_asked_for_and_only_the_fields_that_are_used(monkeypatch):
     monkeypatch.setattr(neutron, "PAGE", 2)
@@ -160,6 +167,78 @@ def test_all_pages_are_asked_for_and_only_the_fields_that_are_used(monkeypatch):
     markers = [parameters.get("marker") for path, parameters in get.asked if path == "/ports"]
     assert markers == [None, "port-1", "port-3"]
     assert all(parameters["limit"] == 2 and "id" in parameters["fields"] for _, parameters in get.asked)
+
+
+def test_pages_that_are_shorter_than_was_asked_for_are_followed_as_the_server_says():
+    """As where the server has a largest page of its own (pagination_max_limit, osapi_max_limit)."""
+    get = Pages([network(1)], [port(number) for number in range(5)])
+
+    def shorten(answer):
+        ((what, items),) = answer.items()
+        return {what: items[:2], f"{what}_links": [{"rel": "next", "href": "x"}] if len(items) > 2 else []}
+
+    get.script = shorten
+    assert Heard(get).turn() == ["port"] * 5 + ["whole", ["connected", None, 0]]
+
+
+def floating(number, of, **more):
+    return {"id": f"floating-{number}", "port_id": of, "floating_ip_address": f"192.0.2.{number}", **more}
+
+
+def test_floating_addresses_are_those_of_the_port_that_they_are_associated_with():
+    given = [floating(1, "port-1"), floating(2, None), floating(3, "port-1"), floating(4, "port-9"), floating(6, 7),
+             floating(5, "port-2", floating_ip_address="nonsense")]  # fmt: skip
+    get = Pages([network(1)], [port(1), port(2)], given)
+    heard = Heard(get)
+    found = heard.ports()
+    assert found["port-1"].associated == (address_of("192.0.2.1"), address_of("192.0.2.3"))
+    # Who translates them is not known, so nothing on the wire is known by them.
+    assert found["port-1"].floating == () and found["port-2"].associated == ()
+    get.held["/floatingips"] = [floating(1, "port-2")]
+    assert {one.id: len(one.associated) for one in heard.ports().values()} == {"port-1": 0, "port-2": 1}
+
+
+def test_a_neutron_without_routers_has_no_floating_addresses():
+    get = Pages([network(1)], [port(1)])
+
+    def without(answer):
+        if "floatingips" in answer:
+            raise neutron.Missing("/floatingips was answered by 404 Not Found")
+        return answer
+
+    get.script = without
+    assert Heard(get).turn() == ["port", "whole", ["connected", None, 0]]
+
+
+def test_servers_names_are_asked_of_nova_for_all_projects(monkeypatch):
+    monkeypatch.setattr(neutron, "PAGE", 2)
+    nova = Pages((), (), (), [{"id": f"server-{number}", "name": f"db-{number}", "links": []} for number in range(5)])
+    get = Pages([network(1)], [port(1), port(2, device_id="server-4"), port(3, device_id="nothing"),
+                               port(4, device_owner="network:dhcp")])  # fmt: skip
+    heard = Heard(get, nova)
+    assert {one.id: one.server for one in heard.ports().values()} == {
+        "port-1": "db-1", "port-2": "db-4", "port-3": ""}  # fmt: skip
+    assert all(parameters["all_tenants"] == "True" and "fields" not in parameters for _, parameters in nova.asked)
+    nova.held["/servers"] = [{"id": "server-1", "name": "renamed\x1b[2J"}, {"id": "server-4", "name": 5}, {"id": "s"}]
+    assert {one.id: one.server for one in heard.ports().values()} == {"port-1": "renamed\ufffd[2J", "port-2": ""}
+
+
+def test_a_nova_that_fails_takes_no_name_away_and_keeps_no_port_from_being_told():
+    nova = Pages((), (), (), [{"id": "server-1", "name": "db"}])
+    get = Pages([network(1)], [port(1)])
+    heard = Heard(get, nova)
+    assert heard.ports()["port-1"].server == "db"
+
+    def refuse(answer):
+        raise neutron.Unreadable("/servers was answered by 403 Forbidden")
+
+    nova.script = refuse
+    get.held["/ports"] = [port(1), port(2)]
+    told = heard.turn(60)
+    assert told[0] == "port" and told[1][0] == "connected"
+    assert told[1][1] == "Nova: Unreadable: /servers was answered by 403 Forbidden; names of servers stay as they were"
+    nova.script = lambda answer: answer
+    assert heard.turn(60)[-1] == ["connected", None, 0]
 
 
 def test_a_period_passes_between_rounds_and_changes_alone_are_told():
@@ -226,13 +305,14 @@ def test_ports_that_cannot_be_read_are_counted():
 
 
 class Api(http.server.ThreadingHTTPServer):
-    """Neutron's two lists by HTTP; ``answer`` takes the handler and its path."""
+    """Lists of Neutron and Nova by HTTP; ``answer`` takes the handler and its path."""
 
     daemon_threads = True
     block_on_close = False
 
     def __init__(self):
-        self.ports, self.networks, self.answer = [], [network(1)], self.lists
+        self.ports, self.networks, self.floatingips, self.servers = [], [network(1)], [], []
+        self.answer = self.lists
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
@@ -247,7 +327,8 @@ class Api(http.server.ThreadingHTTPServer):
 
     def lists(self, handler):
         path = urllib.parse.urlparse(handler.path).path
-        what = {"/v2.0/ports": "ports", "/v2.0/networks": "networks"}[path]
+        what = path.rpartition("/")[2]
+        assert path in ("/v2.0/ports", "/v2.0/networks", "/v2.0/floatingips", "/compute/v2.1/servers")
         self.give(handler, json.dumps({what: getattr(self, what)}).encode())
 
     @staticmethod
@@ -317,11 +398,7 @@ def test_an_answer_that_trickles_ends_with_the_time_for_a_round(api, follow):
             pass
 
     api.answer = trickle
-    followed = follow(neutron_endpoint=api.url)
-    followed.kill()
-    orders = neutron_orders.Orders.load(followed.reading.orders)
-    followed.reading = followed.reading._replace(orders=orders._replace(round_s=2).dump())
-    followed.start()
+    followed = follow(neutron_endpoint=api.url, orders={"round_s": 2})
     followed.until(lambda: followed.database.health.state == "hung")
 
 
@@ -365,13 +442,19 @@ def test_a_cloud_of_a_file_is_asked_with_what_keystone_gave(api, follow, tmp_pat
                 {"rel": "self", "href": f"{api.url}/v2.0/"}]}]}).encode())  # fmt: skip
         if path.rstrip("/") == "/v2.0":
             return api.give(handler, b'{"resources": []}')
+        if path.rstrip("/") == "/compute/v2.1":
+            return api.give(handler, json.dumps({"version": {
+                "id": "v2.1", "status": "CURRENT", "version": "2.100", "min_version": "2.1",
+                "links": [{"rel": "self", "href": f"{api.url}/compute/v2.1/"}]}}).encode())  # fmt: skip
         return api.lists(handler)
 
     def sign_in(handler):
         body = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
         asked.append((handler.command, handler.path, body["auth"]["identity"]["password"]["user"]["password"]))
         catalog = [{"type": "network", "name": "neutron", "id": "1", "endpoints": [
-            {"interface": "public", "region": "one", "region_id": "one", "url": api.url, "id": "2"}]}]  # fmt: skip
+            {"interface": "public", "region": "one", "region_id": "one", "url": api.url, "id": "2"}]},
+            {"type": "compute", "name": "nova", "id": "3", "endpoints": [
+            {"interface": "public", "region": "one", "region_id": "one", "url": f"{api.url}/compute/v2.1", "id": "4"}]}]
         token = {"token": {"methods": ["password"], "expires_at": "2999-01-01T00:00:00.000000Z", "catalog": catalog,
                            "issued_at": "2026-01-01T00:00:00.000000Z", "user": {"id": "u", "name": "sdngcc", "domain":
                            {"id": "default", "name": "Default"}}, "roles": [], "project": {"id": "p", "name": "admin",
@@ -386,14 +469,16 @@ def test_a_cloud_of_a_file_is_asked_with_what_keystone_gave(api, follow, tmp_pat
 
     api.answer = keystone_and_neutron
     api.RequestHandlerClass.do_POST = sign_in
-    api.ports = [port(1)]
+    api.ports, api.servers = [port(1)], [{"id": "server-1", "name": "db"}]
+    api.floatingips = [floating(7, "port-1")]
     clouds = tmp_path / "clouds.yaml"
     clouds.write_text(json.dumps({"clouds": {"mine": {
         "auth": {"auth_url": f"{api.url}/identity/v3", "username": "sdngcc", "password": "secret-1", "project_name":
                  "admin", "user_domain_name": "Default", "project_domain_name": "Default"},
         "region_name": "one"}}}))  # fmt: skip
     clouds.chmod(0o600)
-    followed = follow(neutron_cloud="mine", neutron_clouds_file=clouds)
-    followed.until_port("port-1")
+    followed = follow(neutron_cloud="mine", neutron_clouds_file=clouds, nova_names=True)
+    followed.until_port("port-1", server="db", associated=(address_of("192.0.2.7"),))
     assert ("POST", "/identity/v3/auth/tokens", "secret-1") in asked
-    assert any(path.startswith("/v2.0/ports") and token == "token-1" for _, path, token in asked)
+    for path in ("/v2.0/ports", "/compute/v2.1/servers"):
+        assert any(one.startswith(path) and token == "token-1" for _, one, token in asked)

@@ -77,6 +77,10 @@ def test_rows_bear_what_the_cloud_calls_a_machine(bench):
     bench.reporter.tick()
     [row] = take(client)[0][2]["vms"]
     assert (row["cloud_name"], row["network"]) == (None, "net-1")
+    bench.engine.directory.take("neutron", CloudPort("neutron-1", server="db-1"))
+    bench.reporter.tick()
+    [row] = take(client)[0][2]["vms"]
+    assert row["cloud_name"] == "db-1"
 
 
 def crowd(bench, ports=range(100, 400)):
