@@ -20,6 +20,7 @@ from typing import Iterable, Mapping, Sequence
 
 from sdngcc.controller.network.topology import Hop
 
+MARKS_MOST = 2**32 - 1  # in one message
 Vm = Hop  # a virtual machine is known by its (hypervisor bridge, port)
 
 
@@ -56,11 +57,12 @@ class Notice:
 
 
 def marks_before_drops(marks: int, rates: Iterable[float], capacity: float) -> int:
-    """Return what a count behind a port of ``capacity`` would have been before it, when sources sent at these rates.
+    """Return what a count behind a port of ``capacity`` would have been before it, when this was sent through it.
 
-    Rates and capacity are bytes/s, of a port whose capacity is not known infinite.
+    Rates and capacity are bytes/s, of a port whose capacity is not known infinite; without rates, marks are what they
+    are.  A hypervisor's bridge tells the rates, so however much it claims, no more is added than a message can tell.
     """
-    return round(marks * max(1.0, sum(rates) / capacity))
+    return max(marks, min(round(marks * max(1.0, sum(rates) / capacity)), MARKS_MOST))
 
 
 class Divider:

@@ -210,8 +210,7 @@ class Rounds:
                 rate = through.get(place, vm.sent_rate)
                 sources.append(Source(place, rate, vm.weight, vm.active))
             if self._behind:
-                rates = [source.sent_rate for source in sources]
-                marks = marks_before_drops(marks, rates, self.explicit.known_capacity(point))
+                marks = marks_before_drops(marks, through.values(), self.explicit.known_capacity(point))
             congestions.append(Congestion(point, marks, current.interval_ns[point], sources))
         return [(notice, pairs[notice.point][notice.vm]) for notice in self.divider.notices(congestions)]
 

@@ -227,12 +227,15 @@ def test_marks_are_blamed_on_the_port_that_the_marked_share(tmp_path):
     assert {one.point_datapath for one in told(cloud, VM1)[-5:] + told(cloud, VM2)[-5:]} == leaf1
 
 
-@pytest.mark.parametrize("rate, factor", [(10**6, 1), (12_500_000, 1), (37_500_000, 3)])
-def test_marks_of_what_a_full_link_dropped_count_too(tmp_path, rate, factor):
+@pytest.mark.parametrize("division, rate, factor", [
+    ("bytes", 10**6, 1), ("bytes", 12_500_000, 1), ("bytes", 37_500_000, 3),
+    # Where what goes through a port is not looked at, what machines send elsewhere must not count.
+    ("equal", 37_500_000, 1), ("sent", 37_500_000, 1)])
+def test_marks_of_what_a_full_link_dropped_count_too(tmp_path, division, rate, factor):
     """Receivers see what comes through: of three times a link of 100 Mb/s a third."""
     path = tmp_path / "underlay.yaml"
     path.write_text(UNDERLAY)
-    cloud = make(tmp_path, underlay_file=str(path))
+    cloud = make(tmp_path, underlay_file=str(path), division=division)
     send(cloud, VM1, rate)
     talk(cloud, (VM1, VM3))
     told(cloud, VM1)

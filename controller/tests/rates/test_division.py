@@ -92,7 +92,8 @@ def test_weights_of_the_active_count():
 
 @pytest.mark.parametrize(
     "rates, capacity, before",
-    [([100, 200], 100, 30), ([60, 60], 100, 12), ([50, 50], 100, 10), ([10], 100, 10), ([], 100, 10), ([100], INF, 10)],
+    [([100, 200], 100, 30), ([60, 60], 100, 12), ([50, 50], 100, 10), ([10], 100, 10), ([], 100, 10), ([100], INF, 10),
+     ([2**64], 1, 2**32 - 1)],
 )
 def test_marks_of_what_a_port_dropped_are_added(rates, capacity, before):
     assert marks_before_drops(10, rates, capacity) == before
