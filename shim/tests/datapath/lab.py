@@ -59,6 +59,14 @@ def links(*commands: str, within: str = "") -> None:
     run(f"ip {'-n ' + within if within else ''} -batch -", "\n".join(commands))
 
 
+def without_ipv6(name: Optional[str] = None) -> None:
+    """Keep what devices a network namespace will have from addresses of IPv6, and from what they would send then."""
+    with namespace(name):
+        for which in ("all", "default"):
+            with open(f"/proc/sys/net/ipv6/conf/{which}/disable_ipv6", "w", encoding="ascii") as file:
+                file.write("1")
+
+
 def settle() -> None:
     """Let the datapath catch up with what was set or sent; virtual time, so free."""
     run("ovs-appctl revalidator/wait")
@@ -173,14 +181,18 @@ class Lab:
 
     def __init__(self) -> None:
         """Build it, with roles but no law."""
-        run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1")
-        run(f"ovs-vsctl --may-exist add-br {BRIDGE} -- set-fail-mode {BRIDGE} secure")
-        for name, number in (("v1", 1), ("v2", 2), ("u", 3)):
-            run(f"ip netns add {name}")
-            run(f"ip link add e{number} netns {name} type veth peer name s{number}")
-            run(f"ip netns exec {name} sysctl -qw net.ipv6.conf.all.disable_ipv6=1")
-            run(f"ip link set s{number} up; ip -n {name} link set lo up; ip -n {name} link set e{number} up")
-            run(f"ovs-vsctl add-port {BRIDGE} s{number} -- set interface s{number} ofport_request={number}")
+        without_ipv6()
+        ends = {"v1": 1, "v2": 2, "u": 3}
+        links(*(f"netns add {name}" for name in ends))
+        for name in ends:
+            without_ipv6(name)
+        links(*(f"link add e{number} netns {name} type veth peer name s{number}" for name, number in ends.items()),
+              *(f"link set s{number} up" for number in ends.values()))
+        for name, number in ends.items():
+            links("link set lo up", f"link set e{number} up", within=name)
+        run(f"ovs-vsctl --may-exist add-br {BRIDGE} -- set-fail-mode {BRIDGE} secure" + "".join(
+            f" -- add-port {BRIDGE} s{number} -- set interface s{number} ofport_request={number}"
+            for number in ends.values()))
         self.route()
         self.shim = ShimClient()
         self.roles()
@@ -189,11 +201,9 @@ class Lab:
     @staticmethod
     def route() -> None:
         """From VMs to the uplink, from the uplink to v1, and frames of ethertype 0x88b5 from v1 to v2."""
-        run(f"ovs-ofctl del-flows {BRIDGE}")
-        run(f"ovs-ofctl add-flow {BRIDGE} in_port=1,dl_type=0x88b5,actions=output:2")
-        run(f"ovs-ofctl add-flow {BRIDGE} in_port=1,tp_dst=7,udp,actions=output:2")
-        for before, after in ((1, 3), (2, 3), (3, 1)):
-            run(f"ovs-ofctl add-flow {BRIDGE} priority=9,in_port={before},actions=output:{after}")
+        flows = ["in_port=1,dl_type=0x88b5,actions=output:2", "in_port=1,tp_dst=7,udp,actions=output:2",
+                 *(f"priority=9,in_port={before},actions=output:{after}" for before, after in ((1, 3), (2, 3), (3, 1)))]
+        run(f"ovs-ofctl add-flows {BRIDGE} -", "\n".join(["delete", *flows]))
         settle()
 
     def roles(self) -> None:
