@@ -60,7 +60,8 @@ void shim_decide_sent(struct shim_vm *vm, struct shim_uplink *uplink,
 		return;
 	path->limiter = shim_limiter_find(vm, uplink);
 	if (unlikely(!path->limiter || !READ_ONCE(path->limiter->active))) {
-		path->limiter = shim_limiter_start(vm, uplink, shim_now_ns(), &action->drop);
+		path->limiter = shim_limiter_start(vm, uplink, packet->bytes, shim_now_ns(),
+						   &action->drop);
 		if (!path->limiter)
 			return;
 	}

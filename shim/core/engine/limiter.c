@@ -3,9 +3,13 @@
  * Limiters: one for each pair of a VM and an uplink that the VM has sent to.
  *
  * A limiter is made by the VM's first packet and lives until one of the two goes.  It is active
- * from a packet until T_o after the last one; only active ones have a share and the clock's
- * attention. A VM that becomes active gets its part by weight of the uplink at once; the next
- * division computes everyone's share exactly.
+ * from then on, while the VM sends more than Q bytes, a full packet, within T_o or has packets that
+ * wait or are dropped, and again from the packet that makes it more than Q within T_o.  Only active
+ * limiters have a share and the clock's attention: an idle VM's ARP and keep-alives would else take
+ * a share from its neighbours.  They pass by the rate that the limiter had last, Q in T_o at most;
+ * where law or settings have changed since, the first packet makes it active.
+ * A VM that becomes active gets its part by weight of the uplink at once; the next division
+ * computes everyone's share exactly.
  *
  * A packet takes the limiter's lock once, for bucket and counters, which stand beside each other.
  * With B the depth and R the rate, packets that leave within t ns are at most B + R * t bytes,
@@ -32,6 +36,9 @@
 
 /* Unit of the ring's times: 1 << 10 ns. */
 #define WAITING_SHIFT 10
+
+/* Q, bytes with headers as on the wire: who sends no more within T_o has no use for a share. */
+#define QUIET_BYTES 1514U
 
 /* The most of a bucket that is kept for packets without a look at the clock, bytes: a packet. */
 #define LEASE_MOST 1514U
@@ -262,10 +269,46 @@ u64 shim_limiter_rate(struct shim_limiter *limiter)
 	return bytes_per_s;
 }
 
-/* Returns how many packets a limiter has seen, modulo 2^32. */
-static u32 limiter_events(const struct shim_tx *tx)
+/* Returns how many packets a limiter has held back, modulo 2^32. */
+static u32 limiter_held(const struct shim_tx *tx)
 {
-	return (u32)(tx->packets + tx->drop_police + tx->drop_horizon + tx->drop_waiting);
+	return (u32)(tx->paced + tx->drop_police + tx->drop_horizon + tx->drop_waiting);
+}
+
+/* Begins to look for use of a limiter anew.  vm->lock. */
+static void limiter_unused(struct shim_limiter *limiter, const struct shim_tx *tx)
+{
+	limiter->used_bytes = tx->bytes;
+	limiter->used_held = limiter_held(tx);
+}
+
+/*
+ * Tells whether the VM made use of a limiter since it was last seen to, with `bytes` that are to
+ * follow; if so, what it does next is looked at by itself.  vm->lock.
+ */
+static bool limiter_used(struct shim_limiter *limiter, const struct shim_tx *tx, u32 bytes)
+{
+	if (limiter_held(tx) == limiter->used_held &&
+	    tx->bytes - limiter->used_bytes + bytes <= QUIET_BYTES)
+		return false;
+	limiter_unused(limiter, tx);
+	return true;
+}
+
+/* Tells whether a packet of `bytes` makes a limiter active that was so before.  vm->lock. */
+static bool limiter_wakes(struct shim_limiter *limiter, u32 bytes, u64 now_ns)
+{
+	u64 inactive_ns = shim_engine_settings(limiter->vm->engine)->inactive_ns;
+	struct shim_tx tx;
+
+	if (limiter->outdated)
+		return true;
+	shim_limiter_counted(limiter, &tx);
+	if (shim_sub_sat(now_ns, limiter->quiet_ns) >= inactive_ns) {
+		limiter->quiet_ns = now_ns;
+		limiter_unused(limiter, &tx);
+	}
+	return limiter_used(limiter, &tx, bytes);
 }
 
 /* Allocates the limiter of vm on uplink, not yet active; NULL without memory.  vm->lock. */
@@ -309,32 +352,36 @@ static bool limiter_enter(struct shim_limiter *limiter)
 	return good;
 }
 
-struct shim_limiter *shim_limiter_start(struct shim_vm *vm, struct shim_uplink *uplink, u64 now_ns,
-					enum shim_counter *drop)
+struct shim_limiter *shim_limiter_start(struct shim_vm *vm, struct shim_uplink *uplink, u32 bytes,
+					u64 now_ns, enum shim_counter *drop)
 {
 	struct shim_limiter *limiter = NULL;
+	struct shim_tx tx;
 
 	*drop = SHIM_COUNTER_NONE;
 	spin_lock(&vm->lock);
 	if (vm->gone || !vm->clock || READ_ONCE(uplink->gone))
 		goto out;
 	limiter = shim_limiter_find(vm, uplink);
+	if (limiter && (limiter->active || !limiter_wakes(limiter, bytes, now_ns)))
+		goto out;
 	if (!limiter)
 		limiter = limiter_create(vm, uplink, now_ns);
 	if (!limiter) {
 		*drop = SHIM_DROP_MEMORY;
 		goto out;
 	}
-	if (limiter->active)
-		goto out;
 	if (!limiter_enter(limiter)) {
 		limiter = NULL;
 		goto out;
 	}
+	shim_limiter_counted(limiter, &tx);
+	limiter_unused(limiter, &tx);
 	limiter->sent_rate = 0;
-	limiter->last_bytes = limiter->tx.bytes;
-	limiter->last_events = limiter_events(&limiter->tx);
+	limiter->last_bytes = tx.bytes;
 	limiter->idle_ns = 0;
+	limiter->quiet_ns = 0;
+	limiter->outdated = false;
 	shim_limiter_restart(limiter, now_ns);
 	WRITE_ONCE(limiter->active, true);
 	shim_clock_add(vm, false);
@@ -415,8 +462,7 @@ void shim_limiter_measure(struct shim_limiter *limiter, u64 elapsed_ns, u64 inac
 	limiter->sent_rate = shim_mul_div(tx.bytes - limiter->last_bytes, SHIM_NSEC_PER_SEC,
 					  elapsed_ns);
 	limiter->last_bytes = tx.bytes;
-	if (limiter_events(&tx) != limiter->last_events || limiter->vm->receiving) {
-		limiter->last_events = limiter_events(&tx);
+	if (limiter_used(limiter, &tx, 0) || limiter->vm->receiving) {
 		limiter->idle_ns = 0;
 		return;
 	}

@@ -31,7 +31,7 @@ struct shim_limiter {
 	/* First cache line: read for each packet. */
 	const struct shim_uplink *out;	/* as uplink; compared, never followed by packets */
 	struct shim_limiter __rcu *next;	/* of the same VM */
-	bool active;			/* a packet came in the last T_o */
+	bool active;			/* in use in the last T_o */
 
 	/* Second cache line: written for each packet, under lock. */
 	spinlock_t lock ____cacheline_aligned;	/* of bucket and tx */
@@ -53,17 +53,24 @@ struct shim_limiter {
 	u64 share;			/* E(i) of this VM, bytes/s; written under uplink->lock */
 	u64 sent_rate;			/* over the last period, bytes/s */
 	u64 last_bytes;			/* tx.bytes at the last visit */
-	u32 last_events;		/* packets sent and dropped by then, modulo 2^32 */
-	u64 idle_ns;			/* time since the last visit that saw a packet */
+	u64 used_bytes;			/* tx.bytes when it was last seen in use */
+	u64 quiet_ns;			/* inactive: when counting of bytes began; 0: not yet */
+	bool outdated;			/* inactive, with the rate of other settings than now */
+	u64 idle_ns;			/* time since the last visit that saw it in use */
+	u32 used_held;			/* packets paced and dropped by then, modulo 2^32 */
 	struct shim_limiter_state state;	/* of the law; its own part follows */
 };
 
+/* More bytes than a VM may send without becoming active. */
+#define SHIM_LIMITER_WAKE U32_MAX
+
 /*
- * Returns the active limiter of vm on uplink, made or woken if need be.  NULL: *drop says why, or
- * is SHIM_COUNTER_NONE if the VM, the uplink or the law has gone.  Softirqs off.
+ * Returns the limiter of vm on uplink, made if there is none, and made active if `bytes` that are
+ * to be sent, or SHIM_LIMITER_WAKE, are a use of it.  NULL: *drop says why, or is SHIM_COUNTER_NONE
+ * if the VM, the uplink or the law has gone.  Softirqs off.
  */
-struct shim_limiter *shim_limiter_start(struct shim_vm *vm, struct shim_uplink *uplink, u64 now_ns,
-					enum shim_counter *drop);
+struct shim_limiter *shim_limiter_start(struct shim_vm *vm, struct shim_uplink *uplink, u32 bytes,
+					u64 now_ns, enum shim_counter *drop);
 
 /* Returns the limiter of vm on uplink, active or not, NULL if none.  RCU or vm->lock. */
 struct shim_limiter *shim_limiter_find(const struct shim_vm *vm, const struct shim_uplink *uplink);
@@ -99,7 +106,7 @@ void shim_limiter_message(struct shim_limiter *limiter, const struct shim_messag
 
 /*
  * Measures what an active limiter let through in the elapsed_ns > 0 since the last visit; stops it
- * if nothing came for T_o.  vm->lock.
+ * if it was not in use for T_o.  vm->lock.
  */
 void shim_limiter_measure(struct shim_limiter *limiter, u64 elapsed_ns, u64 inactive_ns);
 

@@ -202,6 +202,18 @@ static void vm_step_limiters(struct shim_vm *vm, bool new_law, u64 now_ns)
 	}
 }
 
+/* Lets inactive limiters begin anew with the next packet: their rates are of before.  vm->lock. */
+static void vm_outdate_limiters(struct shim_vm *vm)
+{
+	struct shim_limiter *limiter;
+
+	limiter = rcu_dereference_protected(vm->limiters, lockdep_is_held(&vm->lock));
+	for (; limiter; limiter = rcu_dereference_protected(limiter->next,
+							    lockdep_is_held(&vm->lock)))
+		if (!limiter->active)
+			limiter->outdated = true;
+}
+
 /* Sets the rate of the bucket that packets without a peer share: see shim_vm.shared.  vm->lock. */
 static void vm_set_shared(struct shim_vm *vm, u64 now_ns)
 {
@@ -241,6 +253,7 @@ void shim_vm_settle(struct shim_vm *vm, const struct shim_settings *settings, u6
 	new_law = vm_set_law(vm, settings);
 	vm_set_mode(vm, settings);
 	vm_step_limiters(vm, new_law, now_ns);
+	vm_outdate_limiters(vm);
 	/* Peers that nothing wants any more would be found with old numbers later. */
 	if (new_law || !(vm->mode.wants & SHIM_VM_PEERS))
 		shim_peers_restart(vm, now_ns);
@@ -277,7 +290,7 @@ void shim_vm_receives(struct shim_vm *vm, struct shim_uplink *uplink, u64 now_ns
 
 	/* A law that meters has a limiter for a VM that only receives, too. */
 	if (READ_ONCE(vm->mode.wants) & SHIM_LAW_RECEIVER &&
-	    !shim_limiter_start(vm, uplink, now_ns, &drop))
+	    !shim_limiter_start(vm, uplink, SHIM_LIMITER_WAKE, now_ns, &drop))
 		return;
 	spin_lock(&vm->lock);
 	if (vm->gone || !vm->clock || vm->rx_uplink == uplink)

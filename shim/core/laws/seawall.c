@@ -420,7 +420,7 @@ static void seawall_report(struct shim_peer_state *peer, struct shim_limiter_sta
 	u64 hurt, all;
 	u32 span;
 
-	if (report->type != SHIM_MESSAGE_REPORT || !state || !report->packets)
+	if (report->type != SHIM_MESSAGE_REPORT || !report->packets)
 		return;
 	if (bytes >= own->heard_bytes && packets >= own->heard_packets &&
 	    marks >= own->heard_marks) {
@@ -431,7 +431,7 @@ static void seawall_report(struct shim_peer_state *peer, struct shim_limiter_sta
 	}
 	span = seawall_span(own, input);
 	seawall_note_report(own, report, span);
-	if (!known || !packets)
+	if (!known || !packets || !state)
 		return;
 	all = lost + packets;
 	hurt = lost + marks < all ? lost + marks : all;

@@ -61,15 +61,22 @@ def limiters() -> List[bool]:
 
 @check
 def idle() -> None:
-    """A VM is inactive a second after its last packet, and active with the next"""
+    """A VM is inactive a second after its last packet, and active once it sends more than a full one within a second"""
     lab.v1.send(ipv4(V1, U, udp(100)))
     time.sleep(0.9)
     equal(limiters(), [True], "after 0.9 s")
     time.sleep(0.2)
     equal(limiters(), [False], "after 1.1 s")
-    lab.v1.send(ipv4(V1, U, udp(100)))
+    for number in range(4):
+        lab.u.flush()
+        lab.v1.send(ipv4(V1, U, udp(1000)))
+        assert lab.u.receive(), f"packet {number} of an idle VM"
+        time.sleep(1.01)
+        equal(limiters(), [False], f"{number + 1} packets, one a second")
+    for _ in range(2):
+        lab.v1.send(ipv4(V1, U, udp(1000)))
     time.sleep(0.001)
-    equal(limiters(), [True], "after a packet")
+    equal(limiters(), [True], "after two packets")
 
 
 @check

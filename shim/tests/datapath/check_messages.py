@@ -66,8 +66,9 @@ def deliver(data: bytes, counter: str, times: int = 1) -> None:
 
 
 def activate() -> Limiter:
-    """Let v1 send a packet and return its limiter."""
-    lab.v1.send(ipv4(V1, U, udp(100)))
+    """Let v1 send more than a full packet and return its limiter."""
+    for _ in range(2):
+        lab.v1.send(ipv4(V1, U, udp(1000)))
     time.sleep(0.001)
     limiter: Optional[Limiter] = next((one for one in lab.shim.limiters() if one.active), None)
     assert limiter, "no limiter became active"
@@ -280,7 +281,7 @@ def explicit_rate() -> None:
     deliver(frame(encode_v1(message(type=2, rate=1_000_000), KEY)), "messages")
     for _ in range(30):
         time.sleep(0.1)
-        lab.v1.send(ipv4(V1, U, udp(100)))
+        lab.v1.send(ipv4(V1, U, udp(400)))
     limiter = lab.shim.limiters()[0]
     equal(limiter.rate, limiter.share, "rate after three silent seconds")
     lab.shim.settings_set(law="sdngcc")

@@ -47,8 +47,69 @@ def test_the_first_packet_starts_a_limiter_and_silence_stops_it(host: Host) -> N
     assert not host.limiter(vm, uplink).active and host.limiter(vm, uplink).packets == 1
     host.pass_time(SECOND)
     assert host.due() == 0, "a clock without work goes on ticking"
+    assert host.send(vm, uplink, own(0), THERE).passed
+    assert not host.limiter(vm, uplink).active, "a packet is no use of a share"
     host.send(vm, uplink, own(0), THERE)
-    assert host.limiter(vm, uplink).active and host.limiter(vm, uplink).packets == 2
+    assert host.limiter(vm, uplink).active and host.limiter(vm, uplink).packets == 3
+
+
+def test_keep_alives_of_an_idle_vm_take_no_share(host: Host) -> None:
+    host.law("static")
+    host.set(inactive_ns=50 * MS)
+    uplink = host.uplink(CAPACITY)
+    busy, idle = started(host, uplink, [1, 1])
+    shares = set()
+    for number in range(60):
+        host.send(busy, uplink, own(0), THERE)
+        if number >= 20 and not number % 2:
+            assert host.send(idle, uplink, own(1), THERE, bytes=300).passed == 300
+        host.pass_time(5 * MS)
+        if number >= 20:
+            shares.add(host.limiter(busy, uplink).share)
+    assert shares == {CAPACITY} and host.limiter(idle, uplink).packets == 21 and not host.limiter(idle, uplink).active
+    for _ in range(4):
+        host.send(idle, uplink, own(1), THERE, bytes=500)
+    assert host.limiter(idle, uplink).active, "2,000 bytes at once are a use"
+    host.pass_time(6 * MS)
+    assert host.limiter(busy, uplink).share == CAPACITY // 2
+
+
+def test_after_a_change_of_settings_a_packet_is_enough(host: Host) -> None:
+    host.law("static", rate=5_000_000)
+    host.set(inactive_ns=50 * MS)
+    uplink = host.uplink(CAPACITY)
+    vm = started(host, uplink, [1])[0]
+    host.pass_time(100 * MS)
+    host.send(vm, uplink, own(0), THERE, bytes=100)
+    assert not host.limiter(vm, uplink).active
+    host.law("static", rate=1_000_000)
+    host.send(vm, uplink, own(0), THERE, bytes=100)
+    assert host.limiter(vm, uplink).active and host.limiter(vm, uplink).rate == 1_000_000
+
+
+def test_who_begins_to_send_only_keep_alives_becomes_inactive(host: Host) -> None:
+    host.law("static")
+    host.set(inactive_ns=50 * MS)
+    uplink, vm = host.uplink(CAPACITY), host.vm()
+    for _ in range(40):
+        host.send(vm, uplink, own(0), THERE)
+        host.pass_time(5 * MS)
+    assert host.limiter(vm, uplink).active
+    for _ in range(14):
+        host.send(vm, uplink, own(0), THERE, bytes=100)
+        host.pass_time(5 * MS)
+    assert not host.limiter(vm, uplink).active
+
+
+@pytest.mark.parametrize("limiter", [0, 1])
+def test_who_is_held_back_stays_active_however_little_passes(host: Host, limiter: int) -> None:
+    host.law("static", rate=8000)
+    host.set(inactive_ns=50 * MS, limiter=limiter)
+    uplink, vm = host.uplink(CAPACITY), host.vm()
+    for _ in range(200):
+        host.send(vm, uplink, own(0), THERE)
+        host.pass_time(5 * MS)
+        assert host.limiter(vm, uplink).active
 
 
 @pytest.mark.parametrize("weights", [[1], [1, 1], [1, 3], [5, 2, 2, 1]])
@@ -70,7 +131,8 @@ def test_who_leaves_gives_his_share_to_the_others(host: Host) -> None:
         host.send(vms[0], uplink, own(0), THERE)
         host.pass_time(5 * MS)
     assert host.limiter(vms[0], uplink).rate == CAPACITY and not host.limiter(vms[1], uplink).active
-    host.send(vms[1], uplink, own(1), THERE)
+    for _ in range(2):
+        host.send(vms[1], uplink, own(1), THERE)
     assert host.limiter(vms[1], uplink).rate == pytest.approx(CAPACITY / 2, rel=1e-6), "a newcomer has to wait"
     host.pass_time(6 * MS)
     assert host.limiter(vms[0], uplink).rate == pytest.approx(CAPACITY / 2, rel=1e-6)
