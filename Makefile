@@ -10,7 +10,7 @@ PYTEST := $(PY) -m pytest --numprocesses $(JOBS) --dist loadgroup --durations 15
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo reproduce test test-all lint unit integration bench-controller bench-datapath bench-overhead bench-tick \
-	sanitize smp clean
+	sanitize smp packages check-packages clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -62,6 +62,15 @@ sanitize: build  ## The datapath's tests in a kernel with KASAN, lockdep and kme
 
 smp: build  ## The datapath on two CPUs: Debian's kernels, KCSAN, lockdep, PREEMPT_RT (slow; builds three kernels once)
 	@$(PY) -m sdngcc.testbed.smp
+
+# Debian releases that packages are made for, with commas.
+RELEASES ?= bookworm,trixie
+
+packages: setup  ## Build Debian packages in roots of their own, into results/packages (as root; RELEASES=bookworm,trixie)
+	@$(PY) -m sdngcc.testbed.packages build --releases $(RELEASES)
+
+check-packages: packages  ## Install, start, upgrade, remove and purge these packages in roots of their own
+	@$(PY) -m sdngcc.testbed.packages check --releases $(RELEASES)
 
 clean:  ## Remove .venv and results (the build cache stays; see `sdngcc testbed build --help`)
 	rm -rf .venv results build *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -8,6 +8,7 @@ node where neither is installed.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from typing import Dict, List, Optional
 
@@ -29,12 +30,22 @@ COMMANDS: Dict[str, str] = {
 }
 
 
+def available() -> List[str]:
+    """Return the names of the sub-commands that are installed: Debian's packages have no testbed."""
+    return [name for name in sorted(COMMANDS) if importlib.util.find_spec(f"sdngcc.commands.{name}") is not None]
+
+
+def without_testbed(text: str) -> str:
+    """Return a help text without its paragraphs about the testbed."""
+    return "\n\n".join(one for one in text.split("\n\n") if "sdngcc testbed" not in one)
+
+
 class LazyGroup(click.Group):
     """A click group that imports ``sdngcc.commands.<name>`` for its attribute ``<name>`` when asked."""
 
     def list_commands(self, ctx: click.Context) -> List[str]:
-        """Return the names of all sub-commands, sorted."""
-        return sorted(COMMANDS)
+        """Return the names of all sub-commands that are installed, sorted."""
+        return available()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> Optional[click.Command]:
         """Import and return a sub-command; None when there is none of that name.
@@ -48,7 +59,8 @@ class LazyGroup(click.Group):
         except ModuleNotFoundError as error:
             raise click.ClickException(
                 f"sub-command '{cmd_name}' needs the Python module '{error.name}', which is not installed in "
-                f"{sys.prefix}; `make setup` installs everything, the other sub-commands work without it"
+                f"{sys.prefix}; `make setup` installs everything, the package sdngcc-controller all but the testbed; "
+                "the other sub-commands work without it"
             ) from error
         command = getattr(module, cmd_name)
         assert isinstance(command, click.Command)
@@ -57,7 +69,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the sub-commands and their summaries without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl(sorted(COMMANDS.items()))
+            formatter.write_dl([(name, COMMANDS[name]) for name in available()])
 
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -86,6 +98,10 @@ def main() -> None:
     Sub-commands that report take --json for one JSON document instead of a table. `sdngcc COMMAND --help`
     tells the rest; docs/operator-guide.md tells when to use which.
     """
+
+
+if "testbed" not in available():
+    main.help = without_testbed(main.help or "")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``make packages`` and ``make check-packages``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from sdngcc.testbed.build import ROOT
+from sdngcc.testbed.packages.build import build
+from sdngcc.testbed.packages.roots import RELEASES, RootError, missing_programs
+from sdngcc.testbed.packages.version import VersionError, tree_version
+
+
+def main() -> int:
+    """Build or try the packages of the releases that are named; return the exit status."""
+    parser = argparse.ArgumentParser(prog="sdngcc.testbed.packages", description=__doc__)
+    parser.add_argument("what", choices=["build", "check"])
+    parser.add_argument("--releases", default=",".join(RELEASES), help=f"of {', '.join(RELEASES)}, with commas")
+    parser.add_argument("--out", type=Path, default=ROOT / "results" / "packages", help="folder for the packages")
+    chosen = parser.parse_args()
+    unknown = [name for name in chosen.releases.split(",") if name not in RELEASES]
+    if unknown:
+        parser.error(f"--releases {','.join(unknown)}: there are {', '.join(RELEASES)}")
+    missing = missing_programs()
+    if missing:
+        print("packages:", "; ".join(missing), file=sys.stderr)
+        return 1
+    try:
+        for name in chosen.releases.split(","):
+            began = time.monotonic()
+            made = build(RELEASES[name], tree_version(ROOT), chosen.out)
+            print(f"packages: {name}: {len(made)} packages in {time.monotonic() - began:.0f} s")
+            for path in made:
+                print(f"  {path}")
+    except (RootError, VersionError) as error:
+        print(f"packages: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
