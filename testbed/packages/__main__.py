@@ -10,8 +10,29 @@ from pathlib import Path
 
 from sdngcc.testbed.build import ROOT
 from sdngcc.testbed.packages.build import build
-from sdngcc.testbed.packages.roots import RELEASES, RootError, missing_programs
+from sdngcc.testbed.packages.check import CheckError, check
+from sdngcc.testbed.packages.dkms import PACKAGE, check_module
+from sdngcc.testbed.packages.roots import RELEASES, Release, RootError, missing_programs
 from sdngcc.testbed.packages.version import VersionError, tree_version
+
+
+def _build(release: Release, out: Path) -> None:
+    began = time.monotonic()
+    made = build(release, tree_version(ROOT), out)
+    print(f"packages: {release.suite}: {len(made)} packages in {time.monotonic() - began:.0f} s")
+    for path in made:
+        print(f"  {path}")
+
+
+def _check(release: Release, out: Path) -> None:
+    def say(text: str) -> None:
+        print(f"check-packages: {release.suite}: {text}", flush=True)
+
+    packages = sorted((out / release.suite).glob("*.deb"))
+    check(release, packages, say)
+    for package in packages:
+        if package.name.startswith(f"{PACKAGE}_"):
+            check_module(release, package, say)
 
 
 def main() -> int:
@@ -30,12 +51,8 @@ def main() -> int:
         return 1
     try:
         for name in chosen.releases.split(","):
-            began = time.monotonic()
-            made = build(RELEASES[name], tree_version(ROOT), chosen.out)
-            print(f"packages: {name}: {len(made)} packages in {time.monotonic() - began:.0f} s")
-            for path in made:
-                print(f"  {path}")
-    except (RootError, VersionError) as error:
+            {"build": _build, "check": _check}[chosen.what](RELEASES[name], chosen.out)
+    except (CheckError, RootError, VersionError) as error:
         print(f"packages: {error}", file=sys.stderr)
         return 1
     return 0

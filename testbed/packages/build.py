@@ -40,7 +40,7 @@ def control(release: Release) -> str:
     text = (PACKAGING / "debian" / "control").read_text(encoding="utf-8")
     if (ROOT / "ovs-patches" / "linux" / release.kernel / "series").exists():
         more = (PACKAGING / "debian" / "control.openvswitch-dkms").read_text(encoding="utf-8")
-        text += more.replace("@KERNEL@", release.kernel)
+        text += "\n" + more.replace("@KERNEL@", release.kernel)
     return text
 
 

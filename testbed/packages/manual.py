@@ -12,8 +12,8 @@ from typing import Dict, Iterator, List, Optional
 import click
 
 from sdngcc import __version__
-from sdngcc.main import without_testbed
 from sdngcc.main import main as program
+from sdngcc.main import without_testbed
 
 # Sub-commands that no package has.
 LEFT_OUT = ("testbed",)

@@ -58,6 +58,7 @@ class Release:
     suite: str
     number: int  # as in "Debian 12"
     kernel: str  # of Linux, as in "6.1"
+    openvswitch: str  # as in "3.1"
 
     @property
     def suffix(self) -> str:
@@ -73,7 +74,7 @@ class Release:
 
 
 RELEASES: Dict[str, Release] = {
-    one.suite: one for one in (Release("bookworm", 12, "6.1"), Release("trixie", 13, "6.12"))}
+    one.suite: one for one in (Release("bookworm", 12, "6.1", "3.1"), Release("trixie", 13, "6.12", "3.5"))}
 
 
 def packages_cache() -> Path:

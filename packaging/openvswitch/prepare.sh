@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Adds the series of ovs-patches/ovs to Debian's own source package of Open vSwitch, as patches of its debian/patches
+# and with a version of its own:
+#
+#     apt-get source openvswitch
+#     packaging/openvswitch/prepare.sh openvswitch-3.1.0
+#     cd openvswitch-3.1.0 && dpkg-buildpackage --build=binary --no-sign
+#
+# dpkg-buildpackage applies them, without any fuzz, before it builds.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(dirname "$(dirname "$here")")
+
+# Prints what was wrong and ends with status 1.
+die() {
+	echo "prepare.sh: $*" >&2
+	exit 1
+}
+
+[ $# = 1 ] || die "usage: prepare.sh <unpacked source package of Open vSwitch>"
+[ -e "$1/debian/changelog" ] || die "$1 is no unpacked source package"
+source=$(cd "$1" && pwd)
+version=$(dpkg-parsechangelog -l "$source/debian/changelog" -S Version)
+suite=$(dpkg-parsechangelog -l "$source/debian/changelog" -S Distribution)
+minor=$(printf '%s\n' "$version" | sed -n 's/^\([0-9]*:\)\{0,1\}\([0-9]*\.[0-9]*\)\..*/\2/p')
+series=$root/ovs-patches/ovs/$minor
+[ -e "$series/series" ] || die "no series for Open vSwitch $version; there are those for $(cd "$root/ovs-patches/ovs" && ls -d [0-9]*)"
+case $version in *+sdngcc*) die "$1 has the series already" ;; esac
+
+# What is new comes as one patch: Debian's format of source packages knows no files beside patches.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/a" "$work/b/include/linux"
+cp -R "$root/ovs-patches/ovs/files/." "$work/b/"
+cp "$root/shim/kernel/uapi/ovs_shim.h" "$work/b/include/linux/"
+find "$work/b" -type f -exec touch -d @0 {} +
+patches=$source/debian/patches
+mkdir -p "$patches/sdngcc"
+{
+	printf 'Description: Add the files of sdn-gcc\n What the other patches of this folder build and call.\nForwarded: no\n\n'
+	(cd "$work" && TZ=UTC diff -ruN a b) || [ $? = 1 ]
+} >"$patches/sdngcc/0000-add-the-files-of-sdn-gcc.patch"
+echo sdngcc/0000-add-the-files-of-sdn-gcc.patch >>"$patches/series"
+grep -v '^#' "$series/series" | while read -r name; do
+	cp "$series/$name" "$patches/sdngcc/"
+	echo "sdngcc/$name" >>"$patches/series"
+done
+
+{
+	printf 'openvswitch (%s+sdngcc1) %s; urgency=medium\n\n' "$version" "$suite"
+	printf '  * Add the shim: settings in the database, counters, multipart messages.\n\n'
+	printf ' -- sdn-gcc authors <maintainers@sdn-gcc.example>  %s\n\n' \
+		"$(LC_ALL=C date -u -d "@${SOURCE_DATE_EPOCH:-$(date +%s)}" '+%a, %d %b %Y %H:%M:%S +0000')"
+	cat "$source/debian/changelog"
+} >"$work/changelog"
+cat "$work/changelog" >"$source/debian/changelog"
+echo "prepare.sh: $source is openvswitch $version+sdngcc1"

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What packages are made of: versions, settings, manual pages, lists of Python packages; the packages for a release."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sdngcc import __version__
+from sdngcc.controller import settings as controller
+from sdngcc.main import COMMANDS
+from sdngcc.testbed.build import ROOT
+from sdngcc.testbed.packages import defaults, layout, manual, version
+from sdngcc.testbed.packages.build import control
+from sdngcc.testbed.packages.check import differences, snapshot
+from sdngcc.testbed.packages.dkms import exported
+from sdngcc.testbed.packages.roots import RELEASES, missing_programs
+from sdngcc.testbed.packages.vendored import constraints, debian, names, requirements
+from sdngcc.tracker.settings import load as load_tracker
+
+CHANGELOG = """# Changes
+
+## 1.2.0
+
+- One thing that is
+  told on two lines.
+- Another.
+
+## 1.1.0
+
+- Old.
+"""
+
+
+def git(folder: Path, *argv: str) -> None:
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b.example", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *identity, "-C", str(folder), *argv], check=True, capture_output=True,
+                   env={**os.environ, "GIT_COMMITTER_DATE": "2026-01-02T03:04:05Z"})
+
+
+def lower(one: str, other: str) -> bool:
+    """Return whether Debian sorts a version below another."""
+    return subprocess.run(["dpkg", "--compare-versions", one, "lt", other]).returncode == 0
+
+
+def test_versions_come_from_the_tag_and_the_changelog(tmp_path: Path) -> None:
+    (tmp_path / "CHANGELOG.md").write_text(CHANGELOG)
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-qm", "x")
+    before = version.tree_version(tmp_path)
+    assert re.fullmatch(r"1\.2\.0~git1767323045\.[0-9a-f]{8}", before.upstream) and before.time_s == 1767323045
+    assert before.changes == ["One thing that is told on two lines.", "Another."]
+    (tmp_path / "more").touch()
+    changed = version.tree_version(tmp_path)
+    assert changed.upstream == before.upstream + ".x"
+    (tmp_path / "more").unlink()
+    git(tmp_path, "tag", "v1.2.0")
+    after = version.tree_version(tmp_path)
+    assert after.upstream == "1.2.0"
+    twelve, thirteen = RELEASES["bookworm"], RELEASES["trixie"]
+    order = ["1.1.0+deb13", before.debian(twelve), changed.debian(twelve), after.debian(twelve), after.debian(thirteen),
+             "1.2.1~git1767323046.00000000+deb12"]
+    assert all(lower(one, other) for one, other in zip(order, order[1:]))
+    text = after.changelog(twelve)
+    assert text.startswith("sdn-gcc (1.2.0+deb12) bookworm; urgency=medium\n\n")
+    assert "\n  * One thing that is told on two lines.\n" in text
+    assert text.endswith("Fri, 02 Jan 2026 03:04:05 -0000\n")
+    git(tmp_path, "tag", "-d", "v1.2.0")
+    git(tmp_path, "tag", "v1.3.0")
+    with pytest.raises(version.VersionError, match="v1.3.0, but CHANGELOG.md's newest version is 1.2.0"):
+        version.tree_version(tmp_path)
+    with pytest.raises(version.VersionError, match="no section of a version"):
+        version.newest("# Changes\n")
+
+
+def test_every_place_that_tells_the_version_tells_the_changelogs() -> None:
+    newest = version.newest((ROOT / "CHANGELOG.md").read_text())
+    assert newest == __version__
+    assert f'version="{newest}"' in (ROOT / "setup.py").read_text()
+    assert f'version = "{newest}"' in (ROOT / "openstack" / "pyproject.toml").read_text()
+
+
+def test_settings_of_packages_are_what_the_programs_take(tmp_path: Path) -> None:
+    defaults.write(tmp_path)
+    key = tmp_path / "key"
+    key.write_text("00" * 16)
+    text = (tmp_path / "controller.yaml").read_text().replace(defaults.CONTROLLER["key_file"], str(key))
+    (tmp_path / "controller.yaml").write_text(text)
+    plain = controller.load(tmp_path / "controller.yaml", {})
+    assert plain.audit_file == Path(defaults.CONTROLLER["audit_file"])
+    # What is commented out is what is in force, and can be taken as it stands.
+    (tmp_path / "controller.yaml").write_text(re.sub(r"^#(\w+:)", r"\1", text, flags=re.MULTILINE))
+    assert controller.load(tmp_path / "controller.yaml", {}) == plain
+    assert set(yaml.safe_load((tmp_path / "controller.yaml").read_text())) == set(controller.Settings.model_fields)
+    tracker = load_tracker(tmp_path / "tracker.yaml", {})
+    text = (tmp_path / "tracker.yaml").read_text()
+    (tmp_path / "tracker.yaml").write_text(re.sub(r"^#(\w+:)", r"\1", text, flags=re.MULTILINE))
+    assert load_tracker(tmp_path / "tracker.yaml", {}) == tracker
+
+
+def test_manual_pages_tell_every_option(tmp_path: Path) -> None:
+    made = {path.name: path.read_text() for path in manual.write(tmp_path, 0)}
+    assert set(made) == {"sdngcc.1", *(f"sdngcc-{name}.1" for name in COMMANDS if name != "testbed")}
+    listed = (ROOT / "packaging" / "debian" / "sdngcc-common.manpages").read_text()
+    assert set(re.findall(r"sdngcc[\w-]*\.1", listed)) == set(made)
+    assert "1970\\-01\\-01" not in made["sdngcc.1"] and '"1970-01-01"' in made["sdngcc.1"]
+    assert "testbed" not in made["sdngcc.1"]
+    for option in ("\\-\\-config", "\\-\\-framework", "\\-\\-check", "\\-\\-drain", "\\-\\-timeout"):
+        assert f".B {option}" in made["sdngcc-controller.1"]
+    assert ".SS set\n" in made["sdngcc-vm.1"] and ".B \\-\\-weight" in made["sdngcc-vm.1"]
+    if shutil.which("groff"):
+        for path in tmp_path.glob("*.1"):
+            done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", str(path)], capture_output=True, text=True)
+            assert not done.stderr, f"{path.name}: {done.stderr}"
+
+
+def test_everything_that_runs_is_in_a_package_or_debians() -> None:
+    text = (ROOT / "setup.py").read_text()
+    wanted = set(re.findall(r'"([\w.-]+)"', re.search(r"RUNTIME = \(.*?\)", text, re.DOTALL)[0])) | {"openstacksdk"}
+    # The testbed is in no package.
+    assert {*names("common"), *names("controller"), *debian()} - {"ovs", "cryptography", "netaddr"} == \
+        wanted - {"matplotlib", "pymemcache"}
+    assert all("==" in line for line in (*requirements("common"), *requirements("controller")))
+    assert not {line.split("==")[0] for line in constraints()} & set(debian())
+    for release in RELEASES.values():
+        for package in debian().values():
+            assert f" {package}," in control(release)
+        patched = "Package: openvswitch-sdngcc-dkms" in control(release)
+        assert patched == (ROOT / "ovs-patches" / "linux" / release.kernel / "series").exists()
+
+
+def test_python_is_laid_out_for_two_packages(tmp_path: Path) -> None:
+    everything, vendor, target = tmp_path / "all", tmp_path / "vendor", tmp_path / "debian"
+    for name in ("sdngcc/main.py", "sdngcc/commands/vm.py", "sdngcc/commands/testbed.py", "sdngcc/testbed/build.py",
+                 "sdngcc/topologies/a.py", "sdngcc/experiments/a.py", "sdngcc/controller/app.py",
+                 "sdngcc/controller/systemd/a.service", "bin/sdngcc"):
+        (everything / name).parent.mkdir(parents=True, exist_ok=True)
+        (everything / name).touch()
+    for name, text in {"common/click/core.py": "#!/usr/bin/env python\nx = 1\n", "common/click/tests/a.py": "",
+                       "common/click-8.dist-info/METADATA": "Name: click\nVersion: 8\nLicense-Expression: MIT\n",
+                       "controller/ryu/a.py": ""}.items():
+        (vendor / name).parent.mkdir(parents=True, exist_ok=True)
+        (vendor / name).write_text(text)
+    layout.lay_out(everything, vendor, "3.11", target)
+    site = "usr/lib/sdn-gcc/lib/python3.11/site-packages"
+
+    def files(package: str) -> set:
+        return {path.relative_to(target / package).as_posix() for path in (target / package).rglob("*")
+                if path.is_file() or path.is_symlink()}
+
+    assert files("sdngcc-common") == {
+        "usr/bin/sdngcc", "usr/lib/sdn-gcc/bin/python3", "usr/lib/sdn-gcc/pyvenv.cfg", f"{site}/click/core.py",
+        f"{site}/click-8.dist-info/METADATA", f"{site}/sdngcc/main.py", f"{site}/sdngcc/commands/vm.py",
+        "usr/share/doc/sdngcc-common/python-packages.txt"}
+    assert files("sdngcc-controller") == {f"{site}/ryu/a.py", f"{site}/sdngcc/controller/app.py",
+                                          "usr/share/doc/sdngcc-controller/python-packages.txt"}
+    assert (target / "sdngcc-common" / site / "click/core.py").read_text() == "##!/usr/bin/env python\nx = 1\n"
+    assert (target / "sdngcc-common/usr/share/doc/sdngcc-common/python-packages.txt").read_text() == \
+        "click 8: MIT\n"
+
+
+def test_what_is_left_behind_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "kept").write_text("a")
+    (tmp_path / "etc" / "passwd").write_text("a")
+    (tmp_path / "usr").mkdir()
+    before = snapshot(tmp_path)
+    assert not differences(before, snapshot(tmp_path))
+    (tmp_path / "etc" / "kept").write_text("b")
+    (tmp_path / "etc" / "passwd").write_text("b")
+    (tmp_path / "usr" / "more").symlink_to("nowhere")
+    (tmp_path / "usr").chmod(0o700)
+    assert differences(before, snapshot(tmp_path)) == ["left behind: /usr/more", "changed: /etc/kept", "changed: /usr"]
+
+
+def test_symbols_are_read_of_a_kernels_list() -> None:
+    rows = ("0x1234abcd\tovs_vport_free\tnet/openvswitch/openvswitch\tEXPORT_SYMBOL_GPL\t\n"
+            "0x00000001\tother\tnet/nsh/nsh\tEXPORT_SYMBOL\t\n")
+    assert exported(rows) == {"ovs_vport_free": "0x1234abcd"}
+    assert exported(rows.replace("net/openvswitch/openvswitch", "/var/lib/dkms/tree/net/openvswitch/openvswitch")) == \
+        exported(rows)
+
+
+def test_scripts_are_what_sh_takes() -> None:
+    for path in [*(ROOT / "packaging" / "dkms").glob("prepare"), *(ROOT / "packaging" / "debian").glob("*.p*"),
+                 ROOT / "packaging" / "openvswitch" / "prepare.sh"]:
+        if path.read_text().startswith("#!/bin/sh"):
+            subprocess.run(["sh", "-n", str(path)], check=True)
+
+
+@pytest.mark.release
+@pytest.mark.timeout(7200)
+@pytest.mark.skipif(os.environ.get("SDNGCC_RELEASE") != "1", reason="only a release needs it: SDNGCC_RELEASE=1")
+@pytest.mark.skipif(bool(missing_programs()), reason="; ".join(missing_programs()))
+@pytest.mark.parametrize("release", sorted(RELEASES))
+def test_packages_install_run_upgrade_and_go(release: str, tmp_path: Path) -> None:
+    for what in ("build", "check"):
+        subprocess.run([sys.executable, "-m", "sdngcc.testbed.packages", what, "--releases", release, "--out",
+                        str(tmp_path)], check=True)
