@@ -27,8 +27,8 @@ UNWANTED = re.compile(r"apache2|build-essential|chromium|(gcc|g\+\+|cpp)(-\d+)?$
                       r"nginx|openvswitch-switch|prometheus|redis")
 
 # Python modules that the controller imports only when settings ask for it.
-_MODULES = ("ryu.base.app_manager", "os_ken.base.app_manager", "grpc", "opentelemetry.proto.metrics.v1.metrics_pb2",
-            "openstack", "redis", "ovs.db.idl", "sdngcc.controller.otlp.revocation")
+_MODULES = ("grpc", "opentelemetry.proto.metrics.v1.metrics_pb2", "openstack", "redis", "ovs.db.idl",
+            "sdngcc.controller.otlp.revocation")
 
 _CONFIG = "/etc/sdn-gcc/controller.yaml"
 _KEY = "/etc/sdn-gcc/key"
