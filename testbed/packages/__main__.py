@@ -11,7 +11,7 @@ from pathlib import Path
 from sdngcc.testbed.build import ROOT
 from sdngcc.testbed.packages.build import build
 from sdngcc.testbed.packages.check import CheckError, check
-from sdngcc.testbed.packages.dkms import PACKAGE, check_module
+from sdngcc.testbed.packages.dkms import MODULES, check_module
 from sdngcc.testbed.packages.roots import RELEASES, Release, RootError, missing_programs
 from sdngcc.testbed.packages.version import VersionError, tree_version
 
@@ -31,7 +31,7 @@ def _check(release: Release, out: Path) -> None:
     packages = sorted((out / release.suite).glob("*.deb"))
     check(release, packages, say)
     for package in packages:
-        if package.name.startswith(f"{PACKAGE}_"):
+        if package.name.split("_")[0] in MODULES:
             check_module(release, package, say)
 
 

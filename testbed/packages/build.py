@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -18,6 +19,9 @@ from sdngcc.testbed.packages.version import Version
 _LEFT_OUT = ("docs/figures/", "testbed/tests/", "shim/tests/", "controller/tests/", "cli/tests/", "tracker/tests/",
              "openstack/tests/")
 
+# Linux that sdngcc.ko, the module beside the kernel's own datapath, was built for with stock headers.
+BESIDE = ("6.1",)
+
 
 def export(target: Path, release: Release, version: Version, python: Path) -> None:
     """Make the source that dpkg-buildpackage takes: git's files, debian/, and Python packages in vendor/."""
@@ -27,7 +31,7 @@ def export(target: Path, release: Release, version: Version, python: Path) -> No
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, target / name)
     shutil.copytree(PACKAGING / "debian", target / "debian", dirs_exist_ok=True)
-    (target / "debian" / "control").write_text(control(release), encoding="utf-8")
+    configure(target, release)
     shutil.copytree(python, target / "vendor", symlinks=True)
     (target / "debian" / "changelog").write_text(version.changelog(release), encoding="utf-8")
     (target / "debian" / "source").mkdir(exist_ok=True)
@@ -35,13 +39,26 @@ def export(target: Path, release: Release, version: Version, python: Path) -> No
     _set_times(target, version.time_s)
 
 
+def modules(release: Release) -> List[str]:
+    """Return the names of the modules that DKMS can build for a release's kernel."""
+    patched = (ROOT / "ovs-patches" / "linux" / release.kernel / "series").exists()
+    beside = (ROOT / "shim" / "Kbuild").exists() and release.kernel in BESIDE
+    return [name for name, there in (("openvswitch-sdngcc", patched), ("sdngcc", beside)) if there]
+
+
 def control(release: Release) -> str:
-    """Return debian/control: with the patched datapath where there are patches for the release's kernel."""
-    text = (PACKAGING / "debian" / "control").read_text(encoding="utf-8")
-    if (ROOT / "ovs-patches" / "linux" / release.kernel / "series").exists():
-        more = (PACKAGING / "debian" / "control.openvswitch-dkms").read_text(encoding="utf-8")
-        text += "\n" + more.replace("@KERNEL@", release.kernel)
-    return text
+    """Return debian/control, with the packages of the modules that there are for the release's kernel."""
+    texts = [PACKAGING / "debian" / "control", *(PACKAGING / "dkms" / f"{name}.control" for name in modules(release))]
+    return "\n".join(path.read_text(encoding="utf-8") for path in texts).replace("@KERNEL@", release.kernel)
+
+
+def configure(target: Path, release: Release) -> None:
+    """Write debian/control and what DKMS is told of each module into the source of packages."""
+    (target / "debian" / "control").write_text(control(release), encoding="utf-8")
+    for name in modules(release):
+        text = (PACKAGING / "dkms" / f"{name}.conf").read_text(encoding="utf-8")
+        (target / "debian" / f"{name}-dkms.dkms").write_text(
+            text.replace("#KERNELS#", re.escape(release.kernel)), encoding="utf-8")
 
 
 def _set_times(folder: Path, time_s: int) -> None:
