@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from sdngcc.testbed.build import ROOT
+from sdngcc.testbed.packages import openvswitch
 from sdngcc.testbed.packages.build import build
 from sdngcc.testbed.packages.check import CheckError, check
 from sdngcc.testbed.packages.dkms import MODULES, check_module
@@ -33,12 +34,18 @@ def _check(release: Release, out: Path) -> None:
     for package in packages:
         if package.name.split("_")[0] in MODULES:
             check_module(release, package, say)
+    openvswitch.check_series(release, say)
+
+
+def _open_vswitch(release: Release, out: Path) -> None:
+    for path in openvswitch.build(release, out):
+        print(path)
 
 
 def main() -> int:
     """Build or try the packages of the releases that are named; return the exit status."""
     parser = argparse.ArgumentParser(prog="sdngcc.testbed.packages", description=__doc__)
-    parser.add_argument("what", choices=["build", "check"])
+    parser.add_argument("what", choices=["build", "check", "openvswitch"])
     parser.add_argument("--releases", default=",".join(RELEASES), help=f"of {', '.join(RELEASES)}, with commas")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "packages", help="folder for the packages")
     chosen = parser.parse_args()
@@ -51,7 +58,7 @@ def main() -> int:
         return 1
     try:
         for name in chosen.releases.split(","):
-            {"build": _build, "check": _check}[chosen.what](RELEASES[name], chosen.out)
+            {"build": _build, "check": _check, "openvswitch": _open_vswitch}[chosen.what](RELEASES[name], chosen.out)
     except (CheckError, RootError, VersionError) as error:
         print(f"packages: {error}", file=sys.stderr)
         return 1

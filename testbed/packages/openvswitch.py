@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import List, Optional
+from typing import Callable, List, Optional
 
 from sdngcc.testbed.build import ROOT
 from sdngcc.testbed.packages.roots import Release, Root, RootError, root
@@ -36,22 +36,29 @@ def prepare(one: Root) -> str:
     return one.run(["sh", "-c", "cd /build/openvswitch-*/ && exec dpkg-parsechangelog -S Version"]).stdout.strip()
 
 
-def build(release: Release, results: Path, compile_it: bool) -> List[Path]:
-    """Prepare the source package and, if asked, build its packages; return what is in ``results`` then. RootError.
+def check_series(release: Release, say: Callable[[str], None]) -> None:
+    """Let Debian's source package have the series, where there is one for it. Raises RootError."""
+    if series(release) is None:
+        say(f"openvswitch: there is no series for {release.openvswitch}")
+        return
+    with root(release, tools()) as one:
+        say(f"openvswitch: {prepare(one)} is prepared, all patches apply without fuzz")
 
-    Compiling takes a quarter of an hour on one processor.
+
+def build(release: Release, results: Path) -> List[Path]:
+    """Build Open vSwitch's packages with the series into a folder of ``results`` and return them. RootError.
+
+    That takes a quarter of an hour on one processor.
     """
     if series(release) is None:
         raise RootError(f"{release.suite}: no series for Open vSwitch {release.openvswitch}")
     folder = results / release.suite / "openvswitch"
     with root(release, tools()) as one:
-        version = prepare(one)
+        prepare(one)
+        one.run(["sh", "-c", "cd /build && exec apt-get -q -y -o APT::Sandbox::User=root build-dep ./openvswitch-*/"])
+        one.run(["sh", "-c", "cd /build/openvswitch-*/ && exec dpkg-buildpackage --build=binary --no-sign"],
+                environment={"DEB_BUILD_OPTIONS": "nocheck noautodbgsym parallel=1"}, timeout_s=7200)
         folder.mkdir(parents=True, exist_ok=True)
-        if compile_it:
-            one.apt("build-dep", "--no-install-recommends", "/build/" + next(one.path("/build").glob("*/")).name)
-            one.run(["sh", "-c", "cd /build/openvswitch-*/ && exec dpkg-buildpackage --build=binary --no-sign"],
-                    environment={"DEB_BUILD_OPTIONS": "nocheck noautodbgsym parallel=1"}, timeout_s=7200)
         for path in one.path("/build").glob("*.deb"):
             shutil.copy(path, folder / path.name)
-        (folder / "version").write_text(version + "\n", encoding="utf-8")
-    return sorted(folder.iterdir())
+    return sorted(folder.glob("*.deb"))
