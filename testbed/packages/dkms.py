@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Callable
 
 from sdngcc.testbed.packages.check import require
-from sdngcc.testbed.packages.roots import Release, Root, root
+from sdngcc.testbed.packages.roots import Release, Root, RootError, root
 
 # The module of each package.
 MODULES = {"openvswitch-sdngcc-dkms": "openvswitch", "sdngcc-dkms": "sdngcc"}
@@ -27,7 +27,11 @@ def check_module(release: Release, package: Path, say: Callable[[str], None]) ->
         one.apt("update")
         one.apt("install", "--no-install-recommends", "linux-headers-amd64")
         kernel = next(one.path("/lib/modules").iterdir()).name
-        one.apt("install", "--no-install-recommends", f"/packages/{package.name}")
+        try:
+            one.apt("install", "--no-install-recommends", f"/packages/{package.name}")
+        except RootError as error:
+            log = one.path(f"/var/lib/dkms/{source}/{version}/build/make.log")
+            raise RootError(f"{error}\n{log.read_text(errors='replace')[-4000:] if log.exists() else ''}") from None
         if not _built(one, kernel, module):
             one.run(["dkms", "install", f"{source}/{version}", "-k", kernel])
         require(_built(one, kernel, module), f"DKMS built no module: {one.run(['dkms', 'status']).stdout}")
