@@ -17,6 +17,16 @@ from sdngcc.testbed.packages.roots import Release, Root, RootError, root
 MODULES = {"openvswitch-sdngcc-dkms": "openvswitch", "sdngcc-dkms": "sdngcc"}
 
 
+# Run by sh with a kernel's release: brings its own modules of the network, without what else a kernel's package does.
+_STOCK = """set -eu
+cd /tmp
+apt-get -q -o APT::Sandbox::User=root download "linux-image-$1"
+dpkg-deb --fsys-tarfile "linux-image-$1"_*.deb |
+	tar -C / -x --wildcards "*/$1/kernel/net/*" "*/$1/modules.builtin*" "*/$1/modules.order"
+depmod "$1"
+"""
+
+
 def check_module(release: Release, package: Path, say: Callable[[str], None]) -> None:
     """Build a package's module for the stock kernel and remove it again. Raises CheckError and RootError."""
     name, version = package.name.split("_")[:2]
@@ -26,7 +36,9 @@ def check_module(release: Release, package: Path, say: Callable[[str], None]) ->
         shutil.copy(package, one.path("/packages"))
         one.apt("update")
         one.apt("install", "--no-install-recommends", "linux-headers-amd64")
-        kernel = next(one.path("/lib/modules").iterdir()).name
+        kernel = next(one.path("/usr/lib/modules").iterdir()).name
+        one.apt("install", "--no-install-recommends", "kmod")
+        one.run(["sh", "-c", _STOCK, "stock", kernel])
         try:
             one.apt("install", "--no-install-recommends", f"/packages/{package.name}")
         except RootError as error:
@@ -40,11 +52,16 @@ def check_module(release: Release, package: Path, say: Callable[[str], None]) ->
         magic = one.run(["modinfo", "-F", "vermagic", path]).stdout
         require(magic.startswith(f"{kernel} "), f"the module is for {magic}")
         say(f"{name}: built for {kernel}, at {path}")
+        loaded = one.run(["modprobe", "-S", kernel, "--show-depends", "vport-vxlan"]).stdout.split()
+        require(any("/kernel/net/openvswitch/vport-vxlan.ko" in word for word in loaded)
+                and (path in loaded) == (module == "openvswitch"), f"for vport-vxlan modprobe loads {loaded}")
         one.apt("purge", name)
         require(not _built(one, kernel, module), "the module is left after purging")
+        path = one.run(["modinfo", "-k", kernel, "-n", "openvswitch"]).stdout.strip()
+        require("/kernel/net/openvswitch/" in path, f"after purging modprobe would load {path}")
         for left in (f"/usr/src/{source}-{version}", f"/var/lib/dkms/{source}"):
             require(not one.path(left).exists(), f"purging left {left}")
-        say(f"{name}: purged, nothing of it is left")
+        say(f"{name}: purged, modprobe loads the kernel's own openvswitch.ko again")
 
 
 def _built(one: Root, kernel: str, module: str) -> bool:
