@@ -36,7 +36,8 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/a" "$work/b/include/linux"
 cp -R "$root/ovs-patches/ovs/files/." "$work/b/"
 cp "$root/shim/kernel/uapi/ovs_shim.h" "$work/b/include/linux/"
-find "$work/b" -type f -exec touch -d @0 {} +
+# Not 1970: patch takes that for a file that is not there.
+find "$work/b" -type f -exec touch -d '2000-01-01 00:00:00 UTC' {} +
 patches=$source/debian/patches
 mkdir -p "$patches/sdngcc"
 {

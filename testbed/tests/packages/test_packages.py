@@ -187,6 +187,39 @@ def test_scripts_are_what_sh_takes() -> None:
             subprocess.run(["sh", "-n", str(path)], check=True)
 
 
+@pytest.mark.skipif(shutil.which("dpkg-parsechangelog") is None, reason="dpkg-dev is not installed")
+def test_series_is_added_to_debians_source_package(tmp_path: Path) -> None:
+    script = ROOT / "packaging" / "openvswitch" / "prepare.sh"
+    patches = tmp_path / "debian" / "patches"
+    patches.mkdir(parents=True)
+    (patches / "series").write_text("debians.patch\n")
+    entry = ("openvswitch (3.1.0-2+deb12u1) bookworm; urgency=medium\n\n  * One.\n\n"
+             " -- Somebody <somebody@sdn-gcc.example>  Fri, 02 Jan 2026 03:04:05 +0000\n")
+    (tmp_path / "debian" / "changelog").write_text(entry)
+    when = {**os.environ, "SOURCE_DATE_EPOCH": "1767323045"}
+    done = subprocess.run(["sh", str(script), str(tmp_path)], capture_output=True, text=True, check=True, env=when)
+    assert "openvswitch 3.1.0-2+deb12u1+sdngcc1" in done.stdout
+    text = (tmp_path / "debian" / "changelog").read_text()
+    assert text.startswith("openvswitch (3.1.0-2+deb12u1+sdngcc1) bookworm;") and text.endswith(entry)
+    ours = [line for line in (ROOT / "ovs-patches/ovs/3.1/series").read_text().splitlines() if not line.startswith("#")]
+    series = (patches / "series").read_text().split()
+    assert series == ["debians.patch", "sdngcc/0000-add-the-files-of-sdn-gcc.patch", *(f"sdngcc/{one}" for one in ours)]
+    # As dpkg-source applies it; what comes of it are the files themselves.
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    apply = ["patch", "-t", "-F", "0", "-N", "-p1", "-u", "-s", "-i", str(patches / series[1])]
+    subprocess.run(apply, cwd=tree, check=True)
+    files = ROOT / "ovs-patches" / "ovs" / "files"
+    made = {path.relative_to(tree): path.read_bytes() for path in tree.rglob("*") if path.is_file()}
+    wanted = {path.relative_to(files): path.read_bytes() for path in files.rglob("*") if path.is_file()}
+    uapi = {Path("include/linux/ovs_shim.h"): (ROOT / "shim/kernel/uapi/ovs_shim.h").read_bytes()}
+    assert made == {**wanted, **uapi}
+    assert subprocess.run(["sh", str(script), str(tmp_path)], capture_output=True).returncode == 1
+    (tmp_path / "debian" / "changelog").write_text(entry.replace("3.1.0", "2.17.0"))
+    done = subprocess.run(["sh", str(script), str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 1 and "no series for Open vSwitch 2.17.0" in done.stderr
+
+
 @pytest.mark.release
 @pytest.mark.timeout(7200)
 @pytest.mark.skipif(os.environ.get("SDNGCC_RELEASE") != "1", reason="only a release needs it: SDNGCC_RELEASE=1")
