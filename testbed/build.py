@@ -6,6 +6,7 @@
 * ``kernel``: User Mode Linux of the Debian package linux-source-6.1, with uml.config and patches/ of this folder,
   and with sanitize/ for ``make sanitize``;
 * ``module``: openvswitch.ko for that kernel, with ovs-patches/linux and shim/ (seconds, so a change there is cheap);
+* ``beside``: sdngcc.ko for that kernel, the shim beside the kernel's own openvswitch.ko;
 * ``congestion``: congestion.ko for that kernel, the congestion controls of the folder congestion;
 * ``ovs``: Open vSwitch of the Debian package openvswitch-source with ovs-patches/ovs;
 * ``generator``: the traffic generator.
@@ -74,7 +75,9 @@ class Artifacts:
 
     kernel: Path
     modules: List[str]
-    """Modules of the datapath in the order to load them."""
+    """Modules of the patched datapath in the order to load them."""
+    beside: List[str]
+    """Modules of the kernel's own datapath and, last, sdngcc.ko."""
     congestion: Path
     """Module of D2TCP and L2DCT, for the machines of experiments."""
     ovs: Dict[str, str]
@@ -84,12 +87,18 @@ class Artifacts:
     kernel_build: Path
     module_source: Path
     """The patched net/openvswitch, built in place."""
+    beside_source: Path
+    """The sources of sdngcc.ko, built in place."""
     ovs_source: Path
 
     @property
     def root(self) -> Path:
         """Folder of all builds."""
         return cache_root()
+
+    def datapath(self, name: str) -> List[str]:
+        """Return the modules of a variant of the datapath: ``patched``, or ``beside``."""
+        return {"patched": self.modules, "beside": self.beside}[name]
 
     def as_dict(self) -> Dict[str, Any]:
         """Return all paths as text."""
@@ -152,6 +161,7 @@ def parts(sanitize: bool = False) -> Dict[str, Part]:
     return {part.name: part for part in (
         Part("kernel", kernel, 1500, sanitize),
         Part("module", content_key([kernel], *linux), 60, sanitize),
+        Part("beside", content_key([kernel], shim / "Kbuild", shim / "core", shim / "kernel"), 60, sanitize),
         Part("congestion", content_key([kernel], HERE / "congestion"), 15, sanitize),
         Part("ovs", content_key([tarball_version(OVS_TARBALL), gcc], *ovs), 1400),
         Part("generator", content_key([gcc], HERE / "generator", uapi), 1),
@@ -218,6 +228,16 @@ def _build_module(build: Build) -> None:
                "modules"], "compiling")
 
 
+def _build_beside(build: Build) -> None:
+    kernel = parts(build.part.sanitize)["kernel"].folder
+    tree, shim = build.folder / "source", ROOT / "shim"
+    for path in _files(shim / "Kbuild", shim / "core", shim / "kernel"):
+        copy = tree / path.relative_to(shim)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    build.run(["make", "ARCH=um", "-C", str(kernel / "build"), f"M={tree}", f"-j{JOBS}", "modules"], "compiling")
+
+
 def _build_congestion(build: Build) -> None:
     kernel = parts(build.part.sanitize)["kernel"].folder
     tree = build.folder / "source"
@@ -244,7 +264,7 @@ def _build_generator(build: Build) -> None:
 
 
 _BUILDERS: Dict[str, Callable[[Build], None]] = {
-    "kernel": _build_kernel, "module": _build_module, "congestion": _build_congestion,
+    "kernel": _build_kernel, "module": _build_module, "beside": _build_beside, "congestion": _build_congestion,
     "ovs": _build_ovs, "generator": _build_generator}
 
 
@@ -279,7 +299,8 @@ def build(progress: Optional[Progress] = None, only: Optional[Sequence[str]] = N
     for name, part in wanted.items():
         if only is None or name in only:
             build_part(part, progress)
-    kernel, module, ovs = (wanted[name].folder for name in ("kernel", "module", "ovs"))
+    kernel, module, beside, ovs = (wanted[name].folder for name in ("kernel", "module", "beside", "ovs"))
+    built = kernel / "build" / "net"
     tree = module / "source" / "net" / "openvswitch"
     source = ovs / "source"
     programs = {name: str(source / path / name) for path, names in {
@@ -287,11 +308,14 @@ def build(progress: Optional[Progress] = None, only: Optional[Sequence[str]] = N
         "utilities": ("ovs-vsctl", "ovs-appctl", "ovs-ofctl", "ovs-dpctl")}.items() for name in names}
     return Artifacts(
         kernel=kernel / "build" / "linux",
-        modules=[str(kernel / "build" / "net" / "nsh" / "nsh.ko"), str(tree / "openvswitch.ko")],
+        modules=[str(built / "nsh" / "nsh.ko"), str(tree / "openvswitch.ko")],
+        beside=[str(built / "nsh" / "nsh.ko"), str(built / "openvswitch" / "openvswitch.ko"),
+                str(beside / "source" / "sdngcc.ko")],
         congestion=wanted["congestion"].folder / "source" / "congestion.ko",
         ovs={**programs, "schema": str(source / "vswitchd" / "vswitch.ovsschema")},
         generator=wanted["generator"].folder / "generator",
-        kernel_source=kernel / "source", kernel_build=kernel / "build", module_source=tree, ovs_source=source)
+        kernel_source=kernel / "source", kernel_build=kernel / "build", module_source=tree,
+        beside_source=beside / "source", ovs_source=source)
 
 
 def clean_others() -> List[Path]:

@@ -81,6 +81,9 @@ class Parameters(BaseModel):
     sflow_sampling: int = Field(10, ge=1, le=65535, description="mark_source sflow: one packet in so many is sampled")
     multipath: Literal["destination", "pair", "flow"] = Field(
         "destination", description="topology spines: what chooses between the two ways")
+    datapath: Literal["patched", "beside"] = Field(
+        "patched", description="what the shim is part of; patched: openvswitch.ko; beside: sdngcc.ko, beside an "
+        "unmodified openvswitch.ko")
     limiter: Literal["pace", "police"] = Field("pace", description="what happens to a packet over the rate")
     guest_ecn: bool = Field(False, description="the tagged VM and tcp competitors negotiate ECN")
     gso: bool = Field(False, description="VMs send 64 KiB packets")

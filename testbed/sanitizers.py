@@ -24,11 +24,12 @@ FOLDER = ROOT / "shim" / "tests" / "datapath"
 LIMIT_S = 5400.0
 
 
-def run_file(script: Path, artifacts: Artifacts) -> List[str]:
-    """Run one file of tests and return what failed; its output goes to standard output."""
+def run_file(script: Path, artifacts: Artifacts, datapath: str) -> List[str]:
+    """Run one file of tests on a variant of the datapath and return what failed; its output goes to standard output."""
+    modules = artifacts.datapath(datapath)
     try:
-        ended = run_inside(["python3", str(script), str(artifacts.generator), artifacts.modules[-1]],
-                           artifacts.modules, artifacts.ovs, limit_s=LIMIT_S, kernel=artifacts.kernel)
+        ended = run_inside(["python3", str(script), str(artifacts.generator), modules[-1]], modules, artifacts.ovs,
+                           limit_s=LIMIT_S, kernel=artifacts.kernel)
     except MachineError as error:
         print(error, flush=True)
         return [f"{script.name}: the machine failed"]
@@ -43,7 +44,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Run the files named, all if none is; returns 0 if nothing failed, 1 else, 2 if a build fails."""
     parser = argparse.ArgumentParser(prog="make sanitize", description="the datapath's tests under sanitizers")
     parser.add_argument("name", nargs="*", help="file in shim/tests/datapath, without check_ and .py; default: all")
-    names = parser.parse_args(arguments).name
+    parser.add_argument("--beside", action="store_true",
+                        help="on sdngcc.ko beside an unmodified openvswitch.ko, not on the patched one")
+    given = parser.parse_args(arguments)
+    names, datapath = given.name, "beside" if given.beside else "patched"
     scripts = [FOLDER / f"check_{name}.py" for name in names] or sorted(FOLDER.glob("check_*.py"))
     for script in scripts:
         if not script.exists():
@@ -58,7 +62,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     for script in scripts:
         started = time.monotonic()
         print(f"== {script.name}", flush=True)
-        failed += run_file(script, artifacts)
+        failed += run_file(script, artifacts, datapath)
         print(f"== {script.name}: {time.monotonic() - started:.0f} s", flush=True)
     print("\n".join(failed) if failed else "nothing failed", flush=True)
     return 1 if failed else 0

@@ -6,6 +6,7 @@
 #define OVS_SHIM_COMPAT_H
 
 #include <linux/hrtimer.h>
+#include <linux/netdevice.h>
 #include <linux/netlink.h>
 #include <linux/skbuff.h>
 #include <linux/version.h>
@@ -15,8 +16,6 @@
 /* 6.5 moved skb_gso_segment() out of netdevice.h. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
 #include <net/gso.h>
-#else
-#include <linux/netdevice.h>
 #endif
 
 /* 6.10 lets tracepoints' strings know their source from their declaration. */
@@ -36,6 +35,19 @@ static inline void ovs_shim_hrtimer_setup(struct hrtimer *timer,
 #else
 	hrtimer_init(timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
 	timer->function = function;
+#endif
+}
+
+/* Tells whether a device must stay in its network namespace. */
+static inline bool ovs_shim_netns_local(const struct net_device *dev)
+{
+	/* 6.12 made the feature a flag, which 6.15 gave another name. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 15, 0)
+	return dev->netns_immutable;
+#elif LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+	return dev->netns_local;
+#else
+	return dev->features & NETIF_F_NETNS_LOCAL;
 #endif
 }
 

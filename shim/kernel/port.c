@@ -93,6 +93,12 @@ static u64 port_link_rate(struct net_device *dev)
 	return link.base.speed * BYTES_PER_MBIT;
 }
 
+bool ovs_shim_is_tunnel(const struct net_device *dev)
+{
+	return netif_is_vxlan(dev) || netif_is_geneve(dev) || netif_is_gretap(dev) ||
+	       netif_is_ip6gretap(dev);
+}
+
 /* Tells whether a queuing discipline is of that kind. */
 static bool port_qdisc_is(const struct Qdisc *qdisc, const char *id)
 {
@@ -121,9 +127,7 @@ static enum ovs_shim_qdisc port_qdisc_fits(struct net_device *dev)
 
 	if (!root || port_qdisc_is(root, "noop"))
 		return OVS_SHIM_QDISC_UNKNOWN;
-	if (port_qdisc_is(root, "noqueue") &&
-	    (netif_is_vxlan(dev) || netif_is_geneve(dev) || netif_is_gretap(dev) ||
-	     netif_is_ip6gretap(dev)))
+	if (port_qdisc_is(root, "noqueue") && ovs_shim_is_tunnel(dev))
 		return OVS_SHIM_QDISC_UNKNOWN;
 	if (port_qdisc_is(root, "fq"))
 		return OVS_SHIM_QDISC_FIT;

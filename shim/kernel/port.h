@@ -70,6 +70,9 @@ struct ovs_shim_net *ovs_shim_net(const struct net *net);
 /* Returns the port configured for a device, NULL if there is none.  RCU or configuration. */
 struct ovs_shim_port *ovs_shim_port_of(const struct net_device *dev);
 
+/* Tells whether a device leads into tunnels. */
+bool ovs_shim_is_tunnel(const struct net_device *dev);
+
 /*
  * Creates or changes the port of a device; 0, or a negative error number and the reason in *extack
  * with everything as it was.  On success it takes config->addresses over and sets them to NULL.

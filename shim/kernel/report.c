@@ -15,13 +15,10 @@
 #include <linux/skbuff.h>
 #include <linux/string.h>
 #include <net/dst_metadata.h>
-#include <net/geneve.h>
-#include <net/gre.h>
 #include <net/inet_ecn.h>
 #include <net/ip.h>
 #include <net/ip_tunnels.h>
 #include <net/ipv6.h>
-#include <net/vxlan.h>
 
 #include "../core/engine/peer.h"
 #include "compat.h"
@@ -202,8 +199,7 @@ static bool report_can_leave(const struct shim_peer *peer, const struct shim_upl
 		return false;
 	if (uplink == (peer->way_sent ? peer->out : peer->in))
 		return true;
-	return !peer->host.tunnel && !netif_is_vxlan(dev) && !netif_is_geneve(dev) &&
-	       !netif_is_gretap(dev) && !netif_is_ip6gretap(dev);
+	return !peer->host.tunnel && !ovs_shim_is_tunnel(dev);
 }
 
 /* Puts the IPv4 header of a report. */

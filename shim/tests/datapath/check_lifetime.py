@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ports, limiters, namespaces and the module come and go under traffic, and leave nothing behind.
 
-Arguments: the traffic generator (not used), the patched openvswitch.ko.
+Arguments: the traffic generator (not used), the module that the shim is part of.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import sys
 import time
 from typing import List
 
-from lab import BRIDGE, V1, Lab, U, Wire, check, equal, ipv4, links, main, namespace, run, settle, udp
+from lab import BRIDGE, MODULE, V1, Lab, U, Wire, check, equal, ipv4, links, main, namespace, run, settle, udp, unload
 
 from sdngcc.shim.netlink import ShimClient, ShimMissing, ShimRefused
 
-MODULE = sys.argv[2] if len(sys.argv) > 2 else "openvswitch.ko"
 lab = Lab()
 lab.shim.settings_set(law="sdngcc")
 
@@ -189,7 +188,7 @@ def module_reloaded() -> None:
         with Traffic():
             run("ovs-appctl exit")
             time.sleep(1)
-            run("ovs-dpctl del-dp ovs-system; rmmod openvswitch")
+            unload()
             time.sleep(0.1)
             try:
                 ShimClient()

@@ -31,6 +31,7 @@ from lab import (
     namespace,
     run,
     udp,
+    unload,
 )
 
 from sdngcc.controller.wire.message import Message, decode_v1, encode_v1
@@ -450,7 +451,7 @@ def nothing_left() -> None:
     run("ovs-appctl exit")
     time.sleep(1)
     lab.u.send(ipv4(U, V1, udp(1000), ecn=CE))
-    run("ovs-dpctl del-dp ovs-system; rmmod openvswitch")
+    unload()
     slabs = run("cat /proc/slabinfo 2>/dev/null || true")
     assert "ovs_shim_peer" not in slabs, "the cache of peers is still there"
 

@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Law vcc under real TCP stacks: data arrive whole, and who uses ECN, scale, SACK and timestamps is as it should be.
 
-Arguments: the traffic generator (not used), the patched openvswitch.ko.
+Arguments: the traffic generator (not used), the module that the shim is part of.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 
-from lab import BRIDGE, U_6, V1, V1_6, Lab, U, check, equal, main, run
+from lab import BRIDGE, MODULE, U_6, V1, V1_6, Lab, U, check, equal, main, run, unload
 from stacks import MIB, Transfer, connection, transfer
 
 from sdngcc.shim.netlink import ShimClient, ShimRefused
 
-MODULE = sys.argv[2] if len(sys.argv) > 2 else "openvswitch.ko"
 # Bits of tcpi_options.
 TIMESTAMPS, SACK, SCALE, ECN, ECN_SEEN = 1, 2, 4, 8, 16
 USUAL = TIMESTAMPS | SACK | SCALE
@@ -218,7 +216,7 @@ def module_unloaded() -> None:
         time.sleep(0.1)
         run("ovs-appctl exit")
         time.sleep(0.5)
-        run("ovs-dpctl del-dp ovs-system; rmmod openvswitch")
+        unload()
         run(f"insmod {MODULE}")
         run("ovs-vswitchd --pidfile --detach --log-file=/run/vswitchd.log")
         lab.route()

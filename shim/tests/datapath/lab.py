@@ -5,7 +5,8 @@
     VM namespace v2 -- s2 | bridge br0 | s3 -- namespace u, "the fabric"
 
 Frames are written and read by packet sockets at the namespaces' ends of the veths. Flows say only where frames
-go; MAC addresses do not matter. Needs root, ovs-vswitchd and the patched openvswitch module.
+go; MAC addresses do not matter. Needs root, ovs-vswitchd and the patched openvswitch module, or sdngcc.ko beside an
+unmodified one.
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ SOL_PACKET, PACKET_AUXDATA = 263, 8
 SO_RCVBUFFORCE = 33
 WIRE_BYTES = 1 << 26  # of memory that frames not yet read may take
 KMEMLEAK = "/sys/kernel/debug/kmemleak"
+# The module that the shim is part of.
+MODULE = sys.argv[2] if len(sys.argv) > 2 else "openvswitch.ko"
+# Whether that is one of its own, beside an unmodified openvswitch.ko.
+BESIDE = os.path.basename(MODULE) == "sdngcc.ko"
 
 Check = Callable[[], None]
 _checks: List[Check] = []
@@ -254,6 +259,11 @@ class Lab:
         finally:
             run(f"ovs-ofctl --strict del-flows {BRIDGE} 'priority=99,{match}'")
             settle()
+
+
+def unload() -> None:
+    """Remove the module that the shim is part of, openvswitch with its datapath; ovs-vswitchd does not run."""
+    run("rmmod sdngcc" if BESIDE else "ovs-dpctl del-dp ovs-system; rmmod openvswitch")
 
 
 def check(function: Check) -> Check:

@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Devices with hooks: which there are, and what becomes of them when devices come, go and move.
+ *
+ * While a port of a namespace has a role, all ports of its bridges have hooks, so that what comes
+ * by one without a role is known to be free.  Who comes and goes is told by notifiers under RTNL;
+ * what follows takes the lock of configuration, which is outside RTNL, and therefore is done by a
+ * work item: it looks at all devices and puts right what has changed.  Whoever asks for the lock of
+ * configuration waits for it, and so sees devices as they are.
+ *
+ * Nothing tells which datapath an internal port is of.  It is taken for one of the namespace it is
+ * in, if that has a datapath; if not, it was moved there, and every namespace that knows that one
+ * by an id may have been its own.
+ */
+#include <linux/hashtable.h>
+#include <linux/if_arp.h>
+#include <linux/inetdevice.h>
+#include <linux/mutex.h>
+#include <linux/netdevice.h>
+#include <linux/notifier.h>
+#include <linux/rtnetlink.h>
+#include <linux/slab.h>
+#include <linux/workqueue.h>
+#include <net/addrconf.h>
+#include <net/net_namespace.h>
+
+#include "../compat.h"
+#include "../hook.h"
+#include "../netlink/netlink.h"
+#include "netdev.h"
+
+/* All devices with hooks, by their address; changed under configuration and RTNL. */
+static DEFINE_HASHTABLE(devices, 8);
+
+/* Devices by their id; changed under configuration. */
+static struct ovs_shim_device __rcu **by_id;
+
+/* Where the search for a free id begins: one that was just given back is taken last. */
+static u32 next_id = OVS_SHIM_ORIGIN_PORTS;
+
+/* The lock of configuration. */
+static DEFINE_MUTEX(configuration);
+
+/* The module goes, and nothing needs to be put right any more; configuration. */
+static bool stopping;
+
+static void device_work(struct work_struct *unused);
+
+/* Puts right what has changed. */
+static DECLARE_WORK(work, device_work);
+
+/* Lets it do so soon.  Configuration or RTNL. */
+static void device_look(void)
+{
+	if (!READ_ONCE(stopping))
+		schedule_work(&work);
+}
+
+void ovs_shim_lock(void)
+{
+	flush_work(&work);
+	mutex_lock(&configuration);
+}
+
+void ovs_shim_unlock(void)
+{
+	mutex_unlock(&configuration);
+}
+
+bool ovs_shim_lock_is_held(void)
+{
+#ifdef CONFIG_LOCKDEP
+	return lockdep_is_held(&configuration);
+#else
+	return true;
+#endif
+}
+
+const struct ovs_shim_device *ovs_shim_device_by_id(u32 id)
+{
+	return id >= OVS_SHIM_ORIGIN_PORTS ? rcu_dereference(by_id[id]) : NULL;
+}
+
+struct ovs_shim_device *ovs_shim_device_of(const struct net_device *dev)
+{
+	struct ovs_shim_device *device;
+
+	hash_for_each_possible_rcu(devices, device, node, (unsigned long)dev,
+				   ovs_shim_lock_is_held() || lockdep_rtnl_is_held())
+		if (device->dev == dev)
+			return device;
+	return NULL;
+}
+
+/* Tells whether a port of a namespace has a role.  Configuration. */
+static bool net_has_roles(const struct net *net)
+{
+	return !xa_empty(&ovs_shim_net(net)->ports);
+}
+
+/* Tells whether a namespace has a datapath: its local port cannot be moved.  RCU or RTNL. */
+static bool net_has_datapath(struct net *net)
+{
+	struct net_device *dev;
+
+	for_each_netdev_rcu(net, dev)
+		if (netif_is_ovs_master(dev) && ovs_shim_netns_local(dev))
+			return true;
+	return false;
+}
+
+/* Tells whether an internal port in namespace `in` may be one of a datapath in `of`.  RCU. */
+static bool net_may_own(struct net *of, struct net *in)
+{
+	if (net_eq(of, in))
+		return net_has_datapath(in);
+	return peernet2id(of, in) >= 0 && !net_has_datapath(in);
+}
+
+/* Tells whether a device has an address that tunnels could leave from.  RCU. */
+static bool device_has_address(const struct net_device *dev)
+{
+	const struct in_device *in = __in_dev_get_rcu(dev);
+	bool found = in && rcu_access_pointer(in->ifa_list);
+#if IS_ENABLED(CONFIG_IPV6)
+	struct inet6_dev *in6 = __in6_dev_get(dev);
+	const struct inet6_ifaddr *address;
+
+	if (found || !in6)
+		return found;
+	read_lock_bh(&in6->lock);
+	list_for_each_entry(address, &in6->addr_list, if_list)
+		found |= !(ipv6_addr_type(&address->addr) & IPV6_ADDR_LINKLOCAL);
+	read_unlock_bh(&in6->lock);
+#endif
+	return found;
+}
+
+/* Tells whether a device that is no port can be an uplink that tunnels leave by.  RCU. */
+static bool device_is_underlay(struct net_device *dev)
+{
+	return dev->type == ARPHRD_ETHER && !(dev->flags & IFF_LOOPBACK) &&
+	       !netif_is_ovs_master(dev) && !netdev_master_upper_dev_get_rcu(dev) &&
+	       !ovs_shim_is_tunnel(dev) && device_has_address(dev);
+}
+
+/* Tells whether a device without a role is to have hooks.  Configuration, RCU. */
+static bool device_is_wanted(const struct net_device *dev)
+{
+	struct net *net = dev_net(dev), *other;
+
+	if (netif_is_ovs_port(dev))
+		return net_has_roles(net);
+	if (!netif_is_ovs_master(dev))
+		return false;
+	for_each_net_rcu(other)
+		if (net_has_roles(other) && net_may_own(other, net))
+			return true;
+	return false;
+}
+
+/* Returns a device's kind. */
+static enum ovs_shim_device_kind device_kind(const struct net_device *dev)
+{
+	if (netif_is_ovs_master(dev))
+		return OVS_SHIM_DEVICE_INTERNAL;
+	if (!netif_is_ovs_port(dev))
+		return OVS_SHIM_DEVICE_UNDERLAY;
+	return ovs_shim_is_tunnel(dev) ? OVS_SHIM_DEVICE_TUNNEL : OVS_SHIM_DEVICE_PORT;
+}
+
+/* Gives a device its hooks; an error pointer if that fails.  Configuration, RTNL. */
+static struct ovs_shim_device *device_hook(struct net_device *dev)
+{
+	struct ovs_shim_device *device = kzalloc(sizeof(*device), GFP_KERNEL_ACCOUNT);
+	struct net *net = dev_net(dev);
+	int err;
+
+	if (!device)
+		return ERR_PTR(-ENOMEM);
+	device->dev = dev;
+	device->kind = device_kind(dev);
+	device->id = OVS_SHIM_ORIGIN_FREE;
+	spin_lock_init(&device->stray.lock);
+	ovs_shim_device_hooks(device);
+	err = nf_register_net_hook(net, &device->in);
+	if (err)
+		goto error;
+	err = nf_register_net_hook(net, &device->out);
+	if (err)
+		goto error_in;
+	netdev_hold(dev, &device->tracker, GFP_KERNEL);
+	hash_add_rcu(devices, &device->node, (unsigned long)dev);
+	return device;
+
+error_in:
+	nf_unregister_net_hook(net, &device->in);
+error:
+	/* A packet may have seen the first hook. */
+	kfree_rcu(device, rcu);
+	return ERR_PTR(err);
+}
+
+/* Frees a device that no packet sees any more. */
+static void device_free_rcu(struct rcu_head *head)
+{
+	struct ovs_shim_device *device = container_of(head, struct ovs_shim_device, rcu);
+
+	netdev_put(device->dev, &device->tracker);
+	kfree(device);
+}
+
+/* Takes the hooks off a device, which has no id.  Configuration, RTNL. */
+static void device_unhook(struct ovs_shim_device *device)
+{
+	struct net *net = dev_net(device->dev);
+
+	hash_del_rcu(&device->node);
+	nf_unregister_net_hook(net, &device->in);
+	nf_unregister_net_hook(net, &device->out);
+	call_rcu(&device->rcu, device_free_rcu);
+}
+
+/* Gives a device an id of its own, unless it has one; 0 or -ENOSPC.  Configuration. */
+static int device_take_id(struct ovs_shim_device *device)
+{
+	const u32 n = ovs_shim_mark.n_ids - OVS_SHIM_ORIGIN_PORTS;
+	u32 i, id;
+
+	if (device->id >= OVS_SHIM_ORIGIN_PORTS)
+		return 0;
+	for (i = 0; i < n; i++) {
+		id = OVS_SHIM_ORIGIN_PORTS + (next_id - OVS_SHIM_ORIGIN_PORTS + i) % n;
+		if (rcu_access_pointer(by_id[id]))
+			continue;
+		next_id = id + 1;
+		rcu_assign_pointer(by_id[id], device);
+		WRITE_ONCE(device->id, id);
+		return 0;
+	}
+	return -ENOSPC;
+}
+
+/* Takes a device's id back.  Configuration. */
+static void device_drop_id(struct ovs_shim_device *device)
+{
+	if (device->id < OVS_SHIM_ORIGIN_PORTS)
+		return;
+	RCU_INIT_POINTER(by_id[device->id], NULL);
+	WRITE_ONCE(device->id, OVS_SHIM_ORIGIN_FREE);
+}
+
+/* Forgets the roles of devices that have left their bridges.  Configuration. */
+static void device_forget_gone(void)
+{
+	struct ovs_shim_device *device;
+	struct ovs_shim_port *port;
+	struct hlist_node *next;
+	int bucket;
+
+	hash_for_each_safe(devices, bucket, next, device, node) {
+		port = READ_ONCE(device->gone) ? ovs_shim_port_of(device->dev) : NULL;
+		if (port)
+			ovs_shim_port_del(port);
+	}
+}
+
+/* Takes the hooks off devices that need none any more.  Configuration, RTNL, RCU not held. */
+static void device_unhook_unwanted(void)
+{
+	struct ovs_shim_device *device;
+	struct hlist_node *next;
+	bool wanted;
+	int bucket;
+
+	hash_for_each_safe(devices, bucket, next, device, node) {
+		if (device->id >= OVS_SHIM_ORIGIN_PORTS)
+			continue;
+		rcu_read_lock();
+		wanted = !device->gone && device_is_wanted(device->dev);
+		rcu_read_unlock();
+		if (!wanted)
+			device_unhook(device);
+	}
+}
+
+/* Gives hooks to all devices of a namespace that need them.  Configuration, RTNL. */
+static void device_hook_wanted(struct net *net)
+{
+	struct net_device *dev;
+	bool wanted;
+
+	for_each_netdev(net, dev) {
+		rcu_read_lock();
+		wanted = device_is_wanted(dev);
+		rcu_read_unlock();
+		/* Without them it counts as unknown, which is safe. */
+		if (wanted && !ovs_shim_device_of(dev) && dev->reg_state == NETREG_REGISTERED &&
+		    IS_ERR(device_hook(dev)))
+			net_warn_ratelimited("sdngcc: no hooks for %s\n", dev->name);
+	}
+}
+
+/* The work item. */
+static void device_work(struct work_struct *unused)
+{
+	struct net *net;
+
+	mutex_lock(&configuration);
+	device_forget_gone();
+	rtnl_lock();
+	device_unhook_unwanted();
+	down_read(&net_rwsem);
+	for_each_net(net)
+		device_hook_wanted(net);
+	up_read(&net_rwsem);
+	rtnl_unlock();
+	mutex_unlock(&configuration);
+}
+
+/*
+ * Returns the internal port of that name, held, that was moved to another namespace; NULL if there
+ * is none, or more than one.
+ */
+static struct net_device *device_find_moved(struct net *net, const char *name)
+{
+	struct net_device *dev, *found = NULL;
+	struct net *other;
+	bool many = false;
+
+	rcu_read_lock();
+	for_each_net_rcu(other) {
+		if (net_eq(other, net) || !net_may_own(net, other))
+			continue;
+		dev = dev_get_by_name_rcu(other, name);
+		if (!dev || !netif_is_ovs_master(dev))
+			continue;
+		many |= !!found;
+		found = dev;
+	}
+	if (many)
+		found = NULL;
+	dev_hold(found);
+	rcu_read_unlock();
+	return found;
+}
+
+struct net_device *ovs_shim_hook_find(struct net *net, const char *name, u32 ifindex)
+{
+	struct net_device *dev;
+	bool fits;
+
+	dev = name ? dev_get_by_name(net, name) : dev_get_by_index(net, ifindex);
+	if (!dev)
+		return name ? device_find_moved(net, name) : NULL;
+	rcu_read_lock();
+	fits = netif_is_ovs_port(dev) || device_is_underlay(dev) ||
+	       (netif_is_ovs_master(dev) && net_may_own(net, net));
+	rcu_read_unlock();
+	if (fits)
+		return dev;
+	dev_put(dev);
+	return NULL;
+}
+
+int ovs_shim_hook_attach(const struct ovs_shim_port *port, struct netlink_ext_ack *extack)
+{
+	struct net_device *dev = port->dev;
+	struct ovs_shim_device *device;
+	int err = -ENODEV;
+
+	rtnl_lock();
+	device = ovs_shim_device_of(dev);
+	if (dev->reg_state != NETREG_REGISTERED || (device && device->gone))
+		goto out;
+	if (!device)
+		device = device_hook(dev);
+	err = PTR_ERR_OR_ZERO(device);
+out:
+	rtnl_unlock();
+	if (err) {
+		ovs_shim_say(extack, "port: %s cannot have netfilter's hooks", dev->name);
+		return err;
+	}
+	if (device->kind == OVS_SHIM_DEVICE_UNDERLAY && port->role != OVS_SHIM_ROLE_UPLINK) {
+		ovs_shim_say(extack, "role: %s is no port of a bridge, so it can be an uplink only",
+			     dev->name);
+		err = -EINVAL;
+	} else if (device_take_id(device)) {
+		ovs_shim_say(extack, "port: mark_mask 0x%x of the module has no id left for %s",
+			     ovs_shim_mark.mask, dev->name);
+		err = -ENOSPC;
+	}
+	device_look();
+	return err;
+}
+
+void ovs_shim_hook_detach(const struct ovs_shim_port *port)
+{
+	struct ovs_shim_device *device = ovs_shim_device_of(port->dev);
+
+	if (WARN_ON_ONCE(!device))
+		return;
+	device_drop_id(device);
+	device_look();
+}
+
+/* Notes that a device leaves its bridge, or the system.  RTNL. */
+static void device_leaves(const struct net_device *dev)
+{
+	struct ovs_shim_device *device = ovs_shim_device_of(dev);
+
+	if (!device)
+		return;
+	WRITE_ONCE(device->gone, true);
+	device_look();
+}
+
+/* Hears of devices that come, go and move.  RTNL. */
+static int device_event(struct notifier_block *unused, unsigned long event, void *info)
+{
+	const struct netdev_notifier_changeupper_info *upper = info;
+	struct net_device *dev = netdev_notifier_info_to_dev(info);
+
+	/* Nobody has a role. */
+	if (hash_empty(devices))
+		return NOTIFY_DONE;
+	if (event == NETDEV_UNREGISTER) {
+		/* An internal port that moves to another namespace remains a port. */
+		if (!netif_is_ovs_master(dev) || dev->reg_state != NETREG_REGISTERED)
+			device_leaves(dev);
+	} else if (event == NETDEV_REGISTER) {
+		if (netif_is_ovs_master(dev))
+			device_look();
+	} else if (event == NETDEV_CHANGEUPPER && netif_is_ovs_master(upper->upper_dev)) {
+		if (upper->linking)
+			device_look();
+		else
+			device_leaves(dev);
+	}
+	return NOTIFY_DONE;
+}
+
+/* Who hears of devices. */
+static struct notifier_block device_notifier = {
+	.notifier_call = device_event,
+};
+
+int ovs_shim_devices_init(void)
+{
+	int err;
+
+	by_id = kvcalloc(ovs_shim_mark.n_ids, sizeof(*by_id), GFP_KERNEL);
+	if (!by_id)
+		return -ENOMEM;
+	err = register_netdevice_notifier(&device_notifier);
+	if (err)
+		kvfree(by_id);
+	return err;
+}
+
+void ovs_shim_devices_stop(void)
+{
+	unregister_netdevice_notifier(&device_notifier);
+	mutex_lock(&configuration);
+	WRITE_ONCE(stopping, true);
+	mutex_unlock(&configuration);
+	cancel_work_sync(&work);
+}
+
+void ovs_shim_devices_exit(void)
+{
+	struct ovs_shim_device *device;
+	struct hlist_node *next;
+	int bucket;
+
+	mutex_lock(&configuration);
+	rtnl_lock();
+	hash_for_each_safe(devices, bucket, next, device, node)
+		device_unhook(device);
+	rtnl_unlock();
+	mutex_unlock(&configuration);
+	/* Packets leave the hooks, and functions of this module free what they saw. */
+	synchronize_net();
+	rcu_barrier();
+	kvfree(by_id);
+}

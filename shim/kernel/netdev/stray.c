@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Strays: packets that leave by an uplink and of which nobody knows whose they are.  They share a
+ * bucket on each uplink, whose rate is what a VM of weight 1 would get that came now: C / (1 + the
+ * weights of those who send).  So a VM whose packets lose their origin gains nothing by it, and what
+ * user space sends of its own (LACP, BFD, packets of a controller) passes.
+ *
+ * Nothing else is done to a stray: it has no law, no peers, and its header stays as it is.
+ */
+#include <linux/skbuff.h>
+#include <linux/timekeeping.h>
+
+#include "../../core/arith.h"
+#include "../frame.h"
+#include "netdev.h"
+
+/* Sets the rate of the bucket to what it is to be now.  stray->lock. */
+static void stray_rerate(struct ovs_shim_stray *stray, const struct shim_uplink *uplink,
+			 const struct shim_settings *settings, u64 now_ns)
+{
+	u64 bytes_per_s = shim_div(shim_uplink_capacity(uplink),
+				   READ_ONCE(uplink->active_weight) + 1);
+	u32 depth = settings->limiter == SHIM_LIMITER_PACE ? settings->quantum_bytes :
+							     settings->burst_bytes;
+	struct shim_rate rate;
+
+	bytes_per_s = clamp_t(u64, bytes_per_s, SHIM_RATE_MIN, SHIM_RATE_MAX);
+	if (stray->rate.bytes_per_s == bytes_per_s && stray->rate.burst_bytes == depth)
+		return;
+	shim_rate_init(&rate, bytes_per_s, depth);
+	if (stray->rate.bytes_per_s)
+		stray->tat = shim_bucket_rerate(&stray->rate, &rate, stray->tat, now_ns);
+	else
+		stray->tat = shim_bucket_full(now_ns);
+	stray->rate = rate;
+}
+
+/* Charges and counts a packet; returns when it may leave in *departure_ns, false: never. */
+static bool stray_admit(struct ovs_shim_stray *stray, const struct shim_uplink *uplink,
+			const struct shim_settings *settings, const struct shim_packet *packet,
+			u64 *departure_ns)
+{
+	u64 horizon_ns = settings->limiter == SHIM_LIMITER_PACE ? settings->horizon_ns : 0;
+	struct shim_verdict verdict;
+	u64 now_ns;
+
+	*departure_ns = 0;
+	spin_lock(&stray->lock);
+	now_ns = ktime_get_ns();
+	stray_rerate(stray, uplink, settings, now_ns);
+	verdict = shim_bucket_ask(&stray->rate, stray->tat, now_ns, packet->bytes, horizon_ns);
+	if (verdict.kind == SHIM_DROP) {
+		if (horizon_ns)
+			stray->tx.drop_horizon += packet->packets;
+		else
+			stray->tx.drop_police += packet->packets;
+		goto out;
+	}
+	if (verdict.kind == SHIM_PACE) {
+		*departure_ns = verdict.departure_ns;
+		stray->tx.paced += packet->packets;
+	}
+	stray->tat = verdict.tat;
+	stray->tx.bytes += packet->bytes;
+	stray->tx.packets += packet->packets;
+out:
+	spin_unlock(&stray->lock);
+	return verdict.kind != SHIM_DROP;
+}
+
+bool ovs_shim_stray_judge(struct ovs_shim_device *device, const struct ovs_shim_port *to,
+			  struct sk_buff *skb)
+{
+	struct ovs_shim_frame frame __uninitialized;
+	u64 departure_ns;
+
+	/* Nobody has a law here. */
+	if (!READ_ONCE(to->net->engine.n_ruled))
+		return true;
+	ovs_shim_frame_parse(skb, 0, &frame);
+	if (!stray_admit(&device->stray, to->uplink, shim_engine_settings(&to->net->engine),
+			 &frame.packet, &departure_ns)) {
+		kfree_skb(skb);
+		return false;
+	}
+	if (departure_ns)
+		skb_set_delivery_time(skb, departure_ns, true);
+	return true;
+}
