@@ -147,6 +147,9 @@ static void frame_weigh(const struct sk_buff *skb, struct shim_packet *packet)
 	if (!packet->gso || !skb_transport_header_was_set(skb))
 		return;
 	header = skb_transport_offset(skb);
+	/* The headers of a tunnel may be in front of skb->data. */
+	if ((int)header < 0)
+		header = skb_inner_transport_offset(skb);
 	packets = shared->gso_segs;
 	if (shared->gso_type & (SKB_GSO_TCPV4 | SKB_GSO_TCPV6)) {
 		const struct tcphdr *tcp;

@@ -24,6 +24,7 @@
 struct ovs_shim_frame {
 	int offset;			/* of the IP header from skb->data */
 	int payload;			/* of what follows the IP header, from skb->data */
+	bool tunnelled;			/* it stands behind the headers of a tunnel */
 	struct shim_packet packet;	/* what the engine sees; packet.frame is the skb */
 };
 
@@ -109,6 +110,7 @@ static inline void ovs_shim_frame_parse(struct sk_buff *skb, u8 wants, struct ov
 	}
 	frame->offset = ETH_HLEN;
 	frame->payload = ETH_HLEN + sizeof(struct iphdr);
+	frame->tunnelled = false;
 	packet->frame = skb;
 	packet->network = (struct shim_network){ .tunnel_id = ovs_shim_frame_tunnel_id(skb) };
 	packet->bytes = skb->len;

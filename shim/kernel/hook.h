@@ -14,6 +14,7 @@ struct net;
 struct net_device;
 struct netlink_ext_ack;
 struct ovs_shim_port;
+struct shim_tx;
 struct sk_buff;
 
 /* Takes the lock of configuration; may sleep.  RTNL is taken inside it, never outside. */
@@ -39,6 +40,12 @@ int ovs_shim_hook_attach(const struct ovs_shim_port *port, struct netlink_ext_ac
 
 /* Ends that; packets may still be on their way.  Lock of configuration, takes RTNL. */
 void ovs_shim_hook_detach(const struct ovs_shim_port *port);
+
+/*
+ * Adds to *tx what became of packets that left by an uplink and of which it is not known where they
+ * are from.  RCU.
+ */
+void ovs_shim_hook_strays(const struct ovs_shim_port *uplink, struct shim_tx *tx);
 
 /* Sends a packet of the shim's own, whose data starts at the link-layer header, by skb->dev. */
 void ovs_shim_hook_send(struct sk_buff *skb);

@@ -66,6 +66,11 @@ void ovs_shim_hook_detach(const struct ovs_shim_port *port)
 {
 }
 
+/* The datapath knows of each packet where it is from. */
+void ovs_shim_hook_strays(const struct ovs_shim_port *uplink, struct shim_tx *tx)
+{
+}
+
 void ovs_shim_hook_send(struct sk_buff *skb)
 {
 	const struct vport *vport = ovs_internal_dev_get_vport(skb->dev);

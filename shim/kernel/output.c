@@ -29,6 +29,7 @@
 #include "compat.h"
 #include "frame.h"
 #include "hook.h"
+#include "outer.h"
 #include "output.h"
 #include "ovs_shim.h"
 #include "port.h"
@@ -46,17 +47,35 @@ static noinline void output_refuse(struct shim_vm *vm, struct sk_buff *skb,
 	kfree_skb(skb);
 }
 
+/* Fills *frame from a packet of a VM, in a tunnel unless outer is NULL. */
+static inline void output_parse(struct sk_buff *skb, u8 wants, const struct ovs_shim_outer *outer,
+				struct ovs_shim_frame *frame)
+{
+	ovs_shim_frame_parse(skb, wants, frame);
+	if (outer)
+		ovs_shim_outer_complete(outer, frame);
+}
+
+/* Makes the headers of a packet what an action says; false, and nothing sure, without memory. */
+static inline bool output_write(struct ovs_shim_frame *frame, const struct ovs_shim_outer *outer,
+				const struct shim_action *action)
+{
+	return ovs_shim_frame_act(frame, action) &&
+	       (!outer || ovs_shim_outer_act(outer, frame, action));
+}
+
 /*
  * Does with a packet of or for a VM what the engine decided, but for cutting it; true: it goes on.
  */
 static inline bool output_act(struct shim_vm *vm, struct sk_buff *skb,
-			      struct ovs_shim_frame *frame, const struct shim_action *action)
+			      struct ovs_shim_frame *frame, const struct ovs_shim_outer *outer,
+			      const struct shim_action *action)
 {
 	if (unlikely(action->drop)) {
 		output_refuse(vm, skb, &frame->packet, action->drop);
 		return false;
 	}
-	if (unlikely(!ovs_shim_frame_act(frame, action))) {
+	if (unlikely(!output_write(frame, outer, action))) {
 		output_refuse(vm, skb, &frame->packet, SHIM_DROP_MEMORY);
 		return false;
 	}
@@ -69,18 +88,18 @@ static inline bool output_act(struct shim_vm *vm, struct sk_buff *skb,
  * Asks the engine for a packet that was cut out of a larger one, and does what it says; true: it
  * goes on.
  */
-static bool output_part(struct shim_vm *vm, struct sk_buff *skb, const struct shim_path *path,
-			const struct shim_packet *whole)
+static bool output_part(struct shim_vm *vm, struct sk_buff *skb, const struct ovs_shim_outer *outer,
+			const struct shim_path *path, const struct shim_packet *whole)
 {
 	struct ovs_shim_frame frame __uninitialized;
 	struct shim_action action __uninitialized;
 
-	ovs_shim_frame_parse(skb, 0, &frame);
+	output_parse(skb, 0, outer, &frame);
 	frame.packet.now_ns = whole->now_ns;
 	frame.packet.timed = whole->timed;
 	shim_action_init(&action, &frame.packet);
 	shim_admit(path, &frame.packet, &action);
-	return output_act(vm, skb, &frame, &action);
+	return output_act(vm, skb, &frame, outer, &action);
 }
 
 /*
@@ -88,29 +107,39 @@ static bool output_part(struct shim_vm *vm, struct sk_buff *skb, const struct sh
  * for it turned out to be a single one.
  */
 static noinline bool output_cut(struct shim_vm *vm, struct sk_buff *skb,
-				struct ovs_shim_frame *frame, const struct shim_path *path,
-				const struct shim_action *action)
+				struct ovs_shim_frame *frame, const struct ovs_shim_outer *outer,
+				const struct shim_path *path, const struct shim_action *action)
 {
 	const struct shim_packet *whole = &frame->packet;
 	struct sk_buff *parts, *part, *next;
 
-	if (!ovs_shim_frame_act(frame, action)) {
+	if (!output_write(frame, outer, action)) {
 		output_refuse(vm, skb, &frame->packet, SHIM_DROP_MEMORY);
 		return false;
 	}
+	if (outer)
+		ovs_shim_outer_leave(skb, outer);
 	parts = skb_gso_segment(skb, netif_skb_features(skb) & ~NETIF_F_GSO_MASK);
 	if (IS_ERR(parts)) {
 		output_refuse(vm, skb, &frame->packet, SHIM_DROP_SEGMENT);
 		return false;
 	}
 	/* A guest said that it was one. */
-	if (!parts)
-		return output_part(vm, skb, path, whole);
+	if (!parts) {
+		if (outer)
+			ovs_shim_outer_enter(skb, outer);
+		return output_part(vm, skb, outer, path, whole);
+	}
 	consume_skb(skb);
 	skb_list_walk_safe(parts, part, next) {
 		skb_mark_not_on_list(part);
-		if (output_part(vm, part, path, whole))
-			ovs_shim_hook_send(part);
+		if (outer)
+			ovs_shim_outer_enter(part, outer);
+		if (!output_part(vm, part, outer, path, whole))
+			continue;
+		if (outer)
+			ovs_shim_outer_leave(part, outer);
+		ovs_shim_hook_send(part);
 	}
 	return false;
 }
@@ -131,14 +160,18 @@ static inline bool output_is_message(const struct shim_vm *vm, const struct shim
 	return unlikely(packet->version && packet->protocol == READ_ONCE(vm->mode.protocol));
 }
 
-/* Judges a packet from a VM; to is the port it leaves by, NULL if that has no role. */
-static bool output_from_vm(struct shim_vm *vm, const struct ovs_shim_port *to, struct sk_buff *skb)
+/*
+ * Judges a packet from a VM; to is the port it leaves by, NULL if that has no role; outer: what is
+ * in front of it if it is in a tunnel, and has been entered.
+ */
+static __always_inline bool output_from_vm(struct shim_vm *vm, const struct ovs_shim_port *to,
+					   const struct ovs_shim_outer *outer, struct sk_buff *skb)
 {
 	struct ovs_shim_frame frame __uninitialized;
 	struct shim_action action __uninitialized;
 	struct shim_path path __uninitialized;
 
-	ovs_shim_frame_parse(skb, READ_ONCE(vm->mode.wants), &frame);
+	output_parse(skb, READ_ONCE(vm->mode.wants), outer, &frame);
 	if (output_is_message(vm, &frame.packet)) {
 		output_refuse(vm, skb, &frame.packet, SHIM_DROP_FORGED);
 		return false;
@@ -148,8 +181,8 @@ static bool output_from_vm(struct shim_vm *vm, const struct ovs_shim_port *to, s
 	output_time(vm, &frame.packet);
 	shim_decide_sent(vm, to->uplink, &frame.packet, &path, &action);
 	if (unlikely(action.cut) && !action.drop)
-		return output_cut(vm, skb, &frame, &path, &action);
-	return output_act(vm, skb, &frame, &action);
+		return output_cut(vm, skb, &frame, outer, &path, &action);
+	return output_act(vm, skb, &frame, outer, &action);
 }
 
 /* Refuses a control message that the engine need not see. */
@@ -220,15 +253,27 @@ static bool output_to_vm(struct shim_vm *vm, const struct ovs_shim_port *from, b
 		return true;
 	output_time(vm, &frame.packet);
 	shim_decide_received(vm, from->uplink, &frame.packet, &action);
-	return output_act(vm, skb, &frame, &action);
+	return output_act(vm, skb, &frame, NULL, &action);
 }
 
 bool ovs_shim_judge(const struct ovs_shim_port *from, const struct ovs_shim_port *to, bool local,
 		    struct sk_buff *skb)
 {
 	if (from && from->role == OVS_SHIM_ROLE_VM)
-		return output_from_vm(from->vm, to, skb);
+		return output_from_vm(from->vm, to, NULL, skb);
 	if (to && to->role == OVS_SHIM_ROLE_VM)
 		return output_to_vm(to->vm, from, local, skb);
 	return true;
+}
+
+bool ovs_shim_judge_tunnelled(const struct ovs_shim_port *from, const struct ovs_shim_port *to,
+			      const struct ovs_shim_outer *outer, struct sk_buff *skb)
+{
+	bool on;
+
+	ovs_shim_outer_enter(skb, outer);
+	on = output_from_vm(from->vm, to, outer, skb);
+	if (on)
+		ovs_shim_outer_leave(skb, outer);
+	return on;
 }

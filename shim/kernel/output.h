@@ -7,6 +7,7 @@
 
 #include <linux/types.h>
 
+struct ovs_shim_outer;
 struct ovs_shim_port;
 struct sk_buff;
 
@@ -17,5 +18,12 @@ struct sk_buff;
  */
 bool ovs_shim_judge(const struct ovs_shim_port *from, const struct ovs_shim_port *to, bool local,
 		    struct sk_buff *skb);
+
+/*
+ * The same of a packet of a VM in a tunnel, on the uplink below that; outer: what is in front of
+ * the VM's frame.
+ */
+bool ovs_shim_judge_tunnelled(const struct ovs_shim_port *from, const struct ovs_shim_port *to,
+			      const struct ovs_shim_outer *outer, struct sk_buff *skb);
 
 #endif

@@ -173,8 +173,11 @@ void shim_host_peer_learn(struct shim_peer *peer, const struct shim_packet *pack
 {
 	const struct ovs_shim_frame *frame = container_of(packet, struct ovs_shim_frame, packet);
 
-	/* Without an Ethernet header no way back is known. */
-	if (frame->offset < ETH_HLEN)
+	/*
+	 * Without an Ethernet header no way back is known, nor below a tunnel, whose device is the
+	 * way.
+	 */
+	if (frame->offset < ETH_HLEN || frame->tunnelled)
 		peer->host.bad = true;
 	else if (sent)
 		report_learn_sent(peer, packet->frame);
@@ -195,7 +198,8 @@ void shim_host_peer_exit(struct shim_peer *peer)
 static bool report_can_leave(const struct shim_peer *peer, const struct shim_uplink *uplink,
 			     const struct net_device *dev)
 {
-	if (peer->host.bad || dev->type != ARPHRD_ETHER)
+	if (peer->host.bad || dev->type != ARPHRD_ETHER ||
+	    (peer->host.tunnel && !ovs_shim_is_tunnel(dev)))
 		return false;
 	if (uplink == (peer->way_sent ? peer->out : peer->in))
 		return true;

@@ -241,13 +241,16 @@ static int device_take_id(struct ovs_shim_device *device)
 	return -ENOSPC;
 }
 
-/* Takes a device's id back.  Configuration. */
+/* Takes a device's id back, and forgets what it counted.  Configuration. */
 static void device_drop_id(struct ovs_shim_device *device)
 {
 	if (device->id < OVS_SHIM_ORIGIN_PORTS)
 		return;
 	RCU_INIT_POINTER(by_id[device->id], NULL);
 	WRITE_ONCE(device->id, OVS_SHIM_ORIGIN_FREE);
+	spin_lock_bh(&device->stray.lock);
+	memset(&device->stray.tx, 0, sizeof(device->stray.tx));
+	spin_unlock_bh(&device->stray.lock);
 }
 
 /* Forgets the roles of devices that have left their bridges.  Configuration. */
@@ -301,6 +304,22 @@ static void device_hook_wanted(struct net *net)
 	}
 }
 
+/* Tells the hooks whether there are tunnels without a role.  Configuration. */
+static void device_count_tunnels(void)
+{
+	const struct ovs_shim_device *device;
+	bool any = false;
+	int bucket;
+
+	hash_for_each(devices, bucket, device, node)
+		any |= device->kind == OVS_SHIM_DEVICE_TUNNEL &&
+		       device->id < OVS_SHIM_ORIGIN_PORTS;
+	if (any)
+		static_branch_enable(&ovs_shim_overlay);
+	else
+		static_branch_disable(&ovs_shim_overlay);
+}
+
 /* The work item. */
 static void device_work(struct work_struct *unused)
 {
@@ -315,6 +334,7 @@ static void device_work(struct work_struct *unused)
 		device_hook_wanted(net);
 	up_read(&net_rwsem);
 	rtnl_unlock();
+	device_count_tunnels();
 	mutex_unlock(&configuration);
 }
 

@@ -23,9 +23,12 @@
 #include <linux/skbuff.h>
 
 #include "../hook.h"
+#include "../outer.h"
 #include "../output.h"
 #include "../ovs_shim.h"
 #include "netdev.h"
+
+DEFINE_STATIC_KEY_FALSE(ovs_shim_overlay);
 
 /* Returns what a packet's mark says, without its tunnel. */
 static inline u32 hook_id(const struct sk_buff *skb)
@@ -33,10 +36,30 @@ static inline u32 hook_id(const struct sk_buff *skb)
 	return (skb->mark & ovs_shim_mark.mask & ~ovs_shim_mark.tunnelled) >> ovs_shim_mark.shift;
 }
 
+/*
+ * Tells whether a packet went into a tunnel since it came.  One that openvswitch forwarded from a
+ * device did not, whatever a flow made of its mark.
+ */
+static inline bool hook_is_tunnelled(const struct ovs_shim_device *device,
+				     const struct sk_buff *skb)
+{
+	return skb->mark & ovs_shim_mark.tunnelled &&
+	       (device->kind != OVS_SHIM_DEVICE_PORT || !skb->skb_iif);
+}
+
 /* Writes to a packet's mark where it is from, and that it went into no tunnel. */
 static inline void hook_set_id(struct sk_buff *skb, u32 id)
 {
 	skb->mark = (skb->mark & ~ovs_shim_mark.mask) | id << ovs_shim_mark.shift;
+}
+
+/* Returns the port of a device with an id if it has that role, NULL if not.  RCU. */
+static const struct ovs_shim_port *hook_port_by_id(u32 id, enum ovs_shim_role role)
+{
+	const struct ovs_shim_device *device = ovs_shim_device_by_id(id);
+	const struct ovs_shim_port *port = device ? ovs_shim_port_of(device->dev) : NULL;
+
+	return port && port->role == role ? port : NULL;
 }
 
 /*
@@ -63,6 +86,20 @@ static const struct ovs_shim_device *hook_origin(const struct sk_buff *skb, bool
 	return device;
 }
 
+/* Judges a packet in a tunnel that leaves by an uplink; true: it goes on. */
+static noinline bool hook_judge_tunnelled(struct ovs_shim_device *device,
+					  const struct ovs_shim_port *to, struct sk_buff *skb)
+{
+	const struct ovs_shim_port *from = hook_port_by_id(hook_id(skb), OVS_SHIM_ROLE_VM);
+	struct ovs_shim_outer outer;
+
+	hook_set_id(skb, OVS_SHIM_ORIGIN_NOTHING);
+	/* A VM that has gone, or one whose frame cannot be found, is nobody. */
+	if (from && from->net == to->net && ovs_shim_outer_read(skb, &outer))
+		return ovs_shim_judge_tunnelled(from, to, &outer, skb);
+	return ovs_shim_stray_judge(device, to, skb);
+}
+
 /* Judges a packet that goes to a device with a role; true: it goes on. */
 static bool hook_judge(struct ovs_shim_device *device, const struct ovs_shim_port *to,
 		       struct sk_buff *skb, bool iif)
@@ -70,13 +107,58 @@ static bool hook_judge(struct ovs_shim_device *device, const struct ovs_shim_por
 	const struct ovs_shim_device *from;
 	bool known;
 
+	if (unlikely(hook_is_tunnelled(device, skb) && to->role == OVS_SHIM_ROLE_UPLINK))
+		return hook_judge_tunnelled(device, to, skb);
 	from = hook_origin(skb, iif, &known);
 	hook_set_id(skb, OVS_SHIM_ORIGIN_NOTHING);
+	/* What is in no tunnel there is the host's own. */
+	if (unlikely(device->kind == OVS_SHIM_DEVICE_UNDERLAY))
+		return true;
 	if (likely(known))
 		return ovs_shim_judge(from ? ovs_shim_port_of(from->dev) : NULL, to, false, skb);
 	if (to->role == OVS_SHIM_ROLE_UPLINK)
 		return ovs_shim_stray_judge(device, to, skb);
 	return ovs_shim_judge(NULL, to, true, skb);
+}
+
+/* Lets a packet that goes into a tunnel without a role take along whose it is. */
+static void hook_enter_tunnel(struct sk_buff *skb)
+{
+	const struct ovs_shim_device *from;
+	u32 id = OVS_SHIM_ORIGIN_STRAY;
+	bool known;
+
+	from = hook_origin(skb, true, &known);
+	if (known)
+		id = from ? READ_ONCE(from->id) : OVS_SHIM_ORIGIN_FREE;
+	/* What came by another uplink, or a port without a role, is nobody's. */
+	if (known && !hook_port_by_id(id, OVS_SHIM_ROLE_VM)) {
+		hook_set_id(skb, OVS_SHIM_ORIGIN_NOTHING);
+		return;
+	}
+	hook_set_id(skb, id);
+	skb->mark |= ovs_shim_mark.tunnelled;
+}
+
+/* Tells whether a packet on its way through the host to a tunnel keeps its uplink's id. */
+static inline bool hook_keeps_uplink(const struct sk_buff *skb)
+{
+	return static_branch_unlikely(&ovs_shim_overlay) &&
+	       hook_port_by_id(hook_id(skb), OVS_SHIM_ROLE_UPLINK);
+}
+
+/* Tells whether a packet that the host sends by a device is one of a VM, from a tunnel. */
+static inline bool hook_keeps_vm(const struct sk_buff *skb, const struct net_device *dev)
+{
+	const struct ovs_shim_port *port;
+
+	if (likely(!(skb->mark & ovs_shim_mark.tunnelled)))
+		return false;
+	if (hook_id(skb) == OVS_SHIM_ORIGIN_STRAY)
+		return true;
+	/* Another namespace, which has no tunnel of the VM's, may be a guest's own. */
+	port = hook_port_by_id(hook_id(skb), OVS_SHIM_ROLE_VM);
+	return port && port->net == ovs_shim_net(dev_net(dev));
 }
 
 /* A packet comes from a port. */
@@ -86,6 +168,29 @@ static unsigned int hook_port_in(void *priv, struct sk_buff *skb,
 	const struct ovs_shim_device *device = priv;
 
 	hook_set_id(skb, READ_ONCE(device->id));
+	return NF_ACCEPT;
+}
+
+/* A packet comes out of a tunnel. */
+static unsigned int hook_tunnel_in(void *priv, struct sk_buff *skb,
+				   const struct nf_hook_state *state)
+{
+	const struct ovs_shim_device *device = priv;
+	u32 id = READ_ONCE(device->id);
+
+	if (id >= OVS_SHIM_ORIGIN_PORTS || !hook_keeps_uplink(skb))
+		hook_set_id(skb, id);
+	return NF_ACCEPT;
+}
+
+/* A packet comes from an uplink that is no port: for the host, and perhaps for a tunnel of its. */
+static unsigned int hook_underlay_in(void *priv, struct sk_buff *skb,
+				     const struct nf_hook_state *state)
+{
+	const struct ovs_shim_device *device = priv;
+
+	if (static_branch_unlikely(&ovs_shim_overlay))
+		hook_set_id(skb, READ_ONCE(device->id));
 	return NF_ACCEPT;
 }
 
@@ -99,7 +204,10 @@ static unsigned int hook_port_out(void *priv, struct sk_buff *skb,
 	to = ovs_shim_enabled() ? ovs_shim_port_of(device->dev) : NULL;
 	if (likely(to))
 		return hook_judge(device, to, skb, true) ? NF_ACCEPT : NF_STOLEN;
-	hook_set_id(skb, OVS_SHIM_ORIGIN_NOTHING);
+	if (device->kind == OVS_SHIM_DEVICE_TUNNEL && ovs_shim_enabled())
+		hook_enter_tunnel(skb);
+	else
+		hook_set_id(skb, OVS_SHIM_ORIGIN_NOTHING);
 	return NF_ACCEPT;
 }
 
@@ -108,8 +216,12 @@ static unsigned int hook_internal_in(void *priv, struct sk_buff *skb,
 				     const struct nf_hook_state *state)
 {
 	const struct ovs_shim_device *device = priv;
+	u32 id = READ_ONCE(device->id);
 
-	hook_set_id(skb, READ_ONCE(device->id));
+	if (unlikely(id < OVS_SHIM_ORIGIN_PORTS && hook_keeps_vm(skb, device->dev)))
+		skb->skb_iif = 0;
+	else
+		hook_set_id(skb, id);
 	return NF_ACCEPT;
 }
 
@@ -123,7 +235,8 @@ static unsigned int hook_internal_out(void *priv, struct sk_buff *skb,
 
 	to = ovs_shim_enabled() ? ovs_shim_port_of(device->dev) : NULL;
 	if (!to || hook_id(skb) == OVS_SHIM_ORIGIN_PASSED) {
-		hook_set_id(skb, OVS_SHIM_ORIGIN_NOTHING);
+		if (to || !hook_keeps_uplink(skb))
+			hook_set_id(skb, OVS_SHIM_ORIGIN_NOTHING);
 		return NF_ACCEPT;
 	}
 	skb_push_rcsum(skb, ETH_HLEN);
@@ -135,11 +248,17 @@ static unsigned int hook_internal_out(void *priv, struct sk_buff *skb,
 
 void ovs_shim_device_hooks(struct ovs_shim_device *device)
 {
+	static nf_hookfn *const comes[] = {
+		[OVS_SHIM_DEVICE_PORT] = hook_port_in,
+		[OVS_SHIM_DEVICE_TUNNEL] = hook_tunnel_in,
+		[OVS_SHIM_DEVICE_INTERNAL] = hook_internal_in,
+		[OVS_SHIM_DEVICE_UNDERLAY] = hook_underlay_in,
+	};
 	bool internal = device->kind == OVS_SHIM_DEVICE_INTERNAL;
 
 	/* Behind all others, which then see whole packets, and whose marks cannot tell lies. */
 	device->in = (struct nf_hook_ops){
-		.hook = internal ? hook_internal_in : hook_port_in,
+		.hook = comes[device->kind],
 		.dev = device->dev,
 		.priv = device,
 		.pf = NFPROTO_NETDEV,

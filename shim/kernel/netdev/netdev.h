@@ -20,6 +20,7 @@
 
 #include <linux/bits.h>
 #include <linux/cache.h>
+#include <linux/jump_label.h>
 #include <linux/netdevice.h>
 #include <linux/netfilter.h>
 #include <linux/skbuff.h>
@@ -47,6 +48,9 @@ struct ovs_shim_mark {
 };
 
 extern struct ovs_shim_mark ovs_shim_mark;
+
+/* On while a tunnel without a role may lead to an uplink below that has one. */
+DECLARE_STATIC_KEY_FALSE(ovs_shim_overlay);
 
 /* What a device is to the hooks. */
 enum ovs_shim_device_kind {

@@ -12,6 +12,7 @@
 
 #include "../../core/arith.h"
 #include "../frame.h"
+#include "../hook.h"
 #include "netdev.h"
 
 /* Sets the rate of the bucket to what it is to be now.  stray->lock. */
@@ -66,6 +67,23 @@ static bool stray_admit(struct ovs_shim_stray *stray, const struct shim_uplink *
 out:
 	spin_unlock(&stray->lock);
 	return verdict.kind != SHIM_DROP;
+}
+
+void ovs_shim_hook_strays(const struct ovs_shim_port *uplink, struct shim_tx *tx)
+{
+	struct ovs_shim_device *device = ovs_shim_device_of(uplink->dev);
+	struct ovs_shim_stray *stray;
+
+	if (!device)
+		return;
+	stray = &device->stray;
+	spin_lock_bh(&stray->lock);
+	tx->bytes += stray->tx.bytes;
+	tx->packets += stray->tx.packets;
+	tx->paced += stray->tx.paced;
+	tx->drop_police += stray->tx.drop_police;
+	tx->drop_horizon += stray->tx.drop_horizon;
+	spin_unlock_bh(&stray->lock);
 }
 
 bool ovs_shim_stray_judge(struct ovs_shim_device *device, const struct ovs_shim_port *to,

@@ -76,9 +76,10 @@ static int nl_port_put_stat(struct sk_buff *skb, int attr, u64 value)
 	return nla_put_u64_64bit(skb, attr, value, OVS_SHIM_STAT_PAD);
 }
 
-/* Puts what a port counted: of a VM itself and of its limiters; nothing of an uplink. */
-static int nl_port_put_stats(struct sk_buff *skb, struct shim_vm *vm)
+/* Puts what a port counted: a VM itself and its limiters; an uplink packets of unknown origin. */
+static int nl_port_put_stats(struct sk_buff *skb, const struct ovs_shim_port *port)
 {
+	struct shim_vm *vm = port->role == OVS_SHIM_ROLE_VM ? port->vm : NULL;
 	struct nlattr *nest = nla_nest_start(skb, OVS_SHIM_PORT_STATS);
 	struct shim_tx tx = {};
 	int i;
@@ -87,6 +88,8 @@ static int nl_port_put_stats(struct sk_buff *skb, struct shim_vm *vm)
 		return -EMSGSIZE;
 	if (vm)
 		shim_vm_sent(vm, &tx);
+	else
+		ovs_shim_hook_strays(port, &tx);
 	if (nl_port_put_stat(skb, OVS_SHIM_STAT_TX_PACKETS, tx.packets) ||
 	    nl_port_put_stat(skb, OVS_SHIM_STAT_TX_BYTES, tx.bytes) ||
 	    nl_port_put_stat(skb, OVS_SHIM_STAT_TX_ECT, tx.ect) ||
@@ -161,7 +164,7 @@ static int nl_port_put(struct sk_buff *skb, const struct ovs_shim_port *port)
 		return -EMSGSIZE;
 	if (vm && nl_port_put_vm(skb, vm))
 		return -EMSGSIZE;
-	return nl_port_put_stats(skb, vm);
+	return nl_port_put_stats(skb, port);
 }
 
 /*

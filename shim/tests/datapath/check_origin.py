@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Beside an unmodified datapath: where a packet is from is known on all its ways, and what nobody knows is bound.
+
+    br0 port i1, an internal one: a VM's, here and in namespace x    br0 port h4, without a role
+    br0 port w5 == w6, both in this namespace, where marks survive between them
+
+Arguments: the traffic generator (not used), the module that the shim is part of.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import struct
+import subprocess
+import time
+from contextlib import contextmanager
+from typing import Dict, Iterator, Optional
+
+from lab import BRIDGE, MODULE, NOT_ECT, V1, Lab, U, Wire, check, equal, ipv4, links, main, run, settle, udp, unload
+
+from sdngcc.shim.netlink import ShimClient, ShimRefused
+
+SO_MARK, SO_RCVMARK = 36, 75
+# The fields of a mark with the module's default mask: ids begin at bit 20, what says "in a tunnel" is bit 31.
+ID, TUNNELLED, FREE = 1 << 20, 1 << 31, 1 << 20
+IDS = (1 << 11) - 1
+INTERNAL, HOST, LOCAL = 4, 5, 6
+HERE = "198.51.100.1"
+
+lab = Lab()
+lab.shim.settings_set(law="static")
+run(f"ovs-vsctl add-port {BRIDGE} i1 -- set interface i1 type=internal ofport_request={INTERNAL}")
+links("link add h4 type veth peer name h0", "link add w5 type veth peer name w6", "netns add x")
+links(*(f"link set {device} up" for device in ("i1", "h4", "h0", "w5", "w6")))
+for name, number in (("h4", HOST), ("w5", LOCAL)):
+    run(f"ovs-vsctl add-port {BRIDGE} {name} -- set interface {name} ofport_request={number}")
+for number in (INTERNAL, HOST):
+    run(f"ovs-ofctl add-flow {BRIDGE} priority=9,in_port={number},actions=output:3")
+settle()
+lab.shim.port_set("i1", role="vm")
+internal, host = Wire("", "i1"), Wire("", "h0")
+
+
+def marked(device: str, mark: int) -> Wire:
+    """Return a wire of this namespace whose frames have a mark."""
+    wire = Wire("", device)
+    wire.socket.setsockopt(socket.SOL_SOCKET, SO_MARK, struct.pack("I", mark))
+    return wire
+
+
+def sent() -> Dict[str, int]:
+    """Return how many packets were charged to the VMs, and how many left by the uplink from nobody knows where."""
+    return {device: lab.stats(device)["tx_packets"] for device in ("s1", "s2", "i1", "s3")}
+
+
+@contextmanager
+def charged(what: str, **wanted: int) -> Iterator[None]:
+    """Check that so many packets are charged to these ports meanwhile, s3 being strays, and none to the others."""
+    before = sent()
+    yield
+    after = sent()
+    equal({name: after[name] - before[name] for name in after if after[name] != before[name]}, wanted, what)
+
+
+def through(wire: Wire, frame: bytes, times: int = 1) -> None:
+    """Send a frame a few times, and check that the uplink has it each time."""
+    lab.u.flush()
+    for number in range(times):
+        wire.send(frame)
+        assert lab.u.receive() is not None, f"packet {number} did not arrive"
+
+
+@check
+def re_injected() -> None:
+    """A VM's first packets, which ovs-vswitchd re-injects, are charged to it, whatever kind of port it has"""
+    for place, (name, wire) in enumerate((("s1", lab.v1), ("s2", lab.v2), ("i1", internal))):
+        with charged(name, **{name: 3}):
+            for number in range(3):
+                run("ovs-dpctl del-flows")
+                through(wire, ipv4(f"10.9.{place}.{number + 10}", U, udp(100)))
+    with charged("a port without a role is free"):
+        run("ovs-dpctl del-flows")
+        through(host, ipv4("10.9.0.30", U, udp(100)), 3)
+
+
+@check
+def forwarded() -> None:
+    """Clones, recirculated packets and those that visit user space each time are charged to their VM"""
+    frame = ipv4(V1, U, udp(100))
+    for match, actions, copies in (("in_port=1,ip", "output:3,output:3", 2), ("in_port=1,ip", "ct(table=1)", 1),
+                                   ("in_port=1,ip", "controller(max_len=20),output:3", 1)):
+        run(f"ovs-ofctl add-flow {BRIDGE} table=1,ip,actions=output:3")
+        with lab.flow(match, actions), charged(actions, s1=3 * copies):
+            for _ in range(3):
+                lab.v1.send(frame)
+                time.sleep(0.01)
+
+
+@check
+def packet_outs() -> None:
+    """What user space makes itself is nobody's: it leaves by an uplink, is counted there, and charged to no VM"""
+    for port in ("CONTROLLER", "1", "2"):
+        with charged(port, s3=1):
+            lab.u.flush()
+            run(f"ovs-ofctl packet-out {BRIDGE} in_port={port},packet={ipv4(V1, U, udp(100)).hex()},actions=output:3")
+            assert lab.u.receive() is not None, "nothing arrived"
+
+
+@check
+def overwritten() -> None:
+    """A flow that overwrites all of a VM's mark does not hide it, but for first packets, nor make it another's"""
+    for mark in (0, 0xFFFFFFFF, FREE, *(ID * number for number in range(4, 10))):
+        with lab.flow("in_port=1,ip", f"set_field:{mark}->pkt_mark,output:3"):
+            through(lab.v1, ipv4(V1, U, udp(100)))
+            with charged(f"mark {mark:#x}", s1=3):
+                through(lab.v1, ipv4(V1, U, udp(100)), 3)
+
+
+@check
+def forged() -> None:
+    """Marks that a guest or the host writes are not believed: each packet is charged to where it came from"""
+    try:
+        lab.shim.port_set("w5", role="vm")
+        with lab.flow(f"in_port={LOCAL}", "output:3"):
+            for mark in (0, FREE, *(ID * number for number in range(4, 10)), TUNNELLED, TUNNELLED | ID * 4, 0xFFFFFFFF):
+                before = lab.stats("w5")["tx_packets"]
+                with charged(f"a VM's mark {mark:#x}"):
+                    through(marked("w6", mark), ipv4("10.9.0.40", U, udp(100)))
+                equal(lab.stats("w5")["tx_packets"] - before, 1, f"packets of w5 with mark {mark:#x}")
+                if not mark & TUNNELLED:
+                    with charged(f"an internal port's mark {mark:#x}", i1=1):
+                        through(marked("i1", mark), ipv4("10.9.0.41", U, udp(100)))
+    finally:
+        lab.shim.port_del("w5")
+    with lab.flow(f"in_port={LOCAL}", "output:3"):
+        for mark in (ID * 4, TUNNELLED | ID * 4):
+            with charged(f"mark {mark:#x} by a port without a role"):
+                through(marked("w6", mark), ipv4("10.9.0.42", U, udp(100)))
+
+
+@check
+def cleaned() -> None:
+    """The id does not leave by an uplink, a VM's port or another; the mark's other bits do"""
+    mac = bytes.fromhex(run("cat /sys/class/net/w6/address").strip().replace(":", ""))
+    run(f"ip addr add {HERE}/24 dev w6")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.bind((HERE, 9))
+        receiver.settimeout(1)
+        receiver.setsockopt(socket.SOL_SOCKET, SO_RCVMARK, 1)
+        for role in ("uplink", "vm", None):
+            if role:
+                lab.shim.port_set("w5", role=role, **({"capacity": 125_000_000} if role == "uplink" else {}))
+            for mark in (0, 0x77):
+                with lab.flow("in_port=1,ip", f"load:{mark}->NXM_NX_PKT_MARK[0..15],output:{LOCAL}"):
+                    lab.v1.send(mac + ipv4("198.51.100.9", HERE, udp(100))[6:])
+                    extra = receiver.recvmsg(2000, 256)[1]
+                    got = [struct.unpack("I", data)[0] for _, kind, data in extra if kind == SO_MARK]
+                    equal(got, [mark], f"mark behind a port with role {role}")
+            if role:
+                lab.shim.port_del("w5")
+    run(f"ip addr del {HERE}/24 dev w6")
+
+
+@check
+def bound() -> None:
+    """Strays get what a VM of weight 1 would, by drops or by departure times, and each lost one is counted"""
+    for limiter, counter in (("police", "drop_police"), ("pace", "drop_horizon")):
+        lab.fresh("static", limiter=limiter, burst=65_536)
+        lab.shim.port_set("s3", role="uplink", capacity=100_000)
+        # An active VM of weight 3 leaves a quarter.
+        lab.shim.port_set("s1", role="vm", weight=3)
+        with lab.flow(f"in_port={INTERNAL},ip", "set_field:0->pkt_mark,output:3"):
+            for number in range(1000):
+                # The bucket, full at first, is empty by now.
+                if number == 400:
+                    before, started = lab.stats("s3"), time.monotonic()
+                if not number % 100:
+                    lab.v1.send(ipv4(V1, U, udp(100)))
+                internal.send(ipv4("10.9.0.50", U, udp(966)))
+                time.sleep(0.004)
+            rose, took = lab.changes("s3", before), time.monotonic() - started
+        rate = rose["tx_bytes"] / took
+        print(f"# {limiter}: {rate:.0f} bytes/s of 25000, {rose}", flush=True)
+        assert 23_500 < rate < 26_500, rate
+        assert rose["tx_packets"] + rose[counter] == 600, rose
+    lab.fresh("static")
+    lab.shim.port_set("i1", role="vm")
+
+
+@check
+def no_law() -> None:
+    """Where no VM has a law strays are free, and nobody counts them"""
+    lab.shim.settings_set(law="none")
+    with lab.flow(f"in_port={INTERNAL},ip", "set_field:0->pkt_mark,output:3"), charged("strays"):
+        through(internal, ipv4("10.9.0.60", U, udp(100)), 3)
+    lab.shim.settings_set(law="static")
+
+
+@check
+def moved() -> None:
+    """An internal port that moves to another namespace stays its VM's, and can get its role there, by its name"""
+    run("ip link set i1 netns x; ip -n x link set i1 up")
+    wire = Wire("x", "i1")
+    with charged("moved with its role", i1=3):
+        through(wire, ipv4("10.9.0.70", U, udp(100)), 3)
+    lab.shim.port_del("i1")
+    wire.send(ipv4("10.9.0.70", U, udp(100)))
+    lab.shim.port_set("i1", role="vm")
+    with charged("given its role there", i1=3):
+        through(wire, ipv4("10.9.0.70", U, udp(100)), 3)
+    with charged("first packets from there", i1=2):
+        for _ in range(2):
+            run("ovs-dpctl del-flows")
+            through(wire, ipv4("10.9.0.70", U, udp(100)))
+    lab.u.send(ipv4(U, V1, udp(100), ecn=NOT_ECT))
+    run("ip -n x link set i1 netns 1; ip link set i1 up")
+    with charged("and back", i1=3):
+        through(Wire("", "i1"), ipv4("10.9.0.70", U, udp(100)), 3)
+    with ShimClient() as client:
+        run("ip netns add y; ip netns exec y true")
+        equal(client.port_get("i1").stats["tx_packets"] > 0, True, "counted")
+    run("ip netns del y")
+
+
+def insert(mask: Optional[str] = None) -> str:
+    """Load the module with a mask; return what the kernel says about it."""
+    run("dmesg -C")
+    subprocess.run(["insmod", MODULE, *([f"mark_mask={mask}"] if mask else [])], check=False, capture_output=True)
+    return run("dmesg")
+
+
+@check
+def masks() -> None:
+    """A mask with too few or too many bits, or with a gap, is refused by name; another one works as the default does"""
+    unload()
+    for mask, bits in (("0x7f", 7), ("0", 0), ("0xff0f0000", 12), ("0xffffffff", 32)):
+        said = insert(mask)
+        assert re.search(rf"mark_mask: {int(mask, 16):#x} has {bits} bits, allowed are 8 to 16 in a row", said), said
+        assert "sdngcc" not in run("cut -d' ' -f1 /proc/modules").split(), f"mask {mask} was taken"
+    insert("0x00ff0000")
+    lab.shim.close()
+    with ShimClient() as lab.shim:
+        lab.shim.settings_set(law="static")
+        lab.roles()
+        lab.shim.port_set("i1", role="vm")
+        run("ovs-dpctl del-flows")
+        with charged("a known one", s1=2):
+            through(lab.v1, ipv4(V1, U, udp(100)), 2)
+        with lab.flow("in_port=2,ip", "set_field:0xff00ffff->pkt_mark,output:3"):
+            through(lab.v2, ipv4("10.9.0.2", U, udp(100)))
+            with charged("an overwritten one", s2=2):
+                through(lab.v2, ipv4("10.9.0.2", U, udp(100)), 2)
+        # 7 bits of ids, four of which mean something else: more ports than that cannot have a role.
+        links(*(f"link add m{number} type dummy" for number in range(130)))
+        adding = " ".join(f"-- add-port {BRIDGE} m{number}" for number in range(130))
+        run(f"ovs-vsctl {adding}")
+        refused = 0
+        for number in range(130):
+            try:
+                lab.shim.port_set(f"m{number}", role="vm")
+            except ShimRefused as error:
+                refused += 1
+                assert "mark_mask 0xff0000 of the module has no id left" in str(error), error
+        equal(refused, 130 - (128 - 4 - 4), "ports refused")
+    unload()
+    insert()
+    lab.shim = ShimClient()
+
+
+main()
