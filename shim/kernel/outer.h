@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Packets of VMs within a tunnel, seen on the uplink below: the frame inside is the VM's, and what is
- * in front of it the host's.
+ * Packets of VMs within a tunnel, seen on the uplink below: the frame inside is the VM's, and what
+ * is in front of it the host's.
  */
 #ifndef OVS_SHIM_OUTER_H
 #define OVS_SHIM_OUTER_H
@@ -33,7 +33,7 @@ void ovs_shim_outer_enter(struct sk_buff *skb, const struct ovs_shim_outer *oute
 /* Undoes that. */
 void ovs_shim_outer_leave(struct sk_buff *skb, const struct ovs_shim_outer *outer);
 
-/* Completes what was parsed of the VM's frame: its network, and its bytes as the uplink has them. */
+/* Completes what was parsed of a VM's frame: its network, and its bytes as the uplink has them. */
 void ovs_shim_outer_complete(const struct ovs_shim_outer *outer, struct ovs_shim_frame *frame);
 
 /*

@@ -63,8 +63,24 @@ static const struct ovs_shim_port *hook_port_by_id(u32 id, enum ovs_shim_role ro
 }
 
 /*
- * Returns the device with a role that a packet about to leave came by, NULL if that has none, and
- * in *known whether it is known.  iif: skb->skb_iif is still of where it came.  RCU.
+ * Returns the device that a packet came by which openvswitch forwarded from `in`, a port of a
+ * bridge; id: what its mark says.  RCU.
+ */
+static const struct ovs_shim_device *hook_forwarded(const struct net_device *in, u32 id)
+{
+	const struct ovs_shim_device *device = ovs_shim_device_of(in);
+
+	/* It came by the uplink below the tunnel. */
+	if (device && device->kind == OVS_SHIM_DEVICE_TUNNEL &&
+	    READ_ONCE(device->id) < OVS_SHIM_ORIGIN_PORTS &&
+	    hook_port_by_id(id, OVS_SHIM_ROLE_UPLINK))
+		return ovs_shim_device_by_id(id);
+	return device;
+}
+
+/*
+ * Returns the device that a packet about to leave came by, with a role or without, NULL if it has
+ * no hooks, and in *known whether it is known.  iif: skb->skb_iif is still of where it came.  RCU.
  */
 static const struct ovs_shim_device *hook_origin(const struct sk_buff *skb, bool iif, bool *known)
 {
@@ -80,7 +96,7 @@ static const struct ovs_shim_device *hook_origin(const struct sk_buff *skb, bool
 	if (iif) {
 		in = dev_get_by_index_rcu(dev_net(skb->dev), skb->skb_iif);
 		if (in && netif_is_ovs_port(in))
-			return ovs_shim_device_of(in);
+			return hook_forwarded(in, id);
 	}
 	*known = device || id == OVS_SHIM_ORIGIN_FREE || id == OVS_SHIM_ORIGIN_PASSED;
 	return device;
@@ -248,17 +264,19 @@ static unsigned int hook_internal_out(void *priv, struct sk_buff *skb,
 
 void ovs_shim_device_hooks(struct ovs_shim_device *device)
 {
-	static nf_hookfn *const comes[] = {
-		[OVS_SHIM_DEVICE_PORT] = hook_port_in,
-		[OVS_SHIM_DEVICE_TUNNEL] = hook_tunnel_in,
-		[OVS_SHIM_DEVICE_INTERNAL] = hook_internal_in,
-		[OVS_SHIM_DEVICE_UNDERLAY] = hook_underlay_in,
+	static const struct {
+		nf_hookfn *in;
+	} kinds[] = {
+		[OVS_SHIM_DEVICE_PORT] = { hook_port_in },
+		[OVS_SHIM_DEVICE_TUNNEL] = { hook_tunnel_in },
+		[OVS_SHIM_DEVICE_INTERNAL] = { hook_internal_in },
+		[OVS_SHIM_DEVICE_UNDERLAY] = { hook_underlay_in },
 	};
 	bool internal = device->kind == OVS_SHIM_DEVICE_INTERNAL;
 
 	/* Behind all others, which then see whole packets, and whose marks cannot tell lies. */
 	device->in = (struct nf_hook_ops){
-		.hook = comes[device->kind],
+		.hook = kinds[device->kind].in,
 		.dev = device->dev,
 		.priv = device,
 		.pf = NFPROTO_NETDEV,

@@ -68,7 +68,7 @@ struct ovs_shim_stray {
 	struct shim_tx tx;		/* what became of the packets */
 };
 
-/* A device with hooks; listed and unlisted under configuration and RTNL, found under RCU too. */
+/* A device with hooks; listed under configuration and RTNL, found under RCU. */
 struct ovs_shim_device {
 	struct hlist_node node;		/* in the table of devices */
 	struct net_device *dev;		/* held */

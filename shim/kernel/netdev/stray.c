@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Strays: packets that leave by an uplink and of which nobody knows whose they are.  They share a
- * bucket on each uplink, whose rate is what a VM of weight 1 would get that came now: C / (1 + the
- * weights of those who send).  So a VM whose packets lose their origin gains nothing by it, and what
- * user space sends of its own (LACP, BFD, packets of a controller) passes.
+ * Strays: packets that leave by an uplink, and nobody knows whose they are.  They share a bucket on
+ * each uplink, whose rate is what a VM of weight 1 would get that came now: C / (1 + the weights of
+ * those who send).  So a VM whose packets lose their origin gains nothing by it, and what user
+ * space sends of its own (LACP, BFD, packets of a controller) passes.
  *
  * Nothing else is done to a stray: it has no law, no peers, and its header stays as it is.
  */
