@@ -118,7 +118,8 @@ def make_job(parameters: Parameters, artifacts: Artifacts, seed: int,
     """Return the job that the agent inside the machine reads; workload defaults to the three periods."""
     work = workload or three_periods(parameters)
     return {
-        "modules": [*artifacts.datapath(parameters.datapath), *([str(artifacts.congestion)] if work.own_protocols else [])],
+        "modules": [*artifacts.datapath(parameters.datapath),
+                    *([str(artifacts.congestion)] if work.own_protocols else [])],
         "ovs": artifacts.ovs,
         "generator": str(artifacts.generator),
         "topology": {"name": parameters.topology, "parameters": {

@@ -244,8 +244,8 @@ class ShimClient:
             if error.code != errno.ENOENT:
                 raise ShimError(f"cannot ask for {FAMILY}: {os.strerror(error.code)}") from error
             raise ShimMissing(
-                f"the kernel has no generic netlink family {FAMILY}: neither an openvswitch with the shim is loaded nor "
-                "sdngcc (`modprobe openvswitch` or `modprobe sdngcc`, then `genl ctrl list`)") from error
+                f"the kernel has no generic netlink family {FAMILY}: neither an openvswitch with the shim is loaded "
+                "nor sdngcc (`modprobe openvswitch` or `modprobe sdngcc`, then `genl ctrl list`)") from error
 
     def __enter__(self) -> ShimClient:
         """Return the client."""

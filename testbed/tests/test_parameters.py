@@ -13,8 +13,8 @@ from sdngcc.topologies import TOPOLOGIES
 
 NOWHERE = Path("/nowhere")
 ARTIFACTS = Artifacts(kernel=NOWHERE, modules=[], ovs={}, generator=NOWHERE, congestion=NOWHERE,
-                      kernel_source=NOWHERE, kernel_build=NOWHERE, module_source=NOWHERE, beside=[], beside_source=NOWHERE,
-                      ovs_source=NOWHERE)
+                      kernel_source=NOWHERE, kernel_build=NOWHERE, module_source=NOWHERE,
+                      beside=[], beside_source=NOWHERE, ovs_source=NOWHERE)
 
 
 def test_the_papers_setup_is_the_default():
