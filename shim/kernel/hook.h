@@ -33,8 +33,9 @@ bool ovs_shim_lock_is_held(void);
 struct net_device *ovs_shim_hook_find(struct net *net, const char *name, u32 ifindex);
 
 /*
- * Lets the packets of a port's device reach the shim, if they do not yet; 0, or a negative error
- * number and the reason in *extack.  Lock of configuration, takes RTNL.
+ * Lets the packets of a port's device reach the shim, if they do not yet, and this port be its
+ * role; 0, or a negative error number and the reason in *extack.  Lock of configuration, takes
+ * RTNL.
  */
 int ovs_shim_hook_attach(const struct ovs_shim_port *port, struct netlink_ext_ack *extack);
 

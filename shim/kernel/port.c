@@ -284,7 +284,9 @@ static int port_publish(struct ovs_shim_port *port, struct ovs_shim_port *old,
 					      port_table_params);
 	else
 		err = rhashtable_insert_fast(&port_table, &port->node, port_table_params);
-	if (err && !old)
+	if (err && old)
+		ovs_shim_hook_attach(old, NULL);
+	else if (err)
 		ovs_shim_hook_detach(port);
 	if (err)
 		goto error;

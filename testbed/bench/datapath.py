@@ -110,13 +110,14 @@ def machine() -> Dict[str, Any]:
 class Bench:
     """Measures rows: how many rounds, how many packets a measurement, where machines leave their files."""
 
-    def __init__(self, rounds: int, packets: int, work: Path, console: Optional[Console]) -> None:
-        """Build what is missing. Raises BuildError."""
+    def __init__(self, rounds: int, packets: int, work: Path, console: Optional[Console],
+                 datapath: str = "patched") -> None:
+        """Build what is missing; datapath: which variant of ours is measured. Raises BuildError."""
         self.rounds, self.packets, self.work, self.console = rounds, packets, work, console
         self.samples: Samples = {}
-        self.artifacts: Artifacts = build(only=("kernel", "module"))
-        stock = str(self.artifacts.kernel_build / "net" / "openvswitch" / "openvswitch.ko")
-        self.modules = {"stock": stock, "patched": self.artifacts.modules[-1]}
+        self.artifacts: Artifacts = build(only=("kernel", "module", "beside"))
+        # What both have, nsh.ko, is loaded once.
+        self.modules = {"stock": self.artifacts.beside[1:2], "patched": self.artifacts.datapath(datapath)[1:]}
 
     def say(self, _: float, text: str) -> None:
         """Show progress."""
@@ -205,10 +206,11 @@ EPILOG = "\b\nRows (and the least ratio that each must keep):\n" + "\n".join(
               help="Bursts of a row, each beside one of its reference.")
 @click.option("--packets", default=20_000, show_default=True, type=click.IntRange(1_000, 10_000_000),
               help="Packets of a burst of pktgen.")
+@click.option("--beside", is_flag=True, help="Measure sdngcc.ko beside unpatched Open vSwitch, not the patched one.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path),
               help="Folder for result.json: ratios, all rounds, machine, date and command; made when missing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the JSON document instead of tables.")
-def main(rows: str, rounds: int, packets: int, out: Optional[Path], as_json: bool) -> None:
+def main(rows: str, rounds: int, packets: int, beside: bool, out: Optional[Path], as_json: bool) -> None:
     """Compare the packet rate of ours, an OVS meter, tc police and HTB with unpatched Open vSwitch, in real time.
 
     Two machines send in turn, some tens of milliseconds each: one has unpatched Open vSwitch, the other what the row
@@ -225,7 +227,8 @@ def main(rows: str, rounds: int, packets: int, out: Optional[Path], as_json: boo
         raise click.BadParameter(f"unknown: {error.args[0]}; --help lists them", param_hint="--rows") from error
     try:
         with tempfile.TemporaryDirectory(prefix="sdngcc-bench-") as work:
-            document, failure = Bench(rounds, packets, Path(work), console).measure(chosen)
+            bench = Bench(rounds, packets, Path(work), console, "beside" if beside else "patched")
+            document, failure = bench.measure(chosen)
             logs = [f"{log}:\n" + "\n".join(log.read_text(errors="replace").splitlines()[-20:])
                     for log in sorted(Path(work).rglob("console.log"))]
     except BuildError as error:

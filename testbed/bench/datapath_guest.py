@@ -111,11 +111,13 @@ def switch_on(row: Row) -> None:
         {"meter": meter, "police": police, "htb": htb}[row.switch]()
 
 
-def load(path: str) -> None:
-    """Put the openvswitch.ko at path in the place of the loaded one."""
-    if Path("/sys/module/openvswitch").exists():
-        run("rmmod", "openvswitch")
-    run("insmod", path)
+def load(*paths: str) -> None:
+    """Put the openvswitch.ko at the first path, and modules beside it, in the place of those loaded."""
+    for name in ("sdngcc", "openvswitch"):
+        if Path(f"/sys/module/{name}").exists():
+            run("rmmod", name)
+    for path in paths:
+        run("insmod", path)
 
 
 def bridge(number: int, peer: str) -> None:

@@ -57,7 +57,7 @@ def main(path: Path) -> None:
     for row in (ROWS[name] for name in job["rows"]):
         if not there:
             # Anew for each row: nothing that was set before may stay. Rows with many VMs keep those they have.
-            load(job["modules"]["patched" if ours and row.patched else "stock"])
+            load(*job["modules"]["patched" if ours and row.patched else "stock"])
         enable = switch_on if ours else nothing
         work: ContextManager[Callable[[], float]]
         if row.load == VMS:

@@ -241,9 +241,10 @@ static int device_take_id(struct ovs_shim_device *device)
 	return -ENOSPC;
 }
 
-/* Takes a device's id back, and forgets what it counted.  Configuration. */
+/* Takes a device's role and id back, and forgets what it counted.  Configuration. */
 static void device_drop_id(struct ovs_shim_device *device)
 {
+	RCU_INIT_POINTER(device->port, NULL);
 	if (device->id < OVS_SHIM_ORIGIN_PORTS)
 		return;
 	RCU_INIT_POINTER(by_id[device->id], NULL);
@@ -410,6 +411,8 @@ out:
 		ovs_shim_say(extack, "port: mark_mask 0x%x of the module has no id left for %s",
 			     ovs_shim_mark.mask, dev->name);
 		err = -ENOSPC;
+	} else {
+		rcu_assign_pointer(device->port, port);
 	}
 	device_look();
 	return err;

@@ -57,7 +57,7 @@ static inline void hook_set_id(struct sk_buff *skb, u32 id)
 static const struct ovs_shim_port *hook_port_by_id(u32 id, enum ovs_shim_role role)
 {
 	const struct ovs_shim_device *device = ovs_shim_device_by_id(id);
-	const struct ovs_shim_port *port = device ? ovs_shim_port_of(device->dev) : NULL;
+	const struct ovs_shim_port *port = device ? rcu_dereference(device->port) : NULL;
 
 	return port && port->role == role ? port : NULL;
 }
@@ -131,7 +131,7 @@ static bool hook_judge(struct ovs_shim_device *device, const struct ovs_shim_por
 	if (unlikely(device->kind == OVS_SHIM_DEVICE_UNDERLAY))
 		return true;
 	if (likely(known))
-		return ovs_shim_judge(from ? ovs_shim_port_of(from->dev) : NULL, to, false, skb);
+		return ovs_shim_judge(from ? rcu_dereference(from->port) : NULL, to, false, skb);
 	if (to->role == OVS_SHIM_ROLE_UPLINK)
 		return ovs_shim_stray_judge(device, to, skb);
 	return ovs_shim_judge(NULL, to, true, skb);
@@ -217,7 +217,7 @@ static unsigned int hook_port_out(void *priv, struct sk_buff *skb,
 	struct ovs_shim_device *device = priv;
 	const struct ovs_shim_port *to;
 
-	to = ovs_shim_enabled() ? ovs_shim_port_of(device->dev) : NULL;
+	to = ovs_shim_enabled() ? rcu_dereference(device->port) : NULL;
 	if (likely(to))
 		return hook_judge(device, to, skb, true) ? NF_ACCEPT : NF_STOLEN;
 	if (device->kind == OVS_SHIM_DEVICE_TUNNEL && ovs_shim_enabled())
@@ -249,7 +249,7 @@ static unsigned int hook_internal_out(void *priv, struct sk_buff *skb,
 	const struct ovs_shim_port *to;
 	bool on;
 
-	to = ovs_shim_enabled() ? ovs_shim_port_of(device->dev) : NULL;
+	to = ovs_shim_enabled() ? rcu_dereference(device->port) : NULL;
 	if (!to || hook_id(skb) == OVS_SHIM_ORIGIN_PASSED) {
 		if (to || !hook_keeps_uplink(skb))
 			hook_set_id(skb, OVS_SHIM_ORIGIN_NOTHING);

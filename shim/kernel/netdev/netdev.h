@@ -75,7 +75,8 @@ struct ovs_shim_device {
 	netdevice_tracker tracker;	/* of that hold */
 	enum ovs_shim_device_kind kind;	/* fixed */
 	u32 id;				/* what its packets carry; configuration, read without */
-	bool gone;			/* it leaves its bridge, or the system; RTNL, read without */
+	const struct ovs_shim_port __rcu *port;	/* its role; configuration, RCU */
+	bool gone;			/* it leaves its bridge or the system; RTNL, read without */
 	struct nf_hook_ops in;		/* where packets come from it */
 	struct nf_hook_ops out;		/* where packets go to it */
 	struct ovs_shim_stray stray;	/* of an uplink */
