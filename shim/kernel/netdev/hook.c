@@ -44,7 +44,7 @@ static inline bool hook_is_tunnelled(const struct ovs_shim_device *device,
 				     const struct sk_buff *skb)
 {
 	return skb->mark & ovs_shim_mark.tunnelled &&
-	       (device->kind != OVS_SHIM_DEVICE_PORT || !skb->skb_iif);
+	       (device->kind == OVS_SHIM_DEVICE_UNDERLAY || !skb->skb_iif);
 }
 
 /* Writes to a packet's mark where it is from, and that it went into no tunnel. */
@@ -98,7 +98,7 @@ static const struct ovs_shim_device *hook_origin(const struct sk_buff *skb, bool
 		if (in && netif_is_ovs_port(in))
 			return hook_forwarded(in, id);
 	}
-	*known = device || id == OVS_SHIM_ORIGIN_FREE || id == OVS_SHIM_ORIGIN_PASSED;
+	*known = device || id == OVS_SHIM_ORIGIN_FREE;
 	return device;
 }
 
@@ -120,6 +120,7 @@ static noinline bool hook_judge_tunnelled(struct ovs_shim_device *device,
 static bool hook_judge(struct ovs_shim_device *device, const struct ovs_shim_port *to,
 		       struct sk_buff *skb, bool iif)
 {
+	const struct ovs_shim_port *port;
 	const struct ovs_shim_device *from;
 	bool known;
 
@@ -130,37 +131,29 @@ static bool hook_judge(struct ovs_shim_device *device, const struct ovs_shim_por
 	/* What is in no tunnel there is the host's own. */
 	if (unlikely(device->kind == OVS_SHIM_DEVICE_UNDERLAY))
 		return true;
+	port = from ? rcu_dereference(from->port) : NULL;
+	/* Namespaces have engines of their own, which know nothing of each other. */
+	if (unlikely(port && port->net != to->net))
+		port = NULL;
 	if (likely(known))
-		return ovs_shim_judge(from ? rcu_dereference(from->port) : NULL, to, false, skb);
+		return ovs_shim_judge(port, to, false, skb);
 	if (to->role == OVS_SHIM_ROLE_UPLINK)
 		return ovs_shim_stray_judge(device, to, skb);
 	return ovs_shim_judge(NULL, to, true, skb);
 }
 
-/* Lets a packet that goes into a tunnel without a role take along whose it is. */
-static void hook_enter_tunnel(struct sk_buff *skb)
+/*
+ * Tells whether a packet that has come by a device is on its way from an uplink to a tunnel above,
+ * and back to openvswitch.
+ */
+static inline bool hook_keeps_uplink(const struct sk_buff *skb, const struct net_device *dev)
 {
-	const struct ovs_shim_device *from;
-	u32 id = OVS_SHIM_ORIGIN_STRAY;
-	bool known;
+	const struct ovs_shim_port *port;
 
-	from = hook_origin(skb, true, &known);
-	if (known)
-		id = from ? READ_ONCE(from->id) : OVS_SHIM_ORIGIN_FREE;
-	/* What came by another uplink, or a port without a role, is nobody's. */
-	if (known && !hook_port_by_id(id, OVS_SHIM_ROLE_VM)) {
-		hook_set_id(skb, OVS_SHIM_ORIGIN_NOTHING);
-		return;
-	}
-	hook_set_id(skb, id);
-	skb->mark |= ovs_shim_mark.tunnelled;
-}
-
-/* Tells whether a packet on its way through the host to a tunnel keeps its uplink's id. */
-static inline bool hook_keeps_uplink(const struct sk_buff *skb)
-{
-	return static_branch_unlikely(&ovs_shim_overlay) &&
-	       hook_port_by_id(hook_id(skb), OVS_SHIM_ROLE_UPLINK);
+	if (!static_branch_unlikely(&ovs_shim_overlay))
+		return false;
+	port = hook_port_by_id(hook_id(skb), OVS_SHIM_ROLE_UPLINK);
+	return port && port->net == ovs_shim_net(dev_net(dev));
 }
 
 /* Tells whether a packet that the host sends by a device is one of a VM, from a tunnel. */
@@ -194,7 +187,7 @@ static unsigned int hook_tunnel_in(void *priv, struct sk_buff *skb,
 	const struct ovs_shim_device *device = priv;
 	u32 id = READ_ONCE(device->id);
 
-	if (id >= OVS_SHIM_ORIGIN_PORTS || !hook_keeps_uplink(skb))
+	if (id >= OVS_SHIM_ORIGIN_PORTS || !hook_keeps_uplink(skb, device->dev))
 		hook_set_id(skb, id);
 	return NF_ACCEPT;
 }
@@ -207,23 +200,6 @@ static unsigned int hook_underlay_in(void *priv, struct sk_buff *skb,
 
 	if (static_branch_unlikely(&ovs_shim_overlay))
 		hook_set_id(skb, READ_ONCE(device->id));
-	return NF_ACCEPT;
-}
-
-/* A packet goes to a port. */
-static unsigned int hook_port_out(void *priv, struct sk_buff *skb,
-				  const struct nf_hook_state *state)
-{
-	struct ovs_shim_device *device = priv;
-	const struct ovs_shim_port *to;
-
-	to = ovs_shim_enabled() ? rcu_dereference(device->port) : NULL;
-	if (likely(to))
-		return hook_judge(device, to, skb, true) ? NF_ACCEPT : NF_STOLEN;
-	if (device->kind == OVS_SHIM_DEVICE_TUNNEL && ovs_shim_enabled())
-		hook_enter_tunnel(skb);
-	else
-		hook_set_id(skb, OVS_SHIM_ORIGIN_NOTHING);
 	return NF_ACCEPT;
 }
 
@@ -241,22 +217,62 @@ static unsigned int hook_internal_in(void *priv, struct sk_buff *skb,
 	return NF_ACCEPT;
 }
 
+/*
+ * Sees a packet that goes to a device without a role; true: it goes on.  Into a tunnel it takes
+ * along whose it is.
+ */
+static bool hook_pass(const struct ovs_shim_device *device, struct sk_buff *skb, bool iif)
+{
+	bool tunnel = device->kind == OVS_SHIM_DEVICE_TUNNEL, known;
+	const struct ovs_shim_device *from = hook_origin(skb, iif, &known);
+	const struct ovs_shim_port *port = from ? rcu_dereference(from->port) : NULL;
+
+	if (port && port->role == OVS_SHIM_ROLE_VM) {
+		hook_set_id(skb, tunnel ? READ_ONCE(from->id) : OVS_SHIM_ORIGIN_NOTHING);
+		if (tunnel)
+			skb->mark |= ovs_shim_mark.tunnelled;
+		return ovs_shim_judge(port, NULL, false, skb);
+	}
+	if (tunnel && !known) {
+		hook_set_id(skb, OVS_SHIM_ORIGIN_STRAY);
+		skb->mark |= ovs_shim_mark.tunnelled;
+	} else if (device->kind != OVS_SHIM_DEVICE_INTERNAL ||
+		   !hook_keeps_uplink(skb, device->dev)) {
+		hook_set_id(skb, OVS_SHIM_ORIGIN_NOTHING);
+	}
+	return true;
+}
+
+/* Sees a packet that goes to a device, while some port has a law; true: it goes on. */
+static inline bool hook_out(struct ovs_shim_device *device, struct sk_buff *skb, bool iif)
+{
+	const struct ovs_shim_port *to = rcu_dereference(device->port);
+
+	return likely(to) ? hook_judge(device, to, skb, iif) : hook_pass(device, skb, iif);
+}
+
+/* A packet goes to a port. */
+static unsigned int hook_port_out(void *priv, struct sk_buff *skb,
+				  const struct nf_hook_state *state)
+{
+	if (ovs_shim_enabled())
+		return hook_out(priv, skb, true) ? NF_ACCEPT : NF_STOLEN;
+	hook_set_id(skb, OVS_SHIM_ORIGIN_NOTHING);
+	return NF_ACCEPT;
+}
+
 /* An internal port hands the host a packet. */
 static unsigned int hook_internal_out(void *priv, struct sk_buff *skb,
 				      const struct nf_hook_state *state)
 {
-	struct ovs_shim_device *device = priv;
-	const struct ovs_shim_port *to;
 	bool on;
 
-	to = ovs_shim_enabled() ? rcu_dereference(device->port) : NULL;
-	if (!to || hook_id(skb) == OVS_SHIM_ORIGIN_PASSED) {
-		if (to || !hook_keeps_uplink(skb))
-			hook_set_id(skb, OVS_SHIM_ORIGIN_NOTHING);
+	if (!ovs_shim_enabled() || hook_id(skb) == OVS_SHIM_ORIGIN_PASSED) {
+		hook_set_id(skb, OVS_SHIM_ORIGIN_NOTHING);
 		return NF_ACCEPT;
 	}
 	skb_push_rcsum(skb, ETH_HLEN);
-	on = hook_judge(device, to, skb, false);
+	on = hook_out(priv, skb, false);
 	if (on)
 		skb_pull_rcsum(skb, ETH_HLEN);
 	return on ? NF_ACCEPT : NF_STOLEN;

@@ -17,7 +17,25 @@ import time
 from contextlib import contextmanager
 from typing import Dict, Iterator, Optional
 
-from lab import BRIDGE, MODULE, NOT_ECT, V1, Lab, U, Wire, check, equal, ipv4, links, main, run, settle, udp, unload
+from lab import (
+    BRIDGE,
+    MODULE,
+    NOT_ECT,
+    PROTOCOL,
+    V1,
+    Lab,
+    U,
+    Wire,
+    check,
+    equal,
+    ipv4,
+    links,
+    main,
+    run,
+    settle,
+    udp,
+    unload,
+)
 
 from sdngcc.shim.netlink import ShimClient, ShimRefused
 
@@ -137,6 +155,24 @@ def forged() -> None:
         for mark in (ID * 4, TUNNELLED | ID * 4):
             with charged(f"mark {mark:#x} by a port without a role"):
                 through(marked("w6", mark), ipv4("10.9.0.42", U, udp(100)))
+
+
+@check
+def messages() -> None:
+    """A VM's control message goes nowhere, by a port without a role neither; others pass there untouched"""
+    for number, receiver in ((HOST, host), (INTERNAL, internal)):
+        lab.shim.port_del("i1")
+        with lab.flow("in_port=1,ip", f"output:{number}"):
+            for protocol, drops in ((PROTOCOL, 1), (PROTOCOL + 1, 0)):
+                for _ in range(2):
+                    receiver.flush()
+                    with lab.counted("s1", drop_forged=drops, tx_packets=0):
+                        lab.v1.send(ipv4(V1, U, bytes(100), protocol=protocol))
+                        got = receiver.receive()
+                        # A packet socket on an internal port sees what comes before any hook does.
+                        if number == HOST:
+                            equal(got is None, bool(drops), f"lost protocol {protocol}")
+        lab.shim.port_set("i1", role="vm")
 
 
 @check
