@@ -6,21 +6,17 @@ with ``SDNGCC_RELEASE=1``.
 """
 
 import os
-from pathlib import Path
 
 import pytest
 
 from sdngcc.testbed.inside import run_inside
+from sdngcc.testbed.sanitizers import BESIDE_ONLY, FOLDER
 
 pytestmark = pytest.mark.uml
 
-FOLDER = Path(__file__).resolve().parents[3] / "shim" / "tests" / "datapath"
-
 
 # What runs on the module of its own each time.
-BESIDE = ("check_ecn", "check_lifetime", "check_messages", "check_tunnels")
-# What cannot run on the patched datapath: it is about hooks that this does not have.
-BESIDE_ONLY = ("check_origin", "check_overlay")
+BESIDE = ("check_ecn.py", "check_lifetime.py", "check_messages.py", "check_tunnels.py")
 
 
 def run(artifacts, script, modules):
@@ -31,7 +27,7 @@ def run(artifacts, script, modules):
 
 
 def scripts(wanted):
-    return pytest.mark.parametrize("script", [path for path in sorted(FOLDER.glob("check_*.py")) if wanted(path.stem)],
+    return pytest.mark.parametrize("script", [path for path in sorted(FOLDER.glob("check_*.py")) if wanted(path.name)],
                                    ids=lambda path: path.stem)
 
 
