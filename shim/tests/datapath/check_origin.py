@@ -211,8 +211,8 @@ def bound() -> None:
                 # The bucket, full at first, is empty by now.
                 if number == 400:
                     before, started = lab.stats("s3"), time.monotonic()
-                if not number % 100:
-                    lab.v1.send(ipv4(V1, U, udp(100)))
+                if not number % 5:
+                    lab.v1.send(ipv4(V1, U, udp(1000)))
                 internal.send(ipv4("10.9.0.50", U, udp(966)))
                 time.sleep(0.004)
             rose, took = lab.changes("s3", before), time.monotonic() - started
