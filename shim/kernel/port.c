@@ -318,6 +318,10 @@ int ovs_shim_port_set(struct ovs_shim_net *net, struct net_device *dev,
 	u64 link_rate;
 	int err;
 
+	if (old && old->net != net) {
+		ovs_shim_say(extack, "port: %s has a role in another namespace", dev->name);
+		return -EBUSY;
+	}
 	err = port_check(net, dev, old, config, &link_rate, extack);
 	if (err)
 		return err;

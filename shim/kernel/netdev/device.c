@@ -20,6 +20,7 @@
 #include <linux/notifier.h>
 #include <linux/rtnetlink.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 #include <linux/workqueue.h>
 #include <net/addrconf.h>
 #include <net/net_namespace.h>
@@ -27,6 +28,7 @@
 #include "../compat.h"
 #include "../hook.h"
 #include "../netlink/netlink.h"
+#include "../netlink/walk.h"
 #include "netdev.h"
 
 /* All devices with hooks, by their address; changed under configuration and RTNL. */
@@ -340,16 +342,36 @@ static void device_work(struct work_struct *unused)
 }
 
 /*
+ * Returns the internal port of that name that was moved to another namespace after it had got its
+ * role, NULL if there is none.  RCU.
+ */
+static struct net_device *device_find_role(struct net *net, const char *name)
+{
+	const struct ovs_shim_port *port;
+	unsigned long serial = 0;
+
+	while ((port = ovs_shim_walk_next(ovs_shim_net(net), serial))) {
+		if (!net_eq(dev_net(port->dev), net) && !strcmp(port->dev->name, name))
+			return port->dev;
+		serial = port->serial;
+	}
+	return NULL;
+}
+
+/*
  * Returns the internal port of that name, held, that was moved to another namespace; NULL if there
  * is none, or more than one.
  */
 static struct net_device *device_find_moved(struct net *net, const char *name)
 {
-	struct net_device *dev, *found = NULL;
-	struct net *other;
+	struct net_device *dev, *found;
 	bool many = false;
+	struct net *other;
 
 	rcu_read_lock();
+	found = device_find_role(net, name);
+	if (found)
+		goto out;
 	for_each_net_rcu(other) {
 		if (net_eq(other, net) || !net_may_own(net, other))
 			continue;
@@ -361,6 +383,7 @@ static struct net_device *device_find_moved(struct net *net, const char *name)
 	}
 	if (many)
 		found = NULL;
+out:
 	dev_hold(found);
 	rcu_read_unlock();
 	return found;

@@ -206,7 +206,7 @@ struct ovs_shim_port *ovs_shim_nl_port(struct net *net, const struct nlattr *ind
 	if (IS_ERR(dev))
 		return ERR_CAST(dev);
 	port = ovs_shim_port_of(dev);
-	if (!port) {
+	if (!port || port->net != ovs_shim_net(net)) {
 		ovs_shim_say(extack, "port: %s has no role", dev->name);
 		port = ERR_PTR(-ENOENT);
 	}
