@@ -224,7 +224,7 @@ def test_series_is_added_to_debians_source_package(tmp_path: Path) -> None:
 @pytest.mark.timeout(7200)
 @pytest.mark.skipif(os.environ.get("SDNGCC_RELEASE") != "1", reason="only a release needs it: SDNGCC_RELEASE=1")
 @pytest.mark.skipif(bool(missing_programs()), reason="; ".join(missing_programs()))
-@pytest.mark.parametrize("release", sorted(RELEASES))
+@pytest.mark.parametrize("release", ["bookworm"])
 def test_packages_install_run_upgrade_and_go(release: str, tmp_path: Path) -> None:
     for what in ("build", "check"):
         subprocess.run([sys.executable, "-m", "sdngcc.testbed.packages", what, "--releases", release, "--out",
