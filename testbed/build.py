@@ -228,13 +228,19 @@ def _build_module(build: Build) -> None:
                "modules"], "compiling")
 
 
-def _build_beside(build: Build) -> None:
-    kernel = parts(build.part.sanitize)["kernel"].folder
-    tree, shim = build.folder / "source", ROOT / "shim"
+def copy_beside(tree: Path) -> None:
+    """Make a folder of all that sdngcc.ko is built from."""
+    shim = ROOT / "shim"
     for path in _files(shim / "Kbuild", shim / "core", shim / "kernel"):
         copy = tree / path.relative_to(shim)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, copy)
+
+
+def _build_beside(build: Build) -> None:
+    kernel = parts(build.part.sanitize)["kernel"].folder
+    tree = build.folder / "source"
+    copy_beside(tree)
     build.run(["make", "ARCH=um", "-C", str(kernel / "build"), f"M={tree}", f"-j{JOBS}", "modules"], "compiling")
 
 

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from sdngcc.testbed.build import ROOT, BuildError
-from sdngcc.testbed.smp.build import KINDS, smp_build
+from sdngcc.testbed.smp.build import KINDS, STOCK, smp_build
 from sdngcc.testbed.smp.run import LONG, SHORT, Outcome, run_machine
 
 # Columns that the table takes.
@@ -38,14 +38,17 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("kernel", nargs="*", help=f"{', '.join(KINDS)}; default: all")
     parser.add_argument("--short", action="store_true", help="a minute or two a kernel instead of several")
     parser.add_argument("--cpus", type=int, default=2, choices=(2, 3, 4), help="CPUs of a machine")
+    parser.add_argument("--beside", action="store_true",
+                        help="sdngcc.ko beside an unmodified openvswitch.ko, on Debian's own kernels")
     given = parser.parse_args(arguments)
+    kinds = tuple(STOCK) if given.beside else KINDS
     for kind in given.kernel:
-        if kind not in KINDS:
-            parser.error(f"there is no kernel '{kind}'; there are {', '.join(KINDS)}")
+        if kind not in kinds:
+            parser.error(f"there is no kernel '{kind}'; there are {', '.join(kinds)}")
     console = Console(stderr=True)
     columns = (TextColumn("{task.fields[kind]}"), BarColumn(), TextColumn("{task.fields[what]}"), TimeElapsedColumn())
     outcomes: List[Outcome] = []
-    for kind in given.kernel or KINDS:
+    for kind in given.kernel or kinds:
         with Progress(*columns, console=console) as bars:
             task = bars.add_task("run", total=1.0, kind=kind, what="building")
 
@@ -53,7 +56,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
                 bars.update(task, completed=done / steps, what=f"{name}: {what}")  # noqa: B023, ours is of this turn
 
             try:
-                artifacts = smp_build(kind, show)
+                artifacts = smp_build(kind, show, given.beside)
             except BuildError as error:
                 print(error, file=sys.stderr)
                 return 2
@@ -62,7 +65,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
                 bars.update(task, completed=part, what=what)  # noqa: B023, ours is of this turn
 
             outcome = run_machine(artifacts, SHORT if given.short else LONG, given.cpus,
-                                  ROOT / "results" / "smp" / kind, tell)
+                                  ROOT / "results" / "smp" / (f"{kind}-beside" if given.beside else kind), tell)
         outcomes.append(outcome)
         for finding in outcome.findings:
             print(f"{kind}: {finding}\n", flush=True)

@@ -32,6 +32,7 @@ from sdngcc.testbed.build import (
     build_part,
     compiler_version,
     content_key,
+    copy_beside,
     tarball_version,
 )
 from sdngcc.testbed.build import parts as testbed_parts
@@ -86,7 +87,7 @@ class SmpArtifacts:
     before: List[Path]
     """Modules that are loaded before it, in order."""
     module: Path
-    """openvswitch.ko, without debugging information."""
+    """openvswitch.ko with the shim, or sdngcc.ko, without debugging information."""
     planted: Path
     """planted.ko, that does wrong on purpose."""
     stress: Path
@@ -119,6 +120,8 @@ def smp_parts() -> Dict[str, Part]:
         if kind in STOCK:
             found.append(Part(f"smp_{kind}_watch", content_key([kernel], HERE / "watch"), 25,
                               recipe=functools.partial(_build_watch, kind)))
+            found.append(Part(f"smp_{kind}_beside", content_key([kernel], shim / "Kbuild", *linux[-2:], *extra), 100,
+                              recipe=functools.partial(_build_beside, kind)))
         found += [
             Part(f"smp_{kind}", kernel, 30 if kind in STOCK else 1150, recipe=recipe),
             Part(f"smp_{kind}_module", content_key([kernel], *linux, *extra), 70,
@@ -128,28 +131,34 @@ def smp_parts() -> Dict[str, Part]:
     return {part.name: part for part in found}
 
 
-def smp_build(kind: str, progress: Optional[Progress] = None) -> SmpArtifacts:
-    """Build what is missing for one kernel and return where everything is. Raises BuildError."""
+def smp_build(kind: str, progress: Optional[Progress] = None, beside: bool = False) -> SmpArtifacts:
+    """Build what is missing for one kernel and return where everything is. Raises BuildError.
+
+    beside: with sdngcc.ko beside an unmodified openvswitch.ko, on one of Debian's own kernels.
+    """
+    ours = f"smp_{kind}_{'beside' if beside else 'module'}"
     if kind == "rt":
         build_part(smp_parts()["smp_rtpatches"], progress)
     if kind in STOCK:
         build_part(testbed_parts()["kernel"], progress)  # whose source the datapath is taken from
     parts = smp_parts()
-    for name in (f"smp_{kind}", f"smp_{kind}_watch", f"smp_{kind}_module", f"smp_{kind}_planted", "smp_stress"):
+    for name in (f"smp_{kind}", f"smp_{kind}_watch", ours, f"smp_{kind}_planted", "smp_stress"):
         if name in parts:
             build_part(parts[name], progress)
-    kernel, module = parts[f"smp_{kind}"].folder, parts[f"smp_{kind}_module"].folder
+    kernel, module = parts[f"smp_{kind}"].folder, parts[ours].folder
     before = []
     if kind in STOCK:
         folder = next((kernel / "root" / "lib" / "modules").iterdir()) / "kernel"
         before = [*(folder / name for name in STOCK_MODULES), _watch_folder(kind) / "watch.ko"]
+    if beside:
+        before.append(module / "openvswitch.ko")
     return SmpArtifacts(
-        kind=kind, before=before, module=module / "openvswitch.ko",
+        kind=kind, before=before, module=module / ("sdngcc.ko" if beside else "openvswitch.ko"),
         image=(next((kernel / "root" / "boot").glob("vmlinuz-*")) if kind in STOCK
                else kernel / "build" / "arch" / "x86" / "boot" / "bzImage"),
         planted=parts[f"smp_{kind}_planted"].folder / "source" / "planted.ko",
         stress=parts["smp_stress"].folder / "stress",
-        functions=_functions(module / "source" / "net" / "openvswitch" / "shim"))
+        functions=_functions(module / "source" / ("sdngcc" if beside else "net/openvswitch/shim")))
 
 
 def _digest(path: Path) -> str:
@@ -235,6 +244,18 @@ def _build_module(kind: str, build: Build) -> None:
                            f"$(eval CFLAGS_$(object) += {_watch_flags(kind)}))\n")
     build.run([*_kernel_make(kind), f"M={folder}"], "compiling")
     build.run(["strip", "-g", "-o", str(build.folder / "openvswitch.ko"), str(folder / "openvswitch.ko")], "stripping")
+
+
+def _build_beside(kind: str, build: Build) -> None:
+    source = build.folder / "source"
+    shutil.copytree(testbed_parts()["kernel"].folder / "source" / "net" / "openvswitch", source / "openvswitch")
+    copy_beside(source / "sdngcc")
+    with open(source / "sdngcc" / "Kbuild", "a", encoding="utf-8") as makefile:
+        makefile.write(f"$(foreach object,$(sdngcc-y),$(eval CFLAGS_$(object) += {_watch_flags(kind)}))\n")
+    for name in ("openvswitch", "sdngcc"):
+        build.run([*_kernel_make(kind), f"M={source / name}"], f"compiling {name}.ko")
+        build.run(["strip", "-g", "-o", str(build.folder / f"{name}.ko"), str(source / name / f"{name}.ko")],
+                  "stripping")
 
 
 def _build_planted(kind: str, build: Build) -> None:

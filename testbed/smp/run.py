@@ -112,6 +112,7 @@ def command_line(artifacts: SmpArtifacts, length: Length, cpus: int, out: Path) 
     """Return QEMU's arguments for a machine whose files are in out."""
     parameters = [*PARAMETERS[artifacts.kind], "rdinit=/init", "panic=-1", "oops=panic", "tsc=reliable",
                   "clocksource=tsc", "nokaslr", "mitigations=off", "watchdog_thresh=60",
+                  f"STRESS_MODULE={artifacts.module.stem}",
                   f"STRESS_CONTROL={CONTROLS[artifacts.kind][0]}", f"STRESS_CONSERVE={length.conserve_s}",
                   f"STRESS_CHURN={length.churn_s}"]
     return [QEMU, "-accel", "tcg,thread=multi", "-smp", str(cpus), "-m", MEMORY, "-cpu", "max,la57=off", "-nodefaults",
@@ -126,7 +127,7 @@ def run_machine(artifacts: SmpArtifacts, length: Length, cpus: int, out: Path, t
     """
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    files = {"init": artifacts.stress, "openvswitch.ko": artifacts.module, "planted.ko": artifacts.planted}
+    files = {"init": artifacts.stress, artifacts.module.name: artifacts.module, "planted.ko": artifacts.planted}
     files.update({f"before{number}.ko": path for number, path in enumerate(artifacts.before)})
     (out / "initrd.gz").write_bytes(initial_ram_disk(files))
     outcome = Outcome(artifacts.kind, cpus)

@@ -395,16 +395,10 @@ static void *namespaces_run(void *data)
 /* Takes the module out and in again under traffic. */
 static void reload(struct side *sides)
 {
-	int error;
-
 	pthread_rwlock_wrlock(&module_lock);
 	scene_clear(sides);
-	error = module_unload("openvswitch");
-	if (error)
-		die(false, "removing openvswitch.ko: %s", strerror(-error));
-	error = module_load("/openvswitch.ko", "");
-	if (error)
-		die(false, "openvswitch.ko: %s", strerror(-error));
+	shim_unload();
+	shim_load();
 	scene_datapaths(sides);
 	count(CHANGE_RELOAD, 0);
 	pthread_rwlock_unlock(&module_lock);

@@ -162,6 +162,33 @@ int module_unload(const char *name)
 	return -EBUSY;
 }
 
+/* Returns the name of the module that the shim is part of. */
+static const char *shim_module(void)
+{
+	const char *name = getenv("STRESS_MODULE");
+
+	return name ? name : "openvswitch";
+}
+
+void shim_load(void)
+{
+	char path[64];
+	int error;
+
+	snprintf(path, sizeof(path), "/%s.ko", shim_module());
+	error = module_load(path, "");
+	if (error)
+		die(false, "%s: %s", path, strerror(-error));
+}
+
+void shim_unload(void)
+{
+	int error = module_unload(shim_module());
+
+	if (error)
+		die(false, "removing %s: %s", shim_module(), strerror(-error));
+}
+
 /* Returns the number that the command line gives a name, a default without it. */
 static int option(const char *name, int otherwise)
 {
@@ -197,8 +224,7 @@ static void begin(void)
 }
 
 /*
- * Loads what openvswitch.ko needs where the kernel has it as modules: before0.ko, before1.ko and so
- * on.
+ * Loads what the shim's module needs where it has to be loaded: before0.ko, before1.ko and so on.
  */
 static void load_before(void)
 {
@@ -277,14 +303,11 @@ int main(void)
 {
 	const char *what = getenv("STRESS_CONTROL");
 	struct side sides[2];
-	int error;
 
 	begin();
 	say("progress booted: %d CPUs", cpus);
 	load_before();
-	error = module_load("/openvswitch.ko", "");
-	if (error)
-		die(false, "openvswitch.ko: %s", strerror(-error));
+	shim_load();
 	scene_links(sides);
 	scene_datapaths(sides);
 	put_file("/sys/kernel/debug/kcsan", "on");
@@ -297,9 +320,7 @@ int main(void)
 	}
 	put_file("/sys/kernel/debug/kcsan", "off");
 	scene_clear(sides);
-	error = module_unload("openvswitch");
-	if (error)
-		die(false, "removing openvswitch.ko: %s", strerror(-error));
+	shim_unload();
 	say("end");
 	power_off();
 }

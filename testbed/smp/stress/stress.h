@@ -96,6 +96,12 @@ int module_load(const char *path, const char *parameters);
 /* Unloads a kernel module, waiting while it is in use; returns 0 or a negative errno value. */
 int module_unload(const char *name);
 
+/* Loads the module that the shim is part of. */
+void shim_load(void);
+
+/* Unloads it. */
+void shim_unload(void);
+
 /* netlink.c */
 
 void netlink_open(struct netlink *nl, int protocol, int ns);

@@ -14,8 +14,9 @@ pytestmark = [pytest.mark.uml, pytest.mark.slow]
 
 
 @pytest.mark.timeout(1500)  # a minute or two, but on a busy machine
-def test_two_cpus_find_no_race_and_keep_the_limit(tmp_path: Path) -> None:
-    artifacts = smp_build("debian")
+@pytest.mark.parametrize("beside", [False, pytest.param(True, marks=pytest.mark.release)])
+def test_two_cpus_find_no_race_and_keep_the_limit(tmp_path: Path, beside: bool) -> None:
+    artifacts = smp_build("debian", beside=beside)
     outcome = run_machine(artifacts, SHORT, cpus=2, out=tmp_path / "debian")
     assert not outcome.findings, "\n\n".join(outcome.findings)
     assert outcome.control and outcome.conserved == outcome.trials > 0 and outcome.changes > 100
