@@ -11,6 +11,17 @@ from sdngcc.testbed.build import ROOT
 from sdngcc.testbed.packages.roots import Release, Root, RootError, root
 from sdngcc.testbed.packages.vendored import tools
 
+# Where a mirror has no upstream sources: Debian's package openvswitch-source has them, with Debian's patches applied.
+_UNPACK = """set -eu
+cd /build
+rm -rf openvswitch-*/
+version=$(ls openvswitch_*.debian.tar.* | sed 's/openvswitch_\\([^-]*\\)-.*/\\1/')
+mkdir "openvswitch-$version"
+tar -xf /usr/src/openvswitch/openvswitch.tar.gz -C "openvswitch-$version" --strip-components=1
+tar -xf openvswitch_*.debian.tar.* -C "openvswitch-$version"
+: >"openvswitch-$version/debian/patches/series"
+"""
+
 
 def series(release: Release) -> Optional[Path]:
     """Return the series for the Open vSwitch of a release, None when there is none."""
@@ -27,7 +38,11 @@ def prepare(one: Root) -> str:
                                                                encoding="utf-8")
     one.apt("update")
     one.path("/build").mkdir(exist_ok=True)
-    one.run(["sh", "-c", "cd /build && apt-get -q -o APT::Sandbox::User=root source openvswitch"])
+    fetch = "cd /build && apt-get -q -o APT::Sandbox::User=root source"
+    if one.run(["sh", "-c", f"{fetch} openvswitch"], check=False).returncode:
+        one.run(["sh", "-c", f"{fetch} --diff-only openvswitch"])
+        one.apt("install", "--no-install-recommends", "openvswitch-source")
+        one.run(["sh", "-c", _UNPACK])
     for name in ("packaging", "ovs-patches", "shim"):
         shutil.copytree(ROOT / name, one.path(f"/sdn-gcc/{name}"),
                         ignore=shutil.ignore_patterns("tests", "__pycache__", "*.o"))
