@@ -18,8 +18,8 @@ from sdngcc.testbed.packages.roots import Release, locked, packages_cache, root,
 PACKAGING = ROOT / "packaging"
 
 # What the root needs that everything is made in: pip, what packaging/debian/control asks for, and lintian.
-_TOOLS = ("build-essential", "ca-certificates", "python3-venv", "python3-pip", "debhelper", "dh-dkms",
-          "bash-completion", "lintian")
+_TOOLS = ("build-essential", "ca-certificates", "python3-venv", "python3-pip", "python3-setuptools", "debhelper",
+          "dh-dkms", "bash-completion", "lintian")
 
 # Makes /vendor/common and /vendor/controller; its arguments are the folders of lists, and what pip is to leave out.
 _INSTALL = """set -eu
