@@ -242,7 +242,7 @@ void shim_connection_sent(struct shim_limiter *limiter, struct shim_peer *peer,
 	segment.knobs = settings->laws[connection->clock->index].knobs;
 	spin_lock(&connection->lock);
 	wake = connection_touch(connection);
-	connection->seen_ns = packet->now_ns;
+	WRITE_ONCE(connection->seen_ns, packet->now_ns);
 	connection->out = limiter->out;
 	/* Needed once a round trip: of the packet that will be timed. */
 	if (segment.payload && !connection->state.timed_ns && READ_ONCE(vm->mode.horizon_ns)) {
@@ -285,7 +285,7 @@ enum shim_flow_ecn shim_connection_received(struct shim_vm *vm,
 	segment.knobs = settings->laws[connection->clock->index].knobs;
 	spin_lock(&connection->lock);
 	wake = connection_touch(connection);
-	connection->seen_ns = packet->now_ns;
+	WRITE_ONCE(connection->seen_ns, packet->now_ns);
 	connection->clock->law->on_segment_in(&connection->state, &segment);
 	ecn = connection->state.ecn;
 	spin_unlock(&connection->lock);
@@ -326,13 +326,14 @@ static void connection_step(struct shim_connection *connection, u64 now_ns)
 /* Visits a connection that was touched or is live.  vm->lock, RCU read lock. */
 static void connection_visit(struct shim_connection *connection, u64 now_ns)
 {
-	bool live;
+	bool live, moved;
 
 	spin_lock(&connection->lock);
 	connection_step(connection, now_ns);
 	live = shim_sub_sat(now_ns, connection->seen_ns) < SHIM_FLOW_LIVE_NS;
+	moved = connection_rank(connection) != connection->rank;
 	spin_unlock(&connection->lock);
-	if (connection_rank(connection) != connection->rank)
+	if (moved)
 		connection_set_rank(connection);
 	if (!live)
 		list_del_init(&connection->node_busy);
