@@ -55,9 +55,9 @@ struct shim_limiter {
 	u64 last_bytes;			/* tx.bytes at the last visit */
 	u64 used_bytes;			/* tx.bytes when it was last seen in use */
 	u64 quiet_ns;			/* inactive: when counting of bytes began; 0: not yet */
-	bool outdated;			/* inactive, with the rate of other settings than now */
 	u64 idle_ns;			/* time since the last visit that saw it in use */
 	u32 used_held;			/* packets paced and dropped by then, modulo 2^32 */
+	bool outdated;			/* inactive, with the rate of other settings than now */
 	struct shim_limiter_state state;	/* of the law; its own part follows */
 };
 

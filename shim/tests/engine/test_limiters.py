@@ -104,7 +104,7 @@ def test_who_begins_to_send_only_keep_alives_becomes_inactive(host: Host) -> Non
 @pytest.mark.parametrize("limiter", [0, 1])
 def test_who_is_held_back_stays_active_however_little_passes(host: Host, limiter: int) -> None:
     host.law("static", rate=8000)
-    host.set(inactive_ns=50 * MS, limiter=limiter)
+    host.set(inactive_ns=50 * MS, limiter=limiter, burst_bytes=2 * FULL)
     uplink, vm = host.uplink(CAPACITY), host.vm()
     for _ in range(200):
         host.send(vm, uplink, own(0), THERE)
