@@ -10,7 +10,7 @@ PYTEST := $(PY) -m pytest --numprocesses $(JOBS) --dist loadgroup --durations 15
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo reproduce test test-all lint unit integration bench-controller bench-datapath bench-overhead bench-tick \
-	sanitize smp packages check-packages clean
+	sanitize smp packages check-packages check-ovs clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -75,6 +75,12 @@ packages: setup  ## Build Debian packages in roots of their own, into results/pa
 
 check-packages: packages  ## Install, start, upgrade, remove and purge these packages in roots of their own
 	@$(PY) -m sdngcc.testbed.packages check --releases $(RELEASES)
+
+# Versions of Open vSwitch, with commas.
+VERSIONS ?= 3.1,3.3,3.5,4.0
+
+check-ovs: build  ## Build versions of Open vSwitch, run their own tests and an experiment on each (VERSIONS=3.1,3.3,3.5,4.0)
+	@$(PY) -m sdngcc.testbed.ovs --versions $(VERSIONS)
 
 clean:  ## Remove .venv and results (the build cache stays; see `sdngcc testbed build --help`)
 	rm -rf .venv results build *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -4,11 +4,11 @@
 # Applies the hooks to a source tree and copies our own files in:
 #
 #     build.sh linux <kernel source>
-#     build.sh ovs <Open vSwitch 3.1 source>
+#     build.sh ovs <Open vSwitch source>
 #
-# A kernel gets the patches of its own version.  The tree builds as always afterwards; Open vSwitch then needs automake,
-# autoconf and libtool, because new files change its Makefile.  A tree that has
-# the patches already only gets the files anew.
+# Either gets the patches of its own version, without any fuzz.  The tree builds as always afterwards; Open vSwitch then
+# needs automake, autoconf and libtool, because new files change its Makefile.  A tree that has the patches already only
+# gets the files anew.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -32,7 +32,7 @@ apply_series() {
 		return
 	fi
 	for name in $names; do
-		patch -p1 -d "$2" --no-backup-if-mismatch -N -s -i "$1/$name" ||
+		patch -p1 -F0 -d "$2" --no-backup-if-mismatch -N -s -i "$1/$name" ||
 			die "$1/$name does not apply to $2; start from a fresh source tree of the version in the folder's name"
 	done
 	echo "$sum" >"$stamp"
@@ -65,7 +65,10 @@ build_linux() {
 # Patches the Open vSwitch source $1.
 build_ovs() {
 	[ -e "$1/vswitchd/bridge.c" ] || die "$1 is no Open vSwitch source"
-	apply_series "$here/ovs/3.1" "$1"
+	version=$(sed -n 's/^AC_INIT(openvswitch, \([0-9]*\.[0-9]*\)\..*/\1/p' "$1/configure.ac")
+	[ -e "$here/ovs/$version/series" ] ||
+		die "no series for Open vSwitch $version; there are those for $(cd "$here/ovs" && echo [0-9]*)"
+	apply_series "$here/ovs/$version" "$1"
 	(cd "$here/ovs/files" && find . -type f) | while read -r name; do
 		put "$here/ovs/files/$name" "$1/$name"
 	done

@@ -8,10 +8,11 @@
 * ``module``: openvswitch.ko for that kernel, with ovs-patches/linux and shim/ (seconds, so a change there is cheap);
 * ``beside``: sdngcc.ko for that kernel, the shim beside the kernel's own openvswitch.ko;
 * ``congestion``: congestion.ko for that kernel, the congestion controls of the folder congestion;
-* ``ovs``: Open vSwitch of the Debian package openvswitch-source with ovs-patches/ovs;
+* ``ovs``: Open vSwitch 3.1 of the Debian package openvswitch-source with ovs-patches/ovs;
 * ``generator``: the traffic generator.
 
-The parts of the machines with several CPUs are those of smp/build.py.
+The parts of the machines with several CPUs are those of smp/build.py, those of other versions of Open vSwitch those of
+ovs/build.py.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
+
+from sdngcc.testbed.ovs.versions import PLAIN
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -82,6 +85,8 @@ class Artifacts:
     """Module of D2TCP and L2DCT, for the machines of experiments."""
     ovs: Dict[str, str]
     """Open vSwitch's programs and its schema by name."""
+    other_ovs: Dict[str, Dict[str, str]]
+    """The same of other versions of Open vSwitch, as far as they were asked for."""
     generator: Path
     kernel_source: Path
     kernel_build: Path
@@ -99,6 +104,10 @@ class Artifacts:
     def datapath(self, name: str) -> List[str]:
         """Return the modules of a variant of the datapath: ``patched``, or ``beside``."""
         return {"patched": self.modules, "beside": self.beside}[name]
+
+    def open_vswitch(self, version: str) -> Dict[str, str]:
+        """Return the programs and the schema of a version of Open vSwitch that was asked for."""
+        return self.ovs if version == PLAIN else self.other_ovs[version]
 
     def as_dict(self) -> Dict[str, Any]:
         """Return all paths as text."""
@@ -156,16 +165,24 @@ def parts(sanitize: bool = False) -> Dict[str, Part]:
     kernel = content_key([tarball_version(KERNEL_TARBALL), gcc, *UNREAD], HERE / "uml.config", HERE / "patches", *extra)
     linux = [path for path in (patches / "build.sh", patches / "linux", shim / "core", shim / "kernel")
              if path.exists()]
-    ovs = [path for path in (patches / "build.sh", patches / "ovs", shim / "kernel" / "uapi") if path.exists()]
     uapi = shim / "kernel" / "uapi"
     return {part.name: part for part in (
         Part("kernel", kernel, 1500, sanitize),
         Part("module", content_key([kernel], *linux), 60, sanitize),
         Part("beside", content_key([kernel], shim / "Kbuild", shim / "core", shim / "kernel"), 60, sanitize),
         Part("congestion", content_key([kernel], HERE / "congestion"), 15, sanitize),
-        Part("ovs", content_key([tarball_version(OVS_TARBALL), gcc], *ovs), 1400),
+        Part("ovs", content_key([tarball_version(OVS_TARBALL), gcc], *open_vswitch_files(PLAIN)), 1400),
         Part("generator", content_key([gcc], HERE / "generator", uapi), 1),
     )}
+
+
+def open_vswitch_files(version: str) -> List[Path]:
+    """Return all that a version of Open vSwitch is patched with."""
+    patches = ROOT / "ovs-patches"
+    series = patches / "ovs" / version / "series"
+    names = [line for line in series.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    return [patches / "build.sh", patches / "ovs" / "files", ROOT / "shim" / "kernel" / "uapi", series,
+            *((series.parent / name).resolve() for name in names)]
 
 
 class Build:
@@ -255,6 +272,11 @@ def _build_ovs(build: Build) -> None:
     tree = build.folder / "source"
     tree.mkdir()
     build.run(["tar", "-xf", str(OVS_TARBALL), "-C", str(tree), "--strip-components=1"], "unpacking the source")
+    make_open_vswitch(build, tree)
+
+
+def make_open_vswitch(build: Build, tree: Path) -> None:
+    """Patch and compile an unpacked Open vSwitch. Raises BuildError."""
     build.run(["sh", str(ROOT / "ovs-patches" / "build.sh"), "ovs", str(tree)], "applying the hooks")
     if not (tree / "configure").exists():
         build.run(["autoreconf", "--install", "--force"], "preparing", cwd=tree)
@@ -298,40 +320,53 @@ def build_part(part: Part, progress: Optional[Progress] = None) -> None:
             progress(part.name, part.steps, part.steps, "done")
 
 
+def open_vswitch_programs(source: Path) -> Dict[str, str]:
+    """Return the programs and the schema in a tree of Open vSwitch by name."""
+    programs = {name: str(source / path / name) for path, names in {
+        "ovsdb": ("ovsdb-tool", "ovsdb-server", "ovsdb-client"), "vswitchd": ("ovs-vswitchd",),
+        "utilities": ("ovs-vsctl", "ovs-appctl", "ovs-ofctl", "ovs-dpctl")}.items() for name in names}
+    return {**programs, "schema": str(source / "vswitchd" / "vswitch.ovsschema")}
+
+
 def build(progress: Optional[Progress] = None, only: Optional[Sequence[str]] = None,
-          sanitize: bool = False) -> Artifacts:
-    """Build what is missing (all parts, or those named) and return where everything is. Raises BuildError."""
+          sanitize: bool = False, ovs: Sequence[str] = ()) -> Artifacts:
+    """Build what is missing (all parts, or those named) and return where everything is. Raises BuildError.
+
+    ovs: versions of Open vSwitch that are wanted, too.
+    """
+    # It builds on this module.
+    from sdngcc.testbed.ovs.build import build_version
+
     wanted = parts(sanitize)
     for name, part in wanted.items():
         if only is None or name in only:
             build_part(part, progress)
-    kernel, module, beside, ovs = (wanted[name].folder for name in ("kernel", "module", "beside", "ovs"))
+    kernel, module, beside, plain = (wanted[name].folder for name in ("kernel", "module", "beside", "ovs"))
     built = kernel / "build" / "net"
     tree = module / "source" / "net" / "openvswitch"
-    source = ovs / "source"
-    programs = {name: str(source / path / name) for path, names in {
-        "ovsdb": ("ovsdb-tool", "ovsdb-server", "ovsdb-client"), "vswitchd": ("ovs-vswitchd",),
-        "utilities": ("ovs-vsctl", "ovs-appctl", "ovs-ofctl", "ovs-dpctl")}.items() for name in names}
     return Artifacts(
         kernel=kernel / "build" / "linux",
         modules=[str(built / "nsh" / "nsh.ko"), str(tree / "openvswitch.ko")],
         beside=[str(built / "nsh" / "nsh.ko"), str(built / "openvswitch" / "openvswitch.ko"),
                 str(beside / "source" / "sdngcc.ko")],
         congestion=wanted["congestion"].folder / "source" / "congestion.ko",
-        ovs={**programs, "schema": str(source / "vswitchd" / "vswitch.ovsschema")},
+        ovs=open_vswitch_programs(plain / "source"),
+        other_ovs={version: open_vswitch_programs(build_version(version, progress)) for version in ovs
+                   if version != PLAIN},
         generator=wanted["generator"].folder / "generator",
         kernel_source=kernel / "source", kernel_build=kernel / "build", module_source=tree,
-        beside_source=beside / "source", ovs_source=source)
+        beside_source=beside / "source", ovs_source=plain / "source")
 
 
 def clean_others() -> List[Path]:
     """Remove builds of other versions of the sources and return their folders. Raises BuildError."""
-    # Both build on this module.
+    # All build on this module.
     from sdngcc.testbed.neutron import extensions_part, neutron_part
+    from sdngcc.testbed.ovs.build import version_parts
     from sdngcc.testbed.smp.build import smp_parts
 
-    every = [*parts(False).values(), *parts(True).values(), *smp_parts().values(), neutron_part(),
-             extensions_part()]
+    every = [*parts(False).values(), *parts(True).values(), *smp_parts().values(), *version_parts().values(),
+             neutron_part(), extensions_part()]
     kept, names = {part.folder.name for part in every}, {part.name for part in every}
     removed = [path for path in sorted(cache_root().glob("*-*"))
                if path.name.removesuffix(".lock") not in kept and path.name.split("-")[0] in names]

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Dict, List, Literal, Optional, Sequence, Tupl
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from sdngcc.testbed.ovs.versions import OvsVersion
 from sdngcc.topologies.placement import hypervisor_of
 
 Protocol = Literal["tcp", "reno", "cubic", "dctcp", "udp"]
@@ -84,6 +85,7 @@ class Parameters(BaseModel):
     datapath: Literal["patched", "beside"] = Field(
         "patched", description="what the shim is part of; patched: openvswitch.ko; beside: sdngcc.ko, beside an "
         "unmodified openvswitch.ko")
+    ovs: OvsVersion = Field("3.1", description="version of Open vSwitch, with the series for it")
     limiter: Literal["pace", "police"] = Field("pace", description="what happens to a packet over the rate")
     guest_ecn: bool = Field(False, description="the tagged VM and tcp competitors negotiate ECN")
     gso: bool = Field(False, description="VMs send 64 KiB packets")

@@ -120,7 +120,7 @@ def make_job(parameters: Parameters, artifacts: Artifacts, seed: int,
     return {
         "modules": [*artifacts.datapath(parameters.datapath),
                     *([str(artifacts.congestion)] if work.own_protocols else [])],
-        "ovs": artifacts.ovs,
+        "ovs": artifacts.open_vswitch(parameters.ovs),
         "generator": str(artifacts.generator),
         "topology": {"name": parameters.topology, "parameters": {
             name: getattr(parameters, name) for name in (

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any, Dict, Tuple
+from typing import Any, Collection, Dict, Tuple
 
 import click
 
@@ -15,8 +15,8 @@ def _refuse(error: Exception) -> click.ClickException:
     return click.ClickException(str(error))
 
 
-def _build(quiet: bool) -> Any:
-    """Build what is missing, with a progress bar for each part."""
+def _build(quiet: bool, ovs: Collection[str] = ()) -> Any:
+    """Build what is missing, with a progress bar for each part; ovs: versions of Open vSwitch beside the plain one."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -33,7 +33,7 @@ def _build(quiet: bool) -> Any:
             bars.update(tasks[part], completed=done, what=what)
 
         try:
-            return build(show)
+            return build(show, ovs=sorted(ovs))
         except BuildError as error:
             raise _refuse(error) from None
 
@@ -136,7 +136,7 @@ def run_command(experiment: str, settings: Tuple[str, ...], seed: int, out: Path
         cases = EXPERIMENTS[experiment].cases(settings)
     except ParameterError as error:
         raise click.UsageError(str(error)) from None
-    artifacts = _build(quiet=as_json)
+    artifacts = _build(quiet=as_json, ovs={case.parameters.ovs for case in cases})
     out = out or Path("results") / experiment
     from sdngcc.testbed.progress import run_progress
     from sdngcc.testbed.runner import run_experiment
@@ -173,7 +173,7 @@ def shell_command(settings: Tuple[str, ...], seed: int) -> None:
         parameters = parse_settings(settings, {"law": "sdngcc"})
     except ParameterError as error:
         raise click.UsageError(str(error)) from None
-    artifacts = _build(quiet=False)
+    artifacts = _build(quiet=False, ovs=[parameters.ovs])
     with tempfile.TemporaryDirectory(prefix="sdngcc-shell-") as work:
         try:
             run_shell(artifacts.kernel, make_job(parameters, artifacts, seed), Path(work), seed)

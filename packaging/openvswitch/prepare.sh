@@ -27,7 +27,7 @@ version=$(dpkg-parsechangelog -l "$source/debian/changelog" -S Version)
 suite=$(dpkg-parsechangelog -l "$source/debian/changelog" -S Distribution)
 minor=$(printf '%s\n' "$version" | sed -n 's/^\([0-9]*:\)\{0,1\}\([0-9]*\.[0-9]*\)\..*/\2/p')
 series=$root/ovs-patches/ovs/$minor
-[ -e "$series/series" ] || die "no series for Open vSwitch $version; there are those for $(cd "$root/ovs-patches/ovs" && ls -d [0-9]*)"
+[ -e "$series/series" ] || die "no series for Open vSwitch $version; there are those for $(cd "$root/ovs-patches/ovs" && echo [0-9]*)"
 case $version in *+sdngcc*) die "$1 has the series already" ;; esac
 
 # What is new comes as one patch: Debian's format of source packages knows no files beside patches.
@@ -47,7 +47,7 @@ mkdir -p "$patches/sdngcc"
 echo sdngcc/0000-add-the-files-of-sdn-gcc.patch >>"$patches/series"
 grep -v '^#' "$series/series" | while read -r name; do
 	cp "$series/$name" "$patches/sdngcc/"
-	echo "sdngcc/$name" >>"$patches/series"
+	echo "sdngcc/${name##*/}" >>"$patches/series"
 done
 
 {

@@ -11,13 +11,18 @@ from sdngcc.testbed.build import ROOT
 from sdngcc.testbed.packages.roots import Release, Root, RootError, root
 from sdngcc.testbed.packages.vendored import tools
 
-# Where a mirror has no upstream sources: Debian's package openvswitch-source has them, with Debian's patches applied.
+# Where a mirror has no upstream sources: Debian's package openvswitch-source has them, with Debian's patches applied, as
+# a tarball or, since 3.5, as a tree.
 _UNPACK = """set -eu
 cd /build
 rm -rf openvswitch-*/
 version=$(ls openvswitch_*.debian.tar.* | sed 's/openvswitch_\\([^-]*\\)-.*/\\1/')
 mkdir "openvswitch-$version"
-tar -xf /usr/src/openvswitch/openvswitch.tar.gz -C "openvswitch-$version" --strip-components=1
+if [ -e /usr/src/openvswitch/openvswitch.tar.gz ]; then
+	tar -xf /usr/src/openvswitch/openvswitch.tar.gz -C "openvswitch-$version" --strip-components=1
+else
+	cp -a /usr/src/openvswitch/. "openvswitch-$version"
+fi
 tar -xf openvswitch_*.debian.tar.* -C "openvswitch-$version"
 : >"openvswitch-$version/debian/patches/series"
 """

@@ -17,8 +17,8 @@ from sdngcc.testbed.reproduction import CAUSES, UNKNOWN, Reproduced, cause_of, p
 from sdngcc.testbed.workload import Workload
 
 NOWHERE = Path("/nowhere")
-ARTIFACTS = Artifacts(kernel=NOWHERE, modules=["/k/one.ko"], ovs={}, generator=NOWHERE, congestion=NOWHERE,
-                      kernel_source=NOWHERE, kernel_build=NOWHERE, module_source=NOWHERE,
+ARTIFACTS = Artifacts(kernel=NOWHERE, modules=["/k/one.ko"], ovs={}, other_ovs={}, generator=NOWHERE,
+                      congestion=NOWHERE, kernel_source=NOWHERE, kernel_build=NOWHERE, module_source=NOWHERE,
                       beside=[], beside_source=NOWHERE, ovs_source=NOWHERE)
 
 

@@ -11,12 +11,12 @@
 #include "bridge-shim.h"
 #include <errno.h>
 #include "dpif.h"
-#include "netdev-offload.h"
 #include "netdev-provider.h"
 #include "netdev-vport.h"
 #include "openvswitch/dynamic-string.h"
 #include "openvswitch/shash.h"
 #include "openvswitch/vlog.h"
+#include "shim-compat.h"
 #include "shim-netlink.h"
 #include "shim-port.h"
 #include "shim-settings.h"
@@ -182,7 +182,7 @@ is_any_law(void)
 static void
 check_offload(struct ds *complaints)
 {
-    if (any_system && netdev_is_flow_api_enabled() && is_any_law()) {
+    if (any_system && shim_offload_enabled() && is_any_law()) {
         shim_complain(complaints, "hw-offload: flows that are offloaded pass "
                       "the shim by and are not limited; set it to false and "
                       "restart ovs-vswitchd");
