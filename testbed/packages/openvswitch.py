@@ -11,20 +11,22 @@ from sdngcc.testbed.build import ROOT
 from sdngcc.testbed.packages.roots import Release, Root, RootError, root
 from sdngcc.testbed.packages.vendored import tools
 
-# Where a mirror has no upstream sources: Debian's package openvswitch-source has them, with Debian's patches applied, as
-# a tarball or, since 3.5, as a tree.
+# Where a mirror has no upstream sources: Debian's package openvswitch-source has them, with Debian's patches applied,
+# in a tarball without Debian's own files or, since 3.5, in a tree with them.
 _UNPACK = """set -eu
 cd /build
 rm -rf openvswitch-*/
-version=$(ls openvswitch_*.debian.tar.* | sed 's/openvswitch_\\([^-]*\\)-.*/\\1/')
-mkdir "openvswitch-$version"
 if [ -e /usr/src/openvswitch/openvswitch.tar.gz ]; then
+	apt-get -q -o APT::Sandbox::User=root source --diff-only openvswitch
+	version=$(ls openvswitch_*.debian.tar.* | sed 's/openvswitch_\\([^-]*\\)-.*/\\1/')
+	mkdir "openvswitch-$version"
 	tar -xf /usr/src/openvswitch/openvswitch.tar.gz -C "openvswitch-$version" --strip-components=1
+	tar -xf openvswitch_*.debian.tar.* -C "openvswitch-$version"
 else
-	cp -a /usr/src/openvswitch/. "openvswitch-$version"
+	cp -a /usr/src/openvswitch openvswitch-source
 fi
-tar -xf openvswitch_*.debian.tar.* -C "openvswitch-$version"
-: >"openvswitch-$version/debian/patches/series"
+mkdir -p openvswitch-*/debian/patches
+: >"$(ls -d openvswitch-*/)debian/patches/series"
 """
 
 
@@ -43,9 +45,8 @@ def prepare(one: Root) -> str:
                                                                encoding="utf-8")
     one.apt("update")
     one.path("/build").mkdir(exist_ok=True)
-    fetch = "cd /build && apt-get -q -o APT::Sandbox::User=root source"
-    if one.run(["sh", "-c", f"{fetch} openvswitch"], check=False).returncode:
-        one.run(["sh", "-c", f"{fetch} --diff-only openvswitch"])
+    fetch = "cd /build && exec apt-get -q -o APT::Sandbox::User=root source openvswitch"
+    if one.run(["sh", "-c", fetch], check=False).returncode:
         one.apt("install", "--no-install-recommends", "openvswitch-source")
         one.run(["sh", "-c", _UNPACK])
     for name in ("packaging", "ovs-patches", "shim"):
