@@ -10,7 +10,7 @@ PYTEST := $(PY) -m pytest --numprocesses $(JOBS) --dist loadgroup --durations 15
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo reproduce test test-all lint unit integration bench-controller bench-datapath bench-overhead bench-tick \
-	sanitize smp packages check-packages check-ovs clean
+	sanitize smp packages openvswitch-packages check-packages check-stock check-ovs clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -75,6 +75,12 @@ packages: setup  ## Build Debian packages in roots of their own, into results/pa
 
 check-packages: packages  ## Install, start, upgrade, remove and purge these packages in roots of their own
 	@$(PY) -m sdngcc.testbed.packages check --releases $(RELEASES)
+
+openvswitch-packages: setup  ## Build Debian's Open vSwitch with the series (a quarter of an hour for each release)
+	@$(PY) -m sdngcc.testbed.packages openvswitch --releases $(RELEASES)
+
+check-stock: packages openvswitch-packages  ## Install what these targets made on a release's own kernel in QEMU: README's commands, upgrade, remove
+	@$(PY) -m sdngcc.testbed.packages stock --releases $(RELEASES)
 
 # Versions of Open vSwitch, with commas.
 VERSIONS ?= 3.1,3.3,3.5,4.0

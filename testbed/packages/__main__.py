@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``make packages`` and ``make check-packages``."""
+"""``make packages``, ``make check-packages`` and ``make check-stock``."""
 
 from __future__ import annotations
 
 import argparse
+import filecmp
 import sys
+import tempfile
 import time
 from pathlib import Path
+from typing import Callable, List
 
 from sdngcc.testbed.build import ROOT
 from sdngcc.testbed.packages import openvswitch
 from sdngcc.testbed.packages.build import build
-from sdngcc.testbed.packages.check import CheckError, check
+from sdngcc.testbed.packages.check import CheckError, check, require
 from sdngcc.testbed.packages.dkms import MODULES, check_module
 from sdngcc.testbed.packages.roots import RELEASES, Release, RootError, missing_programs
+from sdngcc.testbed.packages.stock import check as stock
 from sdngcc.testbed.packages.version import VersionError, tree_version
 
 
@@ -31,10 +35,29 @@ def _check(release: Release, out: Path) -> None:
 
     packages = sorted((out / release.suite).glob("*.deb"))
     check(release, packages, say)
+    _check_again(release, packages, say)
     for package in packages:
         if package.name.split("_")[0] in MODULES:
             check_module(release, package, say)
     openvswitch.check_series(release, say)
+    openvswitch.check_packages(release, out, say)
+
+
+def _check_again(release: Release, packages: List[Path], say: Callable[[str], None]) -> None:
+    """Build once more, and require the same bytes. Raises CheckError and RootError."""
+    with tempfile.TemporaryDirectory() as folder:
+        again = {path.name: path for path in build(release, tree_version(ROOT), Path(folder))}
+        require(sorted(again) == [path.name for path in packages], "files were changed since the packages were built")
+        other = [path.name for path in packages if not filecmp.cmp(path, again[path.name], shallow=False)]
+        require(not other, f"built again, other bytes: {', '.join(other)}")
+    say(f"built again: all {len(packages)} packages are the same, byte for byte")
+
+
+def _check_stock(release: Release, out: Path) -> None:
+    def say(text: str) -> None:
+        print(f"check-stock: {release.suite}: {text}", flush=True)
+
+    stock.check(release, out / release.suite, say)
 
 
 def _open_vswitch(release: Release, out: Path) -> None:
@@ -42,10 +65,13 @@ def _open_vswitch(release: Release, out: Path) -> None:
         print(path)
 
 
+_WHAT = {"build": _build, "check": _check, "stock": _check_stock, "openvswitch": _open_vswitch}
+
+
 def main() -> int:
     """Build or try the packages of the releases that are named; return the exit status."""
     parser = argparse.ArgumentParser(prog="sdngcc.testbed.packages", description=__doc__)
-    parser.add_argument("what", choices=["build", "check", "openvswitch"])
+    parser.add_argument("what", choices=list(_WHAT))
     parser.add_argument("--releases", default=",".join(RELEASES), help=f"of {', '.join(RELEASES)}, with commas")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "packages", help="folder for the packages")
     chosen = parser.parse_args()
@@ -58,7 +84,7 @@ def main() -> int:
         return 1
     try:
         for name in chosen.releases.split(","):
-            {"build": _build, "check": _check, "openvswitch": _open_vswitch}[chosen.what](RELEASES[name], chosen.out)
+            _WHAT[chosen.what](RELEASES[name], chosen.out)
     except (CheckError, RootError, VersionError) as error:
         print(f"packages: {error}", file=sys.stderr)
         return 1

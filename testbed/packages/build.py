@@ -53,12 +53,16 @@ def control(release: Release) -> str:
 
 
 def configure(target: Path, release: Release) -> None:
-    """Write debian/control and what DKMS is told of each module into the source of packages."""
+    """Write debian/control, what DKMS is told of each module and its scripts into the source of packages."""
     (target / "debian" / "control").write_text(control(release), encoding="utf-8")
     for name in modules(release):
         text = (PACKAGING / "dkms" / f"{name}.conf").read_text(encoding="utf-8")
         (target / "debian" / f"{name}-dkms.dkms").write_text(
             text.replace("#KERNELS#", re.escape(release.kernel)), encoding="utf-8")
+        for script in ("postinst", "prerm"):
+            path = PACKAGING / "dkms" / f"{name}.{script}"
+            if path.exists():
+                shutil.copy(path, target / "debian" / f"{name}-dkms.{script}")
 
 
 def _set_times(folder: Path, time_s: int) -> None:
@@ -78,8 +82,10 @@ def build(release: Release, version: Version, results: Path) -> List[Path]:
                        environment={"SOURCE_DATE_EPOCH": str(version.time_s), "DEB_BUILD_OPTIONS": "noautodbgsym"},
                        alone=True)
         folder = results / release.suite
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.iterdir():
+            if old.is_file():
+                old.unlink()
         (folder / "build.log").write_text(done.stdout, encoding="utf-8")
         for path in sorted(one.path("/build").iterdir()):
             if path.is_file():

@@ -74,28 +74,49 @@ def _bring(one: Root, packages: Iterable[Path], kind: str) -> List[str]:
     return [f"/packages/{kind}/{Path(shutil.copy(path, folder)).name}" for path in packages]
 
 
-def later(package: Path, folder: Path) -> Path:
-    """Return the same package with a later version, and with something else in its files of settings."""
+def later(package: Path, folder: Path, more: Iterable[Tuple[Path, str]] = ()) -> Path:
+    """Return the same package with a later version, also to DKMS, and with something else in its files of settings.
+
+    more are files that it has besides, with the folders that they come into.
+    """
     tree = folder / "tree"
     subprocess.run(["dpkg-deb", "--raw-extract", str(package), str(tree)], check=True)
-    control = tree / "DEBIAN" / "control"
-    text = control.read_text(encoding="utf-8")
-    version = next(line.split(": ")[1] for line in text.splitlines() if line.startswith("Version: "))
-    control.write_text(text.replace(version, f"{version}.later"), encoding="utf-8")
+    (tree / "DEBIAN").chmod(0o755)
+    version = package.name.split("_")[1]
+    texts = [tree / "DEBIAN" / "control"]
+    for source in tree.glob("usr/src/*"):
+        texts += [tree / "DEBIAN" / "postinst", tree / "DEBIAN" / "prerm", source / "dkms.conf"]
+    for text in texts:
+        text.write_text(newer(text.read_text(encoding="utf-8"), version), encoding="utf-8")
+    for source in tree.glob("usr/src/*"):
+        source.rename(source.parent / newer(source.name, version))
     for settings in tree.glob("etc/sdn-gcc/*.yaml"):
         settings.write_text(settings.read_text(encoding="utf-8") + "# Later.\n", encoding="utf-8")
-    made = folder / package.name.replace(version, f"{version}.later")
+    for path, target in more:
+        (tree / target).mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, tree / target)
+    made = folder / newer(package.name, version)
     subprocess.run(["dpkg-deb", "--build", "-Znone", str(tree), str(made)], check=True, capture_output=True)
     shutil.rmtree(tree)
     return made
 
 
-def snapshot(top: Path) -> Dict[str, Tuple[str, str]]:
-    """Return all paths below a root that a package could have made: kind, mode and owner, then content."""
+def newer(text: str, version: str) -> str:
+    """Return a text with a later version, above all before it and below what a later release of Debian has, in it."""
+    upstream = version.rsplit("+", 1)[0]
+    return text.replace(upstream, f"{upstream}.later")
+
+
+def snapshot(top: Path, beside: Tuple[str, ...] = ()) -> Dict[str, Tuple[str, str]]:
+    """Return all paths below a root that a package could have made: kind, mode and owner, then content.
+
+    beside names more that is no package's, folders with a slash at their end.
+    """
+    not_ours = (*_NOT_OURS, *beside)
     found = {}
     for path in sorted(top.rglob("*")):
         name = path.relative_to(top).as_posix()
-        if name.startswith(_NOT_OURS) or f"{name}/" in _NOT_OURS:
+        if name.startswith(not_ours) or f"{name}/" in not_ours:
             continue
         stat = path.lstat()
         content = ""

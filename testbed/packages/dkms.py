@@ -51,7 +51,9 @@ def check_module(release: Release, package: Path, say: Callable[[str], None]) ->
         require("/updates/dkms/" in path, f"modprobe would load {path}")
         magic = one.run(["modinfo", "-F", "vermagic", path]).stdout
         require(magic.startswith(f"{kernel} "), f"the module is for {magic}")
-        say(f"{name}: built for {kernel}, at {path}")
+        signer = one.run(["modinfo", "-F", "signer", path]).stdout.strip()
+        require(bool(signer) and one.path("/var/lib/dkms/mok.pub").exists(), "the module is not signed by DKMS' key")
+        say(f"{name}: built for {kernel}, at {path}, signed by {signer}")
         loaded = one.run(["modprobe", "-S", kernel, "--show-depends", "vport-vxlan"]).stdout.split()
         require(any("/kernel/net/openvswitch/vport-vxlan.ko" in word for word in loaded)
                 and (path in loaded) == (module == "openvswitch"), f"for vport-vxlan modprobe loads {loaded}")

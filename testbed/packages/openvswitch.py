@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Callable, List, Optional
 
-from sdngcc.testbed.build import ROOT
+from sdngcc.testbed.build import ROOT, content_key
 from sdngcc.testbed.packages.roots import Release, Root, RootError, root
 from sdngcc.testbed.packages.vendored import tools
 
@@ -66,20 +66,77 @@ def check_series(release: Release, say: Callable[[str], None]) -> None:
         say(f"openvswitch: {prepare(one)} is prepared, all patches apply without fuzz")
 
 
+def _key() -> str:
+    """Return what tells packages of the present series and files from others."""
+    return content_key([], ROOT / "ovs-patches" / "ovs", ROOT / "packaging" / "openvswitch",
+                       ROOT / "shim" / "kernel" / "uapi")
+
+
+def packages(release: Release, results: Path) -> List[Path]:
+    """Return the packages that ``build`` made of the present series in a folder of ``results``; none if it did not."""
+    folder = results / release.suite / "openvswitch"
+    key = folder / "key"
+    return sorted(folder.glob("*.deb")) if key.exists() and key.read_text(encoding="ascii") == _key() else []
+
+
 def build(release: Release, results: Path) -> List[Path]:
     """Build Open vSwitch's packages with the series into a folder of ``results`` and return them. RootError.
 
-    That takes a quarter of an hour on one processor.
+    That takes a quarter of an hour on one processor; what is there already is not built again.
     """
     if series(release) is None:
         raise RootError(f"{release.suite}: no series for Open vSwitch {release.openvswitch}")
+    if made := packages(release, results):
+        return made
     folder = results / release.suite / "openvswitch"
     with root(release, tools()) as one:
         prepare(one)
         one.run(["sh", "-c", "cd /build && exec apt-get -q -y -o APT::Sandbox::User=root build-dep ./openvswitch-*/"])
         one.run(["sh", "-c", "cd /build/openvswitch-*/ && exec dpkg-buildpackage --build=binary --no-sign"],
                 environment={"DEB_BUILD_OPTIONS": "nocheck noautodbgsym parallel=1"}, timeout_s=7200)
-        folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
         for path in one.path("/build").glob("*.deb"):
             shutil.copy(path, folder / path.name)
+    (folder / "key").write_text(_key(), encoding="ascii")
     return sorted(folder.glob("*.deb"))
+
+
+# Run in a root without a network: a switch without a kernel's datapath is asked what the series adds.
+_ASK = """set -eu
+mkdir -p /run/openvswitch /var/log/openvswitch
+ovsdb-tool create /tmp/conf.db /usr/share/openvswitch/vswitch.ovsschema
+ovsdb-server /tmp/conf.db --remote=punix:/run/openvswitch/db.sock --detach --pidfile --log-file
+ovs-vswitchd --enable-dummy=override --disable-system --detach --pidfile --log-file
+ovs-vsctl --no-wait init
+ovs-vsctl add-br br0 -- set Bridge br0 datapath_type=dummy protocols=OpenFlow13 \
+	-- set Open_vSwitch . other_config:shim-law=nonsense
+ovs-vswitchd --version
+ovs-ofctl -O OpenFlow13 dump-port-marks br0
+ovs-ofctl -O OpenFlow13 dump-vm-state br0
+ovs-appctl shim/show
+"""
+
+# What the answers must have.
+_ANSWERS = ("OFPST_EXPERIMENTER reply", "nonsense")
+
+
+def check_packages(release: Release, results: Path, say: Callable[[str], None]) -> None:
+    """Install Open vSwitch's packages with the series, if they were built, and ask what it adds. Raises RootError."""
+    made = {path.name.split("_")[0]: path for path in packages(release, results)}
+    if not made:
+        say("openvswitch: packages with the series were not built; `make openvswitch-packages` does")
+        return
+    with root(release, ("ca-certificates",)) as one:
+        one.path("/packages").mkdir()
+        for name in ("openvswitch-common", "openvswitch-switch", "python3-openvswitch"):
+            shutil.copy(made[name], one.path("/packages"))
+        one.apt("update")
+        one.run(["sh", "-c", "exec apt-get -q -y -o APT::Sandbox::User=root install --no-install-recommends "
+                 "/packages/*.deb"])
+        answer = one.run(["sh", "-c", _ASK], alone=True).stdout
+        missing = [wanted for wanted in _ANSWERS if wanted not in answer]
+        if missing:
+            raise RootError(f"openvswitch: nothing of {', '.join(missing)} in the answers:\n{answer}")
+        version = one.run(["dpkg-query", "-W", "-f", "${Version}", "openvswitch-switch"]).stdout
+        say(f"openvswitch: {version} is installed and answers for the shim")

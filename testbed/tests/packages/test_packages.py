@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What packages are made of: versions, settings, manual pages, lists of Python packages; the packages for a release."""
 
+import json
 import os
 import re
 import shutil
@@ -17,9 +18,10 @@ from sdngcc.main import COMMANDS
 from sdngcc.testbed.build import ROOT
 from sdngcc.testbed.packages import defaults, layout, manual, version
 from sdngcc.testbed.packages.build import control, modules
-from sdngcc.testbed.packages.check import differences, snapshot
+from sdngcc.testbed.packages.check import differences, later, newer, snapshot
 from sdngcc.testbed.packages.dkms import MODULES
 from sdngcc.testbed.packages.roots import RELEASES, missing_programs
+from sdngcc.testbed.packages.stock import check as stock
 from sdngcc.testbed.packages.vendored import constraints, debian, names, requirements
 from sdngcc.tracker.settings import load as load_tracker
 
@@ -180,9 +182,52 @@ def test_what_is_left_behind_is_seen(tmp_path: Path) -> None:
     assert differences(before, snapshot(tmp_path)) == ["left behind: /usr/more", "changed: /etc/kept", "changed: /usr"]
 
 
+@pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="dpkg is not installed")
+def test_a_later_package_is_later_to_dpkg_and_to_dkms(tmp_path: Path) -> None:
+    upstream = "1.2.0~git1767323045.01234567"
+    tree = tmp_path / "made"
+    texts = {"DEBIAN/control": f"Package: a-dkms\nVersion: {upstream}+deb12\nArchitecture: all\n"
+                               f"Maintainer: a <a@b.example>\nDepends: b (= {upstream}+deb12)\nDescription: a\n",
+             "DEBIAN/postinst": f"#!/bin/sh\nDKMS_VERSION={upstream}\n", "DEBIAN/prerm": f"#!/bin/sh\nV={upstream}\n",
+             f"usr/src/a-{upstream}/dkms.conf": f'PACKAGE_VERSION="{upstream}"\n'}
+    for name, text in texts.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(text)
+    for name in ("", "postinst", "prerm"):
+        (tree / "DEBIAN" / name).chmod(0o755)
+    package = tmp_path / f"a-dkms_{upstream}+deb12_all.deb"
+    subprocess.run(["dpkg-deb", "--build", "-Znone", str(tree), str(package)], check=True, capture_output=True)
+    (tmp_path / "more").write_text("x")
+    (tmp_path / "out").mkdir()
+    made = later(package, tmp_path / "out", [(tmp_path / "more", "usr/share/a")])
+    assert made.name == f"a-dkms_{upstream}.later+deb12_all.deb"
+    assert lower(f"{upstream}+deb12", newer(f"{upstream}+deb12", f"{upstream}+deb12"))
+    subprocess.run(["dpkg-deb", "--raw-extract", str(made), str(tmp_path / "read")], check=True)
+    assert (tmp_path / "read" / "usr/share/a/more").read_text() == "x"
+    for name, text in texts.items():
+        assert (tmp_path / "read" / newer(name, f"{upstream}+deb12")).read_text() == newer(text, f"{upstream}+deb12")
+
+
+def test_what_came_of_each_machine_is_reckoned() -> None:
+    lines = [json.dumps({"t": t, "bytes": {"10.0.0.10": one, "10.0.0.13": three}}) for t, one, three in (
+        (5, 0, 1000), (6, 0, 2250), (7.5, 250, 2250), (8, 500, 4750))]
+    samples = [stock.sample(line) for line in lines]
+    assert stock.rates_kbps(samples) == {"tap0": 500 * 8 / 1000 / 3, "tap3": 10.0}
+    assert stock.stills_s(samples) == {"tap0": 2.5, "tap3": 2.0}
+
+
+def test_readme_has_three_commands_for_a_real_machine() -> None:
+    install, *settings = stock.commands((ROOT / "README.md").read_text())
+    assert len(settings) == 2 and install.startswith("apt install ")
+    for name in (*stock.OURS, *stock.OPEN_VSWITCH):
+        assert name.removeprefix("sdngcc-") in install
+    assert all(name in settings[0] for name in stock.VMS.values())
+
+
 def test_scripts_are_what_sh_takes() -> None:
-    for path in [*(ROOT / "packaging" / "dkms").glob("build-*"), *(ROOT / "packaging" / "debian").glob("*.p*"),
-                 ROOT / "packaging" / "openvswitch" / "prepare.sh"]:
+    for path in [*(ROOT / "packaging" / "dkms").glob("build-*"), *(ROOT / "packaging" / "dkms").glob("*.p*"),
+                 *(ROOT / "packaging" / "debian").glob("*.p*"), ROOT / "packaging" / "openvswitch" / "prepare.sh",
+                 Path(stock.__file__).parent / "scene.sh"]:
         if path.read_text().startswith("#!/bin/sh"):
             subprocess.run(["sh", "-n", str(path)], check=True)
 

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tries what README.md says of a real machine: on a release's own kernel, two processors, with traffic all the time.
+
+The machine is a compute node with four virtual machines (scene.sh), one of which speaks TCP; the others send
+datagrams, each more than its share of the uplink.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Callable, Dict, List, NamedTuple
+
+from sdngcc.testbed.build import ROOT
+from sdngcc.testbed.packages.check import differences, later, newer, require, snapshot
+from sdngcc.testbed.packages.roots import Release, Root, root
+from sdngcc.testbed.packages.stock.guest import Guest, booted, equip, mounted
+
+# What the root has: the kernel with headers, what DKMS needs, and Debian's own Open vSwitch.
+_BASE = ("ca-certificates", "dkms", "ethtool", "initramfs-tools", "iproute2", "linux-headers-amd64",
+         "linux-image-amd64", "openvswitch-switch", "procps", "systemd-sysv", "udev")
+
+OURS = ("sdngcc-common", "sdngcc-controller", "sdngcc-dkms")
+OPEN_VSWITCH = ("openvswitch-common", "openvswitch-switch", "python3-openvswitch")
+
+VMS = {f"10.0.0.1{number}": f"tap{number}" for number in range(4)}  # names of their devices, by address
+CAPACITY_KBPS = 10_000  # of the uplink, by its network card
+OFFERED_KBPS = 5_000  # what each VM sends if nothing limits it, without headers
+SHARE_KBPS = CAPACITY_KBPS / len(VMS)
+
+# How far from its share a VM may be; the filters count no Ethernet headers, and emulated processors stall at times.
+LEAST, MOST = 0.80, 1.10
+
+# Longer than this no flow may stand still when the module is exchanged, or as long as a restart of Open vSwitch takes.
+STILL_S = 2.0
+
+# What a machine that ran has beside the root: what Open vSwitch, apt and the kernel's boot write down.
+_RAN = ("lost+found", "etc/hostname", "etc/openvswitch/", "usr/sbin/policy-rc.d", "var/lib/openvswitch/",
+        "var/log/openvswitch/", "var/lib/private/", "var/lib/dbus/", "etc/.updated", "var/.updated")
+
+Say = Callable[[str], None]
+
+
+class Sample(NamedTuple):
+    """What had come of each VM at a time of the machine."""
+
+    t: float  # seconds
+    came: Dict[str, int]  # bytes, by name
+
+
+def commands(readme: str) -> List[str]:
+    """Return the commands of README.md's section on a real machine."""
+    section = readme.split("\n## On a real machine\n", 1)[1].split("\n## ", 1)[0]
+    return [line for line in section.split("```\n")[1].splitlines() if line]
+
+
+def rates_kbps(samples: List[Sample]) -> Dict[str, float]:
+    """Return what came of each VM over all samples, on average."""
+    first, last = samples[0], samples[-1]
+    return {name: (last.came[name] - first.came[name]) * 8 / 1000 / (last.t - first.t) for name in last.came}
+
+
+def stills_s(samples: List[Sample]) -> Dict[str, float]:
+    """Return the longest time that nothing came of each VM, between the samples that saw something come."""
+    longest = {}
+    for name in samples[0].came:
+        since, most = samples[0].t, 0.0
+        for before, after in zip(samples, samples[1:]):
+            most = max(most, after.t - since)
+            if after.came[name] > before.came[name]:
+                since = after.t
+        longest[name] = most
+    return longest
+
+
+def told(numbers: Dict[str, float], unit: str) -> str:
+    """Return numbers of VMs as a text."""
+    texts = (f"{name} {number:,.{0 if number > 100 else 1}f}" for name, number in sorted(numbers.items()))
+    return f"{', '.join(texts)} {unit}"
+
+
+def check(release: Release, folder: Path, say: Say) -> None:
+    """Try a release's packages in a folder on a machine with its own kernel. Raises CheckError and RootError."""
+    ours = {path.name.split("_")[0]: path for path in (*folder.glob("*.deb"), *folder.glob("openvswitch/*.deb"))}
+    missing = sorted({*OURS, *OPEN_VSWITCH} - set(ours))
+    require(not missing, f"{folder} has no packages {', '.join(missing)}: build them first")
+    out = folder / "stock"
+    out.mkdir(exist_ok=True)
+    disk = out / "disk"
+    with root(release, _BASE) as one:
+        kernel = next(one.path("/usr/lib/modules").iterdir()).name
+        equip(one)
+        one.apt("update")
+        one.path("/packages/stock").mkdir(parents=True)
+        one.run(["sh", "-c", f"cd /packages/stock && apt-get download {' '.join(OPEN_VSWITCH)}"])
+        before = snapshot(one.folder, _RAN)
+        first = one.path("/packages/first")
+        (first / "openvswitch").mkdir(parents=True)
+        for name in OURS:
+            shutil.copy(ours[name], first)
+        for name in OPEN_VSWITCH:
+            shutil.copy(ours[name], first / "openvswitch")
+        steps = commands((ROOT / "README.md").read_text(encoding="utf-8"))
+        require(len(steps) == 3 and steps[0].startswith("apt "), f"README.md's commands are {steps}")
+        one.run(["bash", "-c", f"cd /packages/first && {steps[0]}"])
+        require(any(one.path(f"/lib/modules/{kernel}/updates/dkms").glob("sdngcc.ko*")),
+                f"DKMS built no module: {one.run(['dkms', 'status']).stdout}")
+        say(f"`{steps[0]}`: installed, DKMS built the module for {kernel}")
+        _bring_later(one, [ours[name] for name in OURS], kernel)
+        with booted(one, kernel, disk, out / "console.log") as guest:
+            _Check(guest, kernel, steps[1:], say).all()
+    with mounted(disk) as after:
+        left = differences(before, snapshot(after, _RAN))
+    disk.unlink()
+    require(not left, "removing left this:\n" + "\n".join(left[:40]))
+    say(f"nothing is left among {len(before)} files and folders but the account sdn-gcc")
+
+
+def _bring_later(one: Root, packages: List[Path], kernel: str) -> None:
+    """Put later versions of packages into a root; the module's brings what DKMS made of it for the kernel.
+
+    To compile it in the machine would take many minutes.
+    """
+    version = packages[0].name.split("_")[1]
+    name = newer(f"sdngcc-{version}", version).rsplit("+", 1)[0]
+    number = name.removeprefix("sdngcc-")
+    target = one.path("/packages/second")
+    target.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as folder:
+        module = next(path for path in packages if path.name.startswith("sdngcc-dkms_"))
+        made = later(module, Path(folder))
+        shutil.copy(made, one.path("/packages/dkms.deb"))
+        one.run(["sh", "-euc", f"""
+dpkg-deb --fsys-tarfile /packages/dkms.deb | tar -C / -x ./usr/src/{name}
+for what in add build; do dkms $what sdngcc/{number} -k {kernel}; done
+dkms mktarball sdngcc/{number} -k {kernel} --archive /packages/{name}.dkms.tar.gz
+dkms remove sdngcc/{number} --all
+rm -r /usr/src/{name} /packages/dkms.deb"""])
+        tarball = one.path(f"/packages/{name}.dkms.tar.gz")
+        for package in packages:
+            more = [(tarball, "usr/share/sdngcc-dkms")] if package == module else []
+            shutil.copy(later(package, Path(folder), more), target)
+        tarball.unlink()
+
+
+class _Check:
+    """The steps on the machine, in their order; steps are README.md's commands that are typed there."""
+
+    def __init__(self, guest: Guest, kernel: str, steps: List[str], say: Say) -> None:
+        self.guest = guest
+        self.kernel = kernel
+        self.steps = steps
+        self.say = say
+        self.restart_s = 0.0
+
+    def all(self) -> None:
+        """Run every step."""
+        self.modules()
+        self.scene()
+        self.shares()
+        self.restart()
+        self.upgrade()
+        self.remove()
+
+    def modules(self) -> None:
+        """Look which modules run; restart Open vSwitch."""
+        running = self.guest.run(["uname", "-r"]).strip()
+        require(running == self.kernel, f"Linux {running} runs, not {self.kernel}")
+        self.guest.run(["systemctl", "restart", "openvswitch-switch"])
+        for module, place in (("openvswitch", "/kernel/net/openvswitch/"), ("sdngcc", "/updates/dkms/")):
+            path = self.guest.run(["modinfo", "-n", module]).strip()
+            require(place in path and self.guest.succeeds(["test", "-d", f"/sys/module/{module}"]),
+                    f"{module} is not loaded, or not the right one: {path}")
+        version = self.guest.run(["ovs-vswitchd", "--version"]).splitlines()[0]
+        self.say(f"Linux {running} on {self.guest.run(['nproc']).strip()} processors, {version}: sdngcc.ko is loaded "
+                 "beside the kernel's own openvswitch.ko")
+
+    def scene(self) -> None:
+        """Let four virtual machines send; nothing limits them, and nothing is lost for long by a restart."""
+        self.guest.run(["sh", "/usr/local/lib/check/scene.sh", str(OFFERED_KBPS), str(CAPACITY_KBPS // 1000)])
+        self._until_all_come()
+        free = rates_kbps(self._samples(10))
+        require(all(free[name] > 1.3 * SHARE_KBPS for name in VMS.values()),
+                f"without settings came only {told(free, 'kb/s')}")
+        self.restart_s = max(stills_s(self._samples_while(["systemctl", "restart", "openvswitch-switch"], 10)).values())
+        self.say(f"no settings: {told(free, 'kb/s')}; a restart of Open vSwitch stops a flow for up to "
+                 f"{self.restart_s:.1f} s")
+
+    def shares(self) -> None:
+        """Type README.md's commands: each VM gets its share, and the controller names them all."""
+        for step in self.steps:
+            self.guest.shell(step)
+        self._settle()
+        self._fair("with README.md's commands")
+        listed = ""
+        for _ in range(30):
+            listed = self.guest.run(["sdngcc", "vm", "list", "--wide"], check=False)
+            if all(name in listed for name in VMS.values()):
+                break
+            time.sleep(2)
+        require(all(name in listed for name in VMS.values()), f"`sdngcc vm list` says\n{listed}")
+        shown = self.guest.run(["ovs-appctl", "shim/show"])
+        require("sdngcc" in shown, f"`ovs-appctl shim/show` says\n{shown}")
+        self.say(f"`sdngcc vm list` names {', '.join(sorted(VMS.values()))}")
+
+    def restart(self) -> None:
+        """Restart Open vSwitch: the limits hold."""
+        samples = self._samples_while(["systemctl", "restart", "openvswitch-switch"], 10)
+        rates = rates_kbps(samples)
+        require(all(rate < MOST * SHARE_KBPS for rate in rates.values()),
+                f"a restart of Open vSwitch let VMs send {told(rates, 'kb/s')}")
+        self.say(f"restart of Open vSwitch: {told(rates, 'kb/s')} meanwhile, still for "
+                 f"{told(stills_s(samples), 's')}")
+
+    def upgrade(self) -> None:
+        """Install later packages under traffic: another module runs, no flow stood still for long, limits hold."""
+        note = ["sha256sum", "/sys/module/sdngcc/notes/.note.gnu.build-id"]
+        old, version = self.guest.run(note), self._version()
+        samples = self._samples_while(["sh", "-euc", "apt-get -q install /packages/second/*.deb"], 10, 900)
+        require(self._version() != version, f"the version is {version} as before")
+        require(self.guest.run(note) != old, "the module that runs is the one before the upgrade")
+        still = stills_s(samples)
+        require(max(still.values()) < max(STILL_S, self.restart_s), f"the upgrade stopped flows: {told(still, 's')}")
+        self._settle()
+        self._fair(f"upgrade, flows still for {told(still, 's')}; after it")
+
+    def remove(self) -> None:
+        """Remove all packages, and put Debian's own Open vSwitch back: it forwards as before."""
+        self.guest.run(["sh", "-euc", f"""
+ovs-vsctl del-controller br0
+ovs-vsctl clear Open_vSwitch . other_config
+apt-get -q purge {' '.join(OURS)}"""], timeout_s=600)
+        require(not self.guest.succeeds(["test", "-d", "/sys/module/sdngcc"]), "sdngcc.ko is still loaded")
+        self._free("packages removed")
+        self.guest.run(["sh", "-euc", "apt-get -q install --allow-downgrades /packages/stock/*.deb"], timeout_s=600)
+        require("+sdngcc" not in self.guest.run(["dpkg-query", "-W", *OPEN_VSWITCH]), "Open vSwitch is still ours")
+        self.guest.run(["systemctl", "is-active", "ovs-vswitchd", "ovsdb-server"])
+        self._free("Debian's own Open vSwitch installed again")
+        self.guest.run(["apt-get", "-q", "autoremove", "--purge"], timeout_s=600)
+        complaints = self.guest.run(["dmesg", "--level", "emerg,alert,crit,err,warn"])
+        wrong = re.findall(r"^.*(?:BUG|WARNING|Call Trace|sdngcc:.*(?:fail|error)).*$", complaints, re.MULTILINE)
+        require(not wrong, "the kernel complained:\n" + "\n".join(wrong))
+
+    def _version(self) -> str:
+        return self.guest.run(["dpkg-query", "-W", "-f", "${Version}", "sdngcc-dkms"])
+
+    def _fair(self, when: str) -> None:
+        """Require that every VM gets its share of the uplink."""
+        rates = rates_kbps(self._samples(20))
+        require(all(LEAST * SHARE_KBPS < rate < MOST * SHARE_KBPS for rate in rates.values()),
+                f"{when} come {told(rates, 'kb/s')}; fair are {SHARE_KBPS:.0f} each\n"
+                + self.guest.run(["sdngcc", "shim", "show"], check=False))
+        self.say(f"{when}: {told(rates, 'kb/s')} of {CAPACITY_KBPS:,}")
+
+    def _free(self, when: str) -> None:
+        """Require that nothing limits a VM any more."""
+        self._until_all_come()
+        rates = rates_kbps(self._samples(10))
+        require(all(rates[name] > 1.3 * SHARE_KBPS for name in VMS.values()), f"{when}: {told(rates, 'kb/s')}")
+        self.say(f"{when}: {told(rates, 'kb/s')}")
+
+    def _settle(self) -> None:
+        """Wait until settings are in force and TCP has found its rate."""
+        time.sleep(20)
+
+    def _until_all_come(self) -> None:
+        """Wait until something comes of each VM."""
+        for _ in range(30):
+            samples = self._samples(2)
+            if all(rate > 100 for rate in rates_kbps(samples).values()):
+                return
+        require(False, f"nothing comes of some VM: {told(rates_kbps(samples), 'kb/s')}")
+
+    def _samples(self, seconds: float) -> List[Sample]:
+        """Return the samples of some seconds from now on."""
+        return self._samples_while(["true"], seconds)
+
+    def _samples_while(self, argv: List[str], seconds: float, timeout_s: float = 300) -> List[Sample]:
+        """Run a command on the machine; return the samples from then until some seconds after it ended."""
+        start = int(self.guest.run(["wc", "-l", "/run/count"]).split()[0])
+        self.guest.run(argv, timeout_s=timeout_s)
+        time.sleep(seconds)
+        lines = self.guest.run(["tail", "-n", f"+{start}", "/run/count"]).splitlines()
+        return [sample(line) for line in lines[:-1]]
+
+
+def sample(line: str) -> Sample:
+    """Return what a line of traffic.py's count says."""
+    read = json.loads(line)
+    return Sample(read["t"], {VMS[address]: count for address, count in read["bytes"].items()})
