@@ -26,7 +26,7 @@ VM_ACTIVE = 1
 VM_CONGESTED = 2
 
 _REQUEST = struct.Struct("!QQI4x")
-_REPLY = struct.Struct("!QQQI4x")
+_REPLY = struct.Struct("!QQQII")
 _MARKS = struct.Struct("!IIQQQQII")
 _STATE = struct.Struct("!IIIIQQQQQQQQIIQ")
 _PEER = struct.Struct("!IIH6x16s16s16sQQQQQQ")
@@ -129,10 +129,13 @@ class Assembler:
         size = _SIZES.get(exp_type)
         if experimenter != EXPERIMENTER or size is None:
             return None
-        generation, boot, time_ns, count = _REPLY.unpack_from(data, _PART.size)
+        generation, boot, time_ns, count, length = _REPLY.unpack_from(data, _PART.size)
         entries = data[_PART.size + _REPLY.size :]
-        if len(entries) != count * size:
-            raise ReplyError(f"experimenter reply has {len(entries)} bytes for {count} entries of {size} bytes")
+        length = length or size
+        if len(entries) != count * length:
+            raise ReplyError(f"experimenter reply has {len(entries)} bytes for {count} entries of {length} bytes")
+        if length != size:
+            entries = _as_known(entries, length, size)
         key = (dpid, exp_type)
         begun = self._parts.pop(key, None)
         parts = begun[1] if begun and begun[0] == xid else []
@@ -143,6 +146,15 @@ class Assembler:
             self._parts[key] = (xid, parts)
             return None
         return Reply(exp_type, generation, boot, time_ns, parts)
+
+
+def _as_known(entries: bytes, length: int, size: int) -> bytes:
+    """Return entries of another version, of length bytes each, as size bytes each: what is not known yet is left out.
+
+    What the switch does not know yet is 0.
+    """
+    cut = (entries[begin : begin + min(length, size)] for begin in range(0, len(entries), length))
+    return b"".join(entry.ljust(size, b"\0") for entry in cut)
 
 
 def marks_request(xid: int, generation: int, boot: int) -> bytes:
@@ -250,7 +262,7 @@ def encode_reply(
         openflow.VERSION, openflow.OFPT_MULTIPART_REPLY, length, xid, openflow.OFPMP_EXPERIMENTER,
         openflow.OFPMPF_REPLY_MORE if more else 0, EXPERIMENTER, exp_type,
     )  # fmt: skip
-    return head + _REPLY.pack(generation, boot, time_ns, len(entries)) + body
+    return head + _REPLY.pack(generation, boot, time_ns, len(entries), len(entries[0]) if entries else 0) + body
 
 
 def decode_request(data: bytes) -> tuple[int, int, int, int, int]:

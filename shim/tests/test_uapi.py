@@ -110,6 +110,34 @@ class _Kernel(netlink.ShimClient):
         return again
 
 
+class _NextPort(attributes.PortMessage):
+    """What a module of the next version may tell of a port: an attribute and a counter more."""
+
+    nla_map = (*attributes.PortMessage.nla_map, ("OVS_SHIM_PORT_NEXT", "uint32"))
+
+    class stats(attributes.PortMessage.stats):  # noqa: N801, pyroute2 finds it by the map's name
+        """Counters."""
+
+        nla_map = (*attributes.PortMessage.stats.nla_map, ("OVS_SHIM_STAT_NEXT", "uint64"))
+
+
+def test_port_of_the_next_version_is_read_as_far_as_it_is_known() -> None:
+    """An attribute and a counter that the client does not know are left out; nothing else is lost."""
+    known = [("OVS_SHIM_PORT_IFINDEX", 3), ("OVS_SHIM_PORT_NAME", "p"), ("OVS_SHIM_PORT_ROLE", 1),
+             ("OVS_SHIM_PORT_WEIGHT", 2), ("OVS_SHIM_PORT_MIN_RATE", 0), ("OVS_SHIM_PORT_MAX_RATE", 0),
+             ("OVS_SHIM_PORT_CAPACITY", 0)]
+    counter = attributes.PortMessage.stats.nla_map[2][0]
+    message = _NextPort()
+    message["attrs"] = [*known, ("OVS_SHIM_PORT_STATS", {"attrs": [(counter, 7), ("OVS_SHIM_STAT_NEXT", 8)]}),
+                        ("OVS_SHIM_PORT_NEXT", 9)]
+    message.encode()
+    read = attributes.PortMessage(message.data)
+    read.decode()
+    port = netlink.ShimClient._port(read)
+    assert (port.ifindex, port.name, port.role, port.weight) == (3, "p", "vm", 2)
+    assert list(port.stats.values()) == [7]
+
+
 def test_addresses_set() -> None:
     """Addresses of a port go as nests; none at all go as an empty nest, and not named they do not go."""
     kernel = _Kernel()

@@ -43,6 +43,30 @@ def test_wrong_length_is_refused_by_name():
         experimenter.Assembler().feed(1, data[:-4])
 
 
+def test_entries_of_the_next_version_are_read_as_far_as_they_are_known():
+    entries = [experimenter.encode_vm_state(vm_reading(port, 5)) for port in (1, 2)]
+    longer = [entry + b"\xff" * 8 for entry in entries]
+    for told in (entries, longer):
+        whole = experimenter.Assembler().feed(1, experimenter.encode_reply(1, experimenter.VM_STATE, 1, 1, 1, told))
+        assert whole is not None and experimenter.vm_readings(whole) == [vm_reading(1, 5), vm_reading(2, 5)]
+
+
+def test_entries_of_the_last_version_have_zeros_for_what_came_since():
+    entries = [experimenter.encode_vm_state(vm_reading(port, 5)) for port in (1, 2)]
+    shorter = [entry[:-8] for entry in entries]
+    whole = experimenter.Assembler().feed(1, experimenter.encode_reply(1, experimenter.VM_STATE, 1, 1, 1, shorter))
+    assert whole is not None
+    assert experimenter.vm_readings(whole) == [vm_reading(port, 5)._replace(message_marks=0) for port in (1, 2)]
+
+
+def test_a_switch_that_tells_no_length_has_entries_of_the_first_version():
+    entry = experimenter.encode_port_marks(port_reading(1))
+    data = bytearray(experimenter.encode_reply(1, experimenter.PORT_MARKS, 1, 1, 1, [entry]))
+    data[-len(entry) - 4 : -len(entry)] = bytes(4)
+    whole = experimenter.Assembler().feed(1, bytes(data))
+    assert whole is not None and experimenter.port_readings(whole) == [port_reading(1)]
+
+
 def test_two_uplinks_of_a_machine_are_one():
     merged = experimenter.merge(vm_reading(2, 100), vm_reading(2, 300)._replace(uplink=7))
     assert merged.sent_rate == 400 and merged.uplink == 7

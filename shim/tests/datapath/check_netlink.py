@@ -16,8 +16,8 @@ from typing import Any, Callable
 from lab import Lab, check, equal, ifindex, links, main, namespace, run, settle
 from pyroute2.netlink import NLM_F_DUMP, NLM_F_REQUEST
 
-from sdngcc.shim.attributes import PeerMessage, PortMessage
-from sdngcc.shim.netlink import PEER_GET, PORT_SET, ShimClient, ShimRefused, _packed
+from sdngcc.shim.attributes import PeerMessage, PortMessage, SettingsMessage
+from sdngcc.shim.netlink import MESSAGE, PEER_GET, PORT_SET, SETTINGS_SET, ShimClient, ShimRefused, _packed
 from sdngcc.testbed.processes import CLONE_NEWNET
 
 CLONE_NEWUSER = 0x10000000
@@ -81,6 +81,35 @@ def settings_all_or_nothing() -> None:
     """One bad value among good ones changes nothing"""
     refused(lambda: lab.shim.settings_set(law="static", burst=200_000, knobs={"rate": 10**12}), "knob rate")
     refused(lambda: lab.shim.settings_set(quantum=5000, knobs={"rmin-ppm": 5, "step-max-ppm": 10**7}), "step-max-ppm")
+
+
+class NextSettings(SettingsMessage):
+    """Settings of the next version: an attribute more."""
+
+    nla_map = (*SettingsMessage.nla_map, ("OVS_SHIM_SETTINGS_NEXT", "uint32"))
+
+
+class NextPort(PortMessage):
+    """A port of the next version: an attribute more."""
+
+    nla_map = (*PortMessage.nla_map, ("OVS_SHIM_PORT_NEXT", "uint32"))
+
+
+@check
+def next_version() -> None:
+    """What a newer user space asks for and this module does not know is refused as a whole, as is a new command"""
+    refused(lambda: lab.shim._request(NextSettings, SETTINGS_SET, [("OVS_SHIM_SETTINGS_LAW", "static"),
+                                                                   ("OVS_SHIM_SETTINGS_NEXT", 1)]),
+            "Unknown attribute type")
+    refused(lambda: lab.shim._request(NextPort, PORT_SET, [("OVS_SHIM_PORT_IFINDEX", ifindex("s1")),
+                                                           ("OVS_SHIM_PORT_WEIGHT", 9), ("OVS_SHIM_PORT_NEXT", 1)]),
+            "Unknown attribute type")
+    try:
+        lab.shim._request(SettingsMessage, MESSAGE + 1, [])
+    except ShimRefused as refusal:
+        equal(refusal.code, errno.EOPNOTSUPP, "error of an unknown command")
+    else:
+        raise AssertionError("an unknown command was accepted")
 
 
 @check

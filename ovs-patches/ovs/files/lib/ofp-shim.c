@@ -81,6 +81,7 @@ ofputil_shim_reply_append(struct ovs_list *replies, size_t len,
     void *entry = ofpbuf_put_zeros(msg, len);
     struct shim_multipart_reply *smr = msg->msg;
     smr->entry_count = htonl(ntohl(smr->entry_count) + 1);
+    smr->entry_len = htonl(len);
     return entry;
 }
 

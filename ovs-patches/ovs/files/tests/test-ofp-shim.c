@@ -42,6 +42,7 @@ check(enum ofpraw raw, size_t len, uint32_t n, int parts)
         struct shim_multipart_reply *smr = ofpbuf_pull(part, sizeof *smr);
         ovs_assert(ntohll(smr->generation) == 7 && ntohll(smr->boot) == 8
                    && ntohll(smr->time_ns) == 9);
+        ovs_assert(ntohl(smr->entry_len) == (part->size ? len : 0));
         ovs_assert(part->size == ntohl(smr->entry_count) * len);
         while (part->size) {
             ovs_be32 *port_no = ofpbuf_pull(part, len);

@@ -53,13 +53,15 @@ struct shim_multipart_request {
 OFP_ASSERT(sizeof(struct shim_multipart_request) == 24);
 
 /* Header of each part of a reply of any kind, followed by 'entry_count'
- * entries. */
+ * entries of 'entry_len' bytes.  Later versions may have longer entries, whose
+ * beginning stays what it is: a reader leaves out what it does not know, and
+ * takes for 0 what is not there. */
 struct shim_multipart_reply {
     ovs_be64 generation;    /* Name this one next time. */
     ovs_be64 boot;          /* Random, new with each start of the switch. */
     ovs_be64 time_ns;       /* CLOCK_MONOTONIC of the reading, in ns. */
     ovs_be32 entry_count;   /* Entries in this part. */
-    uint8_t pad[4];
+    ovs_be32 entry_len;     /* Bytes of each; 0 without entries. */
 };
 OFP_ASSERT(sizeof(struct shim_multipart_reply) == 32);
 
