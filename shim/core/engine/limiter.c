@@ -34,9 +34,6 @@
 #include "../arith.h"
 #include "engine.h"
 
-/* Unit of the ring's times: 1 << 10 ns. */
-#define WAITING_SHIFT 10
-
 /* Q, bytes with headers as on the wire: who sends no more within T_o has no use for a share. */
 #define QUIET_BYTES 1514U
 
@@ -143,13 +140,13 @@ static bool limiter_waits_full(struct shim_limiter *limiter, u32 most, u64 now_n
 {
 	u32 stride = (most + SHIM_WAITING_SLOTS - 1) / SHIM_WAITING_SLOTS;
 	u32 place = limiter->waiting_next;
-	u32 *slot;
+	u64 *slot;
 
 	if (most && !(place % stride)) {
 		slot = &limiter->waiting[place / stride % ((most - stride + 1) / stride)];
-		if ((int)(*slot - (u32)(now_ns >> WAITING_SHIFT)) > 0)
+		if (*slot > now_ns)
 			return true;
-		*slot = (u32)(departure_ns >> WAITING_SHIFT);
+		*slot = departure_ns;
 	}
 	limiter->waiting_next = place + 1;
 	return false;

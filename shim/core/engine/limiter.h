@@ -40,7 +40,7 @@ struct shim_limiter {
 	u64 lease_ticks;		/* L as time at the rate */
 	struct shim_rate rate;		/* R(i,j) and B - L; changes with vm->lock held, too */
 	struct shim_tx tx;		/* what became of the packets */
-	u32 waiting[SHIM_WAITING_SLOTS];	/* some departures, 1024 ns, modulo 2^32 */
+	u64 waiting[SHIM_WAITING_SLOTS];	/* some departures */
 	u32 waiting_next;		/* paced packets, modulo 2^32 */
 
 	/* The rest: under vm->lock, unless said otherwise. */

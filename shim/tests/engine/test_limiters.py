@@ -255,6 +255,21 @@ def test_no_more_packets_wait_than_may(host: Host) -> None:
     assert host.send(vm, uplink, own(0), THERE).passed
 
 
+def test_packets_wait_however_long_the_host_runs_or_the_vm_was_silent(host: Host) -> None:
+    """No time of a packet that left, or of none, ever comes to stand for one that waits."""
+    host.law("static")
+    host.set(waiting_max=64, horizon_ns=SECOND)
+    uplink = host.uplink(CAPACITY)
+    old = host.vm(most=1_000_000)
+    for vm_number in range(8):
+        vm = host.vm(most=1_000_000)
+        for sender, source in ((vm, own(vm_number + 1)), (old, own(0))):
+            outcomes = [host.send(sender, uplink, source, THERE, bytes=1000) for _ in range(30)]
+            assert sum(one.departure_ns > 0 for one in outcomes) > 20 and not any(one.drop for one in outcomes)
+        # In 73 minutes the lower 32 bits of a time in units of 1024 ns come round.
+        host.pass_time(11 * 60 * SECOND)
+
+
 def test_a_gso_packet_is_cut_and_each_part_asks(host: Host) -> None:
     host.law("static")
     host.set(limiter=0, burst_bytes=10 * FULL)
