@@ -43,8 +43,8 @@ int ovs_shim_hook_attach(const struct ovs_shim_port *port, struct netlink_ext_ac
 void ovs_shim_hook_detach(const struct ovs_shim_port *port);
 
 /*
- * Adds to *tx what became of packets that left by an uplink and of which it is not known where they
- * are from.  RCU.
+ * Writes to *tx, which is 0, what became of packets that left by an uplink and of which it is not
+ * known where they are from.  RCU.
  */
 void ovs_shim_hook_strays(const struct ovs_shim_port *uplink, struct shim_tx *tx);
 

@@ -157,6 +157,12 @@ class PortMessage(genlmsg):
             ("OVS_SHIM_STAT_FLOWS_EVICTED", "uint64"),
             ("OVS_SHIM_STAT_DROP_WAITING", "uint64"),
             ("OVS_SHIM_STAT_REPORTS_OVERDUE", "uint64"),
+            ("OVS_SHIM_STAT_STRAY_PACKETS", "uint64"),
+            ("OVS_SHIM_STAT_STRAY_BYTES", "uint64"),
+            ("OVS_SHIM_STAT_STRAY_PACED", "uint64"),
+            ("OVS_SHIM_STAT_STRAY_DROP_POLICE", "uint64"),
+            ("OVS_SHIM_STAT_STRAY_DROP_HORIZON", "uint64"),
+            ("OVS_SHIM_STAT_STRAY_DROP_WAITING", "uint64"),
         )
 
     class addresses(nla):

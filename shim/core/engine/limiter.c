@@ -24,12 +24,6 @@
  * which may be long ago, cost no more than L/R together, as TAT <= c_i + L/R after each.  The next
  * one, m, has c_m = now_m, and what comes from there on costs
  * TAT_j - TAT_(m-1) <= c_j + (B - L)/R - c_m <= t + (B - L)/R.  So no more than B + R * t pass.
- *
- * Packets that wait are bounded in number, too, for a queuing discipline has room for so many
- * packets, not for so much time.  At most m may wait on an uplink: with s = m/16 rounded up, every
- * s-th packet that is given a departure leaves its time in a ring of n = (m - s + 1)/s <= 16,
- * rounded down; one that finds the time left a round ago, s * n packets before it, still to come is
- * dropped.  Up to s - 1 more follow before the next one looks, and s * n + s - 1 <= m.
  */
 #include "../arith.h"
 #include "engine.h"
@@ -134,24 +128,6 @@ void shim_limiter_apply(struct shim_limiter *limiter, u64 now_ns)
 	spin_unlock(&limiter->lock);
 }
 
-/* Tells whether as many packets wait as may, and notes when one more will leave.  limiter->lock. */
-static bool limiter_waits_full(struct shim_limiter *limiter, u32 most, u64 now_ns,
-			       u64 departure_ns)
-{
-	u32 stride = (most + SHIM_WAITING_SLOTS - 1) / SHIM_WAITING_SLOTS;
-	u32 place = limiter->waiting_next;
-	u64 *slot;
-
-	if (most && !(place % stride)) {
-		slot = &limiter->waiting[place / stride % ((most - stride + 1) / stride)];
-		if (*slot > now_ns)
-			return true;
-		*slot = departure_ns;
-	}
-	limiter->waiting_next = place + 1;
-	return false;
-}
-
 /*
  * Lets a packet pass that may leave at once, by a time that is known already; false if there is a
  * closer look to be taken.  limiter->lock.
@@ -195,8 +171,8 @@ static enum shim_counter limiter_judge(struct shim_limiter *limiter,
 	if (unlikely(verdict.kind == SHIM_DROP))
 		return limiter_refuse(limiter, horizon_ns, packet->packets);
 	if (verdict.kind == SHIM_PACE) {
-		if (unlikely(limiter_waits_full(limiter, READ_ONCE(mode->waiting_max), now_ns,
-						verdict.departure_ns))) {
+		if (unlikely(shim_waiting_full(&limiter->waiting, READ_ONCE(mode->waiting_max),
+					       now_ns, verdict.departure_ns))) {
 			limiter->tx.drop_waiting += packet->packets;
 			return SHIM_DROP_WAITING;
 		}

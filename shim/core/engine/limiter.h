@@ -9,12 +9,10 @@
 #include "../host.h"
 #include "../law.h"
 #include "packet.h"
+#include "waiting.h"
 
 struct shim_uplink;
 struct shim_vm;
-
-/* Departure times remembered of a limiter, to tell how many packets wait. */
-#define SHIM_WAITING_SLOTS 16
 
 /* Counters of one limiter, or of all that a VM has lost; packets unless said otherwise. */
 struct shim_tx {
@@ -40,8 +38,7 @@ struct shim_limiter {
 	u64 lease_ticks;		/* L as time at the rate */
 	struct shim_rate rate;		/* R(i,j) and B - L; changes with vm->lock held, too */
 	struct shim_tx tx;		/* what became of the packets */
-	u64 waiting[SHIM_WAITING_SLOTS];	/* some departures */
-	u32 waiting_next;		/* paced packets, modulo 2^32 */
+	struct shim_waiting waiting;	/* packets paced, some of their departures */
 
 	/* The rest: under vm->lock, unless said otherwise. */
 	union {

@@ -8,6 +8,8 @@
  * work item: it looks at all devices and puts right what has changed.  Whoever asks for the lock of
  * configuration waits for it, and so sees devices as they are.
  *
+ * An uplink whose role is taken back keeps what it counted of strays, for its next one.
+ *
  * Nothing tells which datapath an internal port is of.  It is taken for one of the namespace it is
  * in, if that has a datapath; if not, it was moved there, and every namespace that knows that one
  * by an id may have been its own.
@@ -171,36 +173,32 @@ static enum ovs_shim_device_kind device_kind(const struct net_device *dev)
 	return ovs_shim_is_tunnel(dev) ? OVS_SHIM_DEVICE_TUNNEL : OVS_SHIM_DEVICE_PORT;
 }
 
-/* Gives a device its hooks; an error pointer if that fails.  Configuration, RTNL. */
-static struct ovs_shim_device *device_hook(struct net_device *dev)
+/* Puts the hooks on a device; 0 or a negative error number.  Configuration, RTNL. */
+static int device_hook(struct ovs_shim_device *device)
 {
-	struct ovs_shim_device *device = kzalloc(sizeof(*device), GFP_KERNEL_ACCOUNT);
-	struct net *net = dev_net(dev);
+	struct net *net = dev_net(device->dev);
 	int err;
 
-	if (!device)
-		return ERR_PTR(-ENOMEM);
-	device->dev = dev;
-	device->kind = device_kind(dev);
-	device->id = OVS_SHIM_ORIGIN_FREE;
-	spin_lock_init(&device->stray.lock);
-	ovs_shim_device_hooks(device);
 	err = nf_register_net_hook(net, &device->in);
 	if (err)
-		goto error;
+		return err;
 	err = nf_register_net_hook(net, &device->out);
 	if (err)
-		goto error_in;
-	netdev_hold(dev, &device->tracker, GFP_KERNEL);
-	hash_add_rcu(devices, &device->node, (unsigned long)dev);
-	return device;
+		nf_unregister_net_hook(net, &device->in);
+	device->hooked = !err;
+	return err;
+}
 
-error_in:
+/* Takes the hooks off a device, which has no id, if it has them.  Configuration, RTNL. */
+static void device_unhook(struct ovs_shim_device *device)
+{
+	struct net *net = dev_net(device->dev);
+
+	if (!device->hooked)
+		return;
 	nf_unregister_net_hook(net, &device->in);
-error:
-	/* A packet may have seen the first hook. */
-	kfree_rcu(device, rcu);
-	return ERR_PTR(err);
+	nf_unregister_net_hook(net, &device->out);
+	device->hooked = false;
 }
 
 /* Frees a device that no packet sees any more. */
@@ -212,14 +210,40 @@ static void device_free_rcu(struct rcu_head *head)
 	kfree(device);
 }
 
-/* Takes the hooks off a device, which has no id.  Configuration, RTNL. */
-static void device_unhook(struct ovs_shim_device *device)
+/* Returns what is known of a device, with hooks; an error pointer.  Configuration, RTNL. */
+static struct ovs_shim_device *device_with_hooks(struct net_device *dev)
 {
-	struct net *net = dev_net(device->dev);
+	struct ovs_shim_device *device = ovs_shim_device_of(dev);
+	int err;
 
+	if (device) {
+		err = device->hooked ? 0 : device_hook(device);
+		return err ? ERR_PTR(err) : device;
+	}
+	device = kzalloc(sizeof(*device), GFP_KERNEL_ACCOUNT);
+	if (!device)
+		return ERR_PTR(-ENOMEM);
+	device->dev = dev;
+	device->kind = device_kind(dev);
+	device->id = OVS_SHIM_ORIGIN_FREE;
+	spin_lock_init(&device->stray.lock);
+	netdev_hold(dev, &device->tracker, GFP_KERNEL);
+	ovs_shim_device_hooks(device);
+	err = device_hook(device);
+	if (err) {
+		/* A packet may have seen the first hook. */
+		call_rcu(&device->rcu, device_free_rcu);
+		return ERR_PTR(err);
+	}
+	hash_add_rcu(devices, &device->node, (unsigned long)dev);
+	return device;
+}
+
+/* Takes the hooks off a device and forgets all of it.  Configuration, RTNL. */
+static void device_forget(struct ovs_shim_device *device)
+{
 	hash_del_rcu(&device->node);
-	nf_unregister_net_hook(net, &device->in);
-	nf_unregister_net_hook(net, &device->out);
+	device_unhook(device);
 	call_rcu(&device->rcu, device_free_rcu);
 }
 
@@ -243,7 +267,7 @@ static int device_take_id(struct ovs_shim_device *device)
 	return -ENOSPC;
 }
 
-/* Takes a device's role and id back, and forgets what it counted.  Configuration. */
+/* Takes a device's role and id back; what it counted stays.  Configuration. */
 static void device_drop_id(struct ovs_shim_device *device)
 {
 	RCU_INIT_POINTER(device->port, NULL);
@@ -251,13 +275,10 @@ static void device_drop_id(struct ovs_shim_device *device)
 		return;
 	RCU_INIT_POINTER(by_id[device->id], NULL);
 	WRITE_ONCE(device->id, OVS_SHIM_ORIGIN_FREE);
-	spin_lock_bh(&device->stray.lock);
-	memset(&device->stray.tx, 0, sizeof(device->stray.tx));
-	spin_unlock_bh(&device->stray.lock);
 }
 
-/* Forgets the roles of devices that have left their bridges.  Configuration. */
-static void device_forget_gone(void)
+/* Forgets the roles of devices that are no more what they were.  Configuration. */
+static void device_forget_roles(void)
 {
 	struct ovs_shim_device *device;
 	struct ovs_shim_port *port;
@@ -271,7 +292,10 @@ static void device_forget_gone(void)
 	}
 }
 
-/* Takes the hooks off devices that need none any more.  Configuration, RTNL, RCU not held. */
+/*
+ * Takes the hooks off devices that need none any more, and forgets those of them that counted
+ * nothing or are no more what they were.  Configuration, RTNL, RCU not held.
+ */
 static void device_unhook_unwanted(void)
 {
 	struct ovs_shim_device *device;
@@ -285,7 +309,11 @@ static void device_unhook_unwanted(void)
 		rcu_read_lock();
 		wanted = !device->gone && device_is_wanted(device->dev);
 		rcu_read_unlock();
-		if (!wanted)
+		if (wanted)
+			continue;
+		if (device->gone || !ovs_shim_stray_any(&device->stray))
+			device_forget(device);
+		else
 			device_unhook(device);
 	}
 }
@@ -301,8 +329,7 @@ static void device_hook_wanted(struct net *net)
 		wanted = device_is_wanted(dev);
 		rcu_read_unlock();
 		/* Without them it counts as unknown, which is safe. */
-		if (wanted && !ovs_shim_device_of(dev) && dev->reg_state == NETREG_REGISTERED &&
-		    IS_ERR(device_hook(dev)))
+		if (wanted && dev->reg_state == NETREG_REGISTERED && IS_ERR(device_with_hooks(dev)))
 			net_warn_ratelimited("sdngcc: no hooks for %s\n", dev->name);
 	}
 }
@@ -329,7 +356,7 @@ static void device_work(struct work_struct *unused)
 	struct net *net;
 
 	mutex_lock(&configuration);
-	device_forget_gone();
+	device_forget_roles();
 	rtnl_lock();
 	device_unhook_unwanted();
 	down_read(&net_rwsem);
@@ -417,8 +444,7 @@ int ovs_shim_hook_attach(const struct ovs_shim_port *port, struct netlink_ext_ac
 	device = ovs_shim_device_of(dev);
 	if (dev->reg_state != NETREG_REGISTERED || (device && device->gone))
 		goto out;
-	if (!device)
-		device = device_hook(dev);
+	device = device_with_hooks(dev);
 	err = PTR_ERR_OR_ZERO(device);
 out:
 	rtnl_unlock();
@@ -451,8 +477,8 @@ void ovs_shim_hook_detach(const struct ovs_shim_port *port)
 	device_look();
 }
 
-/* Notes that a device leaves its bridge, or the system.  RTNL. */
-static void device_leaves(const struct net_device *dev)
+/* Notes that a device leaves the system or its bridge, or joins one.  RTNL. */
+static void device_changes(const struct net_device *dev)
 {
 	struct ovs_shim_device *device = ovs_shim_device_of(dev);
 
@@ -474,15 +500,14 @@ static int device_event(struct notifier_block *unused, unsigned long event, void
 	if (event == NETDEV_UNREGISTER) {
 		/* An internal port that moves to another namespace remains a port. */
 		if (!netif_is_ovs_master(dev) || dev->reg_state != NETREG_REGISTERED)
-			device_leaves(dev);
+			device_changes(dev);
 	} else if (event == NETDEV_REGISTER) {
 		if (netif_is_ovs_master(dev))
 			device_look();
 	} else if (event == NETDEV_CHANGEUPPER && netif_is_ovs_master(upper->upper_dev)) {
+		device_changes(dev);
 		if (upper->linking)
 			device_look();
-		else
-			device_leaves(dev);
 	}
 	return NOTIFY_DONE;
 }
@@ -523,7 +548,7 @@ void ovs_shim_devices_exit(void)
 	mutex_lock(&configuration);
 	rtnl_lock();
 	hash_for_each_safe(devices, bucket, next, device, node)
-		device_unhook(device);
+		device_forget(device);
 	rtnl_unlock();
 	mutex_unlock(&configuration);
 	/* Packets leave the hooks, and functions of this module free what they saw. */

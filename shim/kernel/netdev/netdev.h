@@ -65,10 +65,14 @@ struct ovs_shim_stray {
 	spinlock_t lock;		/* of what follows */
 	u64 tat;			/* bucket word */
 	struct shim_rate rate;		/* bytes_per_s 0: not yet set */
+	struct shim_waiting waiting;	/* packets paced, some of their departures */
 	struct shim_tx tx;		/* what became of the packets */
 };
 
-/* A device with hooks; listed under configuration and RTNL, found under RCU. */
+/*
+ * A device that has hooks, or had some and counted strays; listed under configuration and RTNL,
+ * found under RCU.
+ */
 struct ovs_shim_device {
 	struct hlist_node node;		/* in the table of devices */
 	struct net_device *dev;		/* held */
@@ -76,7 +80,8 @@ struct ovs_shim_device {
 	enum ovs_shim_device_kind kind;	/* fixed */
 	u32 id;				/* what its packets carry; configuration, read without */
 	const struct ovs_shim_port __rcu *port;	/* its role; configuration, RCU */
-	bool gone;			/* it leaves its bridge or the system; RTNL, read without */
+	bool gone;			/* it is no more what it was; RTNL, read without */
+	bool hooked;			/* packets meet the hooks; configuration, RTNL */
 	struct nf_hook_ops in;		/* where packets come from it */
 	struct nf_hook_ops out;		/* where packets go to it */
 	struct ovs_shim_stray stray;	/* of an uplink */
@@ -86,7 +91,7 @@ struct ovs_shim_device {
 /* Returns the device that has an id of ports, NULL if none has it.  RCU. */
 const struct ovs_shim_device *ovs_shim_device_by_id(u32 id);
 
-/* Returns what is known of a device, NULL if it has no hooks.  RCU, configuration or RTNL. */
+/* Returns what is known of a device, NULL if it had no hooks.  RCU, configuration or RTNL. */
 struct ovs_shim_device *ovs_shim_device_of(const struct net_device *dev);
 
 /* Begins to follow which devices come and go; 0 or a negative error number. */
@@ -100,6 +105,9 @@ void ovs_shim_devices_exit(void);
 
 /* Fills the hooks of a device. */
 void ovs_shim_device_hooks(struct ovs_shim_device *device);
+
+/* Tells whether strays were counted. */
+bool ovs_shim_stray_any(struct ovs_shim_stray *stray);
 
 /*
  * Judges a packet of unknown origin that leaves by an uplink, whose port is `to`; true: it goes on.

@@ -3,11 +3,13 @@
  * Strays: packets that leave by an uplink, and nobody knows whose they are.  They share a bucket on
  * each uplink, whose rate is what a VM of weight 1 would get that came now: C / (1 + the weights of
  * those who send).  So a VM whose packets lose their origin gains nothing by it, and what user
- * space sends of its own (LACP, BFD, packets of a controller) passes.
+ * space sends of its own (LACP, BFD, packets of a controller) passes.  No more of them wait than of
+ * a VM's packets may.
  *
  * Nothing else is done to a stray: it has no law, no peers, and its header stays as it is.
  */
 #include <linux/skbuff.h>
+#include <linux/string.h>
 #include <linux/timekeeping.h>
 
 #include "../../core/arith.h"
@@ -43,6 +45,7 @@ static bool stray_admit(struct ovs_shim_stray *stray, const struct shim_uplink *
 {
 	u64 horizon_ns = settings->limiter == SHIM_LIMITER_PACE ? settings->horizon_ns : 0;
 	struct shim_verdict verdict;
+	bool admitted = false;
 	u64 now_ns;
 
 	*departure_ns = 0;
@@ -58,15 +61,31 @@ static bool stray_admit(struct ovs_shim_stray *stray, const struct shim_uplink *
 		goto out;
 	}
 	if (verdict.kind == SHIM_PACE) {
+		if (shim_waiting_full(&stray->waiting, settings->waiting_max, now_ns,
+				      verdict.departure_ns)) {
+			stray->tx.drop_waiting += packet->packets;
+			goto out;
+		}
 		*departure_ns = verdict.departure_ns;
 		stray->tx.paced += packet->packets;
 	}
 	stray->tat = verdict.tat;
 	stray->tx.bytes += packet->bytes;
 	stray->tx.packets += packet->packets;
+	admitted = true;
 out:
 	spin_unlock(&stray->lock);
-	return verdict.kind != SHIM_DROP;
+	return admitted;
+}
+
+bool ovs_shim_stray_any(struct ovs_shim_stray *stray)
+{
+	bool any;
+
+	spin_lock_bh(&stray->lock);
+	any = memchr_inv(&stray->tx, 0, sizeof(stray->tx));
+	spin_unlock_bh(&stray->lock);
+	return any;
 }
 
 void ovs_shim_hook_strays(const struct ovs_shim_port *uplink, struct shim_tx *tx)
@@ -78,11 +97,7 @@ void ovs_shim_hook_strays(const struct ovs_shim_port *uplink, struct shim_tx *tx
 		return;
 	stray = &device->stray;
 	spin_lock_bh(&stray->lock);
-	tx->bytes += stray->tx.bytes;
-	tx->packets += stray->tx.packets;
-	tx->paced += stray->tx.paced;
-	tx->drop_police += stray->tx.drop_police;
-	tx->drop_horizon += stray->tx.drop_horizon;
+	*tx = stray->tx;
 	spin_unlock_bh(&stray->lock);
 }
 

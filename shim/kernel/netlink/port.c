@@ -76,20 +76,13 @@ static int nl_port_put_stat(struct sk_buff *skb, int attr, u64 value)
 	return nla_put_u64_64bit(skb, attr, value, OVS_SHIM_STAT_PAD);
 }
 
-/* Puts what a port counted: a VM itself and its limiters; an uplink packets of unknown origin. */
-static int nl_port_put_stats(struct sk_buff *skb, const struct ovs_shim_port *port)
+/* Puts what a VM and its limiters counted. */
+static int nl_port_put_vm_stats(struct sk_buff *skb, struct shim_vm *vm)
 {
-	struct shim_vm *vm = port->role == OVS_SHIM_ROLE_VM ? port->vm : NULL;
-	struct nlattr *nest = nla_nest_start(skb, OVS_SHIM_PORT_STATS);
-	struct shim_tx tx = {};
+	struct shim_tx tx;
 	int i;
 
-	if (!nest)
-		return -EMSGSIZE;
-	if (vm)
-		shim_vm_sent(vm, &tx);
-	else
-		ovs_shim_hook_strays(port, &tx);
+	shim_vm_sent(vm, &tx);
 	if (nl_port_put_stat(skb, OVS_SHIM_STAT_TX_PACKETS, tx.packets) ||
 	    nl_port_put_stat(skb, OVS_SHIM_STAT_TX_BYTES, tx.bytes) ||
 	    nl_port_put_stat(skb, OVS_SHIM_STAT_TX_ECT, tx.ect) ||
@@ -100,11 +93,40 @@ static int nl_port_put_stats(struct sk_buff *skb, const struct ovs_shim_port *po
 		return -EMSGSIZE;
 	for (i = 0; i < SHIM_N_COUNTERS; i++)
 		if (nl_port_stats[i] &&
-		    nl_port_put_stat(skb, nl_port_stats[i],
-				     vm ? atomic64_read(&vm->counters[i]) : 0))
+		    nl_port_put_stat(skb, nl_port_stats[i], atomic64_read(&vm->counters[i])))
 			return -EMSGSIZE;
-	nla_nest_end(skb, nest);
 	return 0;
+}
+
+/* Puts what an uplink counted: packets from nobody knows where. */
+static int nl_port_put_uplink_stats(struct sk_buff *skb, const struct ovs_shim_port *uplink)
+{
+	struct shim_tx tx = {};
+
+	ovs_shim_hook_strays(uplink, &tx);
+	if (nl_port_put_stat(skb, OVS_SHIM_STAT_STRAY_PACKETS, tx.packets) ||
+	    nl_port_put_stat(skb, OVS_SHIM_STAT_STRAY_BYTES, tx.bytes) ||
+	    nl_port_put_stat(skb, OVS_SHIM_STAT_STRAY_PACED, tx.paced) ||
+	    nl_port_put_stat(skb, OVS_SHIM_STAT_STRAY_DROP_POLICE, tx.drop_police) ||
+	    nl_port_put_stat(skb, OVS_SHIM_STAT_STRAY_DROP_HORIZON, tx.drop_horizon) ||
+	    nl_port_put_stat(skb, OVS_SHIM_STAT_STRAY_DROP_WAITING, tx.drop_waiting))
+		return -EMSGSIZE;
+	return 0;
+}
+
+/* Puts what a port counted. */
+static int nl_port_put_stats(struct sk_buff *skb, const struct ovs_shim_port *port)
+{
+	struct nlattr *nest = nla_nest_start(skb, OVS_SHIM_PORT_STATS);
+	int err;
+
+	if (!nest)
+		return -EMSGSIZE;
+	err = port->role == OVS_SHIM_ROLE_VM ? nl_port_put_vm_stats(skb, port->vm) :
+					       nl_port_put_uplink_stats(skb, port);
+	if (!err)
+		nla_nest_end(skb, nest);
+	return err;
 }
 
 /* Puts the addresses set for a VM, if any are.  RCU. */

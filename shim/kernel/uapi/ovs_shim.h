@@ -232,6 +232,12 @@ enum ovs_shim_stat {
 	OVS_SHIM_STAT_FLOWS_EVICTED,	/* TCP connections that made room for others */
 	OVS_SHIM_STAT_DROP_WAITING,	/* dropped: too many packets of the VM wait */
 	OVS_SHIM_STAT_REPORTS_OVERDUE,	/* seconds in which a peer did not answer packets */
+	OVS_SHIM_STAT_STRAY_PACKETS,	/* uplink, as all below: sent, from nobody knows where */
+	OVS_SHIM_STAT_STRAY_BYTES,	/* bytes of them, headers as on the wire */
+	OVS_SHIM_STAT_STRAY_PACED,	/* of them, given a departure time later than now */
+	OVS_SHIM_STAT_STRAY_DROP_POLICE,	/* dropped: over the rate of strays */
+	OVS_SHIM_STAT_STRAY_DROP_HORIZON,	/* dropped: would wait longer than the horizon */
+	OVS_SHIM_STAT_STRAY_DROP_WAITING,	/* dropped: too many strays wait */
 
 	__OVS_SHIM_STAT_MAX
 };

@@ -374,9 +374,8 @@ def the_hosts_own() -> None:
     equal(changes(before), {}, "what rose")
 
 
-@check
-def strays() -> None:
-    """What goes into a tunnel from nobody knows where is bound on the uplink below, and counted there"""
+def one_stray() -> None:
+    """Check that a packet of unknown origin, in VXLAN, is counted at the uplink below."""
     by("vxlan")
     wire.flush()
     before = counts()
@@ -384,8 +383,17 @@ def strays() -> None:
         f"actions=output:{KINDS['vxlan'].number}")
     got = list(outers("vxlan"))
     equal(len(got), 1, "packets")
-    rose = changes(before)
-    equal((set(rose), rose["u0"]["tx_packets"], rose["u0"]["tx_bytes"]), ({"u0"}, 1, len(got[0])), "counted")
+    equal(changes(before), {"u0": {"stray_packets": 1, "stray_bytes": len(got[0])}}, "counted")
+
+
+@check
+def strays() -> None:
+    """What goes into a tunnel from nobody knows where is bound on the uplink below, and counted there"""
+    one_stray()
+    counted = lab.stats("u0")
+    lab.shim.port_del("u0")
+    lab.shim.port_set("u0", role="uplink", capacity=CAPACITY)
+    equal(lab.stats("u0"), counted, "counters of u0 after its role was set again")
 
 
 @check
@@ -428,12 +436,12 @@ def tunnel_first() -> None:
 @check
 def below_a_bridge() -> None:
     """The same where the uplink is the port of a bridge whose internal port has the tunnels' address"""
-    lab.shim.port_del("u0")
     links(f"addr del {HERE}/24 dev u0")
     # What the host sent by u0 itself, and not by the bridge, would be strays.
     run("sysctl -qw net.ipv6.conf.u0.disable_ipv6=1")
     run("ovs-vsctl add-br br1 -- add-port br1 u0 -- set bridge br1 "
         f"other-config:hwaddr={macs[0].replace(':', chr(92) + ':')}")
+    equal("u0" in [port.name for port in lab.shim.ports()], False, "u0 has the role it had without a bridge")
     links("link set br1 mtu 1700 up", f"addr add {HERE}/24 dev br1", f"neigh replace {THERE} lladdr {macs[1]} dev br1")
     lab.shim.port_set("u0", role="uplink", capacity=CAPACITY)
     for kind in ("vxlan", "geneve"):
@@ -449,6 +457,21 @@ def below_a_bridge() -> None:
         with lab.counted("s1", rx_packets=1):
             wire.send(outer(kind, ipv4(U, V1, udp(60)), NOT_ECT))
             assert lab.v1.receive() is not None, "nothing came out of the tunnel"
+    one_stray()
+    # In IPv6 a packet in a tunnel still bears the device that it came by.
+    run("sysctl -qw net.ipv6.conf.br1.disable_ipv6=0")
+    links(f"addr add {HERE_6}/64 dev br1 nodad", f"neigh replace {THERE_6} lladdr {macs[1]} dev br1")
+    run(f"ovs-vsctl add-port br0 six -- set interface six type=vxlan options:remote_ip='\"{THERE_6}\"' options:key=6 "
+        "ofport_request=14")
+    run("ovs-ofctl add-flow br0 in_port=1,actions=output:14")
+    settle()
+    for _ in range(2):
+        before = counts()
+        lab.v1.send(ipv4(V1, U, udp(100)))
+        got = [one for one in iter(lambda: wire.receive(0.05), None) if one[12:14] == b"\x86\xdd" and one[20] == 17]
+        equal(len(got), 1, "packets in IPv6")
+        rose = changes(before)
+    equal((set(rose), rose["s1"]["tx_packets"], rose["s1"]["tx_bytes"]), ({"s1"}, 1, len(got[0])), "counted in IPv6")
     before = counts()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         for _ in range(3):

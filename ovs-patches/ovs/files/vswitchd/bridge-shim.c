@@ -556,7 +556,7 @@ bridge_shim_get_stats(const char *name, const char **keys, int64_t *values)
 
     if (iface && iface->reported) {
         for (size_t i = 0; i <= OVS_SHIM_STAT_MAX; i++) {
-            if (shim_stat_names[i]) {
+            if (shim_stat_names[i] && shim_stat_is_of(i, iface->have.role)) {
                 keys[n] = shim_stat_names[i];
                 values[n++] = iface->have.stats[i];
             }

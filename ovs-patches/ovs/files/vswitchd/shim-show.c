@@ -52,6 +52,13 @@ static const uint16_t drop_stats[] = {
     OVS_SHIM_STAT_DROP_WAITING,
 };
 
+/* Counters of strays at an uplink that were dropped, OVS_SHIM_STAT_*. */
+static const uint16_t stray_drop_stats[] = {
+    OVS_SHIM_STAT_STRAY_DROP_POLICE,
+    OVS_SHIM_STAT_STRAY_DROP_HORIZON,
+    OVS_SHIM_STAT_STRAY_DROP_WAITING,
+};
+
 /* Counters of messages to a VM that were refused, OVS_SHIM_STAT_*. */
 static const uint16_t refused_stats[] = {
     OVS_SHIM_STAT_REFUSED_SHORT,
@@ -267,7 +274,8 @@ show_ports(struct ds *s, const struct table_style *style)
 {
     static const char *const columns[] = {
         "port", "role", "weight", "min", "max", "capacity", "tx_bytes",
-        "rx_ce", "drops", "messages", "refused", "qdisc", "addresses",
+        "rx_ce", "drops", "messages", "refused", "stray_bytes", "stray_drops",
+        "qdisc", "addresses",
     };
     static const char *const roles[] = { "none", "vm", "uplink" };
     static const char *const qdiscs[] = { "unknown", "fit", "unfit" };
@@ -293,6 +301,9 @@ show_ports(struct ds *s, const struct table_style *style)
         put_number(&t, p->stats[OVS_SHIM_STAT_MESSAGES]);
         put_number(&t, sum_stats(p, refused_stats,
                                  ARRAY_SIZE(refused_stats)));
+        put_number(&t, p->stats[OVS_SHIM_STAT_STRAY_BYTES]);
+        put_number(&t, sum_stats(p, stray_drop_stats,
+                                 ARRAY_SIZE(stray_drop_stats)));
         put_text(&t, xstrdup(p->role == OVS_SHIM_ROLE_UPLINK
                              && p->qdisc < ARRAY_SIZE(qdiscs)
                              ? qdiscs[p->qdisc] : "-"));

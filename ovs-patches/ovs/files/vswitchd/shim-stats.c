@@ -51,4 +51,20 @@ const char *const shim_stat_names[OVS_SHIM_STAT_MAX + 1] = {
     [OVS_SHIM_STAT_FLOWS_EVICTED] = "shim_flows_evicted",
     [OVS_SHIM_STAT_DROP_WAITING] = "shim_drop_waiting",
     [OVS_SHIM_STAT_REPORTS_OVERDUE] = "shim_reports_overdue",
+    [OVS_SHIM_STAT_STRAY_PACKETS] = "shim_stray_packets",
+    [OVS_SHIM_STAT_STRAY_BYTES] = "shim_stray_bytes",
+    [OVS_SHIM_STAT_STRAY_PACED] = "shim_stray_paced",
+    [OVS_SHIM_STAT_STRAY_DROP_POLICE] = "shim_stray_drop_police",
+    [OVS_SHIM_STAT_STRAY_DROP_HORIZON] = "shim_stray_drop_horizon",
+    [OVS_SHIM_STAT_STRAY_DROP_WAITING] = "shim_stray_drop_waiting",
 };
+
+/* Returns true if ports of 'role', OVS_SHIM_ROLE_*, have the counter 'stat',
+ * OVS_SHIM_STAT_*. */
+bool
+shim_stat_is_of(uint32_t stat, uint32_t role)
+{
+    return ((role == OVS_SHIM_ROLE_UPLINK)
+            == (stat >= OVS_SHIM_STAT_STRAY_PACKETS
+                && stat <= OVS_SHIM_STAT_STRAY_DROP_WAITING));
+}
