@@ -53,7 +53,7 @@ build_linux() {
 	[ -e "$here/linux/$version/series" ] ||
 		die "no patches for Linux $version; there are those for $(ls "$here/linux")"
 	apply_series "$here/linux/$version" "$1"
-	(cd "$root" && find shim/core shim/kernel -name '*.[ch]') | while read -r name; do
+	(cd "$root" && find shim/core shim/kernel -name '*.[ch]' -o -name '*.mk') | while read -r name; do
 		put "$root/$name" "$1/net/openvswitch/$name"
 	done
 	# The Makefile builds what is there: what is no more must go.

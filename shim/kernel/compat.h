@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * All that differs between the kernels the shim is built for, 6.1 to 7.x.
+ *
+ * What a kernel has its headers tell, by macros or, as OVS_SHIM_HAS_*, by features.mk; versions do
+ * not, for distributions backport.  The versions named here are those of kernel.org.
  */
 #ifndef OVS_SHIM_COMPAT_H
 #define OVS_SHIM_COMPAT_H
@@ -9,28 +12,20 @@
 #include <linux/netdevice.h>
 #include <linux/netlink.h>
 #include <linux/skbuff.h>
-#include <linux/version.h>
 #include <net/genetlink.h>
 #include <net/ip_tunnels.h>
 
 /* 6.5 moved skb_gso_segment() out of netdevice.h. */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
+#if __has_include(<net/gso.h>)
 #include <net/gso.h>
-#endif
-
-/* 6.10 lets tracepoints' strings know their source from their declaration. */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 10, 0)
-#define ovs_shim_assign_str(field, source) __assign_str(field)
-#else
-#define ovs_shim_assign_str(field, source) __assign_str(field, source)
 #endif
 
 /* Prepares a timer of monotonic time whose function runs in softirq context. */
 static inline void ovs_shim_hrtimer_setup(struct hrtimer *timer,
 					  enum hrtimer_restart (*function)(struct hrtimer *timer))
 {
-	/* 6.15 has no hrtimer_init() any more. */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 15, 0)
+	/* 6.13 brought it, and 6.15 has no hrtimer_init() any more. */
+#ifdef OVS_SHIM_HAS_HRTIMER_SETUP
 	hrtimer_setup(timer, function, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
 #else
 	hrtimer_init(timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
@@ -42,12 +37,12 @@ static inline void ovs_shim_hrtimer_setup(struct hrtimer *timer,
 static inline bool ovs_shim_netns_local(const struct net_device *dev)
 {
 	/* 6.12 made the feature a flag, which 6.15 gave another name. */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 15, 0)
-	return dev->netns_immutable;
-#elif LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
-	return dev->netns_local;
-#else
+#if defined(NETIF_F_NETNS_LOCAL)
 	return dev->features & NETIF_F_NETNS_LOCAL;
+#elif defined(OVS_SHIM_HAS_NETNS_IMMUTABLE)
+	return dev->netns_immutable;
+#else
+	return dev->netns_local;
 #endif
 }
 
@@ -55,7 +50,7 @@ static inline bool ovs_shim_netns_local(const struct net_device *dev)
 static inline struct nlattr **ovs_shim_dump_attrs(struct netlink_callback *cb)
 {
 	/* 6.6 keeps them where those of other requests are. */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 6, 0)
+#ifdef OVS_SHIM_HAS_GENL_INFO_DUMP
 	return genl_info_dump(cb)->attrs;
 #else
 	return genl_dumpit_info(cb)->attrs;
@@ -70,7 +65,7 @@ static inline void ovs_shim_tunnel_flags_back(struct ip_tunnel_key *back,
 					      const struct ip_tunnel_key *there, bool df)
 {
 	/* 6.10 made them a bitmap. */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 10, 0)
+#ifdef IP_TUNNEL_DECLARE_FLAGS
 	if (test_bit(IP_TUNNEL_KEY_BIT, there->tun_flags))
 		__set_bit(IP_TUNNEL_KEY_BIT, back->tun_flags);
 	if (test_bit(IP_TUNNEL_CSUM_BIT, there->tun_flags))

@@ -10,10 +10,13 @@
 #define OVS_SHIM_TRACE_H
 
 #include <linux/skbuff.h>
+#include <linux/string.h>
 #include <linux/tracepoint.h>
 
-#include "compat.h"
 #include "port.h"
+
+/* Bytes of what traces call a drop or a verdict, a 0 at the end. */
+#define OVS_SHIM_TRACE_NAME 16
 
 /* A packet from or for a VM is dropped; the reason is named as its counter is. */
 TRACE_EVENT(ovs_shim_drop,
@@ -21,12 +24,12 @@ TRACE_EVENT(ovs_shim_drop,
 	    TP_ARGS(vm, skb, reason),
 	    TP_STRUCT__entry(__field(int, ifindex)
 			     __field(u32, bytes)
-			     __string(reason, reason)),
+			     __array(char, reason, OVS_SHIM_TRACE_NAME)),
 	    TP_fast_assign(__entry->ifindex = ovs_shim_vm_ifindex(vm);
 			   __entry->bytes = skb->len;
-			   ovs_shim_assign_str(reason, reason);),
+			   strscpy(__entry->reason, reason, OVS_SHIM_TRACE_NAME);),
 	    TP_printk("vm=%d bytes=%u reason=%s", __entry->ifindex, __entry->bytes,
-		      __get_str(reason))
+		      __entry->reason)
 );
 
 /* A control message for a VM is obeyed or refused; what is not known of one refused is 0. */
@@ -40,17 +43,17 @@ TRACE_EVENT(ovs_shim_message,
 			     __field(u32, sequence)
 			     __field(u32, marks)
 			     __field(u64, rate)
-			     __string(verdict, verdict)),
+			     __array(char, verdict, OVS_SHIM_TRACE_NAME)),
 	    TP_fast_assign(__entry->ifindex = ovs_shim_vm_ifindex(vm);
 			   __entry->type = message->type;
 			   __entry->sender = message->sender;
 			   __entry->sequence = message->sequence;
 			   __entry->marks = message->marks;
 			   __entry->rate = message->rate;
-			   ovs_shim_assign_str(verdict, verdict);),
+			   strscpy(__entry->verdict, verdict, OVS_SHIM_TRACE_NAME);),
 	    TP_printk("vm=%d type=%u sender=%u sequence=%u marks=%u rate=%llu verdict=%s",
 		      __entry->ifindex, __entry->type, __entry->sender, __entry->sequence,
-		      __entry->marks, __entry->rate, __get_str(verdict))
+		      __entry->marks, __entry->rate, __entry->verdict)
 );
 
 /* The rate of a VM on an uplink changes; rates are bytes/s. */

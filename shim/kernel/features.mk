@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# What the kernel's headers have and no macro tells, for compat.h.
+
+# $(call shim-has,HEADER,WORD,NAME): defines OVS_SHIM_HAS_NAME if the header has that word.
+shim-has = $(if $(shell grep -sw $(2) $(srctree)/include/$(1)),-DOVS_SHIM_HAS_$(3))
+
+ccflags-y += $(call shim-has,linux/hrtimer.h,hrtimer_setup,HRTIMER_SETUP)
+ccflags-y += $(call shim-has,linux/netdevice.h,netns_immutable,NETNS_IMMUTABLE)
+ccflags-y += $(call shim-has,net/genetlink.h,genl_info_dump,GENL_INFO_DUMP)
