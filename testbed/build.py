@@ -278,8 +278,8 @@ def _build_ovs(build: Build) -> None:
 def make_open_vswitch(build: Build, tree: Path) -> None:
     """Patch and compile an unpacked Open vSwitch. Raises BuildError."""
     build.run(["sh", str(ROOT / "ovs-patches" / "build.sh"), "ovs", str(tree)], "applying the hooks")
-    if not (tree / "configure").exists():
-        build.run(["autoreconf", "--install", "--force"], "preparing", cwd=tree)
+    # The series changes what configure is made of, and a source may bring one made by another automake.
+    build.run(["autoreconf", "--install", "--force"], "preparing", cwd=tree)
     build.run(["./configure", "--prefix=/usr", "--sysconfdir=/etc", "--localstatedir=/var", "CFLAGS=-O2 -g"],
               "configuring", cwd=tree)
     build.run(["make", f"-j{JOBS}"], "compiling", cwd=tree)
