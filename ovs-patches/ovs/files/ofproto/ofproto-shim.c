@@ -496,11 +496,13 @@ ofproto_shim_handle_request(struct ofconn *ofconn, const struct ofp_header *oh)
     struct ofputil_shim_request request;
     struct appender a = { .append = NULL, .append_host = NULL };
     enum ofperr error = ofputil_decode_shim_request(oh, &request);
+    enum ofpraw raw;
 
     if (error) {
         return error;
     }
-    switch ((int) ofpraw_decode_assert(oh)) {
+    raw = ofpraw_decode_assert(oh);
+    switch ((int) raw) {
     case OFPRAW_SHIMST_PORT_MARKS_REQUEST:
         prepare_port_marks(&a);
         break;
