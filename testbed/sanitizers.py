@@ -27,12 +27,17 @@ BESIDE_ONLY = ("check_origin.py", "check_overlay.py")
 LIMIT_S = 5400.0
 
 
+def arguments_of(artifacts: Artifacts, modules: Sequence[str]) -> List[str]:
+    """Return what a file is called with: the generator, the shim's module, the folder of the kernel's drivers."""
+    return [str(artifacts.generator), modules[-1], str(artifacts.kernel_build / "drivers" / "net")]
+
+
 def run_file(script: Path, artifacts: Artifacts, datapath: str) -> List[str]:
     """Run one file of tests on a variant of the datapath and return what failed; its output goes to standard output."""
     modules = artifacts.datapath(datapath)
     try:
-        ended = run_inside(["python3", str(script), str(artifacts.generator), modules[-1]], modules, artifacts.ovs,
-                           limit_s=LIMIT_S, kernel=artifacts.kernel)
+        ended = run_inside(["python3", str(script), *arguments_of(artifacts, modules)], modules,
+                           artifacts.ovs, limit_s=LIMIT_S, kernel=artifacts.kernel)
     except MachineError as error:
         print(error, flush=True)
         return [f"{script.name}: the machine failed"]

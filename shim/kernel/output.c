@@ -23,6 +23,7 @@
  * skb->tstamp, with softirqs off, before the hook calls us.
  */
 #include <linux/err.h>
+#include <linux/sizes.h>
 #include <linux/skbuff.h>
 
 #include "../core/engine/decide.h"
@@ -34,6 +35,12 @@
 #include "ovs_shim.h"
 #include "port.h"
 #include "trace.h"
+
+/*
+ * A GSO packet may become so many: 64 KiB in the smallest segments that Linux' TCP sends.  A guest
+ * could ask for one of each byte.
+ */
+#define OUTPUT_PARTS_MAX (SZ_64K / 48)
 
 DEFINE_STATIC_KEY_FALSE(ovs_shim_key);
 
@@ -113,6 +120,10 @@ static noinline bool output_cut(struct shim_vm *vm, struct sk_buff *skb,
 	const struct shim_packet *whole = &frame->packet;
 	struct sk_buff *parts, *part, *next;
 
+	if (whole->packets > OUTPUT_PARTS_MAX) {
+		output_refuse(vm, skb, whole, SHIM_DROP_SEGMENT);
+		return false;
+	}
 	if (!output_write(frame, outer, action)) {
 		output_refuse(vm, skb, &frame->packet, SHIM_DROP_MEMORY);
 		return false;

@@ -209,6 +209,21 @@ static int port_check(const struct ovs_shim_net *net, struct net_device *dev,
 		if (!config->capacity && !*link_rate) {
 			ovs_shim_say(extack,
 				     "capacity: %s tells no link speed, so a value above 0 is needed",
+/*
+ * Tells whether a device is a port of a network card's own switch, as representors are: the card
+ * may forward what comes by it, past the shim.
+ */
+static bool port_is_switched(struct net_device *dev)
+{
+	struct netdev_phys_item_id id;
+	bool is;
+
+	rtnl_lock();
+	is = !dev_get_port_parent_id(dev, &id, false);
+	rtnl_unlock();
+	return is;
+}
+
 				     dev->name);
 			return -EINVAL;
 		}
@@ -224,6 +239,12 @@ static void port_free(struct ovs_shim_port *port)
 	if (port->role == OVS_SHIM_ROLE_VM)
 		shim_vm_remove(port->vm);
 	else
+	if (config->role == OVS_SHIM_ROLE_VM && port_is_switched(dev)) {
+		ovs_shim_say(extack,
+			     "role: %s is a port of a NIC's switch (SR-IOV), which forwards past the shim",
+			     dev->name);
+		return -EOPNOTSUPP;
+	}
 		shim_uplink_remove(port->uplink);
 	kfree_rcu(port, rcu);
 }

@@ -7,8 +7,6 @@
 
 from __future__ import annotations
 
-import array
-import fcntl
 import socket
 import struct
 import time
@@ -22,7 +20,6 @@ from lab import (
     MACS,
     NOT_ECT,
     PROTOCOL,
-    SOL_PACKET,
     U_6,
     V1,
     V1_6,
@@ -39,19 +36,16 @@ from lab import (
     ipv6,
     links,
     main,
-    namespace,
     run,
     settle,
     udp,
 )
+from offload import ETHERNET, Raw, sums_up, tcp, without_offload
 
 from sdngcc.shim.netlink import ShimRefused
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 HERE_6, THERE_6 = "2001:db8::1", "2001:db8::2"
-ETHERNET = 14
-PACKET_VNET_HDR = 15
-SIOCETHTOOL, ETHTOOL_STXCSUM = 0x8946, 0x17
 CAPACITY = 125_000_000
 
 
@@ -79,15 +73,6 @@ KINDS: Dict[str, Kind] = {
     "gre": Kind(13, bytes.fromhex("2000655800000005"), None),
 }
 
-
-
-def without_offload(device: str) -> None:
-    """Let a device leave no checksum of what it sends to others."""
-    command = array.array("B", struct.pack("II", ETHTOOL_STXCSUM, 0))
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        fcntl.ioctl(any_socket, SIOCETHTOOL, struct.pack("16sP", device.encode(), command.buffer_info()[0]))
-
-
 lab = Lab()
 lab.shim.settings_set(law="static", limiter="pace")
 links("netns add f", "link add u1 netns f type veth peer name u0")
@@ -106,6 +91,7 @@ for name, tunnel in KINDS.items():
 lab.shim.port_set("u0", role="uplink", capacity=CAPACITY)
 # Nobody completes checksums behind a veth: it must not promise to.
 without_offload("u0")
+vm = Raw("v1", "e1")
 
 
 def by(kind: str) -> None:
@@ -277,62 +263,25 @@ def departures() -> None:
     assert len(found) == 7 and all(0.9 < gap < 1.1 for gap in found[3:]), found
 
 
-def tcp_gso(payload: int, size: int, v6: bool) -> bytes:
-    """Return a TCP segment of v1 for an interface with virtio-net headers, to be cut every `size` bytes."""
-    head = struct.pack("!HHIIHHHH", 4000, 5001, 1, 1, 5 << 12 | 0x10, 500, 0, 0)
-    ends = [socket.inet_pton(socket.AF_INET6 if v6 else socket.AF_INET, end)
-            for end in ((V1_6, U_6) if v6 else (V1, U))]
-    length = len(head) + payload
-    pseudo = b"".join(ends) + (struct.pack("!IHBB", length, 0, 0, 6) if v6 else struct.pack("!BBH", 0, 6, length))
-    head = head[:16] + struct.pack("!H", ~checksum(pseudo) & 0xFFFF) + head[18:]
-    packet = (ipv6(V1_6, U_6, head + bytes(payload), protocol=6) if v6 else
-              ipv4(V1, U, head + bytes(payload), protocol=6))
-    start = len(packet) - length
-    gso = 0 if payload <= size else 4 if v6 else 1
-    return struct.pack("<BBHHHH", 1, gso, start + 20 if gso else 0, size if gso else 0, start, 16) + packet
-
-
-def sums_up(inner: bytes) -> bool:
-    """Tell whether the TCP checksum of a frame is right."""
-    v6 = inner[12:14] == b"\x86\xdd"
-    if v6:
-        ends, segment = inner[22:54], inner[54:54 + struct.unpack("!H", inner[18:20])[0]]
-        pseudo = ends + struct.pack("!IHBB", len(segment), 0, 0, 6)
-    else:
-        ends, segment = inner[26:34], inner[34:14 + struct.unpack("!H", inner[16:18])[0]]
-        pseudo = ends + struct.pack("!BBH", 0, 6, len(segment))
-    return not checksum(pseudo + segment + bytes(len(segment) % 2))
-
-
 @check
 def cut() -> None:
     """GSO packets are cut in their tunnel, each part whole, charged with all headers; so are packets left to offload"""
-    with lab_vnet() as sender:
-        for kind in ("vxlan", "geneve"):
-            by(kind)
-            for v6 in (False, True):
-                for payload in (14_000, 1000):
-                    before = counts()
-                    sender.send(tcp_gso(payload, 1400, v6))
-                    got = list(outers(kind))
-                    what = f"{kind}, IPv{6 if v6 else 4}, {payload} bytes"
-                    equal(len(got), -(-payload // 1400), f"{what}: packets")
-                    for one in got:
-                        mark, inner = split(kind, one)
-                        equal((mark, ecn_of(inner)), (ECT_1, ECT_1), f"{what}: ECN outside and inside")
-                        assert sums_up(inner), f"{what}: TCP checksum"
-                    rose = changes(before)
-                    equal((rose["s1"]["tx_packets"], rose["s1"]["tx_bytes"], set(rose)),
-                          (len(got), sum(len(one) for one in got), {"s1"}), what)
-
-
-def lab_vnet() -> socket.socket:
-    """Return a packet socket in v1 whose frames have virtio-net headers."""
-    with namespace("v1"):
-        sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-        sender.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
-        sender.bind(("e1", 3))
-    return sender
+    for kind in ("vxlan", "geneve"):
+        by(kind)
+        for ends in ((V1, U), (V1_6, U_6)):
+            for payload in (14_000, 1000):
+                before = counts()
+                vm.send(tcp(payload, 1400, ends))
+                got = list(outers(kind))
+                what = f"{kind}, {ends[0]}, {payload} bytes"
+                equal(len(got), -(-payload // 1400), f"{what}: packets")
+                for one in got:
+                    mark, inner = split(kind, one)
+                    equal((mark, ecn_of(inner)), (ECT_1, ECT_1), f"{what}: ECN outside and inside")
+                    assert sums_up(inner), f"{what}: TCP checksum"
+                rose = changes(before)
+                equal((rose["s1"]["tx_packets"], rose["s1"]["tx_bytes"], set(rose)),
+                      (len(got), sum(len(one) for one in got), {"s1"}), what)
 
 
 @check
@@ -342,24 +291,22 @@ def checksummed() -> None:
         "options:key=6 options:csum=true ofport_request=14")
     run("ovs-ofctl add-flow br0 in_port=1,actions=output:14")
     settle()
-    with lab_vnet() as sender:
-        for number, sent in enumerate((tcp_gso(1000, 1400, True), tcp_gso(1000, 1400, False),
-                                       tcp_gso(7000, 1400, True))):
-            wire.flush()
-            sender.send(sent)
-            time.sleep(0.05)
-            wire.flush()
-            sender.send(sent)
-            got = [one for one in iter(lambda: wire.receive(0.05), None) if one[12:14] == b"\x86\xdd" and one[20] == 17]
-            equal(len(got), 5 if number == 2 else 1, f"packets of case {number}")
-            for one in got:
-                length = struct.unpack("!H", one[18:20])[0]
-                data = one[54:54 + length]
-                assert data[6:8] != b"\x00\x00", "there is no outer checksum"
-                equal(checksum(one[22:54] + struct.pack("!IHBB", length, 0, 0, 17) + data + bytes(length % 2)), 0,
-                      f"outer checksum of case {number}")
-                equal((one[14] << 8 | one[15]) >> 4 & 3, ECT_1, "outer ECN")
-                assert sums_up(one[70:]), "inner checksum"
+    for number, sent in enumerate((tcp(1000, 1400, (V1_6, U_6)), tcp(1000, 1400), tcp(7000, 1400, (V1_6, U_6)))):
+        wire.flush()
+        vm.send(sent)
+        time.sleep(0.05)
+        wire.flush()
+        vm.send(sent)
+        got = [one for one in iter(lambda: wire.receive(0.05), None) if one[12:14] == b"\x86\xdd" and one[20] == 17]
+        equal(len(got), 5 if number == 2 else 1, f"packets of case {number}")
+        for one in got:
+            length = struct.unpack("!H", one[18:20])[0]
+            data = one[54:54 + length]
+            assert data[6:8] != b"\x00\x00", "there is no outer checksum"
+            equal(checksum(one[22:54] + struct.pack("!IHBB", length, 0, 0, 17) + data + bytes(length % 2)), 0,
+                  f"outer checksum of case {number}")
+            equal((one[14] << 8 | one[15]) >> 4 & 3, ECT_1, "outer ECN")
+            assert sums_up(one[70:]), "inner checksum"
     run("ovs-vsctl del-port br0 six")
 
 

@@ -10,7 +10,7 @@ import os
 import pytest
 
 from sdngcc.testbed.inside import run_inside
-from sdngcc.testbed.sanitizers import BESIDE_ONLY, FOLDER
+from sdngcc.testbed.sanitizers import BESIDE_ONLY, FOLDER, arguments_of
 
 pytestmark = pytest.mark.uml
 
@@ -20,7 +20,7 @@ BESIDE = ("check_ecn.py", "check_lifetime.py", "check_messages.py", "check_tunne
 
 
 def run(artifacts, script, modules):
-    ended = run_inside(["python3", str(script), str(artifacts.generator), modules[-1]], modules, artifacts.ovs)
+    ended = run_inside(["python3", str(script), *arguments_of(artifacts, modules)], modules, artifacts.ovs)
     print(ended.output)
     assert ended.status == 0, ended.output
     assert "not ok" not in ended.output and "\nok " in ended.output, ended.output
