@@ -118,10 +118,10 @@ static bool port_every_queue_has_fq(struct net_device *dev)
 }
 
 /*
- * Tells whether a device's queuing discipline obeys departure times.  A tunnel has none of its own,
- * and leaves them to the device below; one that is not yet attached cannot be known.  RTNL.
+ * Tells whether a device's own queuing discipline obeys departure times.  A tunnel has none, and
+ * leaves them to the device below; one that is not yet attached cannot be known.  RTNL.
  */
-static enum ovs_shim_qdisc port_qdisc_fits(struct net_device *dev)
+static enum ovs_shim_qdisc port_own_qdisc_fits(struct net_device *dev)
 {
 	const struct Qdisc *root = rtnl_dereference(dev->qdisc);
 
@@ -135,6 +135,28 @@ static enum ovs_shim_qdisc port_qdisc_fits(struct net_device *dev)
 	    port_every_queue_has_fq(dev))
 		return OVS_SHIM_QDISC_FIT;
 	return OVS_SHIM_QDISC_UNFIT;
+}
+
+/*
+ * Tells whether a device's packets wait for their departure times.  A bond without a queuing
+ * discipline leaves them to its members, all of which must obey.  RTNL.
+ */
+static enum ovs_shim_qdisc port_qdisc_fits(struct net_device *dev)
+{
+	enum ovs_shim_qdisc all = OVS_SHIM_QDISC_UNKNOWN, one;
+	struct net_device *member;
+	struct list_head *iter;
+
+	if (!netif_is_lag_master(dev) || !port_qdisc_is(rtnl_dereference(dev->qdisc), "noqueue"))
+		return port_own_qdisc_fits(dev);
+	netdev_for_each_lower_dev(dev, member, iter) {
+		one = port_own_qdisc_fits(member);
+		if (one == OVS_SHIM_QDISC_UNFIT)
+			return one;
+		if (one == OVS_SHIM_QDISC_FIT)
+			all = one;
+	}
+	return all;
 }
 
 void ovs_shim_port_look(struct ovs_shim_port *port)
@@ -188,28 +210,6 @@ static int port_check_guarantees(const struct ovs_shim_net *net, const struct ne
 }
 
 /*
- * Checks what an operator asks of a device whose port is `port`, NULL for none; 0 and its link
- * speed in *link_rate if it is an uplink, or a negative error number and the reason in *extack.
- */
-static int port_check(const struct ovs_shim_net *net, struct net_device *dev,
-		      const struct ovs_shim_port *port, const struct ovs_shim_port_config *config,
-		      u64 *link_rate, struct netlink_ext_ack *extack)
-{
-	*link_rate = 0;
-	if (config->vm.max && config->vm.max < config->vm.min) {
-		ovs_shim_say(extack,
-			     "max-rate: %llu bytes/s is below min-rate, %llu bytes/s",
-			     config->vm.max, config->vm.min);
-		return -EINVAL;
-	}
-	if (config->role == OVS_SHIM_ROLE_UPLINK) {
-		rtnl_lock();
-		*link_rate = port_link_rate(dev);
-		rtnl_unlock();
-		if (!config->capacity && !*link_rate) {
-			ovs_shim_say(extack,
-				     "capacity: %s tells no link speed, so a value above 0 is needed",
-/*
  * Tells whether a device is a port of a network card's own switch, as representors are: the card
  * may forward what comes by it, past the shim.
  */
@@ -224,6 +224,34 @@ static bool port_is_switched(struct net_device *dev)
 	return is;
 }
 
+/*
+ * Checks what an operator asks of a device whose port is `port`, NULL for none; 0 and its link
+ * speed in *link_rate if it is an uplink, or a negative error number and the reason in *extack.
+ */
+static int port_check(const struct ovs_shim_net *net, struct net_device *dev,
+		      const struct ovs_shim_port *port, const struct ovs_shim_port_config *config,
+		      u64 *link_rate, struct netlink_ext_ack *extack)
+{
+	*link_rate = 0;
+	if (config->vm.max && config->vm.max < config->vm.min) {
+		ovs_shim_say(extack,
+			     "max-rate: %llu bytes/s is below min-rate, %llu bytes/s",
+			     config->vm.max, config->vm.min);
+		return -EINVAL;
+	}
+	if (config->role == OVS_SHIM_ROLE_VM && port_is_switched(dev)) {
+		ovs_shim_say(extack,
+			     "role: %s is a port of a NIC's switch (SR-IOV), which forwards past the shim",
+			     dev->name);
+		return -EOPNOTSUPP;
+	}
+	if (config->role == OVS_SHIM_ROLE_UPLINK) {
+		rtnl_lock();
+		*link_rate = port_link_rate(dev);
+		rtnl_unlock();
+		if (!config->capacity && !*link_rate) {
+			ovs_shim_say(extack,
+				     "capacity: %s tells no link speed, so a value above 0 is needed",
 				     dev->name);
 			return -EINVAL;
 		}
@@ -239,12 +267,6 @@ static void port_free(struct ovs_shim_port *port)
 	if (port->role == OVS_SHIM_ROLE_VM)
 		shim_vm_remove(port->vm);
 	else
-	if (config->role == OVS_SHIM_ROLE_VM && port_is_switched(dev)) {
-		ovs_shim_say(extack,
-			     "role: %s is a port of a NIC's switch (SR-IOV), which forwards past the shim",
-			     dev->name);
-		return -EOPNOTSUPP;
-	}
 		shim_uplink_remove(port->uplink);
 	kfree_rcu(port, rcu);
 }
@@ -400,21 +422,18 @@ static const struct ovs_shim_port *port_uplink_of(const struct net_device *dev)
 	return port && port->role == OVS_SHIM_ROLE_UPLINK ? port : NULL;
 }
 
-/* Follows the link speed of uplinks.  RTNL. */
-static int port_device_event(struct notifier_block *unused, unsigned long event, void *ptr)
+/* Takes the link speed of a device as it is now, if it is an uplink.  RTNL. */
+static void port_follow_speed(struct net_device *dev)
 {
-	struct net_device *dev = netdev_notifier_info_to_dev(ptr);
 	const struct ovs_shim_port *port;
 	bool is_uplink;
 	u64 link_rate;
 
-	if (event != NETDEV_CHANGE && event != NETDEV_UP)
-		return NOTIFY_DONE;
 	rcu_read_lock();
 	is_uplink = port_uplink_of(dev);
 	rcu_read_unlock();
 	if (!is_uplink)
-		return NOTIFY_DONE;
+		return;
 	link_rate = port_link_rate(dev);
 	rcu_read_lock();
 	port = port_uplink_of(dev);
@@ -422,9 +441,38 @@ static int port_device_event(struct notifier_block *unused, unsigned long event,
 	if (port && link_rate)
 		shim_uplink_link_rate(port->uplink, link_rate);
 	rcu_read_unlock();
+}
+
+/*
+ * Follows the link speed of uplinks.  A bond's is that of its members that carry packets, which it
+ * decides itself, and tells then.  RTNL.
+ */
+static int port_device_event(struct notifier_block *unused, unsigned long event, void *info)
+{
+	const struct netdev_notifier_changeupper_info *change = info;
+	struct net_device *dev = netdev_notifier_info_to_dev(info);
+	struct net_device *bond = NULL;
+
+	switch (event) {
+	case NETDEV_CHANGE:
+	case NETDEV_UP:
+	case NETDEV_DOWN:
+		port_follow_speed(dev);
+		fallthrough;
+	case NETDEV_CHANGELOWERSTATE:
+		bond = netdev_master_upper_dev_get(dev);
+		break;
+	case NETDEV_CHANGEUPPER:
+		bond = change->upper_dev;
+		break;
+	}
+	if (bond && netif_is_lag_master(bond))
+		port_follow_speed(bond);
 	return NOTIFY_DONE;
 }
 
 struct notifier_block ovs_shim_device_notifier = {
 	.notifier_call = port_device_event,
+	/* Behind bonds, which look at their members' speeds in the same event. */
+	.priority = INT_MIN,
 };
