@@ -60,6 +60,9 @@ def tcp_counters(pid: int) -> Dict[str, int]:
 class Agent:
     """One job from switches to samples. The job is the dictionary machine.py writes; out is its directory."""
 
+    lead_s = LEAD_S
+    """Time in which all programs are started, seconds."""
+
     def __init__(self, job: Dict[str, Any], out: Path) -> None:
         """Remember the job."""
         self.job = job
@@ -398,7 +401,7 @@ class Agent:
     def main(self) -> None:
         """Do the job."""
         self.prepare()
-        self.start_s = float(int(time.clock_gettime(time.CLOCK_MONOTONIC) + LEAD_S) + 1)
+        self.start_s = float(int(time.clock_gettime(time.CLOCK_MONOTONIC) + self.lead_s) + 1)
         note("starting the workload")
         self.start_workload()
         self.watch()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -106,25 +107,38 @@ def run_job(kernel: Path, job: Dict[str, Any], out: Path, seed: int, limit_s: fl
     """
     out.mkdir(parents=True, exist_ok=True)
     (out / "job.json").write_text(json.dumps(job, indent=1, sort_keys=True))
-    log = out / "console.log"
-    started = time.monotonic()
     argv = command_line(kernel, out.resolve(), seed, virtual_time, main, memory=memory)
     with own_processor() as processor:
-        process = subprocess.Popen(["taskset", "--cpu-list", str(processor), *argv], stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
-        console = _Console(process.stdout, log, progress)
+        return watch_job(["taskset", "--cpu-list", str(processor), *argv], out, limit_s, progress)
+
+
+def watch_job(argv: List[str], out: Path, limit_s: float, progress: Optional[Progress] = None,
+              leave_s: float = 0.0) -> Timing:
+    """Run the program that does a job to its end; its output is left in out as console.log.
+
+    If it is given up it may clean up for leave_s seconds before it is killed. Raises MachineError as run_job() does.
+    """
+    log = out / "console.log"
+    started = time.monotonic()
+    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               start_new_session=True)
+    console = _Console(process.stdout, log, progress)
+    try:
+        process.wait(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        raise MachineError(f"the machine did not end within {limit_s:.0f} s of wall time (virtual time "
+                           f"{console.virtual_s:.1f} s); its log is {log}") from None
+    finally:
+        if leave_s and process.poll() is None:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=leave_s)
+        # The machine is a family of host processes in a session of its own.
         try:
-            process.wait(timeout=limit_s)
-        except subprocess.TimeoutExpired:
-            raise MachineError(f"the machine did not end within {limit_s:.0f} s of wall time (virtual time "
-                               f"{console.virtual_s:.1f} s); its log is {log}") from None
-        finally:
-            # The machine is a family of host processes in a session of its own.
-            try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            process.wait()
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
     console.thread.join(timeout=10)
     if console.splat:
         raise MachineError(f"the kernel complained: {console.splat}; the log is {log}")

@@ -40,5 +40,9 @@ class OpenVSwitch:
         """Run ovs-ofctl and return its output; RuntimeError when it fails."""
         return self._run("ovs-ofctl", *words)
 
+    def appctl(self, *words: str) -> str:
+        """Run ovs-appctl and return its output; RuntimeError when it fails."""
+        return self._run("ovs-appctl", *words)
+
     def _run(self, program: str, *words: str) -> str:
         return run([*self.within, self.files[program], *words])

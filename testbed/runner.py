@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from sdngcc.experiments.base import Case, Experiment, Measure, Run
 from sdngcc.testbed import collect
 from sdngcc.testbed.build import Artifacts, BuildError
+from sdngcc.testbed.inventory import Inventory
 from sdngcc.testbed.machine import MachineError, run_job
 from sdngcc.testbed.neutron import NEUTRON_AGENT, neutron_environment, neutron_python
 from sdngcc.testbed.parameters import CONTROLLED, Parameters
@@ -146,10 +147,12 @@ def make_job(parameters: Parameters, artifacts: Artifacts, seed: int,
 
 
 def run_case(case: Case, artifacts: Artifacts, seed: int, raw: Path, measure: Optional[Measure] = None,
-             progress: Optional[Callable[[float, str], None]] = None) -> Tuple[Run, Dict[str, float]]:
+             progress: Optional[Callable[[float, str], None]] = None,
+             inventory: Optional[Inventory] = None) -> Tuple[Run, Dict[str, float]]:
     """Run once, leaving raw samples and logs in raw; return the run's result and what it cost.
 
-    Neutron is installed for that first, where it is needed. Raises MachineError when it did not end well.
+    With an inventory its machines are used, if check_run() lets the case pass, else a virtual one. Neutron is installed
+    for that first, where it is needed. Raises MachineError when it did not end well.
     """
     parameters = case.parameters
     if parameters.agent == "neutron":
@@ -164,7 +167,13 @@ def run_case(case: Case, artifacts: Artifacts, seed: int, raw: Path, measure: Op
         if progress is not None:
             progress(min(max(virtual_s - 12, 0) / (parameters.duration_s + 3), 1.0), text)
 
-    timing = run_job(artifacts.kernel, job, raw, seed, LIMIT_BASE_S + LIMIT_PER_S * parameters.duration_s, show)
+    limit_s = LIMIT_BASE_S + LIMIT_PER_S * parameters.duration_s
+    if inventory is not None:
+        from sdngcc.testbed.racks import run_on
+
+        timing = run_on(inventory, job, raw, limit_s, show)
+    else:
+        timing = run_job(artifacts.kernel, job, raw, seed, limit_s, show)
     try:
         result = collect.summarise(collect.read_samples(raw, job), parameters)
         if measure is not None:
@@ -196,9 +205,10 @@ def leave_result(experiment: Experiment, runs: List[Tuple[str, Run]], seed: int,
 
 
 def run_experiment(experiment: Experiment, cases: List[Case], artifacts: Artifacts, seed: int, out: Path,
-                   progress: Optional[Progress] = None) -> Dict[str, Any]:
+                   progress: Optional[Progress] = None, inventory: Optional[Inventory] = None) -> Dict[str, Any]:
     """Run all cases and leave result.json, timing.json, figure.png and report.html in out; return the result.
 
+    They run in the virtual testbed, or on an inventory's machines, which check_run() has let pass.
     Raises MachineError when a run does not end well.
     """
     started = time.monotonic()
@@ -210,7 +220,7 @@ def run_experiment(experiment: Experiment, cases: List[Case], artifacts: Artifac
                 progress(number, len(cases), part, text)
 
         raw = out / "raw" / (f"{number + 1}" if len(cases) > 1 else "")
-        result, timing = run_case(case, artifacts, seed, raw, experiment.measure, show)
+        result, timing = run_case(case, artifacts, seed, raw, experiment.measure, show, inventory)
         runs.append((case.label, result))
         timings[case.label or experiment.name] = timing
     result = leave_result(experiment, runs, seed, out)

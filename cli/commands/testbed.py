@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any, Collection, Dict, Tuple
+from typing import Any, Collection, Dict, Optional, Sequence, Tuple
 
 import click
 
@@ -15,8 +15,11 @@ def _refuse(error: Exception) -> click.ClickException:
     return click.ClickException(str(error))
 
 
-def _build(quiet: bool, ovs: Collection[str] = ()) -> Any:
-    """Build what is missing, with a progress bar for each part; ovs: versions of Open vSwitch beside the plain one."""
+def _build(quiet: bool, ovs: Collection[str] = (), only: Optional[Sequence[str]] = None) -> Any:
+    """Build what is missing of all parts, or of those named, with a progress bar for each.
+
+    ovs: versions of Open vSwitch beside the plain one.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -33,7 +36,7 @@ def _build(quiet: bool, ovs: Collection[str] = ()) -> Any:
             bars.update(tasks[part], completed=done, what=what)
 
         try:
-            return build(show, ovs=sorted(ovs))
+            return build(show, only, ovs=sorted(ovs))
         except BuildError as error:
             raise _refuse(error) from None
 
@@ -117,8 +120,11 @@ def _print_result(result: Dict[str, Any], out: Path) -> None:
               help="The same seed and sources give the same result.json, byte for byte.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path),
               help="Folder for the results.  [default: results/<experiment>]")
+@click.option("--inventory", "inventory_file", type=click.Path(dir_okay=False, path_type=Path),
+              help="File of real machines to run it on, by ssh and in real time, instead of the virtual testbed.")
 @click.option("--json", "as_json", is_flag=True, help="Print result.json instead of a table.")
-def run_command(experiment: str, settings: Tuple[str, ...], seed: int, out: Path, as_json: bool) -> None:
+def run_command(experiment: str, settings: Tuple[str, ...], seed: int, out: Path, inventory_file: Optional[Path],
+                as_json: bool) -> None:
     """Run an experiment; exit 0 only if all its expectations hold (1: they do not, 2: it could not run).
 
     \b
@@ -127,23 +133,32 @@ def run_command(experiment: str, settings: Tuple[str, ...], seed: int, out: Path
     sdngcc testbed run share --set knob.cut-full-ppm=250000
     """
     from sdngcc.experiments import EXPERIMENTS
+    from sdngcc.testbed.inventory import InventoryError, check_run, read_inventory, settings_for
     from sdngcc.testbed.machine import MachineError
     from sdngcc.testbed.parameters import ParameterError
 
     if experiment not in EXPERIMENTS:
         raise click.UsageError(f"there is no experiment '{experiment}'; there are {', '.join(EXPERIMENTS)}")
+    inventory = None
     try:
+        if inventory_file is not None:
+            inventory = read_inventory(inventory_file)
+            settings = tuple(settings_for(inventory, settings))
         cases = EXPERIMENTS[experiment].cases(settings)
-    except ParameterError as error:
+        if inventory is not None:
+            for case in cases:
+                check_run(inventory, case.parameters, case.workload)
+    except (ParameterError, InventoryError) as error:
         raise click.UsageError(str(error)) from None
-    artifacts = _build(quiet=as_json, ovs={case.parameters.ovs for case in cases})
+    artifacts = (_build(quiet=as_json, ovs={case.parameters.ovs for case in cases}) if inventory is None else
+                 _build(quiet=as_json, only=["generator"]))
     out = out or Path("results") / experiment
     from sdngcc.testbed.progress import run_progress
     from sdngcc.testbed.runner import run_experiment
 
     try:
         with run_progress(quiet=as_json) as show:
-            result = run_experiment(EXPERIMENTS[experiment], cases, artifacts, seed, out, show)
+            result = run_experiment(EXPERIMENTS[experiment], cases, artifacts, seed, out, show, inventory)
     except MachineError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(2)

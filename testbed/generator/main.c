@@ -49,6 +49,8 @@ static const struct mode modes[] = {
 	  "          [--order none|size|rate] [--turns N] [--connections N] [--register PATH]" },
 	{ "arrivals", arrivals_main,
 	  "--port N --start NS --end NS --out FILE [--cc NAME] [--message BYTES]" },
+	{ "clock", clock_main,
+	  "(answers each line with the time in NS)" },
 };
 
 void die(bool errno_too, const char *format, ...)

@@ -54,5 +54,6 @@ int server_main(int argc, char **argv);
 int sampler_main(int argc, char **argv);
 int workload_main(int argc, char **argv);
 int arrivals_main(int argc, char **argv);
+int clock_main(int argc, char **argv);
 
 #endif
