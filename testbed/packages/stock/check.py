@@ -110,7 +110,7 @@ def check(release: Release, folder: Path, say: Say) -> None:
         require(any(one.path(f"/lib/modules/{kernel}/updates/dkms").glob("sdngcc.ko*")),
                 f"DKMS built no module: {one.run(['dkms', 'status']).stdout}")
         say(f"`{steps[0]}`: installed, DKMS built the module for {kernel}")
-        _bring_later(one, [ours[name] for name in OURS], kernel)
+        _bring_later(one, ours["sdngcc-dkms"], kernel)
         with booted(one, kernel, disk, out / "console.log") as guest:
             _Check(guest, kernel, steps[1:], say).all()
     with mounted(disk) as after:
@@ -120,31 +120,26 @@ def check(release: Release, folder: Path, say: Say) -> None:
     say(f"nothing is left among {len(before)} files and folders but the account sdn-gcc")
 
 
-def _bring_later(one: Root, packages: List[Path], kernel: str) -> None:
-    """Put later versions of packages into a root; the module's brings what DKMS made of it for the kernel.
+def _bring_later(one: Root, module: Path, kernel: str) -> None:
+    """Put a later version of the module's package into a root, with what DKMS made of it for the kernel.
 
     To compile it in the machine would take many minutes.
     """
-    version = packages[0].name.split("_")[1]
-    name = newer(f"sdngcc-{version}", version).rsplit("+", 1)[0]
-    number = name.removeprefix("sdngcc-")
+    version = module.name.split("_")[1]
+    number = newer(version, version)
+    tarball = f"/packages/sdngcc-{number}.dkms.tar.gz"
     target = one.path("/packages/second")
     target.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as folder:
-        module = next(path for path in packages if path.name.startswith("sdngcc-dkms_"))
-        made = later(module, Path(folder))
-        shutil.copy(made, one.path("/packages/dkms.deb"))
+        shutil.copy(later(module, Path(folder)), one.path("/packages/dkms.deb"))
         one.run(["sh", "-euc", f"""
-dpkg-deb --fsys-tarfile /packages/dkms.deb | tar -C / -x ./usr/src/{name}
+dpkg-deb --fsys-tarfile /packages/dkms.deb | tar -C / -x ./usr/src/sdngcc-{number}
 for what in add build; do dkms $what sdngcc/{number} -k {kernel}; done
-dkms mktarball sdngcc/{number} -k {kernel} --archive /packages/{name}.dkms.tar.gz
+dkms mktarball sdngcc/{number} -k {kernel} --archive {tarball}
 dkms remove sdngcc/{number} --all
-rm -r /usr/src/{name} /packages/dkms.deb"""])
-        tarball = one.path(f"/packages/{name}.dkms.tar.gz")
-        for package in packages:
-            more = [(tarball, "usr/share/sdngcc-dkms")] if package == module else []
-            shutil.copy(later(package, Path(folder), more), target)
-        tarball.unlink()
+rm -r /usr/src/sdngcc-{number} /packages/dkms.deb"""])
+        shutil.copy(later(module, Path(folder), [(one.path(tarball), "usr/share/sdngcc-dkms")]), target)
+        one.path(tarball).unlink()
 
 
 class _Check:
@@ -217,7 +212,7 @@ class _Check:
                  f"{told(stills_s(samples), 's')}")
 
     def upgrade(self) -> None:
-        """Install later packages under traffic: another module runs, no flow stood still for long, limits hold."""
+        """Install a later module's package under traffic: it runs, no flow stood still for long, limits hold."""
         note = ["sha256sum", "/sys/module/sdngcc/notes/.note.gnu.build-id"]
         old, version = self.guest.run(note), self._version()
         samples = self._samples_while(["sh", "-euc", "apt-get -q install /packages/second/*.deb"], 10, 900)

@@ -38,6 +38,10 @@ Environment=HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
 WantedBy=multi-user.target
 """
 
+# What takes seconds on a processor takes minutes on an emulated one.
+_SLOW = {"/etc/systemd/system.conf.d": "[Manager]\nDefaultTimeoutStartSec=900\nDefaultTimeoutStopSec=300\n",
+         "/etc/systemd/system/sdngcc-controller.service.d": "[Service]\nTimeoutStartSec=900\nWatchdogSec=300\n"}
+
 # Emulated processors have clocks that agree; what attends to others' attacks on them costs time only.
 _PARAMETERS = ("root=/dev/vda", "rw", "console=ttyS0", "net.ifnames=0", "mitigations=off", "tsc=reliable",
                "clocksource=tsc", "watchdog_thresh=60", "panic=-1", "oops=panic", "systemd.mask=apt-daily.timer",
@@ -106,6 +110,9 @@ def equip(one: Root) -> None:
         shutil.copy(Path(__file__).parent / name, folder / name)
     one.path("/etc/systemd/system/check.service").write_text(_UNIT, encoding="ascii")
     one.run(["systemctl", "enable", "check.service"])
+    for name, text in _SLOW.items():
+        one.path(name).mkdir(parents=True)
+        (one.path(name) / "slow.conf").write_text(text, encoding="ascii")
     one.path("/etc/hostname").write_text("stock\n", encoding="ascii")
     one.path("/etc/apt/apt.conf.d/99check").write_text('APT::Get::Assume-Yes "true";\nDpkg::Use-Pty "false";\n',
                                                        encoding="ascii")

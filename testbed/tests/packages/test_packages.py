@@ -188,8 +188,9 @@ def test_a_later_package_is_later_to_dpkg_and_to_dkms(tmp_path: Path) -> None:
     tree = tmp_path / "made"
     texts = {"DEBIAN/control": f"Package: a-dkms\nVersion: {upstream}+deb12\nArchitecture: all\n"
                                f"Maintainer: a <a@b.example>\nDepends: b (= {upstream}+deb12)\nDescription: a\n",
-             "DEBIAN/postinst": f"#!/bin/sh\nDKMS_VERSION={upstream}\n", "DEBIAN/prerm": f"#!/bin/sh\nV={upstream}\n",
-             f"usr/src/a-{upstream}/dkms.conf": f'PACKAGE_VERSION="{upstream}"\n'}
+             "DEBIAN/postinst": f"#!/bin/sh\nDKMS_VERSION={upstream}+deb12\n",
+             "DEBIAN/prerm": f"#!/bin/sh\nV={upstream}+deb12\n",
+             f"usr/src/a-{upstream}+deb12/dkms.conf": f'PACKAGE_VERSION="{upstream}+deb12"\n'}
     for name, text in texts.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text(text)
