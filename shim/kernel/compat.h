@@ -16,7 +16,7 @@
 #include <net/ip_tunnels.h>
 
 /* 6.5 moved skb_gso_segment() out of netdevice.h. */
-#if __has_include(<net/gso.h>)
+#ifdef OVS_SHIM_HAS_GSO_H
 #include <net/gso.h>
 #endif
 
