@@ -10,7 +10,7 @@ PYTEST := $(PY) -m pytest --numprocesses $(JOBS) --dist loadgroup --durations 15
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo reproduce test test-all lint unit integration bench-controller bench-datapath bench-overhead bench-tick \
-	sanitize smp packages openvswitch-packages check-packages check-stock check-ovs clean
+	sanitize smp check-kernels packages openvswitch-packages check-packages check-stock check-ovs clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -66,6 +66,12 @@ sanitize: build  ## The datapath's tests in a kernel with KASAN, lockdep and kme
 smp: build  ## The datapath on two CPUs: Debian's kernels, KCSAN, lockdep, PREEMPT_RT (slow; builds three kernels once)
 	@$(PY) -m sdngcc.testbed.smp
 	@$(PY) -m sdngcc.testbed.smp --beside
+
+# Kernels to check, with commas: all that the shim is for.
+KERNELS ?= 6.1,6.8,6.12,7.3
+
+check-kernels: build  ## The shim built for stock kernels, tests and `share` on those the testbed can boot (slow; KERNELS=6.12)
+	@$(PY) -m sdngcc.testbed.kernels --kernels $(KERNELS)
 
 # Debian releases that packages are made for, with commas: bookworm, and trixie, which nobody has tried yet.
 RELEASES ?= bookworm

@@ -4,7 +4,8 @@
 ``$SDNGCC_CACHE`` (default ``~/.cache/sdn-gcc``) holds ``<part>-<hash>/``. The parts:
 
 * ``kernel``: User Mode Linux of the Debian package linux-source-6.1, with uml.config and patches/ of this folder,
-  and with sanitize/ for ``make sanitize``;
+  and with sanitize/ for ``make sanitize``; or of another kernel that there are patches for in kernels/;
+* ``source``: the Debian package of such another kernel's source;
 * ``module``: openvswitch.ko for that kernel, with ovs-patches/linux and shim/ (seconds, so a change there is cheap);
 * ``beside``: sdngcc.ko for that kernel, the shim beside the kernel's own openvswitch.ko;
 * ``congestion``: congestion.ko for that kernel, the congestion controls of the folder congestion;
@@ -32,6 +33,9 @@ from sdngcc.testbed.ovs.versions import PLAIN
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
+# The kernel of the testbed, and those that it can have instead: folders of kernels/.
+KERNEL = "6.1"
+KERNELS = (KERNEL, "6.12")
 KERNEL_TARBALL = Path("/usr/src/linux-source-6.1.tar.xz")
 OVS_TARBALL = Path("/usr/src/openvswitch/openvswitch.tar.gz")
 JOBS = str(min(os.cpu_count() or 1, 8))
@@ -57,7 +61,9 @@ class Part:
     steps: int
     """Lines of output a whole build prints, about: the length of its progress bar."""
     sanitize: bool = False
-    """Kernel and module: with the checks of the folder sanitize."""
+    """Kernel and modules: with the checks of the folder sanitize."""
+    kernel: str = KERNEL
+    """Kernel and modules: which Linux, one of KERNELS."""
     recipe: Optional[Callable[[Build], None]] = None
     """What builds it; None: this module knows how."""
 
@@ -154,23 +160,34 @@ def compiler_version() -> str:
     return subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def parts(sanitize: bool = False) -> Dict[str, Part]:
+def laboratory_patches(linux: str) -> Path:
+    """Return the folder of the testbed's own patches for one of KERNELS."""
+    return HERE / "patches" if linux == KERNEL else HERE / "kernels" / linux
+
+
+def source_part(linux: str) -> Part:
+    """Return the part with the source of a kernel that is not installed: the newest when it is fetched first."""
+    return Part("source", content_key([f"linux-source-{linux}"]), 20, kernel=linux, recipe=_fetch_source)
+
+
+def parts(sanitize: bool = False, linux: str = KERNEL) -> Dict[str, Part]:
     """Return all parts with the keys of the present sources; sanitize: kernel and module that look for mistakes.
 
-    Raises BuildError when a source package is missing.
+    linux is one of KERNELS. Raises BuildError when a source package is missing.
     """
     patches, shim = ROOT / "ovs-patches", ROOT / "shim"
     gcc = compiler_version()
     extra = [HERE / "sanitize"] if sanitize else []
-    kernel = content_key([tarball_version(KERNEL_TARBALL), gcc, *UNREAD], HERE / "uml.config", HERE / "patches", *extra)
-    linux = [path for path in (patches / "build.sh", patches / "linux", shim / "core", shim / "kernel")
+    source = tarball_version(KERNEL_TARBALL) if linux == KERNEL else source_part(linux).key
+    kernel = content_key([source, gcc, *UNREAD], HERE / "uml.config", laboratory_patches(linux), *extra)
+    hooks = [path for path in (patches / "build.sh", patches / "linux", shim / "core", shim / "kernel")
              if path.exists()]
     uapi = shim / "kernel" / "uapi"
     return {part.name: part for part in (
-        Part("kernel", kernel, 1500, sanitize),
-        Part("module", content_key([kernel], *linux), 60, sanitize),
-        Part("beside", content_key([kernel], shim / "Kbuild", shim / "core", shim / "kernel"), 60, sanitize),
-        Part("congestion", content_key([kernel], HERE / "congestion"), 15, sanitize),
+        Part("kernel", kernel, 1500, sanitize, linux),
+        Part("module", content_key([kernel], *hooks), 60, sanitize, linux),
+        Part("beside", content_key([kernel], shim / "Kbuild", shim / "core", shim / "kernel"), 60, sanitize, linux),
+        Part("congestion", content_key([kernel], HERE / "congestion"), 15, sanitize, linux),
         Part("ovs", content_key([tarball_version(OVS_TARBALL), gcc], *open_vswitch_files(PLAIN)), 1400),
         Part("generator", content_key([gcc], HERE / "generator", uapi), 1),
     )}
@@ -213,15 +230,34 @@ class Build:
                              + "\n  ".join(last))
 
 
+def _fetch_source(build: Build) -> None:
+    # It builds on this module.
+    from sdngcc.testbed.fetch import apt_options
+
+    package = f"linux-source-{build.part.kernel}"
+    build.run(["apt-get", *apt_options(build), "download", package], f"fetching {package}", cwd=build.folder)
+    archive = next(build.folder.glob("*.deb"))
+    build.run(["dpkg-deb", "-x", str(archive), str(build.folder)], "unpacking it")
+    archive.unlink()
+
+
+def kernel_tarball(linux: str) -> Path:
+    """Return the source of one of KERNELS, whose part is built."""
+    if linux == KERNEL:
+        return KERNEL_TARBALL
+    return source_part(linux).folder / "usr" / "src" / f"linux-source-{linux}.tar.xz"
+
+
 def _build_kernel(build: Build) -> None:
     source, objects = build.folder / "source", build.folder / "build"
     source.mkdir()
     objects.mkdir()
-    excludes = [f"--exclude=linux-source-6.1/{name}" for name in UNREAD]
-    build.run(["tar", "-xf", str(KERNEL_TARBALL), "-C", str(source), "--strip-components=1", *excludes],
+    linux = build.part.kernel
+    excludes = [f"--exclude=linux-source-{linux}/{name}" for name in UNREAD]
+    build.run(["tar", "-xf", str(kernel_tarball(linux)), "-C", str(source), "--strip-components=1", *excludes],
               "unpacking the source")
     checks = HERE / "sanitize" if build.part.sanitize else None
-    for patch in _files(HERE / "patches", *(sorted(checks.glob("*.patch")) if checks else [])):
+    for patch in _files(laboratory_patches(linux), *(sorted(checks.glob("*.patch")) if checks else [])):
         build.run(["patch", "-p1", "-s", "-N", "-d", str(source), "-i", str(patch)], f"applying {patch.name}")
     make = ["make", "ARCH=um", f"O={objects}", "-C", str(source)]
     build.run([*make, "tinyconfig"], "configuring")
@@ -234,7 +270,7 @@ def _build_kernel(build: Build) -> None:
 
 
 def _build_module(build: Build) -> None:
-    kernel = parts(build.part.sanitize)["kernel"].folder
+    kernel = parts(build.part.sanitize, build.part.kernel)["kernel"].folder
     tree = build.folder / "source"
     (tree / "net").mkdir(parents=True)
     shutil.copytree(kernel / "source" / "net" / "openvswitch", tree / "net" / "openvswitch")
@@ -255,14 +291,14 @@ def copy_beside(tree: Path) -> None:
 
 
 def _build_beside(build: Build) -> None:
-    kernel = parts(build.part.sanitize)["kernel"].folder
+    kernel = parts(build.part.sanitize, build.part.kernel)["kernel"].folder
     tree = build.folder / "source"
     copy_beside(tree)
     build.run(["make", "ARCH=um", "-C", str(kernel / "build"), f"M={tree}", f"-j{JOBS}", "modules"], "compiling")
 
 
 def _build_congestion(build: Build) -> None:
-    kernel = parts(build.part.sanitize)["kernel"].folder
+    kernel = parts(build.part.sanitize, build.part.kernel)["kernel"].folder
     tree = build.folder / "source"
     shutil.copytree(HERE / "congestion", tree)
     build.run(["make", "ARCH=um", "-C", str(kernel / "build"), f"M={tree}", f"-j{JOBS}", "modules"], "compiling")
@@ -329,15 +365,17 @@ def open_vswitch_programs(source: Path) -> Dict[str, str]:
 
 
 def build(progress: Optional[Progress] = None, only: Optional[Sequence[str]] = None,
-          sanitize: bool = False, ovs: Sequence[str] = ()) -> Artifacts:
+          sanitize: bool = False, ovs: Sequence[str] = (), linux: str = KERNEL) -> Artifacts:
     """Build what is missing (all parts, or those named) and return where everything is. Raises BuildError.
 
-    ovs: versions of Open vSwitch that are wanted, too.
+    ovs: versions of Open vSwitch that are wanted, too; linux: one of KERNELS.
     """
     # It builds on this module.
     from sdngcc.testbed.ovs.build import build_version
 
-    wanted = parts(sanitize)
+    wanted = parts(sanitize, linux)
+    if linux != KERNEL and not wanted["kernel"].built:
+        build_part(source_part(linux), progress)
     for name, part in wanted.items():
         if only is None or name in only:
             build_part(part, progress)
@@ -365,7 +403,8 @@ def clean_others() -> List[Path]:
     from sdngcc.testbed.ovs.build import version_parts
     from sdngcc.testbed.smp.build import smp_parts
 
-    every = [*parts(False).values(), *parts(True).values(), *smp_parts().values(), *version_parts().values(),
+    every = [*(part for linux in KERNELS for part in parts(linux=linux).values()), *parts(True).values(),
+             *(source_part(linux) for linux in KERNELS[1:]), *smp_parts().values(), *version_parts().values(),
              neutron_part(), extensions_part()]
     kept, names = {part.folder.name for part in every}, {part.name for part in every}
     removed = [path for path in sorted(cache_root().glob("*-*"))

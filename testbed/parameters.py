@@ -86,6 +86,7 @@ class Parameters(BaseModel):
         "patched", description="what the shim is part of; patched: openvswitch.ko; beside: sdngcc.ko, beside an "
         "unmodified openvswitch.ko")
     ovs: OvsVersion = Field("3.1", description="version of Open vSwitch, with the series for it")
+    kernel: Literal["6.1", "6.12"] = Field("6.1", description="Linux of the machine")
     limiter: Literal["pace", "police"] = Field("pace", description="what happens to a packet over the rate")
     guest_ecn: bool = Field(False, description="the tagged VM and tcp competitors negotiate ECN")
     gso: bool = Field(False, description="VMs send 64 KiB packets")

@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from sdngcc.experiments.base import Case, Experiment, Measure, Run
 from sdngcc.testbed import collect
-from sdngcc.testbed.build import Artifacts, BuildError
+from sdngcc.testbed.build import KERNEL, Artifacts, BuildError, build
 from sdngcc.testbed.inventory import Inventory
 from sdngcc.testbed.machine import MachineError, run_job
 from sdngcc.testbed.neutron import NEUTRON_AGENT, neutron_environment, neutron_python
@@ -152,9 +152,15 @@ def run_case(case: Case, artifacts: Artifacts, seed: int, raw: Path, measure: Op
     """Run once, leaving raw samples and logs in raw; return the run's result and what it cost.
 
     With an inventory its machines are used, if check_run() lets the case pass, else a virtual one. Neutron is installed
-    for that first, where it is needed. Raises MachineError when it did not end well.
+    for that first, and another kernel than that of artifacts built, where they are needed. Raises MachineError when it
+    did not end well.
     """
     parameters = case.parameters
+    if parameters.kernel != KERNEL:
+        try:
+            artifacts = build(ovs=[parameters.ovs], linux=parameters.kernel)
+        except BuildError as error:
+            raise MachineError(f"kernel={parameters.kernel}: {error}") from None
     if parameters.agent == "neutron":
         try:
             neutron_environment()

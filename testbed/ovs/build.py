@@ -29,9 +29,9 @@ from sdngcc.testbed.build import (
     open_vswitch_files,
     parts,
 )
+from sdngcc.testbed.fetch import DEBIAN_KEYS
 from sdngcc.testbed.ovs.versions import PLAIN, VERSIONS
 from sdngcc.testbed.packages.roots import RootError, mirror
-from sdngcc.testbed.smp.build import DEBIAN_KEYS
 
 # The suite of Debian whose openvswitch-source is of a version.
 SUITES = {"3.1": "bookworm", "3.5": "trixie", "4.0": "sid"}

@@ -36,6 +36,7 @@ from sdngcc.testbed.build import (
     tarball_version,
 )
 from sdngcc.testbed.build import parts as testbed_parts
+from sdngcc.testbed.fetch import apt_options, newest, numbers
 
 HERE = Path(__file__).resolve().parent
 
@@ -65,9 +66,6 @@ RT_APPLIED = ("debugobjects-locking-Annotate-debug_object_fill_pool", "kvm-vmx-g
 
 # Functions that the patches for PREEMPT_RT renamed, in the datapath's source of the other kernels.
 RT_NAMES = "-Du64_stats_fetch_begin_irq=u64_stats_fetch_begin -Du64_stats_fetch_retry_irq=u64_stats_fetch_retry"
-
-# What Debian's archives are signed by.
-DEBIAN_KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 # The kernel that looks for races looks at openvswitch.ko alone: to look at the rest would cost most of its speed and of
 # the accesses it can watch. There it only learns of the barriers that the module gets by calling it.
@@ -273,36 +271,11 @@ def _build_stress(build: Build) -> None:
                f"-I{ROOT / 'shim' / 'kernel' / 'uapi'}", "-o", str(build.folder / "stress"), *sources], "compiling")
 
 
-def _apt_options(build: Build) -> List[str]:
-    """Return options with which apt knows Debian's packages and sources; its lists stay in the part."""
-    lists = build.folder / "lists"
-    (lists / "partial").mkdir(parents=True)
-    targets = subprocess.run(["apt-get", "indextargets", "--format", "$(SITE) $(RELEASE)", "Created-By: Packages",
-                              "Component: main"], capture_output=True, text=True, check=True)
-    # Each suite of Debian whose packages this machine installs.
-    wanted = sorted({line for line in targets.stdout.splitlines() if "debian" in line.split(" ")[0]})
-    if not wanted:
-        raise BuildError(f"{build.part.name}: apt knows no archive of Debian")
-    signed = f"[signed-by={DEBIAN_KEYS}] " if DEBIAN_KEYS.exists() else ""
-    sources = build.folder / "sources.list"
-    sources.write_text("".join(f"{kind} {signed}{line} main\n" for line in wanted for kind in ("deb", "deb-src")))
-    options = ["-q", "-o", f"Dir::Etc::sourcelist={sources}", "-o", "Dir::Etc::sourceparts=-",
-               "-o", f"Dir::State::lists={lists}", "-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache=",
-               "-o", "APT::Sandbox::User=root"]
-    build.run(["apt-get", *options, "update"], "asking Debian")
-    return options
-
-
-def _numbers(text: str) -> List[int]:
-    """Return the numbers in a version, by which versions are compared."""
-    return [int(number) for number in re.findall(r"\d+", text)]
-
-
 def _fetch_rt_patches(build: Build) -> None:
     """Fetch the newest of Debian's linux 6.1 source packages that is to be had; only its debian folder, 2 MB."""
-    options = _apt_options(build)
+    options = apt_options(build)
     told = subprocess.run(["apt-cache", *options, "madison", "linux"], capture_output=True, text=True, check=True)
-    versions = sorted(set(re.findall(r"\| *(6\.1\.\S+) \|", told.stdout)), key=_numbers, reverse=True)
+    versions = sorted(set(re.findall(r"\| *(6\.1\.\S+) \|", told.stdout)), key=numbers, reverse=True)
     for version in versions:
         try:
             build.run(["apt-get", *options, "source", "--download-only", "--diff-only", f"linux={version}"],
@@ -315,14 +288,9 @@ def _fetch_rt_patches(build: Build) -> None:
 
 def _fetch_stock(kind: str, build: Build) -> None:
     """Fetch Debian's newest kernel 6.1 of a flavour and what modules for it are built with; nothing is installed."""
-    options = _apt_options(build)
+    options = apt_options(build)
     flavour = STOCK[kind]
-    told = subprocess.run(["apt-cache", *options, "pkgnames", "linux-image-6.1.0-"], capture_output=True, text=True,
-                          check=True)
-    images = [name for name in told.stdout.split() if re.fullmatch(rf"linux-image-6\.1\.0-\d+-{flavour}", name)]
-    if not images:
-        raise BuildError(f"{build.part.name}: Debian serves no linux-image-6.1.0-*-{flavour}")
-    image = max(images, key=_numbers)
+    image = newest(build, options, rf"linux-image-6\.1\.0-\d+-{flavour}")
     headers = image.replace("image", "headers")
     common = re.sub(r"(rt-)?amd64$", lambda match: "common-rt" if match[1] else "common", headers)
     build.run(["apt-get", *options, "download", image, headers, common, "linux-kbuild-6.1"], f"fetching {image}",

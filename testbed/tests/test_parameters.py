@@ -43,6 +43,7 @@ def test_settings_override_defaults_and_the_last_counts():
     (["phases=1,0,1"], ["phases", "longer than 0"]),
     (["phases=0.05,1,1"], ["phases", "steps of 0.1 s"]),
     (["weights=1,0"], ["weights", "65535"]),
+    (["kernel=5.4"], ["kernel", "'5.4'", "'6.12'"]),
     (["law=none", "knob.x=1"], ["knob.*", "law"]),
     (["law=sdngcc", "knob.x=much"], ["knobs.x", "'much'"]),
     (["law=static", "kill_controller_at_s=3"], ["kill_controller_at_s", "law=sdngcc"]),

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Dict
 
 from sdngcc.testbed.build import parts
-from sdngcc.testbed.smp.build import HERE, KINDS, RT_APPLIED, STOCK, WANTED, _numbers, _rt_patch, smp_parts
+from sdngcc.testbed.fetch import numbers
+from sdngcc.testbed.smp.build import HERE, KINDS, RT_APPLIED, STOCK, WANTED, _rt_patch, smp_parts
 
 # As quilt writes it, and as git does.
 QUILT = """Subject: one
@@ -68,7 +69,7 @@ def test_rt_patch_is_for_the_files_there_are(tmp_path: Path) -> None:
 
 def test_versions_are_compared_by_number() -> None:
     names = ["linux-image-6.1.0-9-amd64", "linux-image-6.1.0-50-amd64", "linux-image-6.1.0-47-amd64"]
-    assert max(names, key=_numbers) == "linux-image-6.1.0-50-amd64"
+    assert max(names, key=numbers) == "linux-image-6.1.0-50-amd64"
 
 
 def test_each_kernel_has_its_parts_and_no_name_is_the_testbeds() -> None:

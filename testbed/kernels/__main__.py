@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``make check-kernels``: the shim built for each kernel that it is for, and run where the testbed can boot it.
+
+Against the headers of a stock kernel, in a root of the release that has it: the module beside, with warnings, and the
+patched datapath, whose symbols must fit the kernel's own vport-*.ko. In the tree: the patched datapath in that of the
+testbed's kernel. Booted: all tests of the datapath and the experiment ``share``, on both variants.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
+
+from sdngcc.experiments import EXPERIMENTS
+from sdngcc.testbed.build import JOBS, KERNELS, ROOT, Artifacts, BuildError, build, copy_beside
+from sdngcc.testbed.fetch import numbers
+from sdngcc.testbed.machine import MachineError
+from sdngcc.testbed.packages.roots import RELEASES, Root, RootError, mirror, missing_programs, root
+from sdngcc.testbed.runner import run_experiment
+from sdngcc.testbed.sanitizers import BESIDE_ONLY, FOLDER, run_file
+
+# Complaints of compilers about a line, and of modpost.
+COMPLAINT = re.compile(r"^\S+\.[chS]:\d.*\b(warning|error): |^(WARNING|ERROR): modpost")
+
+# Says what happens; a line.
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Stock:
+    """Where Debian has a kernel."""
+
+    suite: str
+    """The release whose compiler it was built with."""
+    extra: Tuple[str, ...] = ()
+    """Suites of the same archive that have it, if the release has not."""
+
+
+# The kernels that the shim is for; None: no suite of Debian has it.
+STOCKS: Dict[str, Optional[Stock]] = {
+    "6.1": Stock("bookworm"), "6.8": None, "6.12": Stock("bookworm", ("bookworm-backports",)),
+    "7.3": Stock("trixie", ("trixie-backports",))}
+
+
+class CheckError(Exception):
+    """Something is not as it has to be; the text says what."""
+
+
+def _headers(one: Root, kernel: str) -> str:
+    """Return the package with the newest headers of a kernel that a root knows; "" for none."""
+    told = one.run(["apt-cache", "pkgnames", f"linux-headers-{kernel}"]).stdout
+    found = re.findall(rf"^linux-headers-{re.escape(kernel)}\.[0-9][^\s-]*(?:-\d+)?-amd64$", told, re.MULTILINE)
+    return max(found, key=numbers, default="")
+
+
+def _complaints(output: str) -> str:
+    """Return the complaints in what a build said, as the end of a sentence; "" for none."""
+    lines = [line for line in output.splitlines() if COMPLAINT.search(line)]
+    return "\n  ".join(["", *lines[:20]]) if lines else ""
+
+
+def check_stock(kernel: str, stock: Stock, say: Say) -> None:
+    """Build both variants against the headers of a release's own kernel. Raises CheckError and RootError."""
+    with root(RELEASES[stock.suite], ("ca-certificates",)) as one:
+        debian = mirror("Debian")
+        one.path("/etc/apt/sources.list.d/extra.list").write_text(
+            "".join(f"deb {debian} {suite} main\n" for suite in stock.extra), encoding="utf-8")
+        one.apt("update")
+        headers = _headers(one, kernel)
+        if not headers:
+            say(f"stock: skipped, {stock.suite} has no headers of {kernel}")
+            return
+        release = headers.removeprefix("linux-headers-")
+        series = ROOT / "ovs-patches" / "linux" / kernel / "series"
+        version = re.search(r"^Version: (\S+)$", one.run(["apt-cache", "show", headers]).stdout, re.MULTILINE)
+        assert version is not None
+        source = [f"linux-source-{kernel}={version[1]}", "xz-utils", "patch"] if series.exists() else []
+        one.apt("install", "--no-install-recommends", headers, "pahole", *source)
+        copy_beside(one.path("/build/beside"))
+        make = ["make", f"-j{JOBS}", "-C", f"/usr/src/{headers}"]
+        said = one.run([*make, "M=/build/beside", "W=1", "modules"]).stdout
+        if _complaints(said):
+            raise CheckError(f"sdngcc.ko for {release}:{_complaints(said)}")
+        say(f"stock: sdngcc.ko builds for {release} without a warning of W=1")
+        if not series.exists():
+            say("stock: no openvswitch.ko, there are no patches")
+            return
+        for name in ("core", "kernel"):
+            shutil.copytree(ROOT / "shim" / name, one.path(f"/build/patched/shim/{name}"))
+        shutil.copytree(ROOT / "ovs-patches", one.path("/build/patched/ovs-patches"))
+        shutil.copy(ROOT / "packaging" / "dkms" / "build-patched", one.path("/build/patched"))
+        said = one.run(["sh", "/build/patched/build-patched", release, f"/usr/src/{headers}"]).stdout
+        if _complaints(said):
+            raise CheckError(f"openvswitch.ko for {release}:{_complaints(said)}")
+        say(f"stock: {said.splitlines()[-1].removeprefix('openvswitch-sdngcc: ')} of {release}")
+
+
+def check_tree(artifacts: Artifacts, say: Say) -> None:
+    """Build the patched datapath as part of the tree of the testbed's kernel. Raises CheckError."""
+    with tempfile.TemporaryDirectory(prefix="sdngcc-tree-", dir=artifacts.root) as folder:
+        source, objects = Path(folder) / "source", Path(folder) / "build"
+        objects.mkdir()
+        shutil.copy(artifacts.kernel_build / ".config", objects)
+        for argv in (["cp", "-al", str(artifacts.kernel_source), str(source)],
+                     ["sh", str(ROOT / "ovs-patches" / "build.sh"), "linux", str(source)],
+                     ["make", "ARCH=um", f"O={objects}", f"-j{JOBS}", "-C", str(source), "net/openvswitch/"]):
+            done = subprocess.run(argv, capture_output=True, text=True)
+            if done.returncode or _complaints(done.stderr):
+                raise CheckError(f"{' '.join(argv)} (exit {done.returncode}): {done.stderr[-2000:]}")
+        built = len(list((objects / "net" / "openvswitch" / "shim").rglob("*.o")))
+    say(f"tree: the datapath with {built} objects of the shim builds without a warning")
+
+
+def check_booted(kernel: str, artifacts: Artifacts, scripts: Sequence[str], out: Path, say: Say) -> List[str]:
+    """Run the datapath's tests, all or those named, and ``share`` on both variants; return what failed."""
+    failed: List[str] = []
+    for variant in ("patched", "beside"):
+        chosen = [path for path in sorted(FOLDER.glob("check_*.py"))
+                  if (not scripts or path.stem.removeprefix("check_") in scripts)
+                  and (variant == "beside" or path.name not in BESIDE_ONLY)]
+        wrong = [f"{variant}: {line}" for path in chosen for line in run_file(path, artifacts, variant)]
+        say(f"booted, {variant}: {len(chosen)} files of tests, {len(wrong)} failures")
+        experiment = EXPERIMENTS["share"]
+        result = run_experiment(experiment, experiment.cases((f"kernel={kernel}", f"datapath={variant}")), artifacts,
+                                1, out / kernel / variant)
+        wrong += [f"{variant}: share: {one['name']}: {one['measured']}, expected {one['expected']}"
+                  for one in result["verdicts"] if not one["holds"]]
+        say(f"booted, {variant}: share: " + ", ".join(f"{one['name']} {one['measured']}"
+                                                      for one in result["verdicts"]))
+        failed += wrong
+    return failed
+
+
+def check(kernel: str, scripts: Sequence[str], out: Path) -> List[str]:
+    """Check one kernel and return what failed."""
+    def say(text: str) -> None:
+        print(f"check-kernels: {kernel}: {text}", flush=True)
+
+    began = time.monotonic()
+    failed: List[str] = []
+    stock = STOCKS[kernel]
+    missing = missing_programs()
+    try:
+        if stock is None:
+            say("stock: skipped, no suite of Debian has it")
+        elif missing:
+            say(f"stock: skipped, {'; '.join(missing)}")
+        else:
+            check_stock(kernel, stock, say)
+    except (CheckError, RootError) as error:
+        failed.append(str(error))
+    if kernel not in KERNELS:
+        say("tree, booted: skipped, the testbed has no such kernel")
+    else:
+        try:
+            artifacts = build(linux=kernel)
+            check_tree(artifacts, say)
+            failed += check_booted(kernel, artifacts, scripts, out, say)
+        except (BuildError, CheckError, MachineError) as error:
+            failed.append(str(error))
+    for one in failed:
+        say(f"FAILED: {one}")
+    say(f"{len(failed)} failures in {time.monotonic() - began:.0f} s")
+    return failed
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """Check the kernels named, all if none is; returns 0 if nothing failed, 1 else."""
+    parser = argparse.ArgumentParser(prog="python -m sdngcc.testbed.kernels", description="the shim on other kernels")
+    parser.add_argument("--kernels", default=",".join(STOCKS), help=f"of {', '.join(STOCKS)}, with commas")
+    parser.add_argument("--out", type=Path, default=ROOT / "results" / "kernels", help="folder for results of share")
+    parser.add_argument("script", nargs="*", help="tests of the datapath, as in make sanitize; default: all")
+    given = parser.parse_args(arguments)
+    chosen = given.kernels.split(",")
+    unknown = [name for name in chosen if name not in STOCKS]
+    if unknown:
+        parser.error(f"--kernels {','.join(unknown)}: there are {', '.join(STOCKS)}")
+    for name in given.script:
+        if not (FOLDER / f"check_{name}.py").exists():
+            parser.error(f"there is no {FOLDER / f'check_{name}.py'}")
+    failed = [one for kernel in chosen for one in check(kernel, given.script, given.out)]
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels that the testbed and ``make check-kernels`` know."""
+
+import re
+from typing import get_args
+
+import pytest
+
+from sdngcc.testbed import build
+from sdngcc.testbed.build import KERNEL, KERNELS, ROOT, laboratory_patches, parts, source_part
+from sdngcc.testbed.kernels.__main__ import STOCKS, _complaints, _headers, main
+from sdngcc.testbed.parameters import Parameters
+
+
+def test_every_kernel_is_a_parameter_has_patches_and_is_checked():
+    """A kernel of the testbed has a series, patches of the testbed's own, a setting and a place in check-kernels."""
+    assert get_args(Parameters.model_fields["kernel"].annotation) == KERNELS
+    assert Parameters().kernel == KERNEL
+    assert set(KERNELS) <= set(STOCKS)
+    assert f"KERNELS ?= {','.join(STOCKS)}\n" in (ROOT / "Makefile").read_text()
+    for linux in KERNELS:
+        assert (ROOT / "ovs-patches" / "linux" / linux / "series").exists()
+        assert list(laboratory_patches(linux).glob("*.patch"))
+
+
+def test_kernels_have_builds_of_their_own():
+    """What depends on the kernel has another key for each; what does not has the same."""
+    usual, other = parts(), parts(linux="6.12")
+    differ = {name for name in usual if usual[name].key != other[name].key}
+    assert differ == {"kernel", "module", "beside", "congestion"}
+    assert source_part("6.12").key != source_part("7.3").key
+    assert build.kernel_tarball("6.12").is_relative_to(source_part("6.12").folder)
+
+
+class _Root:
+    """A root whose apt knows these packages."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def run(self, argv):
+        """Answer apt-cache pkgnames."""
+        return type("Done", (), {"stdout": "".join(f"{name}\n" for name in self.names if name.startswith(argv[2]))})
+
+
+@pytest.mark.parametrize(("kernel", "wanted"), [
+    ("6.1", "linux-headers-6.1.0-52-amd64"), ("6.12", "linux-headers-6.12.117+deb12-amd64"), ("7.3", "")])
+def test_newest_headers_are_found(kernel, wanted):
+    """The newest package counts, by its numbers, and no other flavour."""
+    one = _Root("linux-headers-6.1.0-9-amd64", "linux-headers-6.1.0-52-amd64", "linux-headers-6.1.0-52-rt-amd64",
+                "linux-headers-6.1.0-52-common", "linux-headers-6.12-amd64", "linux-headers-6.12.9+deb12-amd64",
+                "linux-headers-6.12.117+deb12-amd64", "linux-headers-6.12.117+deb12-cloud-amd64",
+                "linux-headers-6.12.117+deb12-common")
+    assert _headers(one, kernel) == wanted
+
+
+def test_complaints_are_told():
+    """Warnings of compiler, modpost and make count; the names of files do not."""
+    said = "  CC [M]  a-warning.o\nwarning: compiler\na.c:1:2: warning: unused\nWARNING: modpost: no symbols"
+    assert re.findall(r"unused|modpost", _complaints(said)) == ["unused", "modpost"]
+    assert _complaints("  CC [M]  error.o\n  LD [M]  sdngcc.ko") == ""
+
+
+@pytest.mark.parametrize("argv", [["--kernels", "5.4"], ["--kernels", "6.12", "nothing"]])
+def test_unknown_names_are_refused(argv, capsys):
+    """A kernel or a file that there is not is refused by name."""
+    with pytest.raises(SystemExit):
+        main(argv)
+    assert re.search("5.4: there are 6.1, 6.8, 6.12, 7.3|there is no .*check_nothing.py", capsys.readouterr().err)
