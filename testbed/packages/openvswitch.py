@@ -66,9 +66,10 @@ def check_series(release: Release, say: Callable[[str], None]) -> None:
         say(f"openvswitch: {prepare(one)} is prepared, all patches apply without fuzz")
 
 
-def _key() -> str:
-    """Return what tells packages of the present series and files from others."""
-    return content_key([], ROOT / "ovs-patches" / "ovs", ROOT / "packaging" / "openvswitch",
+def _key(release: Release) -> str:
+    """Return what tells packages of a release's present series and files from others."""
+    patches = ROOT / "ovs-patches" / "ovs"
+    return content_key([], patches / release.openvswitch, patches / "files", ROOT / "packaging" / "openvswitch",
                        ROOT / "shim" / "kernel" / "uapi")
 
 
@@ -76,7 +77,7 @@ def packages(release: Release, results: Path) -> List[Path]:
     """Return the packages that ``build`` made of the present series in a folder of ``results``; none if it did not."""
     folder = results / release.suite / "openvswitch"
     key = folder / "key"
-    return sorted(folder.glob("*.deb")) if key.exists() and key.read_text(encoding="ascii") == _key() else []
+    return sorted(folder.glob("*.deb")) if key.exists() and key.read_text(encoding="ascii") == _key(release) else []
 
 
 def build(release: Release, results: Path) -> List[Path]:
@@ -88,7 +89,7 @@ def build(release: Release, results: Path) -> List[Path]:
         raise RootError(f"{release.suite}: no series for Open vSwitch {release.openvswitch}")
     if made := packages(release, results):
         return made
-    folder = results / release.suite / "openvswitch"
+    folder, key = results / release.suite / "openvswitch", _key(release)
     with root(release, tools()) as one:
         prepare(one)
         one.run(["sh", "-c", "cd /build && exec apt-get -q -y -o APT::Sandbox::User=root build-dep ./openvswitch-*/"])
@@ -98,7 +99,7 @@ def build(release: Release, results: Path) -> List[Path]:
         folder.mkdir(parents=True)
         for path in one.path("/build").glob("*.deb"):
             shutil.copy(path, folder / path.name)
-    (folder / "key").write_text(_key(), encoding="ascii")
+    (folder / "key").write_text(key, encoding="ascii")
     return sorted(folder.glob("*.deb"))
 
 
