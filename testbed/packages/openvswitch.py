@@ -50,8 +50,8 @@ def prepare(one: Root) -> str:
         one.apt("install", "--no-install-recommends", "openvswitch-source")
         one.run(["sh", "-c", _UNPACK])
     for name in ("packaging", "ovs-patches", "shim"):
-        shutil.copytree(ROOT / name, one.path(f"/sdn-gcc/{name}"),
-                        ignore=shutil.ignore_patterns("tests", "__pycache__", "*.o"))
+        # With the series' own tests, which Open vSwitch's build packs.
+        shutil.copytree(ROOT / name, one.path(f"/sdn-gcc/{name}"), ignore=shutil.ignore_patterns("__pycache__", "*.o"))
     one.run(["sh", "-c", "cd /build && exec /sdn-gcc/packaging/openvswitch/prepare.sh openvswitch-*/"])
     one.run(["sh", "-c", "cd /build/openvswitch-*/ && exec dpkg-source --before-build ."])
     return one.run(["sh", "-c", "cd /build/openvswitch-*/ && exec dpkg-parsechangelog -S Version"]).stdout.strip()
