@@ -73,6 +73,10 @@ build_ovs() {
 		put "$here/ovs/files/$name" "$1/$name"
 	done
 	put "$root/shim/kernel/uapi/ovs_shim.h" "$1/include/linux/ovs_shim.h"
+	# The userspace datapath has the shim's engine in it.
+	(cd "$root" && find shim/core shim/user/list.h shim/user/memory.h -name '*.[ch]') | while read -r name; do
+		put "$root/$name" "$1/lib/$name"
+	done
 }
 
 [ $# = 2 ] || die "usage: build.sh linux|ovs <source directory>"

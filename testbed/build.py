@@ -108,8 +108,8 @@ class Artifacts:
         return cache_root()
 
     def datapath(self, name: str) -> List[str]:
-        """Return the modules of a variant of the datapath: ``patched``, or ``beside``."""
-        return {"patched": self.modules, "beside": self.beside}[name]
+        """Return the modules of a variant of the datapath: ``patched``, ``beside`` or, with no shim, ``netdev``."""
+        return {"patched": self.modules, "beside": self.beside, "netdev": self.beside[:-1]}[name]
 
     def open_vswitch(self, version: str) -> Dict[str, str]:
         """Return the programs and the schema of a version of Open vSwitch that was asked for."""
@@ -198,7 +198,9 @@ def open_vswitch_files(version: str) -> List[Path]:
     patches = ROOT / "ovs-patches"
     series = patches / "ovs" / version / "series"
     names = [line for line in series.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
-    return [patches / "build.sh", patches / "ovs" / "files", ROOT / "shim" / "kernel" / "uapi", series,
+    shim = ROOT / "shim"
+    return [patches / "build.sh", patches / "ovs" / "files", shim / "kernel" / "uapi", shim / "core",
+            shim / "user" / "list.h", shim / "user" / "memory.h", series,
             *((series.parent / name).resolve() for name in names)]
 
 

@@ -36,6 +36,8 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/a" "$work/b/include/linux"
 cp -R "$root/ovs-patches/ovs/files/." "$work/b/"
 cp "$root/shim/kernel/uapi/ovs_shim.h" "$work/b/include/linux/"
+cp -R "$root/shim/core" "$work/b/lib/shim/"
+cp "$root/shim/user/list.h" "$root/shim/user/memory.h" "$work/b/lib/shim/user/"
 # Not 1970: patch takes that for a file that is not there.
 find "$work/b" -type f -exec touch -d '2000-01-01 00:00:00 UTC' {} +
 patches=$source/debian/patches

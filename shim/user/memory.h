@@ -5,7 +5,8 @@
  *
  * Without SHIM_THREADS there is one thread: nothing is ordered, and a lock only tells whether it is
  * held, which ends the program where it should be and is not, or the other way round.  With it, all
- * is to be compiled with _GNU_SOURCE as well.
+ * is to be compiled with _GNU_SOURCE as well.  A thread waits for a lock by looking at it again and
+ * again; with SHIM_SLEEP, for threads that share processors, it sleeps.
  */
 #ifndef SHIM_USER_MEMORY_H
 #define SHIM_USER_MEMORY_H
@@ -41,7 +42,9 @@ typedef int s32;
 #define likely(condition) __builtin_expect(!!(condition), 1)
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 #define BUILD_BUG_ON(condition) _Static_assert(!(condition), #condition)
+#ifndef ARRAY_SIZE
 #define ARRAY_SIZE(array) SHIM_COUNT(array)
+#endif
 
 #ifndef U32_MAX
 #define U32_MAX (~(u32)0)
@@ -129,33 +132,41 @@ static inline void atomic64_add(s64 n, atomic64_t *word)
 	__atomic_fetch_add(&word->counter, n, __ATOMIC_RELAXED);
 }
 
+#ifdef SHIM_SLEEP
+#define SHIM_LOCK(what) pthread_mutex_##what
+typedef pthread_mutex_t shim_lock_t;
+#else
+#define SHIM_LOCK(what) pthread_spin_##what
+typedef pthread_spinlock_t shim_lock_t;
+#endif
+
 /* A lock. */
 typedef struct {
-	pthread_spinlock_t lock;	/* it */
+	shim_lock_t lock;		/* it */
 } spinlock_t;
 
 /* Prepares a lock. */
 static inline void spin_lock_init(spinlock_t *lock)
 {
-	pthread_spin_init(&lock->lock, PTHREAD_PROCESS_PRIVATE);
+	SHIM_LOCK(init)(&lock->lock, 0);
 }
 
 /* Takes a lock. */
 static inline void spin_lock(spinlock_t *lock)
 {
-	pthread_spin_lock(&lock->lock);
+	SHIM_LOCK(lock)(&lock->lock);
 }
 
 /* Takes a lock unless somebody has it; tells whether it did. */
 static inline bool spin_trylock(spinlock_t *lock)
 {
-	return !pthread_spin_trylock(&lock->lock);
+	return !SHIM_LOCK(trylock)(&lock->lock);
 }
 
 /* Gives a lock back. */
 static inline void spin_unlock(spinlock_t *lock)
 {
-	pthread_spin_unlock(&lock->lock);
+	SHIM_LOCK(unlock)(&lock->lock);
 }
 
 #define lockdep_is_held(lock) ((void)(lock), true)

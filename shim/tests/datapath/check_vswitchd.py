@@ -125,7 +125,7 @@ def unusable() -> None:
     setting("law=sdngcc", "quantum=2000")
     setting("law=fair", "quantum=100", "knob-nonsense=1", "horizon-us=777")
     text = complaint()
-    for words in ("shim-law: the kernel refuses it", "none, static, sdngcc", "shim-knob-nonsense",
+    for words in ("shim-law: the datapath refuses it", "none, static, sdngcc", "shim-knob-nonsense",
                   "shim-quantum: '100' is not allowed", "2000 bytes stays in force"):
         assert words in text, f"'{words}' is not in: {text}"
     got = lab.shim.settings_get()
@@ -415,7 +415,7 @@ def show() -> None:
     for words in (r"law +sdngcc", r"s1 +vm +1 ", r"s3 +uplink", r"vm +uplink +rate", r"shim-quantum: '1'"):
         assert re.search(words, text), f"'{words}' is not in: {text}"
     unset("quantum")
-    equal(len(run("ovs-appctl shim/show --json").splitlines()), 3, "JSON lines")
+    equal(len(run("ovs-appctl shim/show --json").splitlines()), 4, "JSON lines")
 
 
 @check

@@ -249,75 +249,6 @@ shim_nl_settings_get(const char *of, struct ofpbuf *attrs)
     return error;
 }
 
-/* If the knob 'name' begins with that of a law that the kernel has, stores the
- * law in 'law' and returns what follows the '-' behind it.  Otherwise returns
- * NULL. */
-const char *
-shim_nl_knob_of_law(const char *name, char law[SHIM_LAW_SIZE])
-{
-    const struct nlattr *laws, *one;
-    const char *rest = NULL;
-    struct ofpbuf b;
-    size_t left;
-
-    ofpbuf_init(&b, 4096);
-    if (!shim_nl_settings_get(NULL, &b)
-        && (laws = nl_attr_find(&b, 0, OVS_SHIM_SETTINGS_LAWS))) {
-        NL_NESTED_FOR_EACH (one, left, laws) {
-            const char *s = nl_attr_get_string(one);
-            size_t n = strlen(s);
-
-            if (n < SHIM_LAW_SIZE && !strncmp(name, s, n) && name[n] == '-') {
-                ovs_strlcpy(law, s, SHIM_LAW_SIZE);
-                rest = name + n + 1;
-                break;
-            }
-        }
-    }
-    ofpbuf_uninit(&b);
-    return rest;
-}
-
-/* Returns the default of the knob 'name' of the law 'of', by default the one
- * in force, as a string that the caller must free, or NULL if the kernel does
- * not tell. */
-char *
-shim_nl_knob_default(const char *of, const char *name)
-{
-    const struct nlattr *knobs, *knob;
-    char *value = NULL;
-    struct ofpbuf b;
-    size_t left;
-
-    ofpbuf_init(&b, 4096);
-    if (!shim_nl_settings_get(of, &b)
-        && (knobs = nl_attr_find(&b, 0, OVS_SHIM_SETTINGS_KNOBS))) {
-        NL_NESTED_FOR_EACH (knob, left, knobs) {
-            const struct nlattr *n = nl_attr_find_nested(knob,
-                                                         OVS_SHIM_KNOB_NAME);
-            const struct nlattr *d = nl_attr_find_nested(
-                knob, OVS_SHIM_KNOB_DEFAULT);
-            if (n && d && !strcmp(nl_attr_get_string(n), name)) {
-                value = xasprintf("%"PRIu64, nl_attr_get_u64(d));
-                break;
-            }
-        }
-    }
-    ofpbuf_uninit(&b);
-    return value;
-}
-
-/* Appends a knob to 'knobs'. */
-void
-shim_nl_put_knob(const char *name, uint64_t value, struct ofpbuf *knobs)
-{
-    size_t ofs = nl_msg_start_nested(knobs,
-                                     OVS_SHIM_KNOBS_KNOB | NLA_F_NESTED);
-    nl_msg_put_string(knobs, OVS_SHIM_KNOB_NAME, name);
-    nl_msg_put_u64(knobs, OVS_SHIM_KNOB_VALUE, value);
-    nl_msg_end_nested(knobs, ofs);
-}
-
 #else  /* !HAVE_NETLINK */
 /* Returns false: there is no shim here. */
 bool
@@ -364,27 +295,5 @@ shim_nl_settings_get(const char *of OVS_UNUSED,
                      struct ofpbuf *attrs OVS_UNUSED)
 {
     return ENOENT;
-}
-
-/* Returns NULL: there is no law here. */
-const char *
-shim_nl_knob_of_law(const char *name OVS_UNUSED,
-                    char law[SHIM_LAW_SIZE] OVS_UNUSED)
-{
-    return NULL;
-}
-
-/* Returns NULL: there is no knob here. */
-char *
-shim_nl_knob_default(const char *of OVS_UNUSED, const char *name OVS_UNUSED)
-{
-    return NULL;
-}
-
-/* Does nothing: there is nobody to tell of a knob. */
-void
-shim_nl_put_knob(const char *name OVS_UNUSED, uint64_t value OVS_UNUSED,
-                 struct ofpbuf *knobs OVS_UNUSED)
-{
 }
 #endif /* !HAVE_NETLINK */

@@ -92,8 +92,4 @@ int shim_nl_message(uint32_t ifindex, const void *, size_t len);
 int shim_nl_settings_set(const struct ofpbuf *attrs, char **reason);
 int shim_nl_settings_get(const char *of, struct ofpbuf *attrs);
 
-const char *shim_nl_knob_of_law(const char *name, char law[SHIM_LAW_SIZE]);
-char *shim_nl_knob_default(const char *of, const char *name);
-void shim_nl_put_knob(const char *name, uint64_t value, struct ofpbuf *knobs);
-
 #endif /* shim-netlink.h */

@@ -21,7 +21,7 @@
 #include "openvswitch/ofpbuf.h"
 #include "packets.h"
 #include "random.h"
-#include "shim-netlink.h"
+#include "shim-dpif.h"
 #include "timeval.h"
 
 /* Generation of the last change.  Never 0, which asks for everything. */
@@ -212,7 +212,7 @@ refresh_vms(uint64_t now)
     bool moved = false;
     size_t n;
 
-    if (shim_nl_dump_limiters(&limiters, &n)) {
+    if (shim_dpif_dump_limiters(&limiters, &n)) {
         n = 0;
     }
     for (size_t i = 0; i < n; i++) {
@@ -404,7 +404,7 @@ refresh_peers(uint64_t now)
     if (peers_ns && now - peers_ns <= NETDEV_MARKS_FRESH_NS) {
         return;
     }
-    if (shim_nl_dump_peers(peers_ns, &read, &n)) {
+    if (shim_dpif_dump_peers(peers_ns, &read, &n)) {
         n = 0;
     } else {
         peers_ns = now;
@@ -483,7 +483,7 @@ ofproto_shim_handle_messages(const struct ofp_header *oh)
     while (b.size) {
         const struct shim_vm_message *svm = ofpbuf_pull(&b, sizeof *svm);
 
-        shim_nl_message(ntohl(svm->vm), svm->message, sizeof svm->message);
+        shim_dpif_message(ntohl(svm->vm), svm->message, sizeof svm->message);
     }
     return 0;
 }

@@ -17,7 +17,7 @@
 #include "openvswitch/shash.h"
 #include "openvswitch/vlog.h"
 #include "shim-compat.h"
-#include "shim-netlink.h"
+#include "shim-dpif.h"
 #include "shim-port.h"
 #include "shim-settings.h"
 #include "shim-show.h"
@@ -36,6 +36,7 @@ struct shim_iface {
     char *bridge;               /* Name of its bridge. */
     bool seen;                  /* Present in the database just now. */
     bool system;                /* Its datapath is the kernel's. */
+    bool netdev;                /* Its datapath is in userspace. */
     bool tunnel;                /* It may share its device with others. */
     int ifindex;                /* The kernel's index, negative if none. */
     struct shim_nl_port want;   /* Last usable values. */
@@ -50,7 +51,7 @@ struct shim_iface {
 /* All "struct shim_iface"s by name. */
 static struct shash ifaces = SHASH_INITIALIZER(&ifaces);
 
-/* Complaints about Open_vSwitch:other_config, and what the kernel refuses of
+/* Complaints about Open_vSwitch:other_config, and what a datapath refuses of
  * it.  Both NULL if there are none. */
 static char *settings_complaints;
 static char *settings_refusal;
@@ -60,8 +61,8 @@ static char *settings_refusal;
 static bool enabled;
 static bool was_enabled;
 
-/* Whether there is a bridge of the kernel's datapath. */
-static bool any_system;
+/* Whether there is a bridge of the kernel's datapath, and of userspace's. */
+static bool any_system, any_netdev;
 
 /* Whether 'have' of each Interface was read from the kernel. */
 static bool synchronized;
@@ -157,6 +158,14 @@ set_text(char **textp, struct ds *new, const char *what)
     return changed;
 }
 
+/* Returns true if the datapath of 'iface' is one of those that may have a
+ * shim. */
+static bool
+has_shim(const struct shim_iface *iface)
+{
+    return iface->system || iface->netdev;
+}
+
 /* Returns true if the database asks for a law, of all VMs or of one. */
 static bool
 is_any_law(void)
@@ -169,7 +178,7 @@ is_any_law(void)
     SHASH_FOR_EACH (node, &ifaces) {
         const struct shim_iface *iface = node->data;
 
-        if (iface->system && iface->want.role == OVS_SHIM_ROLE_VM
+        if (has_shim(iface) && iface->want.role == OVS_SHIM_ROLE_VM
             && strcmp(iface->want.law, "default")
             && strcmp(iface->want.law, "none")) {
             return true;
@@ -226,14 +235,14 @@ read_kernel(void)
     struct shash_node *node;
     size_t n;
 
-    if (!shim_nl_dump_ports(&ports, &n)) {
+    if (!shim_dpif_dump_ports(&ports, &n)) {
         SHASH_FOR_EACH (node, &ifaces) {
             struct shim_iface *iface = node->data;
 
             memset(&iface->have, 0, sizeof iface->have);
             iface->reported = false;
             for (size_t i = 0; i < n; i++) {
-                if (iface->system && ports[i].ifindex == iface->ifindex) {
+                if (has_shim(iface) && ports[i].ifindex == iface->ifindex) {
                     iface->have = ports[i];
                     iface->reported = true;
                 }
@@ -252,7 +261,7 @@ delete_port(struct shim_iface *iface)
         char *reason;
 
         /* It may be gone with its device. */
-        shim_nl_port_del(iface->have.ifindex, &reason);
+        shim_dpif_port_del(iface->have.ifindex, &reason);
         free(reason);
         memset(&iface->have, 0, sizeof iface->have);
         iface->reported = false;
@@ -268,7 +277,7 @@ find_owner(const struct shash_node **sorted, size_t n,
     for (size_t i = 0; i < n; i++) {
         const struct shim_iface *other = sorted[i]->data;
 
-        if (other->system && other->ifindex == iface->ifindex
+        if (has_shim(other) && other->ifindex == iface->ifindex
             && other->want.role != OVS_SHIM_ROLE_NONE) {
             return other;
         }
@@ -297,13 +306,13 @@ push_port(struct shim_iface *iface, struct ds *complaints)
     }
 
     char *reason;
-    int error = shim_nl_port_set(&want, &reason);
+    int error = shim_dpif_port_set(&want, &reason);
     if (!error) {
         memcpy(want.stats, iface->have.stats, sizeof want.stats);
         want.qdisc = iface->have.qdisc;
         iface->have = want;
     } else if (error != ENOENT || reason) {
-        shim_complain(complaints, "the kernel refuses the port (%s)",
+        shim_complain(complaints, "the datapath refuses the port (%s)",
                       reason ? reason : ovs_strerror(error));
     }
     free(reason);
@@ -314,7 +323,7 @@ push_port(struct shim_iface *iface, struct ds *complaints)
 static bool
 synchronize(void)
 {
-    if (!shim_nl_is_available()) {
+    if (!shim_dpif_is_available()) {
         if (enabled && !absence_told) {
             VLOG_WARN("shim settings are configured, but the kernel has no "
                       OVS_SHIM_FAMILY" family: nothing is limited until its "
@@ -340,7 +349,7 @@ synchronize(void)
         struct shim_iface *iface = sorted[i]->data;
         const struct shim_iface *owner;
 
-        if (!iface->system || iface->ifindex <= 0) {
+        if (!has_shim(iface) || iface->ifindex <= 0) {
             changed |= check_qdisc(iface);
             continue;
         }
@@ -364,7 +373,7 @@ synchronize(void)
 static bool
 is_in_use(void)
 {
-    return any_system && (enabled || was_enabled);
+    return (any_system || any_netdev) && (enabled || was_enabled);
 }
 
 /* Begins to take in a new configuration of bridges. */
@@ -374,7 +383,7 @@ bridge_shim_begin(void)
     struct shash_node *node;
 
     was_enabled |= enabled;
-    enabled = any_system = false;
+    enabled = any_system = any_netdev = false;
     SHASH_FOR_EACH (node, &ifaces) {
         struct shim_iface *iface = node->data;
         iface->seen = false;
@@ -409,8 +418,11 @@ bridge_shim_add_iface(const struct ovsrec_interface *cfg,
     iface->seen = true;
     iface->tunnel = netdev_vport_is_vport_class(netdev_get_class(netdev));
     iface->system = !strcmp(dpif_normalize_type(datapath_type), "system");
-    iface->ifindex = iface->system ? netdev_get_ifindex(netdev) : -1;
+    iface->netdev = (!strcmp(datapath_type, "netdev")
+                     || !strcmp(datapath_type, "dummy"));
+    iface->ifindex = has_shim(iface) ? netdev_get_ifindex(netdev) : -1;
     any_system |= iface->system;
+    any_netdev |= iface->netdev;
     free(iface->qos);
     iface->qos = nullable_xstrdup(port->qos && *port->qos->type
                                   ? port->qos->type : NULL);
@@ -474,6 +486,9 @@ bridge_shim_commit(const struct ovsrec_open_vswitch *cfg)
     forget_unseen();
     enabled |= shim_settings_configure(&cfg->other_config, &complaints);
     check_offload(&complaints);
+    if (shim_dpif_use(any_system, any_netdev)) {
+        shim_settings_forget();
+    }
     set_text(&settings_complaints, &complaints, "Open_vSwitch");
     if (is_in_use()) {
         synchronize();
@@ -488,7 +503,7 @@ bool
 bridge_shim_refresh(const struct ovsrec_open_vswitch *cfg)
 {
     report_settings(cfg);
-    if (!is_in_use() || !shim_nl_is_available()) {
+    if (!is_in_use() || !shim_dpif_is_available()) {
         return false;
     }
     if (shim_settings_lost()) {

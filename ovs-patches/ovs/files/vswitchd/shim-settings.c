@@ -19,7 +19,7 @@
 #include "netlink.h"
 #include "openvswitch/dynamic-string.h"
 #include "openvswitch/ofpbuf.h"
-#include "shim-netlink.h"
+#include "shim-dpif.h"
 #include "shim-values.h"
 #include "smap.h"
 #include "util.h"
@@ -196,10 +196,10 @@ configure_knobs(const struct smap *oc, struct ds *complaints)
     }
     SMAP_FOR_EACH (node, &have.knobs) {
         char law[SHIM_LAW_SIZE];
-        const char *rest = shim_nl_knob_of_law(node->key, law);
+        const char *rest = shim_dpif_knob_of_law(node->key, law);
         bool gone = (!smap_get(&knobs, node->key)
                      && (rest || !strcmp(want.law, have.law)));
-        char *def = gone ? shim_nl_knob_default(rest ? law : NULL,
+        char *def = gone ? shim_dpif_knob_default(rest ? law : NULL,
                                                 rest ? rest : node->key)
                     : NULL;
 
@@ -330,7 +330,7 @@ put_knob(const struct smap_node *node, bool new_law, bool alone,
 {
     const char *old = smap_get(&have.knobs, node->key);
     char law[SHIM_LAW_SIZE];
-    const char *rest = shim_nl_knob_of_law(node->key, law);
+    const char *rest = shim_dpif_knob_of_law(node->key, law);
     uint64_t value;
 
     if (((!new_law || rest) && old && !strcmp(old, node->value))
@@ -340,7 +340,7 @@ put_knob(const struct smap_node *node, bool new_law, bool alone,
     if (rest) {
         nl_msg_put_string(attrs, OVS_SHIM_SETTINGS_OF, law);
     }
-    shim_nl_put_knob(rest ? rest : node->key, value, knobs);
+    shim_dpif_put_knob(rest ? rest : node->key, value, knobs);
     return true;
 }
 
@@ -358,15 +358,15 @@ reset_old_law(void)
     ofpbuf_init(&attrs, 512);
     ofpbuf_init(&knobs, 512);
     SMAP_FOR_EACH (node, &have.knobs) {
-        if (shim_nl_knob_of_law(node->key, law)) {
+        if (shim_dpif_knob_of_law(node->key, law)) {
             smap_add(&others, node->key, node->value);
             continue;
         }
 
-        char *def = shim_nl_knob_default(have.law, node->key);
+        char *def = shim_dpif_knob_default(have.law, node->key);
         uint64_t value;
         if (def && shim_parse_u64(def, &value)) {
-            shim_nl_put_knob(node->key, value, &knobs);
+            shim_dpif_put_knob(node->key, value, &knobs);
         }
         free(def);
     }
@@ -374,7 +374,7 @@ reset_old_law(void)
         nl_msg_put_string(&attrs, OVS_SHIM_SETTINGS_OF, have.law);
         nl_msg_put_nested(&attrs, OVS_SHIM_SETTINGS_KNOBS | NLA_F_NESTED,
                           knobs.data, knobs.size);
-        shim_nl_settings_set(&attrs, &reason);
+        shim_dpif_settings_set(&attrs, &reason);
         free(reason);
     }
     ofpbuf_uninit(&attrs);
@@ -434,7 +434,7 @@ took_item(size_t i, bool alone, const struct smap_node **sorted)
     } else {
         const struct smap_node *node = sorted[i - ITEM_KNOBS];
 
-        if (alone || !shim_nl_knob_of_law(node->key, law)) {
+        if (alone || !shim_dpif_knob_of_law(node->key, law)) {
             smap_replace(&have.knobs, node->key, node->value);
         }
     }
@@ -473,7 +473,7 @@ push_items(size_t first, size_t last, const struct smap_node **sorted,
             nl_msg_put_nested(&attrs, OVS_SHIM_SETTINGS_KNOBS | NLA_F_NESTED,
                               knobs.data, knobs.size);
         }
-        error = shim_nl_settings_set(&attrs, reason);
+        error = shim_dpif_settings_set(&attrs, reason);
     }
     if (!error) {
         for (size_t i = first; i < last; i++) {
@@ -511,7 +511,7 @@ shim_settings_push(struct ds *complaints)
          !unreachable && i < n; i++) {
         error = push_items(i, i + 1, sorted, &reason);
         if (error) {
-            shim_complain(complaints, "%s%s: the kernel refuses it (%s)",
+            shim_complain(complaints, "%s%s: the datapath refuses it (%s)",
                           i >= ITEM_KNOBS ? KNOB_PREFIX : "",
                           item_name(i, sorted),
                           reason ? reason : ovs_strerror(error));
@@ -539,7 +539,7 @@ shim_settings_lost(void)
 
     struct ofpbuf b;
     ofpbuf_init(&b, 4096);
-    const struct nlattr *law = (shim_nl_settings_get(NULL, &b) ? NULL
+    const struct nlattr *law = (shim_dpif_settings_get(NULL, &b) ? NULL
                                 : nl_attr_find(&b, 0, OVS_SHIM_SETTINGS_LAW));
     bool lost = !law || strcmp(nl_attr_get_string(law), have.law);
     ofpbuf_uninit(&b);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Prints what the kernel's shim has now: its settings, ports and limiters.
+/* Prints what the shim has now: its settings, ports and limiters.
  * Rates are in bit/s, as in the database. */
 
 #include <config.h>
 #include "shim-show.h"
-#include <net/if.h>
 #include "netlink.h"
 #include "openvswitch/dynamic-string.h"
 #include "openvswitch/ofpbuf.h"
 #include "packets.h"
-#include "shim-netlink.h"
+#include "shim-dpif.h"
+#include "shim-stats.h"
 #include "smap.h"
 #include "table.h"
 #include "util.h"
@@ -99,10 +99,7 @@ put_rate(struct table *t, uint64_t bytes)
 static void
 put_device(struct table *t, uint32_t ifindex)
 {
-    char name[IF_NAMESIZE];
-
-    put_text(t, if_indextoname(ifindex, name)
-             ? xstrdup(name) : xasprintf("%"PRIu32, ifindex));
+    put_text(t, shim_dpif_name(ifindex));
 }
 
 /* Adds a row with 'name' and 'value', which it takes over, to 't'. */
@@ -202,7 +199,7 @@ show_settings(struct ds *s, const struct table_style *style)
     struct table t;
 
     ofpbuf_init(&attrs, 4096);
-    shim_nl_settings_get(NULL, &attrs);
+    shim_dpif_settings_get(NULL, &attrs);
     start_table(&t, "Settings in force", columns, ARRAY_SIZE(columns));
     a = nl_attr_find(&attrs, 0, OVS_SHIM_SETTINGS_LAW);
     put_pair(&t, "law", xstrdup(a ? nl_attr_get_string(a) : "?"));
@@ -283,7 +280,7 @@ show_ports(struct ds *s, const struct table_style *style)
     struct table t;
     size_t n;
 
-    shim_nl_dump_ports(&ports, &n);
+    shim_dpif_dump_ports(&ports, &n);
     start_table(&t, "Ports (rates in bit/s)", columns, ARRAY_SIZE(columns));
     for (size_t i = 0; i < n; i++) {
         const struct shim_nl_port *p = &ports[i];
@@ -313,6 +310,31 @@ show_ports(struct ds *s, const struct table_style *style)
     free(ports);
 }
 
+/* Prints each counter of each port to 's'. */
+static void
+show_counters(struct ds *s, const struct table_style *style)
+{
+    static const char *const columns[] = { "port", "counter", "value" };
+    struct shim_nl_port *ports;
+    struct table t;
+    size_t n;
+
+    shim_dpif_dump_ports(&ports, &n);
+    start_table(&t, "Counters", columns, ARRAY_SIZE(columns));
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = 0; j <= OVS_SHIM_STAT_MAX; j++) {
+            if (shim_stat_names[j]) {
+                table_add_row(&t);
+                put_device(&t, ports[i].ifindex);
+                put_text(&t, xstrdup(shim_stat_names[j]));
+                put_number(&t, ports[i].stats[j]);
+            }
+        }
+    }
+    end_table(&t, style, s);
+    free(ports);
+}
+
 /* Prints the limiters to 's'. */
 static void
 show_limiters(struct ds *s, const struct table_style *style)
@@ -325,7 +347,7 @@ show_limiters(struct ds *s, const struct table_style *style)
     struct table t;
     size_t n;
 
-    shim_nl_dump_limiters(&limiters, &n);
+    shim_dpif_dump_limiters(&limiters, &n);
     start_table(&t, "Limiters (rates in bit/s)", columns,
                 ARRAY_SIZE(columns));
     for (size_t i = 0; i < n; i++) {
@@ -368,8 +390,8 @@ show_complaints(struct ds *s, const struct table_style *style,
     free(sorted);
 }
 
-/* Prints what the kernel's shim has, and 'complaints', to 's': tables for a
- * reader, or with 'json' a JSON object in a line for each. */
+/* Prints what the shim has, and 'complaints', to 's': tables for a reader, or
+ * with 'json' a JSON object in a line for each, and one with all counters. */
 void
 shim_show(struct ds *s, bool json, const struct smap *complaints)
 {
@@ -379,10 +401,13 @@ shim_show(struct ds *s, bool json, const struct smap *complaints)
     style.cell_format = CF_STRING;
     style.json_flags = JSSF_SORT;
     table_format_reset();
-    if (shim_nl_is_available()) {
+    if (shim_dpif_is_available()) {
         show_settings(s, &style);
         show_ports(s, &style);
         show_limiters(s, &style);
+        if (json) {
+            show_counters(s, &style);
+        }
     } else if (!json) {
         ds_put_cstr(s, "the kernel has no "OVS_SHIM_FAMILY" family\n");
     }

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* A packet's way between the datapath's decision where it goes and the device:
+ *
+ *   from a VM, anywhere:    control messages are dropped, VMs may not send
+ *                           them
+ *   from a VM to an uplink: the engine decides
+ *   from elsewhere to a VM: control messages are obeyed or refused, and never
+ *                           delivered
+ *   from an uplink to a VM: the engine decides what the guest sees
+ *   everything else:        untouched
+ *
+ * A message that the controller handed to a bridge has no port that it came
+ * by, or the datapath's own.  Any other port but an uplink may carry none.
+ *
+ * There is one engine for all datapaths of the process and all its threads,
+ * so that a VM's bucket is one however many queues it sends by. */
+
+#include <config.h>
+#include "shim-netdev.h"
+#include "dp-packet.h"
+#include "hash.h"
+#include "netdev.h"
+#include "odp-util.h"
+#include "openvswitch/vlog.h"
+#include "random.h"
+#include "shim-clock.h"
+#include "shim-frame.h"
+#include "shim-host.h"
+#include "shim-netdev-private.h"
+#include "shim-pace.h"
+#include "shim/core/engine/decide.h"
+#include "timeval.h"
+
+VLOG_DEFINE_THIS_MODULE(shim_netdev);
+
+atomic_bool shim_netdev_active = false;
+struct ovs_mutex shim_mutex = OVS_MUTEX_INITIALIZER;
+struct ovs_list shim_dps = OVS_LIST_INITIALIZER(&shim_dps);
+struct shim_engine shim_engine;
+
+/* Starts the engine if it does not run yet.  Returns true if it runs. */
+bool
+shim_engine_start(void)
+{
+    static struct ovsthread_once once = OVSTHREAD_ONCE_INITIALIZER;
+    static bool runs;
+
+    if (ovsthread_once_start(&once)) {
+        runs = !shim_engine_init(&shim_engine, random_uint32(),
+                                 time_wall());
+        if (runs) {
+            shim_clock_start(&shim_engine);
+        }
+        ovsthread_once_done(&once);
+    }
+    return runs;
+}
+
+/* Notes whether any VM has a law.  'shim_mutex'. */
+void
+shim_count_active(void)
+{
+    atomic_store_relaxed(&shim_netdev_active, shim_engine.n_ruled > 0);
+}
+
+/* Datapaths and their devices. */
+
+/* Returns a new datapath, which sends by 'send' with 'aux'. */
+struct shim_dp *
+shim_netdev_create(void *aux, shim_send_cb *send)
+{
+    struct shim_dp *dp = xzalloc(sizeof *dp);
+
+    ovs_mutex_init(&dp->mutex);
+    dp->aux = aux;
+    dp->send = send;
+    cmap_init(&dp->ports);
+    hmap_init(&dp->devices);
+    ovs_mutex_lock(&shim_mutex);
+    ovs_list_push_back(&shim_dps, &dp->node);
+    ovs_mutex_unlock(&shim_mutex);
+    return dp;
+}
+
+/* Frees 'dp'. */
+static void
+free_dp(struct shim_dp *dp)
+{
+    cmap_destroy(&dp->ports);
+    hmap_destroy(&dp->devices);
+    ovs_mutex_destroy(&dp->mutex);
+    free(dp);
+}
+
+/* Destroys 'dp', which has no ports any more. */
+void
+shim_netdev_destroy(struct shim_dp *dp)
+{
+    ovs_mutex_lock(&shim_mutex);
+    ovs_list_remove(&dp->node);
+    ovs_mutex_unlock(&shim_mutex);
+    ovs_mutex_lock(&dp->mutex);
+    dp->aux = NULL;
+    ovs_mutex_unlock(&dp->mutex);
+    shim_pace_forget(dp);
+    ovsrcu_postpone(free_dp, dp);
+}
+
+/* Returns the hash of a port's number. */
+static uint32_t
+hash_port(odp_port_t port_no)
+{
+    return hash_int(odp_to_u32(port_no), 0);
+}
+
+/* Notes that 'dp' has 'netdev' as port 'port_no'. */
+void
+shim_netdev_add_port(struct shim_dp *dp, odp_port_t port_no,
+                     struct netdev *netdev)
+{
+    struct shim_device *device = xzalloc(sizeof *device);
+
+    device->port_no = port_no;
+    device->netdev = netdev;
+    ovs_mutex_lock(&shim_mutex);
+    hmap_insert(&dp->devices, &device->node, hash_port(port_no));
+    ovs_mutex_unlock(&shim_mutex);
+}
+
+/* Forgets the role of 'device'.  Packets may hold its port until a grace
+ * period is over.  'shim_mutex'. */
+void
+shim_device_del_role(struct shim_dp *dp, struct shim_device *device)
+{
+    struct shim_dp_port *port = device->port;
+
+    if (!port) {
+        return;
+    }
+    device->port = NULL;
+    cmap_remove(&dp->ports, &port->node, hash_port(port->port_no));
+    if (port->vm) {
+        shim_vm_remove(port->vm);
+    } else {
+        shim_uplink_remove(port->uplink);
+    }
+    ovsrcu_postpone(free, port);
+    shim_count_active();
+}
+
+/* Gives 'device' of 'dp', which has none, the role of 'port'.
+ * 'shim_mutex'. */
+void
+shim_device_set_role(struct shim_dp *dp, struct shim_device *device,
+                     struct shim_dp_port *port)
+{
+    device->port = port;
+    cmap_insert(&dp->ports, &port->node, hash_port(port->port_no));
+    shim_count_active();
+}
+
+/* Forgets port 'port_no' of 'dp'. */
+void
+shim_netdev_del_port(struct shim_dp *dp, odp_port_t port_no)
+{
+    struct shim_device *device;
+
+    ovs_mutex_lock(&shim_mutex);
+    HMAP_FOR_EACH_WITH_HASH (device, node, hash_port(port_no), &dp->devices) {
+        if (device->port_no == port_no) {
+            shim_device_del_role(dp, device);
+            hmap_remove(&dp->devices, &device->node);
+            free(device);
+            break;
+        }
+    }
+    ovs_mutex_unlock(&shim_mutex);
+}
+
+/* Sends 'batch', which it takes over, by port 'port_no' of 'dp' by the hand of
+ * 'thread', NULL for one that does not poll. */
+void
+shim_dp_send(struct shim_dp *dp, void *thread, odp_port_t port_no,
+             struct dp_packet_batch *batch)
+{
+    if (thread) {
+        dp->send(dp->aux, thread, port_no, batch);
+        return;
+    }
+    ovs_mutex_lock(&dp->mutex);
+    if (dp->aux) {
+        dp->send(dp->aux, NULL, port_no, batch);
+    } else {
+        dp_packet_delete_batch(batch, true);
+    }
+    ovs_mutex_unlock(&dp->mutex);
+}
+
+/* Packets. */
+
+/* Returns the port of 'dp' numbered 'port_no', NULL if it has no role. */
+static const struct shim_dp_port *
+find_port(const struct shim_dp *dp, odp_port_t port_no)
+{
+    const struct shim_dp_port *port;
+
+    CMAP_FOR_EACH_WITH_HASH (port, node, hash_port(port_no), &dp->ports) {
+        if (port->port_no == port_no) {
+            return port;
+        }
+    }
+    return NULL;
+}
+
+/* Counts a packet of or for 'vm' that the engine refused; limiters count their
+ * own refusals. */
+static void
+count_drop(struct shim_vm *vm, enum shim_counter drop)
+{
+    if (drop != SHIM_DROP_POLICE && drop != SHIM_DROP_HORIZON
+        && drop != SHIM_DROP_WAITING) {
+        shim_vm_count(vm, drop, 1);
+    }
+}
+
+/* Returns true if 'packet' is a control message, by the settings of 'vm'. */
+static bool
+is_message(const struct shim_vm *vm, const struct shim_packet *packet)
+{
+    return packet->version && packet->protocol == READ_ONCE(vm->mode.protocol);
+}
+
+/* Fills the time of a packet of or for 'vm'. */
+static void
+set_time(const struct shim_vm *vm, struct shim_packet *packet, u64 now_ns)
+{
+    packet->timed = (READ_ONCE(vm->mode.wants)
+                     & (SHIM_LAW_PEERS | SHIM_LAW_FLOWS)) != 0;
+    packet->now_ns = now_ns;
+}
+
+/* Judges 'packet' from 'vm' to port 'to', NULL without a role.  Returns false
+ * if it is to be dropped.  Otherwise stores when it may leave in
+ * '*departure_ns', 0 for at once. */
+static bool
+judge_sent(struct shim_vm *vm, const struct shim_dp_port *to,
+           struct dp_packet *packet, u64 now_ns, u64 *departure_ns)
+{
+    struct shim_action action;
+    struct shim_frame frame;
+    struct shim_path path;
+
+    shim_frame_parse(packet, READ_ONCE(vm->mode.wants), &frame);
+    if (is_message(vm, &frame.packet)) {
+        count_drop(vm, SHIM_DROP_FORGED);
+        return false;
+    }
+    if (!to || !to->uplink || !READ_ONCE(vm->mode.ruled)) {
+        return true;
+    }
+    set_time(vm, &frame.packet, now_ns);
+    shim_decide_sent(vm, to->uplink, &frame.packet, &path, &action);
+    if (action.drop) {
+        count_drop(vm, action.drop);
+        return false;
+    }
+    shim_frame_act(&frame, &action);
+    *departure_ns = action.departure_ns;
+    return true;
+}
+
+/* Refuses a control message for 'vm' that the engine need not see. */
+static void
+refuse_message(struct shim_vm *vm, enum shim_counter refusal)
+{
+    static const struct shim_message unknown;
+
+    shim_vm_count(vm, refusal, 1);
+    shim_host_message(vm, &unknown, shim_counter_name(refusal));
+}
+
+/* Obeys or refuses the control message in 'frame' for 'vm'; 'from' is the port
+ * it came by, NULL without a role, and 'local' whether the controller sent
+ * it. */
+static void
+obey(struct shim_vm *vm, const struct shim_dp_port *from, bool local,
+     struct shim_frame *frame)
+{
+    /* One byte more than a message has, so that what is too long is seen to
+     * be. */
+    u8 data[SHIM_MESSAGE_V1_BYTES + 1];
+    struct shim_message message;
+
+    if (!(from && from->uplink) && !local) {
+        refuse_message(vm, SHIM_REFUSED_ORIGIN);
+    } else if (!READ_ONCE(vm->mode.ruled)) {
+        refuse_message(vm, SHIM_REFUSED_LAW);
+    } else {
+        size_t len = shim_frame_payload(frame, data, sizeof data);
+
+        frame->packet.now_ns = shim_now_ns();
+        frame->packet.timed = true;
+        shim_engine_message(vm, from ? from->uplink : NULL, &frame->packet,
+                            data, len, &message);
+    }
+}
+
+/* Judges 'packet' for 'vm' that no other VM sent; 'from' and 'local' as for
+ * obey().  Returns false if it is to be dropped. */
+static bool
+judge_received(struct shim_vm *vm, const struct shim_dp_port *from, bool local,
+               struct dp_packet *packet, u64 now_ns)
+{
+    u8 wants = READ_ONCE(vm->mode.wants);
+    struct shim_action action;
+    struct shim_frame frame;
+
+    if (READ_ONCE(vm->mode.codepoint) == SHIM_ECT_ZERO) {
+        /* TCP's flags tell whether an ECT(0) may be the guest's. */
+        wants |= SHIM_LAW_FLOWS;
+    }
+    shim_frame_parse(packet, wants, &frame);
+    if (is_message(vm, &frame.packet)) {
+        obey(vm, from, local, &frame);
+        return false;
+    }
+    if (!from || !from->uplink || !READ_ONCE(vm->mode.ruled)) {
+        return true;
+    }
+    set_time(vm, &frame.packet, now_ns);
+    shim_decide_received(vm, from->uplink, &frame.packet, &action);
+    if (action.drop) {
+        count_drop(vm, action.drop);
+        return false;
+    }
+    shim_frame_act(&frame, &action);
+    return true;
+}
+
+/* Does with 'batch', about to leave by port 'port_no' of 'dp', what the engine
+ * decides. */
+void
+shim_netdev_judge(struct shim_dp *dp, struct shim_pacer *pacer,
+                  odp_port_t port_no, struct dp_packet_batch *batch)
+{
+    const struct shim_dp_port *to = find_port(dp, port_no);
+    const struct shim_dp_port *from = NULL;
+    odp_port_t from_no = ODPP_NONE;
+    u64 now_ns = shim_now_ns();
+    struct dp_packet *packet;
+    size_t left = 0;
+
+    DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
+        odp_port_t in = packet->md.in_port.odp_port;
+        u64 departure_ns = 0;
+        bool passes = true;
+
+        if (in != from_no) {
+            from = find_port(dp, in);
+            from_no = in;
+        }
+        if (from && from->vm) {
+            passes = judge_sent(from->vm, to, packet, now_ns, &departure_ns);
+        } else if (to && to->vm) {
+            passes = judge_received(to->vm, from,
+                                    in == ODPP_NONE || in == ODPP_LOCAL,
+                                    packet, now_ns);
+        }
+        if (!passes) {
+            dp_packet_delete(packet);
+        } else if (departure_ns > now_ns) {
+            shim_pace(pacer, dp, port_no, packet, departure_ns);
+        } else {
+            batch->packets[left++] = packet;
+        }
+    }
+    batch->count = left;
+}
