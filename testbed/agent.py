@@ -100,7 +100,7 @@ class Agent:
                 "--out", str(self.out / "queue.txt")]
         limits_ns = sampling["limits_ms"] * 1000000
         hosts = [one.name for one in self.fabric.installations if one.name] if job["shim"] else []
-        if job["shim"] and not hosts:
+        if job["shim"] and not hosts and not job["userspace"]:
             argv += ["--limiters", str(self.out / "limiters.txt"), "--limiters-every", str(limits_ns // interval_ns)]
         self.spawn("", argv, "sampler")
         for host in hosts:

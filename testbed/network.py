@@ -62,6 +62,8 @@ def make_topology(job: Dict[str, Any]) -> FabricTopo:
 def build_network(job: Dict[str, Any], topo: FabricTopo, switch: Callable[..., Any]) -> Network:
     """Build and start a topology; switch makes its switches, called with their names and parameters."""
     for key, value in {"net/core/wmem_max": "16777216", "net/core/rmem_max": "16777216",
+                       # ovs-vswitchd's one socket for all that its own datapath sends, until the fabric has sent it on.
+                       **({"net/core/wmem_default": "16777216"} if job["userspace"] else {}),
                        "net/ipv4/tcp_rmem": TCP_BUFFERS, "net/ipv4/tcp_wmem": TCP_BUFFERS,
                        "net/ipv6/conf/all/disable_ipv6": "1", "net/ipv6/conf/default/disable_ipv6": "1"}.items():
         with open(f"/proc/sys/{key}", "w", encoding="ascii") as file:
@@ -77,6 +79,8 @@ def build_network(job: Dict[str, Any], topo: FabricTopo, switch: Callable[..., A
         commands = ["sysctl -q -w net.ipv4.tcp_no_metrics_save=1"]
         if name in ecn:
             commands.append(f"sysctl -q -w net.ipv4.tcp_ecn={int(ecn[name])}")
+        if job["userspace"]:
+            commands.append(f"ethtool -K {name}-eth0 tx off")  # Open vSwitch's sockets see no checksum else
         if not job["guest"]["gso"]:
             commands.append(f"ip link set {name}-eth0 gso_max_segs 1")
         if not job["guest"]["backpressure"]:

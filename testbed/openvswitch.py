@@ -41,7 +41,7 @@ class OpenVSwitch:
         return self._run("ovs-ofctl", *words)
 
     def appctl(self, *words: str) -> str:
-        """Run ovs-appctl and return its output; RuntimeError when it fails."""
+        """Let ovs-vswitchd do a command and return what it says; RuntimeError when it fails."""
         return self._run("ovs-appctl", *words)
 
     def _run(self, program: str, *words: str) -> str:

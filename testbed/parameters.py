@@ -82,9 +82,9 @@ class Parameters(BaseModel):
     sflow_sampling: int = Field(10, ge=1, le=65535, description="mark_source sflow: one packet in so many is sampled")
     multipath: Literal["destination", "pair", "flow"] = Field(
         "destination", description="topology spines: what chooses between the two ways")
-    datapath: Literal["patched", "beside"] = Field(
+    datapath: Literal["patched", "beside", "netdev"] = Field(
         "patched", description="what the shim is part of; patched: openvswitch.ko; beside: sdngcc.ko, beside an "
-        "unmodified openvswitch.ko")
+        "unmodified openvswitch.ko; netdev: ovs-vswitchd, hypervisors' bridges have datapath_type=netdev")
     ovs: OvsVersion = Field("3.1", description="version of Open vSwitch, with the series for it")
     kernel: Literal["6.1", "6.12"] = Field("6.1", description="Linux of the machine")
     limiter: Literal["pace", "police"] = Field("pace", description="what happens to a packet over the rate")
@@ -265,6 +265,9 @@ class Parameters(BaseModel):
         if controlled and linux != (self.mark_source == "shim"):
             raise ValueError("mark_source=shim goes with fabric=linux, and no other does; they are "
                              f"{self.mark_source}, {self.fabric}")
+        if self.datapath == "netdev" and (linux or self.gso):
+            raise ValueError("datapath=netdev needs fabric=openflow and gso=false: ovs-vswitchd cuts no packets; they "
+                             f"are {self.fabric}, {str(self.gso).lower()}")
         if linux and self.topology == "spines":
             raise ValueError("topology=spines has two ways, and a fabric of plain bridges one: fabric=linux needs "
                              "dumbbell, star, racks or parking-lot")

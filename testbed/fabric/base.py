@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
+from sdngcc.testbed import userspace
 from sdngcc.testbed.lossy import loss_filter
 from sdngcc.testbed.network import Network
 from sdngcc.testbed.openvswitch import OpenVSwitch
@@ -138,8 +139,11 @@ class Fabric(ABC):
 
         wanted = self.job["shim"]["settings"]["shim-law"]
         for installation in self.installations:
-            with network_namespace(installation.namespace), ShimClient() as client:
-                law = client.settings_get().law
+            if self.job["userspace"]:
+                law = userspace.law(installation.switch)
+            else:
+                with network_namespace(installation.namespace), ShimClient() as client:
+                    law = client.settings_get().law
             if law != wanted:
                 status = installation.switch.vsctl("get", "Open_vSwitch", ".", "status").strip()
                 raise RuntimeError(f"{installation.name or 'all'}: shim-law={wanted} is not in force, "
@@ -190,13 +194,16 @@ class Fabric(ABC):
         by_port: Dict[str, Dict[str, int]] = {}
         knobs: Dict[str, int] = {}
         for installation in self.installations:
-            with network_namespace(installation.namespace), ShimClient() as client:
-                ports = client.ports()
-                knobs = {name: knob.value for name, knob in client.settings_get().knobs.items()}
-            for port in ports:
+            if self.job["userspace"]:
+                ports, knobs = userspace.counters(installation.switch), userspace.knobs(installation.switch)
+            else:
+                with network_namespace(installation.namespace), ShimClient() as client:
+                    ports = {port.name: port.stats for port in client.ports()}
+                    knobs = {name: knob.value for name, knob in client.settings_get().knobs.items()}
+            for port, stats in ports.items():
                 # Tunnels of all hypervisors have one name.
-                named = port.name.startswith(installation.name)
-                by_port[port.name if named else f"{installation.name}-{port.name}"] = port.stats
-                for name, count in port.stats.items():
+                named = port.startswith(installation.name)
+                by_port[port if named else f"{installation.name}-{port}"] = stats
+                for name, count in stats.items():
                     total[name] = total.get(name, 0) + count
         return {"counters": total, "by_port": by_port, "knobs": knobs}

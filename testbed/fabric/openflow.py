@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 from typing import Any, Dict, List, Sequence
 
@@ -17,10 +18,11 @@ from sdngcc.testbed.processes import run
 class Bridge(OVSSwitch):
     """An Open vSwitch bridge without the shell Mininet keeps for every switch."""
 
-    def __init__(self, name: str, kind: str = "", **params: Any) -> None:
-        """kind is hypervisor or fabric."""
+    def __init__(self, name: str, kind: str = "", userspace: bool = False, **params: Any) -> None:
+        """kind is hypervisor or fabric; userspace: the datapath of a hypervisor's bridge is ovs-vswitchd's own."""
         self.kind = kind
-        super().__init__(name, **{**params, "batch": True, "failMode": "standalone"})
+        datapath = "user" if userspace and kind == "hypervisor" else "kernel"
+        super().__init__(name, **{**params, "batch": True, "failMode": "standalone", "datapath": datapath})
 
     def startShell(self, mnopts: Any = None) -> None:
         """Start none: commands run where the agent runs."""
@@ -45,7 +47,8 @@ class OpenFlowFabric(Fabric):
         switch = OpenVSwitch(self.job["ovs"])
         switch.start()
         OVSSwitch.OVSVersion = "3.1"
-        self.network = build_network(self.job, make_topology(self.job), Bridge)
+        bridge = functools.partial(Bridge, userspace=self.job["userspace"])
+        self.network = build_network(self.job, make_topology(self.job), bridge)
         self.installations = [Installation("", switch, tuple(self.network.topo.hypervisors))]
         return self.network
 

@@ -76,6 +76,8 @@ def test_settings_override_defaults_and_the_last_counts():
     (["divisions=ls"], ["divisions", "'ls'"]),
     (["fabric=linux", "mark_source=openflow"], ["mark_source=shim", "fabric=linux", "openflow, linux"]),
     (["mark_source=shim"], ["mark_source=shim", "fabric=linux", "shim, openflow"]),
+    (["datapath=netdev", "gso=true"], ["datapath=netdev", "gso=false", "openflow, true"]),
+    (["datapath=netdev", "fabric=linux"], ["fabric=openflow", "linux, false"]),
     (["fabric=linux", "topology=spines"], ["topology=spines", "two ways", "racks or parking-lot"]),
     (["fabric=linux", "controllers=3"], ["fabric=linux", "one controller", "controllers=3"]),
     (["agent=neutron", "network=geneve", "fabric=linux"], ["agent=neutron", "network=vlan", "geneve"]),

@@ -2,7 +2,7 @@
 """Runs the datapath's own tests (shim/tests/datapath) inside the virtual machine, each file in a fresh one.
 
 On the patched datapath all of them run; on sdngcc.ko beside an unmodified one those that lean on its hooks most, or all
-with ``SDNGCC_RELEASE=1``.
+with ``SDNGCC_RELEASE=1``; on ovs-vswitchd's own datapath those that need nothing of the kernel's.
 """
 
 import os
@@ -19,8 +19,13 @@ pytestmark = pytest.mark.uml
 BESIDE = ("check_ecn.py", "check_lifetime.py", "check_messages.py", "check_tunnels.py")
 
 
+# What needs neither netlink nor anything else of a kernel's shim.
+USERSPACE = ("check_ecn.py", "check_messages.py", "check_tcp.py")
+
+
 def run(artifacts, script, modules):
-    ended = run_inside(["python3", str(script), *arguments_of(artifacts, modules)], modules, artifacts.ovs)
+    arguments = arguments_of(artifacts, modules) if modules else [str(artifacts.generator), "netdev"]
+    ended = run_inside(["python3", str(script), *arguments], modules, artifacts.ovs)
     print(ended.output)
     assert ended.status == 0, ended.output
     assert "not ok" not in ended.output and "\nok " in ended.output, ended.output
@@ -39,3 +44,8 @@ def test_datapath(artifacts, script):
 @scripts(lambda name: name in BESIDE + BESIDE_ONLY or "SDNGCC_RELEASE" in os.environ)
 def test_beside(artifacts, script):
     run(artifacts, script, artifacts.beside)
+
+
+@scripts(lambda name: name in USERSPACE)
+def test_userspace(artifacts, script):
+    run(artifacts, script, [])
