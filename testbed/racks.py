@@ -354,7 +354,7 @@ class RackFabric(Fabric):
     def queues(self) -> List[Dict[str, Any]]:
         """Return the queuing disciplines of the switch's port and of all uplinks with their counters."""
         places = {SWITCH: self.inventory.switch.device, **self.topo.hypervisors}
-        return [{**queue, "dev": queue["dev"] if name == SWITCH else f"{name}-{queue['dev']}"}
+        return [{**queue, "dev": device if name == SWITCH else f"{name}-{device}"}
                 for name, device in places.items()
                 for queue in json.loads(self.reach.run(name, ["tc", "-s", "-j", "qdisc", "show", "dev", device]))]
 

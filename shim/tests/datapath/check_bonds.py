@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 import time
-from typing import Callable, Dict, List, Sequence
+from typing import Callable, Dict, List, Sequence, Tuple
 
 from lab import Lab, U, Wire, check, equal, ifindex, links, main, run, settle
 from offload import Offloaded, Tap, flood, tcp
@@ -323,19 +323,19 @@ def by_cable(vm: Vm, mbps: float, wires: Sequence[Wire], flows: int = 16) -> Lis
     def offer(packet: Offloaded) -> None:
         vm.send(packets[next(turns) % flows])
 
-    flood(offer, packets[0], mbps * MBIT, 0.3)
-    # While frames are forgotten the bucket fills again.
-    started = time.monotonic()
-    for one_wire in wires:
-        one_wire.flush()
-    flood(offer, packets[0], mbps * MBIT, 0.2)
-    took = time.monotonic() - started
-    counts = []
-    for one_wire in wires:
-        counts.append(0.0)
-        while (frame := one_wire.receive(0)) is not None:
-            counts[-1] += len(frame) * (frame[6:12] == vm.mac)
-    return [count / took / MBIT for count in counts]
+    marks: List[Tuple[float, List[int]]] = []
+    counts = [0] * len(wires)
+
+    def count() -> None:
+        for place, one_wire in enumerate(wires):
+            while (frame := one_wire.receive(0)) is not None:
+                counts[place] += len(frame) * (frame[6:12] == vm.mac)
+        marks.append((time.monotonic(), list(counts)))
+
+    flood(offer, packets[0], mbps * MBIT, 0.5, count)
+    # Between two moments of one flood the bucket neither fills nor empties.
+    (began, before), (ended, after) = next(mark for mark in marks if mark[0] > marks[0][0] + 0.3), marks[-1]
+    return [(last - first) / (ended - began) / MBIT for first, last in zip(before, after)]
 
 
 def bundled(wanted: int, what: str) -> None:

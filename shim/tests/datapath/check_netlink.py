@@ -11,10 +11,10 @@ import socket
 import struct
 import sys
 import traceback
-from typing import Any, Callable
+from typing import Any, Callable, Type
 
 from lab import Lab, check, equal, ifindex, links, main, namespace, run, settle
-from pyroute2.netlink import NLM_F_DUMP, NLM_F_REQUEST
+from pyroute2.netlink import NLM_F_DUMP, NLM_F_REQUEST, genlmsg
 
 from sdngcc.shim.attributes import PeerMessage, PortMessage, SettingsMessage
 from sdngcc.shim.netlink import MESSAGE, PEER_GET, PORT_SET, SETTINGS_SET, ShimClient, ShimRefused, _packed
@@ -83,27 +83,23 @@ def settings_all_or_nothing() -> None:
     refused(lambda: lab.shim.settings_set(quantum=5000, knobs={"rmin-ppm": 5, "step-max-ppm": 10**7}), "step-max-ppm")
 
 
-class NextSettings(SettingsMessage):
-    """Settings of the next version: an attribute more."""
+def grown(message: Type[genlmsg]) -> Type[genlmsg]:
+    """Return a message of the next version: of a known one's attributes the plain ones, and one more, NEXT.
 
-    nla_map = (*SettingsMessage.nla_map, ("OVS_SHIM_SETTINGS_NEXT", "uint32"))
-
-
-class NextPort(PortMessage):
-    """A port of the next version: an attribute more."""
-
-    nla_map = (*PortMessage.nla_map, ("OVS_SHIM_PORT_NEXT", "uint32"))
+    It is not derived from that, for pyroute2 takes the attributes of what it has encoded before.
+    """
+    plain = ((name, kind if kind in ("asciiz", "uint32") else "none") for name, kind in message.nla_map)
+    return type("Next", (genlmsg,), {"prefix": message.prefix,
+                                     "nla_map": (*plain, (f"{message.prefix}NEXT", "uint32"))})
 
 
 @check
 def next_version() -> None:
     """What a newer user space asks for and this module does not know is refused as a whole, as is a new command"""
-    refused(lambda: lab.shim._request(NextSettings, SETTINGS_SET, [("OVS_SHIM_SETTINGS_LAW", "static"),
-                                                                   ("OVS_SHIM_SETTINGS_NEXT", 1)]),
-            "Unknown attribute type")
-    refused(lambda: lab.shim._request(NextPort, PORT_SET, [("OVS_SHIM_PORT_IFINDEX", ifindex("s1")),
-                                                           ("OVS_SHIM_PORT_WEIGHT", 9), ("OVS_SHIM_PORT_NEXT", 1)]),
-            "Unknown attribute type")
+    settings = [("OVS_SHIM_SETTINGS_LAW", "static"), ("OVS_SHIM_SETTINGS_NEXT", 1)]
+    port = [("OVS_SHIM_PORT_IFINDEX", ifindex("s1")), ("OVS_SHIM_PORT_WEIGHT", 9), ("OVS_SHIM_PORT_NEXT", 1)]
+    refused(lambda: lab.shim._request(grown(SettingsMessage), SETTINGS_SET, settings), "Unknown attribute type")
+    refused(lambda: lab.shim._request(grown(PortMessage), PORT_SET, port), "Unknown attribute type")
     try:
         lab.shim._request(SettingsMessage, MESSAGE + 1, [])
     except ShimRefused as refusal:

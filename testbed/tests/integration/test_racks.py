@@ -26,6 +26,7 @@ def racks(artifacts, modules, *words):
     return result_of(ended.output)
 
 
+@pytest.mark.release
 def test_share_on_an_inventory(artifacts):
     result = racks(artifacts, artifacts.modules, "share", "--set", "law=static", "--set", "phases=1,3,2", "--set",
                    "competitor=udp")
@@ -36,6 +37,7 @@ def test_share_on_an_inventory(artifacts):
     assert result["series"]["limit_mbps"]["vm1"][25] == 25 and result["shim"]["tx_packets"] > 1000
 
 
+@pytest.mark.release
 def test_the_controller_steers_an_inventorys_hosts(artifacts):
     result = racks(artifacts, artifacts.beside, "share", "--set", "phases=2,6,3", "--set", "competitor=udp")
     assert result["parameters"]["law"] == "sdngcc" and result["parameters"]["mark_source"] == "shim"
