@@ -362,10 +362,10 @@ class RackFabric(Fabric):
         """Return a number for each device of hosts, as join_limiters() makes them."""
         found = {}
         for number, host in enumerate(self.topo.hypervisors, 1):
-            for line in self.reach.script(host, "cd /sys/class/net\ngrep . */ifindex\n").split():
-                path, _, index = line.partition(":")
-                device = path.partition("/")[0]
-                found[device if device.startswith(host) else f"{host}-{device}"] = number << INDEX_BITS | int(index)
+            # What is below /sys need not be of the host's own network.
+            for link in json.loads(self.reach.run(host, ["ip", "-json", "link", "show"])):
+                device, index = link["ifname"], link["ifindex"]
+                found[device if device.startswith(host) else f"{host}-{device}"] = number << INDEX_BITS | index
         return found
 
     def shim_counters(self) -> Dict[str, Any]:

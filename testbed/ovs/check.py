@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import re
 import subprocess
 from dataclasses import dataclass
@@ -42,12 +43,15 @@ class Passed:
 def run_tests(tree: Path, keywords: Sequence[str], log: Path) -> Passed:
     """Run the tests with any of the keywords in a tree that is built; their output goes to log. Raises CheckError."""
     flags = " ".join(f"-k {keyword}" for keyword in keywords)
+    # Not those of a make that runs this.
+    environment = {name: value for name, value in os.environ.items()
+                   if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     # The tests of a tree share a folder there.
     with open(tree.parent / "tests.lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = subprocess.run(["make", "-j2", "check", f"TESTSUITEFLAGS=-j2 {flags}"], cwd=tree,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              errors="replace", check=False)
+                              errors="replace", check=False, env=environment)
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text(done.stdout, encoding="utf-8")
     passed, skipped = _PASSED.search(done.stdout), _SKIPPED.search(done.stdout)

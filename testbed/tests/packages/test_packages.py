@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import List
 
 import pytest
 import yaml
@@ -234,6 +235,12 @@ def test_scripts_are_what_sh_takes() -> None:
 
 
 @pytest.mark.skipif(shutil.which("dpkg-parsechangelog") is None, reason="dpkg-dev is not installed")
+def engine_files() -> List[Path]:
+    """Return the files of the engine that Open vSwitch is built with."""
+    core = [path for path in (ROOT / "shim" / "core").rglob("*") if path.is_file()]
+    return [*core, *(ROOT / "shim" / "user" / name for name in ("list.h", "memory.h"))]
+
+
 def test_series_is_added_to_debians_source_package(tmp_path: Path) -> None:
     script = ROOT / "packaging" / "openvswitch" / "prepare.sh"
     patches = tmp_path / "debian" / "patches"
@@ -258,8 +265,9 @@ def test_series_is_added_to_debians_source_package(tmp_path: Path) -> None:
     files = ROOT / "ovs-patches" / "ovs" / "files"
     made = {path.relative_to(tree): path.read_bytes() for path in tree.rglob("*") if path.is_file()}
     wanted = {path.relative_to(files): path.read_bytes() for path in files.rglob("*") if path.is_file()}
+    engine = {Path("lib") / path.relative_to(ROOT): path.read_bytes() for path in engine_files()}
     uapi = {Path("include/linux/ovs_shim.h"): (ROOT / "shim/kernel/uapi/ovs_shim.h").read_bytes()}
-    assert made == {**wanted, **uapi}
+    assert made == {**wanted, **engine, **uapi}
     assert subprocess.run(["sh", str(script), str(tmp_path)], capture_output=True).returncode == 1
     (tmp_path / "debian" / "changelog").write_text(entry.replace("3.1.0", "2.17.0"))
     done = subprocess.run(["sh", str(script), str(tmp_path)], capture_output=True, text=True)
