@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import re
 from pathlib import Path
 from typing import Dict, List, Optional
 
@@ -29,7 +28,7 @@ from sdngcc.testbed.build import (
     open_vswitch_files,
     parts,
 )
-from sdngcc.testbed.fetch import DEBIAN_KEYS
+from sdngcc.testbed.fetch import DEBIAN_KEYS, numbers
 from sdngcc.testbed.ovs.versions import PLAIN, VERSIONS
 from sdngcc.testbed.packages.roots import RootError, mirror
 
@@ -41,16 +40,11 @@ class Unavailable(BuildError):
     """The source of a version cannot be had on this machine; the text says why."""
 
 
-def _numbers(path: Path) -> List[int]:
-    """Return the numbers in a file's name, by which versions are compared."""
-    return [int(number) for number in re.findall(r"\d+", path.name)]
-
-
 def given_tarball(version: str) -> Optional[Path]:
     """Return the newest tarball of a version in $SDNGCC_OVS_SOURCES, None when there is none."""
     folder = os.environ.get("SDNGCC_OVS_SOURCES")
-    found = sorted(Path(folder).glob(f"openvswitch-{version}.*.tar.gz"), key=_numbers) if folder else []
-    return found[-1] if found else None
+    found = Path(folder).glob(f"openvswitch-{version}.*.tar.gz") if folder else []
+    return max(found, key=lambda path: numbers(path.name), default=None)
 
 
 def version_parts() -> Dict[str, Part]:

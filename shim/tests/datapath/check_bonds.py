@@ -198,6 +198,18 @@ def linux_bond(mode: str, *members: str, where: str = "", name: str = "b0") -> N
     time.sleep(TOLD_S)
 
 
+def shared_by_the_active_card() -> None:
+    """Check that VMs share n1 of a bond that prefers it, and n2 while the cable of n1 is pulled."""
+    for limiter in ("police", "pace"):
+        lab.shim.settings_set(limiter=limiter)
+        for plugged, wanted in ((True, {"n1": [100, 100], "n2": [0, 0]}), (False, {"n1": [0, 0], "n2": [50, 50]}),
+                                (True, {"n1": [100, 100], "n2": [0, 0]})):
+            n1.plugged(plugged)
+            got = wire(VMS, 400)
+            for card in got:
+                near(got[card], wanted[card], f"{limiter}, n1 {'in' if plugged else 'out'}, {card}")
+
+
 @check
 def linux_backup() -> None:
     """A Linux bond, active-backup, has its active card's capacity, and keeps to it when a cable is pulled"""
@@ -210,14 +222,7 @@ def linux_backup() -> None:
     learned(n1)
     lab.shim.port_set("b0", role="uplink", capacity=0)
     equal(lab.shim.port_get("b0").qdisc, "fit", "queuing disciplines of the cards")
-    for limiter in ("police", "pace"):
-        lab.shim.settings_set(limiter=limiter)
-        for plugged, wanted in ((True, {"n1": [100, 100], "n2": [0, 0]}), (False, {"n1": [0, 0], "n2": [50, 50]}),
-                                (True, {"n1": [100, 100], "n2": [0, 0]})):
-            n1.plugged(plugged)
-            got = wire(VMS, 400)
-            for card in got:
-                near(got[card], wanted[card], f"{limiter}, n1 {'in' if plugged else 'out'}, {card}")
+    shared_by_the_active_card()
     n2.mbps(400)
     equal(shares("b0"), {"t1": 100, "t2": 100}, "shares, whatever the backup's speed")
 
@@ -268,14 +273,7 @@ def ovs_backup() -> None:
     """Open vSwitch's bond, active-backup: VMs share the active card, at once on the other one when a cable is pulled"""
     ovs_bond("active-backup", "other_config:bond-primary=n1")
     learned(n1)
-    for limiter in ("police", "pace"):
-        lab.shim.settings_set(limiter=limiter)
-        for plugged, wanted in ((True, {"n1": [100, 100], "n2": [0, 0]}), (False, {"n1": [0, 0], "n2": [50, 50]}),
-                                (True, {"n1": [100, 100], "n2": [0, 0]})):
-            n1.plugged(plugged)
-            got = wire(VMS, 400)
-            for card in got:
-                near(got[card], wanted[card], f"{limiter}, n1 {'in' if plugged else 'out'}, {card}")
+    shared_by_the_active_card()
 
 
 def migrate(vm: Vm, card: Card) -> None:
