@@ -19,8 +19,9 @@ from sdngcc.testbed.packages.version import Version
 _LEFT_OUT = ("docs/figures/", "testbed/tests/", "shim/tests/", "controller/tests/", "cli/tests/", "tracker/tests/",
              "openstack/tests/")
 
-# Linux that sdngcc.ko, the module beside the kernel's own datapath, was built for with stock headers.
-BESIDE = ("6.1",)
+# What sdngcc.ko, the module beside the kernel's own datapath, was built for with stock headers: a release's own kernel,
+# and that of its backports.
+BESIDE = ("6.1", "6.12")
 
 
 def export(target: Path, release: Release, version: Version, python: Path) -> None:
@@ -49,16 +50,18 @@ def modules(release: Release) -> List[str]:
 def control(release: Release) -> str:
     """Return debian/control, with the packages of the modules that there are for the release's kernel."""
     texts = [PACKAGING / "debian" / "control", *(PACKAGING / "dkms" / f"{name}.control" for name in modules(release))]
-    return "\n".join(path.read_text(encoding="utf-8") for path in texts).replace("@KERNEL@", release.kernel)
+    text = "\n".join(path.read_text(encoding="utf-8") for path in texts)
+    return text.replace("@KERNEL@", release.kernel).replace("@KERNELS@", " and ".join(BESIDE))
 
 
 def configure(target: Path, release: Release) -> None:
     """Write debian/control, what DKMS is told of each module and its scripts into the source of packages."""
     (target / "debian" / "control").write_text(control(release), encoding="utf-8")
     for name in modules(release):
+        kernels = BESIDE if name == "sdngcc" else (release.kernel,)
         text = (PACKAGING / "dkms" / f"{name}.conf").read_text(encoding="utf-8")
         (target / "debian" / f"{name}-dkms.dkms").write_text(
-            text.replace("#KERNELS#", re.escape(release.kernel)), encoding="utf-8")
+            text.replace("#KERNELS#", "|".join(re.escape(kernel) for kernel in kernels)), encoding="utf-8")
         for script in ("postinst", "prerm"):
             path = PACKAGING / "dkms" / f"{name}.{script}"
             if path.exists():

@@ -68,9 +68,8 @@ def check_series(release: Release, say: Callable[[str], None]) -> None:
 
 def _key(release: Release) -> str:
     """Return what tells packages of a release's present series and files from others."""
-    patches = ROOT / "ovs-patches" / "ovs"
-    return content_key([], patches / release.openvswitch, patches / "files", ROOT / "packaging" / "openvswitch",
-                       ROOT / "shim" / "kernel" / "uapi")
+    return content_key([release.openvswitch], ROOT / "ovs-patches" / "ovs", ROOT / "packaging" / "openvswitch",
+                       ROOT / "shim" / "core", ROOT / "shim" / "kernel" / "uapi")
 
 
 def packages(release: Release, results: Path) -> List[Path]:
