@@ -18,7 +18,7 @@ from sdngcc.controller import settings as controller
 from sdngcc.main import COMMANDS
 from sdngcc.testbed.build import ROOT
 from sdngcc.testbed.packages import defaults, layout, manual, version
-from sdngcc.testbed.packages.build import control, modules
+from sdngcc.testbed.packages.build import BESIDE, configure, control, modules
 from sdngcc.testbed.packages.check import differences, later, newer, snapshot
 from sdngcc.testbed.packages.dkms import MODULES
 from sdngcc.testbed.packages.roots import RELEASES, missing_programs
@@ -137,6 +137,18 @@ def test_everything_that_runs_is_in_a_package_or_debians() -> None:
         built = {f"{name}-dkms" for name in modules(release)}
         assert built <= set(MODULES)
         assert all((f"\nPackage: {name}\n" in control(release)) == (name in built) for name in MODULES)
+
+
+def test_dkms_builds_each_module_for_the_kernels_that_it_is_for(tmp_path: Path) -> None:
+    for release in RELEASES.values():
+        (tmp_path / release.suite / "debian").mkdir(parents=True)
+        configure(tmp_path / release.suite, release)
+        for name in modules(release):
+            text = (tmp_path / release.suite / "debian" / f"{name}-dkms.dkms").read_text()
+            exclusive = re.search(r'^BUILD_EXCLUSIVE_KERNEL="(.*)"$', text, re.MULTILINE)
+            assert exclusive is not None
+            tried = {one for one in ("6.1", "6.12", "6.8", "5.10") if re.match(exclusive[1], f"{one}.0-1-amd64")}
+            assert tried == (set(BESIDE) if name == "sdngcc" else {release.kernel})
 
 
 def test_python_is_laid_out_for_two_packages(tmp_path: Path) -> None:
