@@ -25,8 +25,9 @@ if [ -e /usr/src/openvswitch/openvswitch.tar.gz ]; then
 else
 	cp -a /usr/src/openvswitch openvswitch-source
 fi
-mkdir -p openvswitch-*/debian/patches
-: >"$(ls -d openvswitch-*/)debian/patches/series"
+tree=$(echo openvswitch-*/)
+mkdir -p "${tree}debian/patches"
+: >"${tree}debian/patches/series"
 """
 
 
