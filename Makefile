@@ -24,8 +24,12 @@ build: setup  ## Build the UML kernel, openvswitch.ko, congestion.ko, ovs-vswitc
 demo: build  ## Reproduce SDN-GCC's Fig. 4: no shim, static, sdngcc against tcp, dctcp, udp
 	@$(PY) -m sdngcc.testbed.demo --out results/demo
 
-reproduce: build  ## Run every experiment of the papers, write docs/reproduction.md (resumable)
-	@$(PY) -m sdngcc.testbed.reproduce
+# Parameters of all experiments, and a folder of earlier results whose verdicts are compared: SET=kernel=6.12.
+SET ?=
+AGAINST ?=
+
+reproduce: build  ## Run every experiment of the papers, write docs/reproduction.md (resumable; SET=NAME=VALUE)
+	@$(PY) -m sdngcc.testbed.reproduce $(addprefix --set ,$(SET)) $(if $(AGAINST),--against $(AGAINST))
 
 lint: build  ## ruff, mypy, checkpatch, sparse, gcc warnings
 	@JOBS=$(JOBS) .ci/lint

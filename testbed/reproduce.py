@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``make reproduce``: runs all experiments, two machines at a time, and writes docs/reproduction.md with figures.
 
+With other parameters than the defaults, another kernel say, it says in which verdicts the two differ.
+
 A run whose inputs (programs, parameters, work, seed) are those of an earlier one is taken from there; so an
 interrupted call goes on where it stopped. Verdicts are judged anew each time.
 """
@@ -14,7 +16,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import click
 from rich.console import Console
@@ -24,7 +26,8 @@ from sdngcc.experiments import EXPERIMENTS
 from sdngcc.experiments.base import Case, Experiment, Run
 from sdngcc.testbed.build import ROOT, Artifacts, BuildError, build, content_key
 from sdngcc.testbed.machine import MachineError
-from sdngcc.testbed.reproduction import Reproduced, page, read_causes
+from sdngcc.testbed.parameters import ParameterError, parse_settings
+from sdngcc.testbed.reproduction import Reproduced, differing, page, read_causes
 from sdngcc.testbed.runner import leave_result, make_job, run_case, write_json
 
 # What decides a run's result besides the builds, from the repository's root; judging does not belong to it.
@@ -75,10 +78,10 @@ def obtain(task: Task, artifacts: Artifacts, seed: int, judge_only: bool, progre
     return run
 
 
-def make_tasks(experiments: Sequence[Experiment], out: Path) -> List[Task]:
-    """Return all runs of the experiments with their defaults, in order."""
+def make_tasks(experiments: Sequence[Experiment], out: Path, settings: Sequence[str] = ()) -> List[Task]:
+    """Return all runs of the experiments, in order, with their defaults but for settings. Raises ParameterError."""
     return [Task(experiment, number, case, out / experiment.name / f"run-{number + 1}")
-            for experiment in experiments for number, case in enumerate(experiment.cases([]))]
+            for experiment in experiments for number, case in enumerate(experiment.cases(settings))]
 
 
 def run_all(tasks: Sequence[Task], artifacts: Artifacts, seed: int, jobs: int, judge_only: bool,
@@ -142,38 +145,63 @@ def outcome(experiment: Experiment, tasks: Sequence[Task], results: Dict[Task, R
                       figure=f"figures/reproduction/{figure.name}")
 
 
+def read_outcomes(folder: Path) -> List[Reproduced]:
+    """Return the outcomes of experiments whose results stand in a folder. Raises click.UsageError when none do."""
+    found = [(one, folder / name / "result.json") for name, one in EXPERIMENTS.items()]
+    outcomes = [Reproduced(one.name, one.summary, one.paper, json.loads(path.read_text(encoding="utf-8"))["verdicts"])
+                for one, path in found if path.exists()]
+    if not outcomes:
+        raise click.UsageError(f"--against {folder}: no results of `make reproduce` there")
+    return outcomes
+
+
 @click.command()
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("results/reproduce"),
-              show_default=True, help="Folder for results; earlier ones there are used again.")
-@click.option("--docs", type=click.Path(file_okay=False, path_type=Path), default=ROOT / "docs",
-              help="Folder of reproduction.md and its figures.  [default: docs]")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path),
+              help="Folder for results; earlier ones there are used again.  [default: results/reproduce, with settings "
+              "results/reproduce-<settings>]")
+@click.option("--docs", type=click.Path(file_okay=False, path_type=Path),
+              help="Folder of reproduction.md and its figures.  [default: docs, with settings that of --out]")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
+              help="A parameter of all experiments, as of `sdngcc testbed run`.")
+@click.option("--against", type=click.Path(file_okay=False, path_type=Path),
+              help="Folder of other results: say which verdicts differ from those.")
 @click.option("--only", multiple=True, help="Run only this experiment; the page then has only those named.")
 @click.option("--jobs", type=click.IntRange(1, 64), default=2, show_default=True, help="Machines at a time.")
 @click.option("--judge-only", is_flag=True, help="Run nothing: write the page out of the results there are.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True, help="Seed of all runs.")
-def main(out: Path, docs: Path, only: Tuple[str, ...], jobs: int, judge_only: bool, seed: int) -> None:
+def main(out: Optional[Path], docs: Optional[Path], settings: Tuple[str, ...], against: Optional[Path],
+         only: Tuple[str, ...], jobs: int, judge_only: bool, seed: int) -> None:
     """Run all experiments and write docs/reproduction.md; exit 0 when all were run, whatever the verdicts."""
     console = Console(stderr=True)
     unknown = [name for name in only if name not in EXPERIMENTS]
     if unknown:
         raise click.UsageError(f"there is no experiment '{unknown[0]}'; there are {', '.join(EXPERIMENTS)}")
     experiments = [one for name, one in EXPERIMENTS.items() if not only or name in only]
+    out = out or Path("-".join(["results/reproduce", *settings]))
+    docs = docs or (out if settings else ROOT / "docs")
+    others = read_outcomes(against) if against else []
     try:
-        artifacts = build()
-    except BuildError as error:
+        parameters = parse_settings(settings, {})
+        tasks = make_tasks(experiments, out, settings)
+        artifacts = build(ovs=[parameters.ovs], linux=parameters.kernel)
+    except (BuildError, ParameterError) as error:
         raise click.ClickException(str(error)) from None
     started = time.monotonic()
-    tasks = make_tasks(experiments, out)
     results, failures = run_all(tasks, artifacts, seed, jobs, judge_only, console)
     figures = docs / "figures" / "reproduction"
     shutil.rmtree(figures, ignore_errors=True)
     figures.mkdir(parents=True)
     outcomes = [outcome(one, [task for task in tasks if task.experiment is one], results, failures, seed, out, figures)
                 for one in experiments]
-    (docs / "reproduction.md").write_text(page(outcomes, read_causes(), seed), encoding="utf-8")
+    (docs / "reproduction.md").write_text(page(outcomes, read_causes(), seed, settings), encoding="utf-8")
     failing = sum(len(one.judged) - one.held for one in outcomes)
     console.print(f"{docs / 'reproduction.md'}: {len(outcomes)} experiments, {failing} verdicts do not hold, "
                   f"{len(failures)} runs failed; {(time.monotonic() - started) / 60:.0f} minutes", highlight=False)
+    if against:
+        differences = differing(outcomes, others)
+        for line in differences:
+            print(line)
+        print(f"{len(differences)} verdicts differ from those in {against}")
     sys.exit(1 if failures else 0)
 
 

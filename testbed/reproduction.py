@@ -19,7 +19,7 @@ HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 <!-- Written by `make reproduce`; causes of failures stand in testbed/causes.json. -->
 # What the papers say and what we measure
 
-`make reproduce` runs every experiment in the virtual testbed, with seed {seed}, and writes this page. Virtual time
+`make reproduce` runs every experiment in the virtual testbed, with {how}, and writes this page. Virtual time
 makes the numbers the same on any machine. A verdict without a value of the paper is our own expectation; where a
 paper's machines could not be matched, the name or the expectation says what was scaled.
 """
@@ -130,11 +130,27 @@ def _section(one: Reproduced) -> List[str]:
     return [*lines, ""]
 
 
-def page(outcomes: Sequence[Reproduced], causes: Mapping[str, Mapping[str, str]], seed: int) -> str:
+def differing(ours: Sequence[Reproduced], others: Sequence[Reproduced]) -> List[str]:
+    """Return a line for each verdict that holds in one of two reproductions alone, of the experiments both have."""
+    of_others = {(one.name, verdict["name"]): verdict for one in others for verdict in one.judged}
+    lines = []
+    for one in ours:
+        for verdict in one.judged:
+            other = of_others.get((one.name, verdict["name"]))
+            if other is not None and other["holds"] != verdict["holds"]:
+                told = "holds" if verdict["holds"] else "does not hold"
+                lines.append(f"{one.name}: {verdict['name']} {told}: {shown(verdict['measured'])}, there "
+                             f"{shown(other['measured'])} ({verdict['expected']})")
+    return lines
+
+
+def page(outcomes: Sequence[Reproduced], causes: Mapping[str, Mapping[str, str]], seed: int,
+         settings: Sequence[str] = ()) -> str:
     """Return the page: an overview, what does not hold and why, then a section for each experiment."""
     judged, missing = sum(len(one.judged) for one in outcomes), sum(bool(one.failure) for one in outcomes)
     ran = f"{len(outcomes) - missing} of {len(outcomes)} experiments were run; " if missing else ""
-    lines = [HEAD.format(seed=seed),
+    how = " and ".join([f"seed {seed}", *(f"`{setting}`" for setting in settings)])
+    lines = [HEAD.format(how=how),
              f"{ran}{sum(one.held for one in outcomes)} of {judged} verdicts hold.", "", *_overview(outcomes), "",
              "## What does not hold", "", *_failures(outcomes, causes), ""]
     for one in outcomes:

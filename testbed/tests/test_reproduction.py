@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import pytest
 from rich.console import Console
 
@@ -12,7 +13,7 @@ from sdngcc.experiments.base import Case, Experiment, at_least
 from sdngcc.testbed import reproduce
 from sdngcc.testbed.build import Artifacts
 from sdngcc.testbed.machine import MachineError
-from sdngcc.testbed.parameters import Parameters
+from sdngcc.testbed.parameters import Parameters, parse_settings
 from sdngcc.testbed.reproduction import CAUSES, UNKNOWN, Reproduced, cause_of, page, read_causes, shown
 from sdngcc.testbed.workload import Workload
 
@@ -45,6 +46,24 @@ def test_the_page_lists_every_verdict_and_every_failure_with_its_cause():
     assert "| a\\|b | 1.2 Gb/s | >= 2 | 1.235 | holds |" in text
     assert "![First](figures/one.png)" in text and "sdngcc testbed run two" in text
     assert text == page(OUTCOMES, CAUSES_OF, 7)
+
+
+def test_verdicts_that_another_kernel_changes_are_told():
+    others = [replace(OUTCOMES[0], verdicts=[verdict("a|b", False, 1.5), verdict("rate", False)]), *OUTCOMES[1:]]
+    assert reproduce.differing(OUTCOMES, others) == ["one: a|b holds: 1.235, there 1.5 (>= 2)"]
+    assert reproduce.differing(others, OUTCOMES) == ["one: a|b does not hold: 1.5, there 1.235 (>= 2)"]
+    assert reproduce.differing(OUTCOMES, OUTCOMES[1:]) == []
+    assert "with seed 7 and `kernel=6.12`, and writes" in page(OUTCOMES, CAUSES_OF, 7, ["kernel=6.12"])
+
+
+def test_settings_are_those_of_every_run(tmp_path):
+    one = replace(EXPERIMENT, cases=lambda settings: [Case("", parse_settings(settings, {"law": "sdngcc"}))])
+    assert [task.case.parameters.kernel for task in reproduce.make_tasks([one], tmp_path, ["kernel=6.12"])] == ["6.12"]
+    (tmp_path / "share").mkdir()
+    with pytest.raises(click.UsageError, match="no results of `make reproduce` there"):
+        reproduce.read_outcomes(tmp_path)
+    (tmp_path / "share" / "result.json").write_text(json.dumps({"verdicts": [verdict("a", True)]}))
+    assert [(found.name, found.held) for found in reproduce.read_outcomes(tmp_path)] == [("share", 1)]
 
 
 def test_what_is_only_recorded_is_no_verdict():
