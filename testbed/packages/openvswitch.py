@@ -12,7 +12,8 @@ from sdngcc.testbed.packages.roots import Release, Root, RootError, root
 from sdngcc.testbed.packages.vendored import tools
 
 # Where a mirror has no upstream sources: Debian's package openvswitch-source has them, with Debian's patches applied,
-# in a tarball without Debian's own files or, since 3.5, in a tree with them.
+# in a tarball without Debian's own files or, since 3.5, in a tree that lacks debian/scripts alone; its files are in two
+# packages.
 _UNPACK = """set -eu
 cd /build
 rm -rf openvswitch-*/
@@ -24,6 +25,11 @@ if [ -e /usr/src/openvswitch/openvswitch.tar.gz ]; then
 	tar -xf openvswitch_*.debian.tar.* -C "openvswitch-$version"
 else
 	cp -a /usr/src/openvswitch openvswitch-source
+	mkdir openvswitch-source/debian/scripts binary
+	apt-get -q -o APT::Sandbox::User=root download openvswitch-testcontroller openvswitch-vtep
+	for package in *.deb; do dpkg-deb -x "$package" binary; done
+	cp -a binary/etc/openvswitch-*/* openvswitch-source/debian/scripts/
+	rm -r binary ./*.deb
 fi
 tree=$(echo openvswitch-*/)
 mkdir -p "${tree}debian/patches"
