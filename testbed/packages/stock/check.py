@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Callable, Dict, List, NamedTuple
 
 from sdngcc.testbed.build import ROOT
-from sdngcc.testbed.packages.check import differences, later, newer, require, snapshot
+from sdngcc.testbed.packages.check import CheckError, differences, later, newer, require, snapshot
 from sdngcc.testbed.packages.roots import Release, Root, root
 from sdngcc.testbed.packages.stock.guest import Guest, booted, equip, mounted
 
@@ -37,6 +37,12 @@ LEAST, MOST = 0.80, 1.10
 
 # Longer than this no flow may stand still when the module is exchanged, or as long as a restart of Open vSwitch takes.
 STILL_S = 2.0
+
+# What tells why traffic stands still: who has the processors, what forwards, what waits.
+_STATE = """top -bn1 -w 120 | head -n 20; ovs-dpctl show -s; ovs-appctl dpctl/dump-flows
+ovs-ofctl -O OpenFlow13 dump-flows br0
+tc -s qdisc show dev eth0; ovs-appctl shim/show; tail -n 30 /var/log/openvswitch/ovs-vswitchd.log
+journalctl --no-pager -u sdngcc-controller -n 30"""
 
 # What a machine that ran has beside the root: what Open vSwitch, apt and the kernel's boot write down.
 _RAN = ("lost+found", "etc/hostname", "etc/openvswitch/", "usr/sbin/policy-rc.d", "var/lib/openvswitch/",
@@ -245,10 +251,11 @@ apt-get -q purge {' '.join(OURS)}"""], timeout_s=600)
 
     def _fair(self, when: str) -> None:
         """Require that every VM gets its share of the uplink."""
-        rates = rates_kbps(self._samples(20))
-        require(all(LEAST * SHARE_KBPS < rate < MOST * SHARE_KBPS for rate in rates.values()),
-                f"{when} come {told(rates, 'kb/s')}; fair are {SHARE_KBPS:.0f} each\n"
-                + self.guest.run(["sdngcc", "shim", "show"], check=False))
+        samples = self._samples(20)
+        rates = rates_kbps(samples)
+        if not all(LEAST * SHARE_KBPS < rate < MOST * SHARE_KBPS for rate in rates.values()):
+            raise CheckError(f"{when} come {told(rates, 'kb/s')}, still for {told(stills_s(samples), 's')}; fair are "
+                             f"{SHARE_KBPS:.0f} each\n" + self.guest.run(["sh", "-c", _STATE], check=False))
         self.say(f"{when}: {told(rates, 'kb/s')} of {CAPACITY_KBPS:,}")
 
     def _free(self, when: str) -> None:
