@@ -31,6 +31,7 @@ PRIORITY_PAIR = 200
 PRIORITY_TRANSIT = 150  # a pair's, where its way is chosen by pair
 PRIORITY_DESTINATION = 100
 GROUP_MAX = 0xFFFF0000  # more a switch are not numbered
+ON_ITS_WAY_NS = 200_000_000  # packets no flow knew this soon after their flow was sent left before it was there
 
 
 class Tables(NamedTuple):
@@ -140,7 +141,15 @@ class Installer:
         self._flows.add(dpid, target, Key(source, in_port), Flow(ports))
 
     def add_edge(self, place: Hop, ports: Ports, pair: Pair, vlan: int, retag: Optional[int], now_ns: int) -> None:
-        """Add the flow that takes a pair off the controller at the source's own switch."""
+        """Add the flow that takes a pair off the controller at the source's own switch, unless it is on its way.
+
+        A switch that was without its controller for a second has thousands of packets of few pairs to tell: those of
+        others would wait behind as many flows.
+        """
+        known = self._flows.of(place[0], pair[1]).get(Key(pair[0], place[1], vlan))
+        if known is not None and (known.ports, known.retag) == (ports, retag):
+            if now_ns - known.since_ns < ON_ITS_WAY_NS:
+                return
         flow = self.note_edge(place, pair, ports, vlan, retag, now_ns)
         self._send_flow(place[0], pair[1], Key(pair[0], place[1], vlan), flow)
 

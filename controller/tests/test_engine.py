@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sdngcc.controller.engine import Engine
+from sdngcc.controller.forwarding.installer import PRIORITY_PAIR
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.wire import experimenter, message
 
@@ -104,6 +105,22 @@ def test_first_packet_is_not_lost(tmp_path):
     fabric.delivered.clear()
     fabric.inject(*PLACES[11], ipv4(11, 31))
     assert fabric.delivered == [(PLACES[31], ipv4(11, 31))]
+
+
+def test_packets_that_left_before_their_flow_was_there_bring_no_flow_again(tmp_path):
+    fabric = connected(tmp_path)
+    talk(fabric, 11, 31)
+    source = fabric.switches[PLACES[11][0]]
+    kept = list(source.flows)
+    fabric.delivered.clear()
+    source.flows = [flow for flow in kept if flow.priority == 0]
+    for _ in range(100):
+        fabric.inject(*PLACES[11], ipv4(11, 31))
+    assert fabric.delivered == [(PLACES[31], ipv4(11, 31))] * 100
+    assert all(flow.priority == 0 for flow in source.flows)
+    fabric.run(0.3)
+    fabric.inject(*PLACES[11], ipv4(11, 31))
+    assert any(flow.priority == PRIORITY_PAIR for flow in source.flows)
 
 
 def test_marks_are_divided_by_bytes_over_three_hops(tmp_path):
