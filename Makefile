@@ -77,10 +77,10 @@ KERNELS ?= 6.1,6.8,6.12,7.3
 check-kernels: build  ## The shim built for stock kernels, tests and `share` on those the testbed can boot (slow; KERNELS=6.12)
 	@$(PY) -m sdngcc.testbed.kernels --kernels $(KERNELS)
 
-# Debian releases that packages are made for, with commas: bookworm, and trixie, which nobody has tried yet.
-RELEASES ?= bookworm
+# Debian releases that packages are made for, with commas.
+RELEASES ?= bookworm,trixie
 
-packages: setup  ## Build Debian packages in roots of their own, into results/packages (as root; RELEASES=bookworm)
+packages: setup  ## Build Debian packages in roots of their own, into results/packages (as root; RELEASES=trixie)
 	@$(PY) -m sdngcc.testbed.packages build --releases $(RELEASES)
 
 check-packages: packages  ## Install, start, upgrade, remove and purge these packages in roots of their own

@@ -21,22 +21,31 @@ if TYPE_CHECKING:
 
 
 FRAMEWORKS = {"ryu": "ryu", "os-ken": "os_ken"}  # name of the setting -> module, in order of preference
+# What Ryu 4.34 imports and Python lacks since 3.12, unless setuptools brings it.
+RYU_NEEDS = "distutils"
 _started = False  # by start(), which is told of settings that cannot be used
 
 
-def find_framework(name: str) -> str:
-    """Return the module of the framework a setting names; "auto" takes what is installed, Ryu first.
+def _usable(module: str) -> bool:
+    """Tell whether a framework's module is installed and can be imported by this Python."""
+    if module == "ryu" and importlib.util.find_spec(RYU_NEEDS) is None:
+        return False
+    return importlib.util.find_spec(module) is not None
 
-    Raises SettingsError when it is not installed, or when Ryu's own manager is to run another one's application.
+
+def find_framework(name: str) -> str:
+    """Return the module of the framework a setting names; "auto" takes what can be used, Ryu first.
+
+    Raises SettingsError when it cannot be used, or when Ryu's own manager is to run another one's application.
     """
     from sdngcc.controller.settings import SettingsError
 
-    there = {known: module for known, module in FRAMEWORKS.items() if importlib.util.find_spec(module)}
+    there = {known: module for known, module in FRAMEWORKS.items() if _usable(module)}
     if name == "auto" and there:
         return next(iter(there.values()))
     if name not in there:
         found = ", ".join(there) or "neither Ryu nor os-ken"
-        raise SettingsError(f"framework: {name} cannot be used; installed: {found}")
+        raise SettingsError(f"framework: {name} cannot be used; there is {found}")
     if name != "ryu" and "ryu.cmd.manager" in sys.modules:
         raise SettingsError(f"framework: ryu-manager runs no {name}; start `sdngcc controller` instead")
     return there[name]

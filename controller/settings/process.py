@@ -11,7 +11,7 @@ class Process(pydantic.BaseModel):
     """The process itself: where switches connect to it, and what it runs on."""
 
     framework: Literal["auto", "ryu", "os-ken"] = pydantic.Field(
-        "auto", description="OpenFlow library the controller runs on; auto: Ryu where it is installed, else os-ken"
+        "auto", description="OpenFlow library the controller runs on; auto: Ryu where it can be used, else os-ken"
     )
     openflow: str = pydantic.Field("127.0.0.1:6653", description="address and port switches connect to")
     openflow_connections: int = pydantic.Field(

@@ -193,7 +193,8 @@ class _Check:
         """Ask the controller, on each framework; let logrotate take its audit log."""
         python = "/usr/lib/sdn-gcc/bin/python3"
         self.machine.run([python, "-I", "-c", f"import {', '.join(_MODULES)}"])
-        for framework in ("ryu", "os-ken"):
+        frameworks = self.machine.root.release.frameworks
+        for framework in frameworks:
             with self._settings(f"framework: {framework}\n"):
                 self.machine.run(["systemctl", "restart", "sdngcc-controller"])
                 self._active("sdngcc-controller")
@@ -207,7 +208,7 @@ class _Check:
         self.machine.run(["runuser", "-u", "sdn-gcc", "--", "sh", "-c", f"echo '{{}}' >>{log}"])
         self.machine.run(["logrotate", "--force", "/etc/logrotate.d/sdngcc-controller"])
         require(self.machine.root.path(f"{log}.1").exists(), "logrotate did not take the audit log")
-        self.say("sdngcc-controller: answers on Ryu and os-ken, reloads, its audit log rotates")
+        self.say(f"sdngcc-controller: answers on {' and '.join(frameworks)}, reloads, its audit log rotates")
 
     def upgrade(self) -> None:
         """Install a later version: the services run it, and what the operator wrote stays."""

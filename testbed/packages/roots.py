@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from sdngcc.testbed.build import cache_root
 
@@ -59,6 +59,7 @@ class Release:
     number: int  # as in "Debian 12"
     kernel: str  # of Linux, as in "6.1"
     openvswitch: str  # as in "3.1"
+    frameworks: Tuple[str, ...]  # that the controller can run on: Ryu 4.34 cannot be used with Python 3.12 and later
 
     @property
     def suffix(self) -> str:
@@ -74,7 +75,8 @@ class Release:
 
 
 RELEASES: Dict[str, Release] = {
-    one.suite: one for one in (Release("bookworm", 12, "6.1", "3.1"), Release("trixie", 13, "6.12", "3.5"))}
+    one.suite: one for one in (
+        Release("bookworm", 12, "6.1", "3.1", ("ryu", "os-ken")), Release("trixie", 13, "6.12", "3.5", ("os-ken",)))}
 
 
 def packages_cache() -> Path:

@@ -265,3 +265,14 @@ def test_ryu_manager_refuses_options_that_the_settings_have(manager):
     )
     assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
     assert "sdngcc: --ofp-listen-host, --ofp-tcp-listen-port: not obeyed; switches connect where" in done.stderr
+
+
+def test_ryu_is_not_taken_where_python_lacks_what_it_imports(monkeypatch):
+    from sdngcc.controller.framework import launcher
+    from sdngcc.controller.settings import SettingsError
+
+    assert launcher.find_framework("auto") == "ryu"
+    monkeypatch.setattr(launcher, "RYU_NEEDS", "no_such_module")
+    assert launcher.find_framework("auto") == "os_ken"
+    with pytest.raises(SettingsError, match="ryu cannot be used; there is os-ken"):
+        launcher.find_framework("ryu")

@@ -35,6 +35,9 @@ SHARE_KBPS = CAPACITY_KBPS / len(VMS)
 # How far from its share a VM may be; the filters count no Ethernet headers, and emulated processors stall at times.
 LEAST, MOST = 0.80, 1.10
 
+# How long VMs have to come to their shares, emulated: so many windows, each this long.
+WINDOWS, WINDOW_S = 4, 20
+
 # Longer than this no flow may stand still when the module is exchanged, or as long as a restart of Open vSwitch takes.
 STILL_S = 2.0
 
@@ -195,7 +198,6 @@ class _Check:
         """Type README.md's commands: each VM gets its share, and the controller names them all."""
         for step in self.steps:
             self.guest.shell(step)
-        self._settle()
         self._fair("with README.md's commands")
         listed = ""
         for _ in range(30):
@@ -226,7 +228,6 @@ class _Check:
         require(self.guest.run(note) != old, "the module that runs is the one before the upgrade")
         still = stills_s(samples)
         require(max(still.values()) < max(STILL_S, self.restart_s), f"the upgrade stopped flows: {told(still, 's')}")
-        self._settle()
         self._fair(f"upgrade, flows still for {told(still, 's')}; after it")
 
     def remove(self) -> None:
@@ -250,13 +251,18 @@ apt-get -q purge {' '.join(OURS)}"""], timeout_s=600)
         return self.guest.run(["dpkg-query", "-W", "-f", "${Version}", "sdngcc-dkms"])
 
     def _fair(self, when: str) -> None:
-        """Require that every VM gets its share of the uplink."""
-        samples = self._samples(20)
-        rates = rates_kbps(samples)
-        if not all(LEAST * SHARE_KBPS < rate < MOST * SHARE_KBPS for rate in rates.values()):
-            raise CheckError(f"{when} come {told(rates, 'kb/s')}, still for {told(stills_s(samples), 's')}; fair are "
-                             f"{SHARE_KBPS:.0f} each\n" + self.guest.run(["sh", "-c", _STATE], check=False))
-        self.say(f"{when}: {told(rates, 'kb/s')} of {CAPACITY_KBPS:,}")
+        """Require that every VM gets its share of the uplink, at the latest in the last of some windows.
+
+        Until then an emulated controller may still work off what came while it and Open vSwitch had no flows.
+        """
+        for window in range(1, WINDOWS + 1):
+            samples = self._samples(WINDOW_S)
+            rates = rates_kbps(samples)
+            if all(LEAST * SHARE_KBPS < rate < MOST * SHARE_KBPS for rate in rates.values()):
+                self.say(f"{when}: {told(rates, 'kb/s')} of {CAPACITY_KBPS:,}, {window * WINDOW_S} s on")
+                return
+        raise CheckError(f"{when} come {told(rates, 'kb/s')}, still for {told(stills_s(samples), 's')}; fair are "
+                         f"{SHARE_KBPS:.0f} each\n" + self.guest.run(["sh", "-c", _STATE], check=False))
 
     def _free(self, when: str) -> None:
         """Require that nothing limits a VM any more."""
@@ -264,10 +270,6 @@ apt-get -q purge {' '.join(OURS)}"""], timeout_s=600)
         rates = rates_kbps(self._samples(10))
         require(all(rates[name] > 1.3 * SHARE_KBPS for name in VMS.values()), f"{when}: {told(rates, 'kb/s')}")
         self.say(f"{when}: {told(rates, 'kb/s')}")
-
-    def _settle(self) -> None:
-        """Wait until settings are in force and TCP has found its rate."""
-        time.sleep(20)
 
     def _until_all_come(self) -> None:
         """Wait until something comes of each VM."""
