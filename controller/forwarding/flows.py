@@ -31,6 +31,7 @@ class Flow:
     number: Optional[int] = None  # low bits of the cookie, of a pair's flow at its source's own port
     retag: Optional[int] = None  # VLAN that frames get there; 0: their tag goes; None: as they are
     since_ns: int = 0
+    repeated: int = 0  # packets since then that no flow knew yet
 
 
 class Group(NamedTuple):

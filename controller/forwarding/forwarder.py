@@ -39,6 +39,7 @@ OWNERS_ASKED = 4  # of one address; more: everybody is asked
 HEARD_NS = 1_000_000_000  # a host heard this lately is where it was heard
 FLOODS_WAITING = 64
 EXPIRED_AT_A_TIME = 32
+REPEATED = 32  # packets of a pair that are put out while its flow is on its way
 OUR_DELETION_NS = 2_000_000_000  # a flow's end told this soon after it was added is that of the one before
 
 LOG = logging.getLogger(__name__)
@@ -363,8 +364,18 @@ class Forwarder:
         if not self._relations.learn_pair(frame.src, frame.dst, now_ns):
             self.counters["pair_refused"] += 1
             return
-        if host.place[0] != place[0]:
-            self._installer.add_onward([self._topology.peer(place[0], port) for port in ports], pair)
         header = self._vlans.header(host.place, vlan)
-        self._installer.add_edge(place, ports, pair, frame.vlan, None if header == frame.vlan else header, now_ns)
+        edge = (place, ports, pair, frame.vlan, None if header == frame.vlan else header, now_ns)
+        sent = self._installer.on_its_way(*edge)
+        if sent is None:
+            if host.place[0] != place[0]:
+                self._installer.add_onward([self._topology.peer(place[0], port) for port in ports], pair)
+            self._installer.add_edge(*edge)
+        elif sent.repeated >= REPEATED:
+            # A switch that was without its controller for a second tells thousands of packets of few pairs, and those
+            # of others wait behind them.
+            self.counters["packet_in_repeated"] += 1
+            return
+        else:
+            sent.repeated += 1
         self._deliver(host.place, frame, retagged(data, header))

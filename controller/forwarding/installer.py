@@ -140,16 +140,17 @@ class Installer:
         """Note a flow that carries a destination's packets, or a pair's, where they come in by links."""
         self._flows.add(dpid, target, Key(source, in_port), Flow(ports))
 
-    def add_edge(self, place: Hop, ports: Ports, pair: Pair, vlan: int, retag: Optional[int], now_ns: int) -> None:
-        """Add the flow that takes a pair off the controller at the source's own switch, unless it is on its way.
-
-        A switch that was without its controller for a second has thousands of packets of few pairs to tell: those of
-        others would wait behind as many flows.
-        """
+    def on_its_way(
+        self, place: Hop, ports: Ports, pair: Pair, vlan: int, retag: Optional[int], now_ns: int
+    ) -> Optional[Flow]:
+        """Return a pair's flow at the source's own switch if just that was sent lately, else None."""
         known = self._flows.of(place[0], pair[1]).get(Key(pair[0], place[1], vlan))
-        if known is not None and (known.ports, known.retag) == (ports, retag):
-            if now_ns - known.since_ns < ON_ITS_WAY_NS:
-                return
+        if known is None or (known.ports, known.retag) != (ports, retag) or now_ns - known.since_ns >= ON_ITS_WAY_NS:
+            return None
+        return known
+
+    def add_edge(self, place: Hop, ports: Ports, pair: Pair, vlan: int, retag: Optional[int], now_ns: int) -> None:
+        """Add the flow that takes a pair off the controller at the source's own switch."""
         flow = self.note_edge(place, pair, ports, vlan, retag, now_ns)
         self._send_flow(place[0], pair[1], Key(pair[0], place[1], vlan), flow)
 

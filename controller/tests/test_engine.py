@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sdngcc.controller.engine import Engine
+from sdngcc.controller.forwarding.forwarder import REPEATED
 from sdngcc.controller.forwarding.installer import PRIORITY_PAIR
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.wire import experimenter, message
@@ -116,7 +117,8 @@ def test_packets_that_left_before_their_flow_was_there_bring_no_flow_again(tmp_p
     source.flows = [flow for flow in kept if flow.priority == 0]
     for _ in range(100):
         fabric.inject(*PLACES[11], ipv4(11, 31))
-    assert fabric.delivered == [(PLACES[31], ipv4(11, 31))] * 100
+    assert fabric.delivered == [(PLACES[31], ipv4(11, 31))] * REPEATED
+    assert fabric.engine.forwarder.counters["packet_in_repeated"] == 100 - REPEATED
     assert all(flow.priority == 0 for flow in source.flows)
     fabric.run(0.3)
     fabric.inject(*PLACES[11], ipv4(11, 31))

@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+import io
 import shutil
+import subprocess
+import tarfile
 from pathlib import Path
-from typing import Callable, List, Optional
+from typing import Callable, List, Optional, Sequence, Set
 
 from sdngcc.testbed.build import ROOT, content_key
 from sdngcc.testbed.packages.roots import Release, Root, RootError, root
 from sdngcc.testbed.packages.vendored import tools
 
 # Where a mirror has no upstream sources: Debian's package openvswitch-source has them, with Debian's patches applied,
-# in a tarball without Debian's own files or, since 3.5, in a tree that lacks debian/scripts alone; its files are in two
-# packages.
+# in a tarball without Debian's own files or, since 3.5, in a tree with some of them. What that tree lacks is written
+# here, or stands in packages as it is.
 _UNPACK = """set -eu
 cd /build
 rm -rf openvswitch-*/
@@ -30,6 +33,11 @@ else
 	for package in *.deb; do dpkg-deb -x "$package" binary; done
 	cp -a binary/etc/openvswitch-*/* openvswitch-source/debian/scripts/
 	rm -r binary ./*.deb
+	echo 'usr/lib/python3*/dist-packages/ovs*' >openvswitch-source/debian/python3-openvswitch.install
+	printf '%s\\n' '#!/usr/bin/dh-exec' \\
+		'_dpdk/vswitchd/ovs-vswitchd => /usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk' \\
+		>openvswitch-source/debian/openvswitch-switch-dpdk.install
+	chmod +x openvswitch-source/debian/openvswitch-switch-dpdk.install
 fi
 tree=$(echo openvswitch-*/)
 mkdir -p "${tree}debian/patches"
@@ -86,6 +94,26 @@ def packages(release: Release, results: Path) -> List[Path]:
     return sorted(folder.glob("*.deb")) if key.exists() and key.read_text(encoding="ascii") == _key(release) else []
 
 
+def _files(package: Path) -> Set[str]:
+    """Return the files of a package, but for those of its documentation and for lintian."""
+    listed = subprocess.run(["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE, check=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(listed)) as files:
+        names = {one.name for one in files if not one.isdir()}
+    return {name for name in names if not name.startswith(("./usr/share/doc/", "./usr/share/lintian/"))}
+
+
+def _compare(one: Root, packages: Sequence[Path]) -> None:
+    """Require that packages have all files that the release's own have. Raises RootError."""
+    one.path("/own").mkdir()
+    for package in packages:
+        name = package.name.split("_")[0]
+        one.run(["sh", "-c", f"cd /own && apt-get -q -o APT::Sandbox::User=root download {name}"])
+        own = next(one.path("/own").glob(f"{name}_*.deb"))
+        missing = sorted(_files(own) - _files(package))
+        if missing:
+            raise RootError(f"{package.name} lacks {len(missing)} files of {own.name}: {', '.join(missing[:5])}")
+
+
 def build(release: Release, results: Path) -> List[Path]:
     """Build Open vSwitch's packages with the series into a folder of ``results`` and return them. RootError.
 
@@ -101,9 +129,11 @@ def build(release: Release, results: Path) -> List[Path]:
         one.run(["sh", "-c", "cd /build && exec apt-get -q -y -o APT::Sandbox::User=root build-dep ./openvswitch-*/"])
         one.run(["sh", "-c", "cd /build/openvswitch-*/ && exec dpkg-buildpackage --build=binary --no-sign"],
                 environment={"DEB_BUILD_OPTIONS": "nocheck noautodbgsym parallel=1"}, timeout_s=7200)
+        made = sorted(one.path("/build").glob("*.deb"))
+        _compare(one, made)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        for path in one.path("/build").glob("*.deb"):
+        for path in made:
             shutil.copy(path, folder / path.name)
     (folder / "key").write_text(key, encoding="ascii")
     return sorted(folder.glob("*.deb"))
