@@ -73,9 +73,11 @@ smp: build  ## The datapath on two CPUs: Debian's kernels, KCSAN, lockdep, PREEM
 
 # Kernels to check, with commas: all that the shim is for.
 KERNELS ?= 6.1,6.8,6.12,7.3
+# And what to do with each, in this order.
+STEPS ?= stock,tree,booted
 
 check-kernels: build  ## The shim built for stock kernels, tests and `share` on those the testbed can boot (slow; KERNELS=6.12)
-	@$(PY) -m sdngcc.testbed.kernels --kernels $(KERNELS)
+	@$(PY) -m sdngcc.testbed.kernels --kernels $(KERNELS) --steps $(STEPS)
 
 # Debian releases that packages are made for, with commas.
 RELEASES ?= bookworm,trixie

@@ -30,6 +30,9 @@ from sdngcc.testbed.sanitizers import BESIDE_ONLY, FOLDER, run_file
 # Complaints of compilers about a line, and of modpost.
 COMPLAINT = re.compile(r"^\S+\.[chS]:\d.*\b(warning|error): |^(WARNING|ERROR): modpost")
 
+# What is checked, in this order.
+STEPS = ("stock", "tree", "booted")
+
 # Says what happens; a line.
 Say = Callable[[str], None]
 
@@ -83,7 +86,7 @@ def check_stock(kernel: str, stock: Stock, say: Say) -> None:
         version = re.search(r"^Version: (\S+)$", one.run(["apt-cache", "show", headers]).stdout, re.MULTILINE)
         assert version is not None
         source = [f"linux-source-{kernel}={version[1]}", "xz-utils", "patch"] if series.exists() else []
-        one.apt("install", "--no-install-recommends", headers, "pahole", *source)
+        one.apt("install", "--no-install-recommends", headers, "make", "pahole", *source)
         copy_beside(one.path("/build/beside"))
         make = ["make", f"-j{JOBS}", "-C", f"/usr/src/{headers}"]
         said = one.run([*make, "M=/build/beside", "W=1", "modules"]).stdout
@@ -139,8 +142,8 @@ def check_booted(kernel: str, artifacts: Artifacts, scripts: Sequence[str], out:
     return failed
 
 
-def check(kernel: str, scripts: Sequence[str], out: Path) -> List[str]:
-    """Check one kernel and return what failed."""
+def check(kernel: str, steps: Sequence[str], scripts: Sequence[str], out: Path) -> List[str]:
+    """Take some of STEPS with one kernel and return what failed."""
     def say(text: str) -> None:
         print(f"check-kernels: {kernel}: {text}", flush=True)
 
@@ -149,7 +152,9 @@ def check(kernel: str, scripts: Sequence[str], out: Path) -> List[str]:
     stock = STOCKS[kernel]
     missing = missing_programs()
     try:
-        if stock is None:
+        if "stock" not in steps:
+            pass
+        elif stock is None:
             say("stock: skipped, no suite of Debian has it")
         elif missing:
             say(f"stock: skipped, {'; '.join(missing)}")
@@ -157,13 +162,16 @@ def check(kernel: str, scripts: Sequence[str], out: Path) -> List[str]:
             check_stock(kernel, stock, say)
     except (CheckError, RootError) as error:
         failed.append(str(error))
-    if kernel not in KERNELS:
-        say("tree, booted: skipped, the testbed has no such kernel")
-    else:
+    inside = [step for step in steps if step != "stock"]
+    if inside and kernel not in KERNELS:
+        say(f"{', '.join(inside)}: skipped, the testbed has no such kernel")
+    elif inside:
         try:
             artifacts = build(linux=kernel)
-            check_tree(artifacts, say)
-            failed += check_booted(kernel, artifacts, scripts, out, say)
+            if "tree" in inside:
+                check_tree(artifacts, say)
+            if "booted" in inside:
+                failed += check_booted(kernel, artifacts, scripts, out, say)
         except (BuildError, CheckError, MachineError) as error:
             failed.append(str(error))
     for one in failed:
@@ -173,20 +181,22 @@ def check(kernel: str, scripts: Sequence[str], out: Path) -> List[str]:
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Check the kernels named, all if none is; returns 0 if nothing failed, 1 else."""
+    """Check the kernels named, all if none is, step by step; returns 0 if nothing failed, 1 else."""
     parser = argparse.ArgumentParser(prog="python -m sdngcc.testbed.kernels", description="the shim on other kernels")
     parser.add_argument("--kernels", default=",".join(STOCKS), help=f"of {', '.join(STOCKS)}, with commas")
+    parser.add_argument("--steps", default=",".join(STEPS), help=f"of {', '.join(STEPS)}, with commas")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "kernels", help="folder for results of share")
     parser.add_argument("script", nargs="*", help="tests of the datapath, as in make sanitize; default: all")
     given = parser.parse_args(arguments)
-    chosen = given.kernels.split(",")
-    unknown = [name for name in chosen if name not in STOCKS]
-    if unknown:
-        parser.error(f"--kernels {','.join(unknown)}: there are {', '.join(STOCKS)}")
+    chosen, steps = given.kernels.split(","), given.steps.split(",")
+    for option, names, known in (("--kernels", chosen, tuple(STOCKS)), ("--steps", steps, STEPS)):
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            parser.error(f"{option} {','.join(unknown)}: there are {', '.join(known)}")
     for name in given.script:
         if not (FOLDER / f"check_{name}.py").exists():
             parser.error(f"there is no {FOLDER / f'check_{name}.py'}")
-    failed = [one for kernel in chosen for one in check(kernel, given.script, given.out)]
+    failed = [one for kernel in chosen for one in check(kernel, steps, given.script, given.out)]
     return 1 if failed else 0
 
 

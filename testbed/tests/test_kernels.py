@@ -8,7 +8,7 @@ import pytest
 
 from sdngcc.testbed import build
 from sdngcc.testbed.build import KERNEL, KERNELS, ROOT, laboratory_patches, parts, source_part
-from sdngcc.testbed.kernels.__main__ import STOCKS, _complaints, _headers, main
+from sdngcc.testbed.kernels.__main__ import STEPS, STOCKS, _complaints, _headers, main
 from sdngcc.testbed.parameters import Parameters
 
 
@@ -18,6 +18,7 @@ def test_every_kernel_is_a_parameter_has_patches_and_is_checked():
     assert Parameters().kernel == KERNEL
     assert set(KERNELS) <= set(STOCKS)
     assert f"KERNELS ?= {','.join(STOCKS)}\n" in (ROOT / "Makefile").read_text()
+    assert f"STEPS ?= {','.join(STEPS)}\n" in (ROOT / "Makefile").read_text()
     for linux in KERNELS:
         assert (ROOT / "ovs-patches" / "linux" / linux / "series").exists()
         assert list(laboratory_patches(linux).glob("*.patch"))
@@ -61,9 +62,28 @@ def test_complaints_are_told():
     assert _complaints("  CC [M]  error.o\n  LD [M]  sdngcc.ko") == ""
 
 
-@pytest.mark.parametrize("argv", [["--kernels", "5.4"], ["--kernels", "6.12", "nothing"]])
-def test_unknown_names_are_refused(argv, capsys):
-    """A kernel or a file that there is not is refused by name."""
+@pytest.mark.parametrize(("argv", "told"), [
+    (["--kernels", "5.4"], "--kernels 5.4: there are 6.1, 6.8, 6.12, 7.3"),
+    (["--kernels", "6.12", "--steps", "tree,all"], "--steps all: there are stock, tree, booted"),
+    (["--kernels", "6.12", "nothing"], "there is no .*check_nothing.py")])
+def test_unknown_names_are_refused(argv, told, capsys):
+    """A kernel, a step or a file that there is not is refused by name."""
     with pytest.raises(SystemExit):
         main(argv)
-    assert re.search("5.4: there are 6.1, 6.8, 6.12, 7.3|there is no .*check_nothing.py", capsys.readouterr().err)
+    assert re.search(told, capsys.readouterr().err)
+
+
+def test_only_the_steps_named_are_taken(monkeypatch, tmp_path, capsys):
+    """One step alone is taken, and a kernel that no suite and no testbed has is skipped by name in each."""
+    taken = []
+    monkeypatch.setattr("sdngcc.testbed.kernels.__main__.missing_programs", list)
+    monkeypatch.setattr("sdngcc.testbed.kernels.__main__.build", lambda linux: linux)
+    for step in ("stock", "tree", "booted"):
+        monkeypatch.setattr(f"sdngcc.testbed.kernels.__main__.check_{step}",
+                            lambda *given, step=step: taken.append(step) or [])
+    for step in STEPS:
+        assert main(["--kernels", "6.12", "--steps", step, "--out", str(tmp_path)]) == 0
+    assert taken == list(STEPS)
+    assert main(["--kernels", "6.8", "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "6.8: stock: skipped" in said and "6.8: tree, booted: skipped" in said and taken == list(STEPS)
