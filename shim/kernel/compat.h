@@ -46,6 +46,19 @@ static inline bool ovs_shim_netns_local(const struct net_device *dev)
 #endif
 }
 
+/* Tells whether a device is a port of a network card's own switch.  RTNL. */
+static inline bool ovs_shim_switched(struct net_device *dev)
+{
+	struct netdev_phys_item_id id;
+
+	/* 7.x gave it another name. */
+#ifdef OVS_SHIM_HAS_NETIF_PORT_PARENT_ID
+	return !netif_get_port_parent_id(dev, &id, false);
+#else
+	return !dev_get_port_parent_id(dev, &id, false);
+#endif
+}
+
 /* Returns the attributes of a request for a dump. */
 static inline struct nlattr **ovs_shim_dump_attrs(struct netlink_callback *cb)
 {

@@ -6,5 +6,6 @@ shim-has = $(if $(shell grep -sw $(2) $(srctree)/include/$(1)),-DOVS_SHIM_HAS_$(
 
 ccflags-y += $(call shim-has,linux/hrtimer.h,hrtimer_setup,HRTIMER_SETUP)
 ccflags-y += $(call shim-has,linux/netdevice.h,netns_immutable,NETNS_IMMUTABLE)
+ccflags-y += $(call shim-has,linux/netdevice.h,netif_get_port_parent_id,NETIF_PORT_PARENT_ID)
 ccflags-y += $(call shim-has,net/genetlink.h,genl_info_dump,GENL_INFO_DUMP)
 ccflags-y += $(call shim-has,net/gso.h,skb_gso_segment,GSO_H)

@@ -20,6 +20,7 @@
 #include <net/sch_generic.h>
 #include <net/vxlan.h>
 
+#include "compat.h"
 #include "hook.h"
 #include "netlink/netlink.h"
 #include "netlink/walk.h"
@@ -215,11 +216,10 @@ static int port_check_guarantees(const struct ovs_shim_net *net, const struct ne
  */
 static bool port_is_switched(struct net_device *dev)
 {
-	struct netdev_phys_item_id id;
 	bool is;
 
 	rtnl_lock();
-	is = !dev_get_port_parent_id(dev, &id, false);
+	is = ovs_shim_switched(dev);
 	rtnl_unlock();
 	return is;
 }
