@@ -6,7 +6,8 @@
  * that nothing queued in the socket leaves after stop.  UDP sends at a constant bit rate counted in Ethernet frames
  * without FCS: a train of n datagrams of f bytes on the wire is due every 8 * n * f / rate seconds from start, and a
  * train the kernel has no room for is lost, as it would be with a sender that cannot wait.  With --on and --off the
- * rate is that of the on times.
+ * rate is that of the on times.  The kernel cuts trains only for a device that checksums are left to; for others the
+ * datagrams leave one by one, at the same times.
  */
 #define _GNU_SOURCE
 #include "util.h"
@@ -157,13 +158,44 @@ static int64_t train_due(const struct source *source, int64_t i, int64_t train_b
 	return sent_ns / source->on_ns * (source->on_ns + source->off_ns) + sent_ns % source->on_ns;
 }
 
+/* Has the kernel cut what is sent into datagrams of that many bytes; 0: not any more. */
+static void cut_into(int fd, int size)
+{
+	if (setsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &size, sizeof(size)))
+		die(true, "UDP_SEGMENT of %d bytes", size);
+}
+
+/* Tells whether a send failed as a constant rate may: no room, or nobody listens yet. */
+static bool lost_only(void)
+{
+	return errno == EAGAIN || errno == ECONNREFUSED || errno == ENOBUFS;
+}
+
+/* Sends a train in one piece; false if the kernel does not cut for this device. */
+static bool send_train(int fd, const char *train, int64_t bytes)
+{
+	if (send(fd, train, bytes, MSG_DONTWAIT) >= 0 || lost_only())
+		return true;
+	if (errno != EIO)
+		die(true, "send");
+	return false;
+}
+
+/* Sends a train one datagram after the other. */
+static void send_datagrams(int fd, const char *train, int64_t datagrams, int64_t bytes)
+{
+	for (int64_t i = 0; i < datagrams; i++)
+		if (send(fd, train + i * bytes, bytes, MSG_DONTWAIT) < 0 && !lost_only())
+			die(true, "send");
+}
+
 /* Sends trains of datagrams at the rate asked for until stop. */
 static void run_udp(const struct source *source)
 {
 	int64_t frame_bits = 8 * (source->payload + UDP_HEADER_BYTES);
 	int64_t datagrams = source->rate / frame_bits * UDP_TRAIN_NS / NSEC_PER_SEC;
-	int size = source->payload;
 	int fd = open_socket(SOCK_DGRAM);
+	bool cut = true;
 	char *train;
 
 	if (datagrams > UDP_TRAIN_DATAGRAMS)
@@ -173,8 +205,7 @@ static void run_udp(const struct source *source)
 	if (datagrams < 1)
 		datagrams = 1;
 	train = alloc(datagrams, source->payload);
-	if (setsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &size, sizeof(size)))
-		die(true, "UDP_SEGMENT of %d bytes", size);
+	cut_into(fd, source->payload);
 	if (connect(fd, (const struct sockaddr *)&source->to, sizeof(source->to)))
 		die(true, "connect to %s", inet_ntoa(source->to.sin_addr));
 	for (int64_t i = 0;; i++) {
@@ -183,10 +214,13 @@ static void run_udp(const struct source *source)
 		if (due >= source->stop_ns)
 			break;
 		sleep_until(due);
-		/* A refusal (no room, nobody listens yet) loses the train; the rate is constant. */
-		if (send(fd, train, datagrams * source->payload, MSG_DONTWAIT) < 0 &&
-		    errno != EAGAIN && errno != ECONNREFUSED && errno != ENOBUFS)
-			die(true, "send");
+		/* A refusal loses the train; the rate is constant. */
+		if (cut && !send_train(fd, train, datagrams * source->payload)) {
+			cut = false;
+			cut_into(fd, 0);
+		}
+		if (!cut)
+			send_datagrams(fd, train, datagrams, source->payload);
 	}
 	free(train);
 	close(fd);
