@@ -254,6 +254,16 @@ get_network(u16 type, u16 tci)
     return tci ? (u32) type << 16 | tci : 0;
 }
 
+/* Fills '*frame' from 'packet', of which nothing is read but its size. */
+void
+shim_frame_parse_opaque(struct dp_packet *packet, struct shim_frame *frame)
+{
+    memset(frame, 0, sizeof *frame);
+    frame->packet.frame = packet;
+    frame->packet.bytes = dp_packet_size(packet);
+    frame->packet.packets = 1;
+}
+
 /* Fills '*frame' from 'packet_'; 'wants' are SHIM_LAW_* of the law that is
  * going to see it.  The time is the caller's to set. */
 void
@@ -262,10 +272,10 @@ shim_frame_parse(struct dp_packet *packet_, u8 wants,
 {
     struct shim_packet *packet = &frame->packet;
 
-    memset(frame, 0, sizeof *frame);
-    packet->frame = packet_;
-    packet->bytes = dp_packet_size(packet_);
-    packet->packets = 1;
+    shim_frame_parse_opaque(packet_, frame);
+    if (flow_tnl_dst_is_set(&packet_->md.tunnel)) {
+        packet->network.tunnel_id = ntohll(packet_->md.tunnel.tun_id);
+    }
     if (packet_->packet_type != htonl(PT_ETH)
         || get_size(frame) < ETH_HEADER_LEN) {
         return;

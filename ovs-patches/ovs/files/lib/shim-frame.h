@@ -13,10 +13,12 @@
 struct shim_frame {
     size_t offset;              /* Of the IP header from the packet's data. */
     size_t payload;             /* Of what follows it. */
+    bool tunnelled;             /* It stands behind the headers of a tunnel. */
     struct shim_packet packet;  /* What the engine sees. */
 };
 
 void shim_frame_parse(struct dp_packet *, u8 wants, struct shim_frame *);
+void shim_frame_parse_opaque(struct dp_packet *, struct shim_frame *);
 void shim_frame_act(const struct shim_frame *, const struct shim_action *);
 size_t shim_frame_payload(const struct shim_frame *, u8 *data, size_t room);
 

@@ -13,6 +13,9 @@
  * A message that the controller handed to a bridge has no port that it came
  * by, or the datapath's own.  Any other port but an uplink may carry none.
  *
+ * A packet in a tunnel is from the VM whose frame is inside.  One out of a
+ * tunnel is from the uplink that it came by.
+ *
  * There is one engine for all datapaths of the process and all its threads,
  * so that a VM's bucket is one however many queues it sends by. */
 
@@ -28,6 +31,7 @@
 #include "shim-frame.h"
 #include "shim-host.h"
 #include "shim-netdev-private.h"
+#include "shim-outer.h"
 #include "shim-pace.h"
 #include "shim/core/engine/decide.h"
 #include "timeval.h"
@@ -240,34 +244,59 @@ set_time(const struct shim_vm *vm, struct shim_packet *packet, u64 now_ns)
     packet->now_ns = now_ns;
 }
 
-/* Judges 'packet' from 'vm' to port 'to', NULL without a role.  Returns false
- * if it is to be dropped.  Otherwise stores when it may leave in
- * '*departure_ns', 0 for at once. */
+/* Judges the frame of a packet from 'vm' to port 'to', NULL without a role;
+ * 'outer' is what is in front of it if it is in a tunnel, and has been
+ * entered, NULL otherwise.  Returns false if the packet is to be dropped.
+ * Otherwise stores when it may leave in '*departure_ns', 0 for at once. */
 static bool
-judge_sent(struct shim_vm *vm, const struct shim_dp_port *to,
-           struct dp_packet *packet, u64 now_ns, u64 *departure_ns)
+judge_frame(struct shim_vm *vm, const struct shim_dp_port *to,
+            const struct shim_outer *outer, struct shim_frame *frame,
+            u64 now_ns, u64 *departure_ns)
 {
     struct shim_action action;
-    struct shim_frame frame;
     struct shim_path path;
 
-    shim_frame_parse(packet, READ_ONCE(vm->mode.wants), &frame);
-    if (is_message(vm, &frame.packet)) {
+    if (is_message(vm, &frame->packet)) {
         count_drop(vm, SHIM_DROP_FORGED);
         return false;
     }
     if (!to || !to->uplink || !READ_ONCE(vm->mode.ruled)) {
         return true;
     }
-    set_time(vm, &frame.packet, now_ns);
-    shim_decide_sent(vm, to->uplink, &frame.packet, &path, &action);
+    set_time(vm, &frame->packet, now_ns);
+    shim_decide_sent(vm, to->uplink, &frame->packet, &path, &action);
     if (action.drop) {
         count_drop(vm, action.drop);
         return false;
     }
-    shim_frame_act(&frame, &action);
+    shim_frame_act(frame, &action);
+    if (outer) {
+        shim_outer_act(outer, frame, &action);
+    }
     *departure_ns = action.departure_ns;
     return true;
+}
+
+/* Judges 'packet' from 'vm' to port 'to', as judge_frame(). */
+static bool
+judge_sent(struct shim_vm *vm, const struct shim_dp_port *to,
+           struct dp_packet *packet, u64 now_ns, u64 *departure_ns)
+{
+    u8 wants = READ_ONCE(vm->mode.wants);
+    struct shim_outer outer;
+    struct shim_frame frame;
+    bool passes;
+
+    if (OVS_LIKELY(!packet->md.tnl_push_len)) {
+        shim_frame_parse(packet, wants, &frame);
+        return judge_frame(vm, to, NULL, &frame, now_ns, departure_ns);
+    }
+    shim_outer_read(packet, &outer);
+    shim_outer_enter(packet, &outer);
+    shim_outer_parse(packet, &outer, wants, &frame);
+    passes = judge_frame(vm, to, &outer, &frame, now_ns, departure_ns);
+    shim_outer_leave(packet, &outer);
+    return passes;
 }
 
 /* Refuses a control message for 'vm' that the engine need not see. */
@@ -338,6 +367,23 @@ judge_received(struct shim_vm *vm, const struct shim_dp_port *from, bool local,
     return true;
 }
 
+/* Returns the number of the port that 'packet' came by before it went into a
+ * tunnel, if it did. */
+static odp_port_t
+get_origin(const struct dp_packet *packet)
+{
+    return (packet->md.tnl_push_len ? packet->md.tnl_push_port
+            : packet->md.in_port.odp_port);
+}
+
+/* Returns the number of the port that 'packet', which came by 'in', came by
+ * below the tunnel that it was in; 'in' if it was in none. */
+static odp_port_t
+get_below(const struct dp_packet *packet, odp_port_t in)
+{
+    return packet->md.tnl_push_len ? in : packet->md.orig_in_port;
+}
+
 /* Does with 'batch', about to leave by port 'port_no' of 'dp', what the engine
  * decides. */
 void
@@ -346,19 +392,24 @@ shim_netdev_judge(struct shim_dp *dp, struct shim_pacer *pacer,
 {
     const struct shim_dp_port *to = find_port(dp, port_no);
     const struct shim_dp_port *from = NULL;
-    odp_port_t from_no = ODPP_NONE;
+    odp_port_t from_no = ODPP_NONE, below_no = ODPP_NONE;
     u64 now_ns = shim_now_ns();
     struct dp_packet *packet;
     size_t left = 0;
 
     DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
-        odp_port_t in = packet->md.in_port.odp_port;
+        odp_port_t in = get_origin(packet);
+        odp_port_t below = get_below(packet, in);
         u64 departure_ns = 0;
         bool passes = true;
 
-        if (in != from_no) {
+        if (in != from_no || below != below_no) {
             from = find_port(dp, in);
+            if (!from && below != in) {
+                from = find_port(dp, below);
+            }
             from_no = in;
+            below_no = below;
         }
         if (from && from->vm) {
             passes = judge_sent(from->vm, to, packet, now_ns, &departure_ns);

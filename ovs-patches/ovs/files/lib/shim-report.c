@@ -42,8 +42,14 @@ shim_host_peer_learn(struct shim_peer *peer, const struct shim_packet *packet,
     struct shim_frame *frame = CONTAINER_OF(packet, struct shim_frame,
                                             packet);
     struct shim_host_peer *way = &peer->host;
-    const u8 *data = dp_packet_data(frame->packet.frame);
+    const struct dp_packet *b = frame->packet.frame;
+    const u8 *data = dp_packet_data(b);
 
+    if (frame->tunnelled || flow_tnl_dst_is_set(&b->md.tunnel)) {
+        /* The way back is the tunnel's, not the uplink's below. */
+        way->bad = true;
+        return;
+    }
     if (!sent && peer->way_sent) {
         return;
     }

@@ -187,11 +187,13 @@ is_any_law(void)
     return false;
 }
 
-/* Complains if what OVS offloads to tc-flower passes a law by. */
+/* Complains if what OVS offloads, to tc-flower or to DPDK's devices, passes a
+ * law by. */
 static void
 check_offload(struct ds *complaints)
 {
-    if (any_system && shim_offload_enabled() && is_any_law()) {
+    if ((any_system || any_netdev) && shim_offload_enabled()
+        && is_any_law()) {
         shim_complain(complaints, "hw-offload: flows that are offloaded pass "
                       "the shim by and are not limited; set it to false and "
                       "restart ovs-vswitchd");
@@ -420,7 +422,8 @@ bridge_shim_add_iface(const struct ovsrec_interface *cfg,
     iface->system = !strcmp(dpif_normalize_type(datapath_type), "system");
     iface->netdev = (!strcmp(datapath_type, "netdev")
                      || !strcmp(datapath_type, "dummy"));
-    iface->ifindex = has_shim(iface) ? netdev_get_ifindex(netdev) : -1;
+    iface->ifindex = (has_shim(iface) && !(iface->netdev && iface->tunnel)
+                      ? netdev_get_ifindex(netdev) : -1);
     any_system |= iface->system;
     any_netdev |= iface->netdev;
     free(iface->qos);
@@ -428,6 +431,9 @@ bridge_shim_add_iface(const struct ovsrec_interface *cfg,
                                   ? port->qos->type : NULL);
     enabled |= shim_port_configure(cfg, port, netdev, &iface->want,
                                    &complaints);
+    if (iface->netdev && iface->tunnel) {
+        shim_port_check_tunnel(cfg, port, &complaints);
+    }
     set_text(&iface->complaints, &complaints, iface->name);
 }
 

@@ -242,6 +242,28 @@ shim_port_configure(const struct ovsrec_interface *cfg,
     return asked;
 }
 
+/* Complains if the row 'cfg' of an Interface, a tunnel of a userspace
+ * datapath, or the row 'port' of its Port names a role: such a tunnel has no
+ * device of its own. */
+void
+shim_port_check_tunnel(const struct ovsrec_interface *cfg,
+                       const struct ovsrec_port *port, struct ds *complaints)
+{
+    struct smap settings = SMAP_INITIALIZER(&settings);
+    struct smap origins = SMAP_INITIALIZER(&origins);
+    const char *role;
+
+    collect_settings(cfg, port, &settings, &origins);
+    role = smap_get_def(&settings, "shim-role", "none");
+    if (strcmp(role, "none")) {
+        shim_complain(complaints, "shim-role: a tunnel of a userspace "
+                      "datapath has none, '%s' is of no effect; the port "
+                      "below it can be an uplink", role);
+    }
+    smap_destroy(&settings);
+    smap_destroy(&origins);
+}
+
 /* Returns true if the Interface with row 'cfg' and device 'netdev' of the Port
  * with row 'port' is an uplink. */
 bool

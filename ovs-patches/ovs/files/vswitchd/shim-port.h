@@ -14,6 +14,9 @@ struct shim_nl_port;
 bool shim_port_configure(const struct ovsrec_interface *,
                          const struct ovsrec_port *, const struct netdev *,
                          struct shim_nl_port *want, struct ds *complaints);
+void shim_port_check_tunnel(const struct ovsrec_interface *,
+                            const struct ovsrec_port *,
+                            struct ds *complaints);
 bool shim_port_is_uplink(const struct ovsrec_interface *,
                          const struct ovsrec_port *, const struct netdev *);
 bool shim_port_differs(const struct shim_nl_port *,
