@@ -18,6 +18,7 @@
 #include "dp-packet.h"
 #include "hash.h"
 #include "packets.h"
+#include "shim-gso.h"
 #include "shim/core/law.h"
 #include "unaligned.h"
 
@@ -254,6 +255,30 @@ get_network(u16 type, u16 tci)
     return tci ? (u32) type << 16 | tci : 0;
 }
 
+/* Fills what a packet of TCP weighs that stands for several, with 'size' bytes
+ * of payload each and a header of their own. */
+static void
+weigh(struct shim_frame *frame, size_t size)
+{
+    struct shim_packet *packet = &frame->packet;
+    size_t header = frame->payload + TCP_HEADER_LEN;
+
+    if (!packet->version || packet->protocol != IPPROTO_TCP
+        || get_size(frame) < header) {
+        return;
+    }
+    header = frame->payload + (*at(frame, frame->payload + 12) >> 4) * 4;
+    if (get_size(frame) <= header + size) {
+        return;
+    }
+    packet->gso = true;
+    packet->packets = DIV_ROUND_UP(get_size(frame) - header, size);
+    packet->bytes += (packet->packets - 1) * header;
+    if (packet->is_tcp) {
+        packet->segment.size = MIN(packet->segment.size, size);
+    }
+}
+
 /* Fills '*frame' from 'packet', of which nothing is read but its size. */
 void
 shim_frame_parse_opaque(struct dp_packet *packet, struct shim_frame *frame)
@@ -304,6 +329,11 @@ shim_frame_parse(struct dp_packet *packet_, u8 wants,
         && packet->protocol == IPPROTO_TCP) {
         parse_segment(frame);
     }
+
+    size_t size = shim_gso_size(packet_);
+    if (OVS_UNLIKELY(size)) {
+        weigh(frame, size);
+    }
 }
 
 /* Copies what follows the IP header of a frame that is IP, at most 'room'
@@ -323,7 +353,7 @@ shim_frame_payload(const struct shim_frame *frame, u8 *data, size_t room)
 }
 
 /* Writes 'value' in place of the 16 bits at 'offset', which the checksum at
- * 'csum' covers. */
+ * 'csum' covers, if that is not 0. */
 static void
 put_u16(const struct shim_frame *frame, size_t offset, u16 value, size_t csum)
 {
@@ -331,11 +361,11 @@ put_u16(const struct shim_frame *frame, size_t offset, u16 value, size_t csum)
     ovs_be16 *sum = ALIGNED_CAST(ovs_be16 *, at(frame, csum));
     ovs_be16 old = get_unaligned_be16(word);
 
-    if (old != htons(value)) {
+    if (csum && old != htons(value)) {
         put_unaligned_be16(sum, recalc_csum16(get_unaligned_be16(sum), old,
                                               htons(value)));
-        put_unaligned_be16(word, htons(value));
     }
+    put_unaligned_be16(word, htons(value));
 }
 
 /* Writes the fields of an IPv4 header. */
@@ -375,10 +405,12 @@ shim_frame_act(const struct shim_frame *frame,
     if (packet->is_tcp) {
         size_t tcp = frame->payload;
         u16 word = get_u16(frame, tcp + 12);
+        size_t csum = (shim_gso_is_partial(packet->frame, frame->tunnelled)
+                       ? 0 : tcp + 16);
 
         put_u16(frame, tcp + 12, (word & ~TCP_WORD_MASK) | action->tcp_flags,
-                tcp + 16);
-        put_u16(frame, tcp + 14, action->tcp_window, tcp + 16);
+                csum);
+        put_u16(frame, tcp + 14, action->tcp_window, csum);
     }
 }
 

@@ -29,6 +29,7 @@
 #include "random.h"
 #include "shim-clock.h"
 #include "shim-frame.h"
+#include "shim-gso.h"
 #include "shim-host.h"
 #include "shim-netdev-private.h"
 #include "shim-outer.h"
@@ -217,14 +218,15 @@ find_port(const struct shim_dp *dp, odp_port_t port_no)
     return NULL;
 }
 
-/* Counts a packet of or for 'vm' that the engine refused; limiters count their
- * own refusals. */
+/* Counts 'packet' of or for 'vm', which the engine refused; limiters count
+ * their own refusals. */
 static void
-count_drop(struct shim_vm *vm, enum shim_counter drop)
+count_drop(struct shim_vm *vm, const struct shim_packet *packet,
+           enum shim_counter drop)
 {
     if (drop != SHIM_DROP_POLICE && drop != SHIM_DROP_HORIZON
         && drop != SHIM_DROP_WAITING) {
-        shim_vm_count(vm, drop, 1);
+        shim_vm_count(vm, drop, packet->packets);
     }
 }
 
@@ -244,59 +246,147 @@ set_time(const struct shim_vm *vm, struct shim_packet *packet, u64 now_ns)
     packet->now_ns = now_ns;
 }
 
-/* Judges the frame of a packet from 'vm' to port 'to', NULL without a role;
- * 'outer' is what is in front of it if it is in a tunnel, and has been
- * entered, NULL otherwise.  Returns false if the packet is to be dropped.
- * Otherwise stores when it may leave in '*departure_ns', 0 for at once. */
-static bool
-judge_frame(struct shim_vm *vm, const struct shim_dp_port *to,
-            const struct shim_outer *outer, struct shim_frame *frame,
-            u64 now_ns, u64 *departure_ns)
-{
-    struct shim_action action;
-    struct shim_path path;
+/* Where packets of a batch leave. */
+struct way {
+    struct shim_dp *dp;         /* Their datapath. */
+    struct shim_pacer *pacer;   /* Where they wait. */
+    odp_port_t port_no;         /* The port. */
+    const struct shim_dp_port *to; /* Its role, NULL without one. */
+    u64 now_ns;                 /* The time. */
+};
 
-    if (is_message(vm, &frame->packet)) {
-        count_drop(vm, SHIM_DROP_FORGED);
+/* Parses 'packet' from a VM into 'frame'.  If it is in a tunnel, enters it,
+ * fills 'outer' and returns that, or else NULL. */
+static const struct shim_outer *
+parse_sent(struct dp_packet *packet, u8 wants, struct shim_outer *outer,
+           struct shim_frame *frame)
+{
+    if (OVS_LIKELY(!packet->md.tnl_push_len)) {
+        shim_frame_parse(packet, wants, frame);
+        return NULL;
+    }
+    shim_outer_read(packet, outer);
+    shim_outer_enter(packet, outer);
+    shim_outer_parse(packet, outer, wants, frame);
+    return outer;
+}
+
+/* Makes the headers of what parse_sent() filled as 'action' says, unless that
+ * drops it.  Returns true if it goes on, false if it is to be dropped, which
+ * is counted. */
+static bool
+act_sent(struct shim_vm *vm, const struct shim_outer *outer,
+         const struct shim_frame *frame, const struct shim_action *action)
+{
+    if (action->drop) {
+        count_drop(vm, &frame->packet, action->drop);
         return false;
     }
-    if (!to || !to->uplink || !READ_ONCE(vm->mode.ruled)) {
-        return true;
-    }
-    set_time(vm, &frame->packet, now_ns);
-    shim_decide_sent(vm, to->uplink, &frame->packet, &path, &action);
-    if (action.drop) {
-        count_drop(vm, action.drop);
-        return false;
-    }
-    shim_frame_act(frame, &action);
+    shim_frame_act(frame, action);
     if (outer) {
-        shim_outer_act(outer, frame, &action);
+        shim_outer_act(outer, frame, action);
     }
-    *departure_ns = action.departure_ns;
     return true;
 }
 
-/* Judges 'packet' from 'vm' to port 'to', as judge_frame(). */
-static bool
-judge_sent(struct shim_vm *vm, const struct shim_dp_port *to,
-           struct dp_packet *packet, u64 now_ns, u64 *departure_ns)
+/* Asks the engine for 'packet', a part of 'whole', which has passed through
+ * 'path', and lets it leave, not before what waits already, or drops it. */
+static void
+judge_part(struct shim_vm *vm, const struct way *way,
+           const struct shim_path *path, const struct shim_packet *whole,
+           struct dp_packet *packet)
 {
-    u8 wants = READ_ONCE(vm->mode.wants);
-    struct shim_outer outer;
+    const struct shim_outer *entered;
+    struct shim_action action;
     struct shim_frame frame;
+    struct shim_outer outer;
     bool passes;
 
-    if (OVS_LIKELY(!packet->md.tnl_push_len)) {
-        shim_frame_parse(packet, wants, &frame);
-        return judge_frame(vm, to, NULL, &frame, now_ns, departure_ns);
+    entered = parse_sent(packet, 0, &outer, &frame);
+    frame.packet.now_ns = whole->now_ns;
+    frame.packet.timed = whole->timed;
+    shim_action_init(&action, &frame.packet);
+    shim_admit(path, &frame.packet, &action);
+    passes = act_sent(vm, entered, &frame, &action);
+    if (entered) {
+        shim_outer_leave(packet, entered);
     }
-    shim_outer_read(packet, &outer);
-    shim_outer_enter(packet, &outer);
-    shim_outer_parse(packet, &outer, wants, &frame);
-    passes = judge_frame(vm, to, &outer, &frame, now_ns, departure_ns);
-    shim_outer_leave(packet, &outer);
-    return passes;
+    if (passes) {
+        shim_pace(way->pacer, way->dp, way->port_no, packet,
+                  MAX(action.departure_ns, way->now_ns));
+    } else {
+        dp_packet_delete(packet);
+    }
+}
+
+/* Cuts 'packet' from 'vm', which is 'whole' and has passed through 'path', as
+ * its device would, and judges the parts. */
+static void
+judge_parts(struct shim_vm *vm, const struct way *way,
+            const struct shim_path *path, const struct shim_packet *whole,
+            struct dp_packet *packet)
+{
+    struct dp_packet **parts;
+    size_t n = shim_gso_cut(packet, &parts);
+
+    if (!n) {
+        count_drop(vm, whole, SHIM_DROP_SEGMENT);
+    }
+    for (size_t i = 0; i < n; i++) {
+        judge_part(vm, way, path, whole, parts[i]);
+    }
+    free(parts);
+}
+
+/* Fills '*path' and '*action' with what the engine decides about 'frame' from
+ * 'vm'. */
+static void
+decide_sent(struct shim_vm *vm, const struct way *way,
+            struct shim_frame *frame, struct shim_path *path,
+            struct shim_action *action)
+{
+    bool forged = is_message(vm, &frame->packet);
+
+    if (!forged && way->to && way->to->uplink && READ_ONCE(vm->mode.ruled)) {
+        set_time(vm, &frame->packet, way->now_ns);
+        shim_decide_sent(vm, way->to->uplink, &frame->packet, path, action);
+        return;
+    }
+    shim_action_init(action, &frame->packet);
+    if (forged) {
+        action->drop = SHIM_DROP_FORGED;
+    }
+}
+
+/* Judges 'packet' from 'vm'.  Returns true if it is to leave at once; if not,
+ * takes it over. */
+static bool
+judge_sent(struct shim_vm *vm, const struct way *way, struct dp_packet *packet)
+{
+    const struct shim_outer *entered;
+    struct shim_action action;
+    struct shim_frame frame;
+    struct shim_outer outer;
+    struct shim_path path;
+    bool passes;
+
+    entered = parse_sent(packet, READ_ONCE(vm->mode.wants), &outer, &frame);
+    decide_sent(vm, way, &frame, &path, &action);
+    passes = act_sent(vm, entered, &frame, &action);
+    if (entered) {
+        shim_outer_leave(packet, entered);
+    }
+    if (!passes) {
+        dp_packet_delete(packet);
+    } else if (OVS_UNLIKELY(action.cut)) {
+        judge_parts(vm, way, &path, &frame.packet, packet);
+    } else if (action.departure_ns > way->now_ns) {
+        shim_pace(way->pacer, way->dp, way->port_no, packet,
+                  action.departure_ns);
+    } else {
+        return true;
+    }
+    return false;
 }
 
 /* Refuses a control message for 'vm' that the engine need not see. */
@@ -336,7 +426,7 @@ obey(struct shim_vm *vm, const struct shim_dp_port *from, bool local,
 }
 
 /* Judges 'packet' for 'vm' that no other VM sent; 'from' and 'local' as for
- * obey().  Returns false if it is to be dropped. */
+ * obey().  Returns true if it is to leave; if not, takes it over. */
 static bool
 judge_received(struct shim_vm *vm, const struct shim_dp_port *from, bool local,
                struct dp_packet *packet, u64 now_ns)
@@ -352,6 +442,7 @@ judge_received(struct shim_vm *vm, const struct shim_dp_port *from, bool local,
     shim_frame_parse(packet, wants, &frame);
     if (is_message(vm, &frame.packet)) {
         obey(vm, from, local, &frame);
+        dp_packet_delete(packet);
         return false;
     }
     if (!from || !from->uplink || !READ_ONCE(vm->mode.ruled)) {
@@ -360,7 +451,8 @@ judge_received(struct shim_vm *vm, const struct shim_dp_port *from, bool local,
     set_time(vm, &frame.packet, now_ns);
     shim_decide_received(vm, from->uplink, &frame.packet, &action);
     if (action.drop) {
-        count_drop(vm, action.drop);
+        count_drop(vm, &frame.packet, action.drop);
+        dp_packet_delete(packet);
         return false;
     }
     shim_frame_act(&frame, &action);
@@ -390,18 +482,22 @@ void
 shim_netdev_judge(struct shim_dp *dp, struct shim_pacer *pacer,
                   odp_port_t port_no, struct dp_packet_batch *batch)
 {
-    const struct shim_dp_port *to = find_port(dp, port_no);
-    const struct shim_dp_port *from = NULL;
+    struct way way = {
+        .dp = dp,
+        .pacer = pacer,
+        .port_no = port_no,
+        .to = find_port(dp, port_no),
+        .now_ns = shim_now_ns(),
+    };
     odp_port_t from_no = ODPP_NONE, below_no = ODPP_NONE;
-    u64 now_ns = shim_now_ns();
+    const struct shim_dp_port *from = NULL;
     struct dp_packet *packet;
     size_t left = 0;
 
     DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
         odp_port_t in = get_origin(packet);
         odp_port_t below = get_below(packet, in);
-        u64 departure_ns = 0;
-        bool passes = true;
+        bool leaves = true;
 
         if (in != from_no || below != below_no) {
             from = find_port(dp, in);
@@ -412,17 +508,13 @@ shim_netdev_judge(struct shim_dp *dp, struct shim_pacer *pacer,
             below_no = below;
         }
         if (from && from->vm) {
-            passes = judge_sent(from->vm, to, packet, now_ns, &departure_ns);
-        } else if (to && to->vm) {
-            passes = judge_received(to->vm, from,
+            leaves = judge_sent(from->vm, &way, packet);
+        } else if (way.to && way.to->vm) {
+            leaves = judge_received(way.to->vm, from,
                                     in == ODPP_NONE || in == ODPP_LOCAL,
-                                    packet, now_ns);
+                                    packet, way.now_ns);
         }
-        if (!passes) {
-            dp_packet_delete(packet);
-        } else if (departure_ns > now_ns) {
-            shim_pace(pacer, dp, port_no, packet, departure_ns);
-        } else {
+        if (leaves) {
             batch->packets[left++] = packet;
         }
     }

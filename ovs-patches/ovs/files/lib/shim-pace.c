@@ -16,6 +16,7 @@
 #include "openvswitch/list.h"
 #include "ovs-thread.h"
 #include "shim-clock.h"
+#include "shim-gso.h"
 #include "shim-host.h"
 #include "shim-netdev-private.h"
 #include "util.h"
@@ -236,6 +237,7 @@ send_all(struct ovs_list *leaving, void *thread)
             free(waiting);
         }
         shim_dp_send(dp, thread, port_no, &batch);
+        shim_gso_batch_done(&batch);
     }
 }
 
