@@ -279,11 +279,12 @@ weigh(struct shim_frame *frame, size_t size)
     }
 }
 
-/* Fills '*frame' from 'packet', of which nothing is read but its size. */
+/* Fills '*frame' from 'packet', of which nothing is read but its size.  The
+ * segment, which most packets do not have, stays as it is. */
 void
 shim_frame_parse_opaque(struct dp_packet *packet, struct shim_frame *frame)
 {
-    memset(frame, 0, sizeof *frame);
+    memset(frame, 0, offsetof(struct shim_frame, packet.segment));
     frame->packet.frame = packet;
     frame->packet.bytes = dp_packet_size(packet);
     frame->packet.packets = 1;
