@@ -32,80 +32,75 @@ shim_gso_size(const struct dp_packet *packet OVS_UNUSED)
 }
 
 #if HAVE_GSO_BATCH
-/* Cuts 'packet', of which shim_gso_size() knows, and takes it over.  Stores
- * the parts in '*parts', an array that the caller must free.  Returns how many
- * there are. */
-static size_t
-cut(struct dp_packet *packet, struct dp_packet ***parts)
+/* Cuts 'packet', of which shim_gso_size() knows, into 'parts', and takes it
+ * over. */
+static void
+cut(struct dp_packet *packet, struct shim_parts *parts)
 {
     struct dp_packet_batch batch;
-    size_t n;
 
     dp_packet_batch_init_packet(&batch, packet);
     dp_packet_gso_batch(&batch);
-    n = dp_packet_batch_size(&batch);
-    *parts = xmemdup(batch.packets, n * sizeof **parts);
+    parts->n = dp_packet_batch_size(&batch);
+    parts->packets = xmemdup(batch.packets,
+                             parts->n * sizeof *parts->packets);
     dp_packet_batch_destroy(&batch);
-    return n;
 }
 #elif HAVE_GSO
-/* The same, 0 if it cannot be cut. */
-static size_t
-cut(struct dp_packet *packet, struct dp_packet ***parts)
+/* The same, into none if it cannot be cut. */
+static void
+cut(struct dp_packet *packet, struct shim_parts *parts)
 {
     size_t n_batches = DIV_ROUND_UP(dp_packet_gso_nr_segs(packet),
                                     NETDEV_MAX_BURST);
     struct dp_packet_batch *batches = xmalloc(n_batches * sizeof *batches);
     struct dp_packet_batch *last = batches;
     struct dp_packet *part;
-    size_t n = 0;
 
     for (size_t i = 0; i < n_batches; i++) {
         dp_packet_batch_init(&batches[i]);
     }
-    *parts = xmalloc(n_batches * NETDEV_MAX_BURST * sizeof **parts);
+    parts->n = 0;
+    parts->packets = xmalloc(n_batches * NETDEV_MAX_BURST
+                             * sizeof *parts->packets);
     if (dp_packet_gso(packet, &last)) {
         for (size_t i = 0; i < n_batches; i++) {
             DP_PACKET_BATCH_FOR_EACH (j, part, &batches[i]) {
-                (*parts)[n++] = part;
+                parts->packets[parts->n++] = part;
             }
         }
     }
     free(batches);
     dp_packet_delete(packet);
-    return n;
 }
 #else
 /* No packet is known to be one that could be cut. */
-static size_t
-cut(struct dp_packet *packet, struct dp_packet ***parts)
+static void
+cut(struct dp_packet *packet, struct shim_parts *parts)
 {
     dp_packet_delete(packet);
-    *parts = NULL;
-    return 0;
+    *parts = (struct shim_parts) { .n = 0 };
 }
 #endif
 
-/* Cuts 'packet', of which shim_gso_size() knows, and takes it over.  Stores
- * the parts in '*parts', an array that the caller must free, with what the
- * datapath knows of where the packet is from.  Returns how many there are, 0
- * if it cannot be cut. */
-size_t
-shim_gso_cut(struct dp_packet *packet, struct dp_packet ***parts)
+/* Cuts 'packet', of which shim_gso_size() knows, into 'parts', which know
+ * where it is from as it does, and takes it over.  There are none if it cannot
+ * be cut. */
+void
+shim_gso_cut(struct dp_packet *packet, struct shim_parts *parts)
 {
     odp_port_t in_port = packet->md.in_port.odp_port;
     odp_port_t tnl_push_port = packet->md.tnl_push_port;
     uint16_t tnl_push_len = packet->md.tnl_push_len;
-    size_t n = cut(packet, parts);
 
-    for (size_t i = 0; i < n; i++) {
-        struct pkt_metadata *md = &(*parts)[i]->md;
+    cut(packet, parts);
+    for (size_t i = 0; i < parts->n; i++) {
+        struct pkt_metadata *md = &parts->packets[i]->md;
 
         pkt_metadata_init(md, in_port);
         md->tnl_push_len = tnl_push_len;
         md->tnl_push_port = tnl_push_port;
     }
-    return n;
 }
 
 /* Returns true if the checksum of the TCP segment or UDP datagram in 'packet',

@@ -12,8 +12,14 @@
 struct dp_packet;
 struct dp_packet_batch;
 
+/* What a packet was cut into. */
+struct shim_parts {
+    struct dp_packet **packets; /* An array that the caller must free. */
+    size_t n;                   /* Elements in it. */
+};
+
 size_t shim_gso_size(const struct dp_packet *);
-size_t shim_gso_cut(struct dp_packet *, struct dp_packet ***parts);
+void shim_gso_cut(struct dp_packet *, struct shim_parts *);
 bool shim_gso_is_partial(const struct dp_packet *, bool tunnelled);
 void shim_gso_batch_done(struct dp_packet_batch *);
 

@@ -326,16 +326,16 @@ judge_parts(struct shim_vm *vm, const struct way *way,
             const struct shim_path *path, const struct shim_packet *whole,
             struct dp_packet *packet)
 {
-    struct dp_packet **parts;
-    size_t n = shim_gso_cut(packet, &parts);
+    struct shim_parts parts;
 
-    if (!n) {
+    shim_gso_cut(packet, &parts);
+    if (!parts.n) {
         count_drop(vm, whole, SHIM_DROP_SEGMENT);
     }
-    for (size_t i = 0; i < n; i++) {
-        judge_part(vm, way, path, whole, parts[i]);
+    for (size_t i = 0; i < parts.n; i++) {
+        judge_part(vm, way, path, whole, parts.packets[i]);
     }
-    free(parts);
+    free(parts.packets);
 }
 
 /* Fills '*path' and '*action' with what the engine decides about 'frame' from
