@@ -79,6 +79,13 @@ class Reach:
                 "-o", f"ControlPath={self.folder}/%C", "-o", "ControlPersist=60", "-p", str(ssh.port), *identity,
                 "-l", ssh.user, machine.address, "--", shlex.join(argv)]
 
+    def close(self, name: str) -> None:
+        """End the connection to a machine that stays open, if there is one."""
+        if not self.inventory.reach:
+            words = self.words(name, [])
+            subprocess.run([*words[:1], "-O", "exit", *words[1:-2]], check=False, stdin=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL)
+
     def database(self, name: str) -> str:
         """Return the path here of the socket of a host's database."""
         path = self.inventory.database.format(name=name, address=self.inventory.machine(name).address)
@@ -276,7 +283,11 @@ class RackFabric(Fabric):
     def remove(self) -> None:
         """Take away what was made on machines; complaints go to standard error."""
         for name in self.made:
-            lines = [f"rm -rf {self.inventory.folder_of(name)}", f"rmdir {self.inventory.folder} 2>/dev/null || true"]
+            folder = self.inventory.folder_of(name)
+            # What still sends does not hear that its connection has ended.
+            lines = [f"for process in /proc/[0-9]*; do [ \"$(readlink $process/exe)\" != {folder}/generator ] || "
+                     "kill -KILL ${process#/proc/} || true; done",
+                     f"rm -rf {folder}", f"rmdir {self.inventory.folder} 2>/dev/null || true"]
             if name != SWITCH:
                 lines += [f"ip netns del {PREFIX}{vm} 2>/dev/null || true"
                           for vm, host in self.topo.host_of.items() if host == name]
@@ -475,6 +486,8 @@ class RackAgent(Agent):
                 process.kill()
                 process.wait()
         self.racks.remove()
+        for machine in (SWITCH, *self.racks.topo.hypervisors):
+            self.reach.close(machine)
 
 
 def in_our_time(text: str, offset_ns: int) -> str:
