@@ -235,6 +235,25 @@ def bound() -> None:
     lab.fresh("static")
 
 
+@check
+def at_once() -> None:
+    """A full bucket lets a burst of strays through where they are dropped, a quantum at once where they are paced"""
+    for limiter, sent_at_once, rest in (("police", 30, "stray_drop_police"), ("pace", 5, "stray_paced")):
+        lab.fresh("static", limiter=limiter, burst=30_000, quantum=5_000, horizon=10**9)
+        lab.shim.port_set("s3", role="uplink", capacity=100_000)
+        with lab.flow(f"in_port={INTERNAL},ip", "set_field:0->pkt_mark,output:3"):
+            internal.send(ipv4(STRAY, U, udp(966)))
+            time.sleep(1)
+            before = lab.stats("s3")
+            for _ in range(60):
+                internal.send(ipv4(STRAY, U, udp(966)))
+            time.sleep(0.01)
+            rose = lab.changes("s3", before)
+        sent = 60 if limiter == "pace" else sent_at_once
+        equal(rose, {"stray_packets": sent, "stray_bytes": 1000 * sent, rest: 60 - sent_at_once}, limiter)
+    lab.fresh("static")
+
+
 def starve(waiting_max: int) -> Tuple[int, int, Dict[str, int]]:
     """Let more strays, small and of many flows, wait in a plain fq than it has room for, at a VM's side.
 
