@@ -46,7 +46,7 @@ test: lint  ## Linters, unit tests, builds, tests inside User Mode Linux: what e
 test-all: lint  ## `make test`, what only a release needs, the sanitizers, the machines with several CPUs
 	@SDNGCC_RELEASE=1 $(PYTEST)
 	@$(PY) -m sdngcc.testbed.sanitizers
-	@$(PY) -m sdngcc.testbed.sanitizers --beside lifetime messages origin overlay
+	@$(PY) -m sdngcc.testbed.sanitizers --beside devices lifetime messages origin overlay
 	@$(PY) -m sdngcc.testbed.smp
 	@$(PY) -m sdngcc.testbed.smp --beside
 
@@ -65,7 +65,7 @@ bench-tick: setup  ## CPU share of the laws' ticks with 10,000 VMs, time of a di
 
 sanitize: build  ## The datapath's tests in a kernel with KASAN, lockdep and kmemleak (slow)
 	@$(PY) -m sdngcc.testbed.sanitizers
-	@$(PY) -m sdngcc.testbed.sanitizers --beside lifetime messages origin overlay
+	@$(PY) -m sdngcc.testbed.sanitizers --beside devices lifetime messages origin overlay
 
 smp: build  ## The datapath on two CPUs: Debian's kernels, KCSAN, lockdep, PREEMPT_RT (slow; builds three kernels once)
 	@$(PY) -m sdngcc.testbed.smp
