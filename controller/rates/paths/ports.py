@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rates that ports tell: each port decides by what its own controller measures there, and knows of no other port.
+
+Of each entry, a pair of a machine and a destination at the port, it hears what the pair sends and whether it could send
+more: it may be held HERE, by the rate that this port told, or ELSEWHERE, by another port's rate or its machine's own
+limit; or it is IDLE, held by nobody.  Each period the port finds what its entries want, and shares among them what it
+may carry (capacity.py, sharing.py):
+
+    held here         whatever there is
+    held elsewhere    what it sends
+    idle              MARGIN times the most of the last two readings, after WINDOW of them in a row; else as held here
+
+An entry is granted what it would have if it alone wanted more.  That is told to all but idle ones; they are told
+RESERVE of it, and no less than they want, so that who begins has something at once and what is told fits roughly.
+The shim obeys the lowest rate that any port on the way told within its rate-timeout.  So where nothing changes any more
+each pair has what it can use, or a port holds it as docs/laws.md, "Rates by path", defines it.
+
+Grants that turn back follow in part: g = g_new^(1 - DAMPING) * g_old^DAMPING.  Ports that each grant more because the
+other one held their pairs would go round otherwise.
+
+A port tells nothing unless it is engaged: it carries ENGAGED of what it may, or holds somebody.  It tells what moved by
+enough to be worth a message, what it told REFRESH_NS ago, and once more what does not show in what is sent.
+"""
+
+from typing import Hashable, Mapping, NamedTuple
+
+import numpy as np
+
+from sdngcc.controller.network.topology import Hop
+from sdngcc.controller.rates.capacity import Capacity, Marked
+from sdngcc.controller.rates.paths.filling import Flags, Floats, Ints, sums
+from sdngcc.controller.rates.paths.sharing import Sharing
+from sdngcc.controller.rates.paths.table import Rows, Table
+from sdngcc.controller.wire.message import RATE_MAX, RATE_MIN
+
+IDLE, HERE, ELSEWHERE = 0, 1, 2
+
+WINDOW = 3  # readings
+MARGIN = 1.25
+RESERVE = 0.125
+DAMPING = 0.3
+ENGAGED = 0.9
+RISE, FALL = 1.01, 0.9975  # changes worth a message, of what holds an entry
+LOOSE_RISE, LOOSE_FALL = 1.5, 0.75  # and of what does not
+HOLDS = 0.8  # of what is told: who sends more is held by it, or soon will be
+REFRESH_NS = 60_000_000  # three of them fit into the shim's rate-timeout
+PATIENCE_NS = 25_000_000  # in which what was told shows in what is sent
+OFF = 0.05  # of what was told: by so much other rates show that it did not arrive
+
+
+class Told(NamedTuple):
+    """A rate for the shim of a machine."""
+
+    port: Hop  # that tells it
+    vm: Hop
+    peer: Hashable
+    rate: int  # bytes/s
+
+
+class Ports:
+    """The ports of one controller; each is shared for itself."""
+
+    def __init__(self, headroom: float = 0.01) -> None:
+        """``headroom`` is the part of each port's capacity that is left free."""
+        self.table = Table()
+        self._headroom = headroom
+        self._known: dict[Hop, float] = {}
+        self._capacities: dict[Hop, Capacity] = {}
+        self._decided_ns = 0
+        self._engaged = np.zeros(0, np.bool_)  # by port
+        self._busy = self.table.sharing  # of engaged ports
+
+    def set_capacity(self, port: Hop, rate: float) -> None:
+        """Take what a port carries, bytes/s; infinite: nobody knows."""
+        if self._known.get(port) != rate:
+            self._known[port] = rate
+            self._capacities.pop(port, None)
+
+    def read(self, numbers: Ints, sent: Floats, states: "np.typing.NDArray[np.int8]", lows: Floats) -> None:
+        """Take readings of entries, each once: bytes/s sent, IDLE, HERE or ELSEWHERE, and floors in bytes/s."""
+        self._settle()
+        rows, places = self.table.rows, self.table.places(numbers)
+        rows.before[places] = rows.sent[places]
+        rows.sent[places] = sent
+        rows.lows[places] = lows
+        rows.states[places] = states
+        rows.quiet[places] = np.where(states == IDLE, np.minimum(rows.quiet[places] + 1, WINDOW), 0)
+
+    def _settle(self) -> None:
+        if self.table.settle():
+            self._engaged = np.zeros(0, np.bool_)
+
+    def decide(self, marks: Mapping[Hop, Marked], now_ns: int) -> list[Told]:
+        """Take the marks of a period; return what is to be told."""
+        self._settle()
+        rows, sharing = self.table.rows, self.table.sharing
+        elapsed_ns, self._decided_ns = now_ns - self._decided_ns, now_ns
+        if not len(rows.numbers):
+            return []
+        sent = sums(rows.parts * rows.sent, sharing.ports)
+        allowed = self._allowed(rows.ports[sharing.ports], sent, marks, elapsed_ns)
+        engaged = np.maximum.reduceat(rows.states == HERE, sharing.ports) | (sent >= ENGAGED * allowed)
+        flags = np.repeat(engaged, np.diff(sharing.ports, append=len(rows.numbers)))
+        rows.told[~flags] = 0
+        places = np.flatnonzero(flags)
+        busy = rows.select(places)
+        if not np.array_equal(engaged, self._engaged):
+            self._engaged, self._busy = engaged, self.table.share(busy)
+        self._grant(busy, self._busy, allowed[engaged])
+        due = self._due(busy, now_ns)
+        rows.granted[places], rows.moved[places] = busy.granted, busy.moved
+        rows.told[places[due]], rows.told_ns[places[due]] = busy.offers[due], now_ns
+        return self._tell(busy.numbers[due], busy.offers[due])
+
+    def _grant(self, rows: Rows, sharing: Sharing, allowed: Floats) -> None:
+        """Share what ports may carry among rows."""
+        bounds = np.repeat(allowed, np.diff(sharing.ports, append=len(rows.numbers))) / rows.parts
+        usual = np.where(rows.states == ELSEWHERE, rows.sent, bounds)
+        wants = np.where(rows.quiet == WINDOW, MARGIN * np.maximum(rows.sent, rows.before), usual)
+        wants = np.maximum(rows.lows, np.minimum(wants, bounds))
+        self._follow(rows, np.maximum(sharing.divide(rows.lows, wants, allowed), RATE_MIN))
+        spared = np.minimum(np.maximum(RESERVE * rows.granted, wants), rows.granted)
+        offers = np.where(rows.quiet == WINDOW, spared, rows.granted)
+        rows.offers = np.round(np.clip(np.maximum(offers, rows.lows), RATE_MIN, RATE_MAX))
+
+    def _allowed(self, ports: Ints, sent: Floats, marks: Mapping[Hop, Marked], elapsed_ns: int) -> Floats:
+        """Return what ports may carry, bytes/s; ``sent`` is what came to each."""
+        found = np.empty(len(ports))
+        for place, (number, rate) in enumerate(zip(ports.tolist(), sent.tolist())):
+            port = self.table.ports.names[number]
+            assert port is not None
+            capacity = self._capacities.get(port)
+            if capacity is None:
+                capacity = self._capacities[port] = Capacity(self._known.get(port, np.inf), self._headroom)
+            found[place] = capacity.update(rate, marks.get(port, NO_MARKS), elapsed_ns)
+        return np.minimum(found, RATE_MAX)
+
+    @staticmethod
+    def _follow(rows: Rows, aim: Floats) -> None:
+        """Let grants follow to where they aim."""
+        known = rows.granted > 0
+        step = np.log(aim / np.where(known, rows.granted, aim))
+        step = np.where(step * rows.moved < 0, (1 - DAMPING) * step, step)
+        rows.granted = np.where(known, rows.granted * np.exp(step), aim)
+        rows.moved = step
+
+    @staticmethod
+    def _due(rows: Rows, now_ns: int) -> Flags:
+        """Tell who is to be told now what is offered."""
+        told, offers, age_ns = rows.told, rows.offers, now_ns - rows.told_ns
+        holds = rows.sent > HOLDS * np.minimum(told, offers)
+        rise, fall = np.where(holds, RISE, LOOSE_RISE), np.where(holds, FALL, LOOSE_FALL)
+        moved = (offers >= rise * told) | (offers <= fall * told)
+        unheard = rows.sent > (1 + OFF) * told
+        unheard |= (rows.states == HERE) & (rows.sent < (1 - OFF) * told)
+        # Ages differ, or all would be told again in the same period.
+        refresh_ns = REFRESH_NS * (1 - rows.numbers % 64 / 256)
+        return moved | (age_ns >= refresh_ns) | (unheard & (age_ns >= PATIENCE_NS))
+
+    def _tell(self, numbers: Ints, rates: Floats) -> list[Told]:
+        names, found = self.table.entries.names, []
+        for number, rate in zip(numbers.tolist(), rates.tolist()):
+            entry = names[number]
+            assert entry is not None
+            found.append(Told(entry.port, entry.vm, entry.peer, int(rate)))
+        return found
+
+
+NO_MARKS = Marked(0, 0)
