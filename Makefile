@@ -56,9 +56,10 @@ bench-datapath: build  ## Packet rates beside unpatched Open vSwitch, all rows o
 bench-overhead: build  ## Cost a packet of Seawall's shim beside a null shim and unpatched OVS
 	@$(PY) -m sdngcc.testbed.bench.overhead --out results/bench-overhead
 
-bench-controller: setup  ## Polls, packet-ins and messages a CPU second of the controller, what a large network's events take
+bench-controller: setup  ## Polls, packet-ins and messages a CPU second of the controller, a large network's events, rates by path
 	@$(PY) -m sdngcc.testbed.bench.controller --out results/bench-controller
 	@$(PY) -m sdngcc.testbed.bench.size --out results/bench-controller
+	@$(PY) -m sdngcc.testbed.bench.paths --out results/bench-controller
 
 bench-tick: setup  ## CPU share of the laws' ticks with 10,000 VMs, time of a division, threads on one limiter
 	@$(PY) -m sdngcc.testbed.bench.tick --out results/bench-tick

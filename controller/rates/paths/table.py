@@ -131,8 +131,7 @@ class Table:
 
     def leave(self, number: int) -> None:
         """Remove an entry."""
-        entry = self.entries.names[number]
-        if entry is None:
+        if not 0 <= number < len(self.entries.names) or self.entries.names[number] is None:
             raise ValueError(f"there is no entry {number}")
         # Its number stays taken until no row has it.
         self._gone.add(number)
