@@ -25,6 +25,7 @@ enough to be worth a message, what it told REFRESH_NS ago, and once more what do
 from typing import Hashable, Mapping, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.rates.capacity import Capacity, Marked
@@ -43,8 +44,10 @@ ENGAGED = 0.9
 RISE, FALL = 1.01, 0.9975  # changes worth a message, of what holds an entry
 LOOSE_RISE, LOOSE_FALL = 1.5, 0.75  # and of what does not
 HOLDS = 0.8  # of what is told: who sends more is held by it, or soon will be
-REFRESH_NS = 60_000_000  # three of them fit into the shim's rate-timeout
+TIMEOUT_NS = 200_000_000  # the shim's rate-timeout: what was told longer ago holds nobody
+REFRESH_NS = 60_000_000  # three of them fit into it
 PATIENCE_NS = 25_000_000  # in which what was told shows in what is sent
+SAME = 1e-3  # of a rate: one that differs by less is the same
 OFF = 0.05  # of what was told: by so much other rates show that it did not arrive
 
 
@@ -76,7 +79,7 @@ class Ports:
             self._known[port] = rate
             self._capacities.pop(port, None)
 
-    def read(self, numbers: Ints, sent: Floats, states: "np.typing.NDArray[np.int8]", lows: Floats) -> None:
+    def read(self, numbers: Ints, sent: Floats, states: "npt.NDArray[np.int8]", lows: Floats) -> None:
         """Take readings of entries, each once: bytes/s sent, IDLE, HERE or ELSEWHERE, and floors in bytes/s."""
         self._settle()
         rows, places = self.table.rows, self.table.places(numbers)
@@ -85,6 +88,20 @@ class Ports:
         rows.lows[places] = lows
         rows.states[places] = states
         rows.quiet[places] = np.where(states == IDLE, np.minimum(rows.quiet[places] + 1, WINDOW), 0)
+
+    def judge(self, numbers: Ints, limits: Floats, limited: Flags) -> "npt.NDArray[np.int8]":
+        """Return what holds entries, for read(), where shims tell rates in force and not whose they are.
+
+        ``limits`` are these rates, bytes/s, and ``limited`` tells who could send more.  A rate may be the one told last
+        or, for PATIENCE_NS, the one told before.
+        """
+        self._settle()
+        rows, places = self.table.rows, self.table.places(numbers)
+        told, former = rows.told[places], rows.former[places]
+        recent = (former > 0) & (self._decided_ns - rows.told_ns[places] < PATIENCE_NS)
+        least = np.where(recent, np.minimum(told, former), told)
+        here = (told > 0) & (limits >= (1 - SAME) * least)
+        return np.where(limited, np.where(here, HERE, ELSEWHERE), IDLE).astype(np.int8)
 
     def _settle(self) -> None:
         if self.table.settle():
@@ -101,7 +118,7 @@ class Ports:
         allowed = self._allowed(rows.ports[sharing.ports], sent, marks, elapsed_ns)
         engaged = np.maximum.reduceat(rows.states == HERE, sharing.ports) | (sent >= ENGAGED * allowed)
         flags = np.repeat(engaged, np.diff(sharing.ports, append=len(rows.numbers)))
-        rows.told[~flags] = 0
+        rows.told[~flags & (now_ns - rows.told_ns > TIMEOUT_NS)] = 0
         places = np.flatnonzero(flags)
         busy = rows.select(places)
         if not np.array_equal(engaged, self._engaged):
@@ -109,6 +126,7 @@ class Ports:
         self._grant(busy, self._busy, allowed[engaged])
         due = self._due(busy, now_ns)
         rows.granted[places], rows.moved[places] = busy.granted, busy.moved
+        rows.former[places[due]] = busy.told[due]
         rows.told[places[due]], rows.told_ns[places[due]] = busy.offers[due], now_ns
         return self._tell(busy.numbers[due], busy.offers[due])
 

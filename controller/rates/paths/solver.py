@@ -23,7 +23,7 @@ import numpy as np
 
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.rates.hierarchy import Tenant
-from sdngcc.controller.rates.paths.filling import Floats, Ints, levels, runs
+from sdngcc.controller.rates.paths.filling import Flags, Floats, Ints, levels, runs
 from sdngcc.controller.rates.paths.sharing import Members, Sharing
 
 Vm = TypeVar("Vm")
@@ -165,7 +165,7 @@ class _Sweeps:
             moved = np.flatnonzero(self._at_same_ports(changed))
         return self._finish(met, least, sweep, not len(moved))
 
-    def _at_same_ports(self, entries: "np.typing.NDArray[np.bool_]") -> "np.typing.NDArray[np.bool_]":
+    def _at_same_ports(self, entries: Flags) -> Flags:
         """Return all entries at the ports of some."""
         ports = np.zeros(len(self.capacities), np.bool_)
         ports[self.ports[entries]] = True

@@ -90,6 +90,7 @@ class Rows:
     moved: Floats = _column(float)  # by what factor's logarithm the grant moved last
     offers: Floats = _column(float)  # what it may have now, bytes/s
     told: Floats = _column(float)  # bytes/s; 0: nothing that holds still
+    former: Floats = _column(float)  # what was told before that, bytes/s; 0: nothing
     told_ns: Counts = _column(np.int64)
 
     def select(self, order: Ints) -> "Rows":

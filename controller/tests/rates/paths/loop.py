@@ -32,9 +32,11 @@ class Loop:
         old: int = 0,
         loss: float = 0.0,
         seed: int = 0,
+        names: bool = True,
     ) -> None:
+        """``names``: shims tell which port holds a pair, not only at what rate."""
         self.machines, self.pairs, self.capacities = dict(machines), {}, dict(capacities)
-        self.late, self.old, self.loss = late, old, loss
+        self.late, self.old, self.loss, self.names = late, old, loss, names
         self.now_ns = PERIOD_NS
         self.rates: Dict[Name, float] = {}
         self.sent = 0  # messages
@@ -130,12 +132,12 @@ class Loop:
                 ports.HERE if holder == hop else ports.ELSEWHERE if held else ports.IDLE
                 for _, hop, (_, holder, held) in known
             ]
-            controller.read(
-                np.array([number for number, _, _ in known], np.intp),
-                np.array([rate for _, _, (rate, _, _) in known], float),
-                np.array(states, np.int8),
-                np.zeros(len(known)),
-            )
+            numbers = np.array([number for number, _, _ in known], np.intp)
+            rates = np.array([rate for _, _, (rate, _, _) in known], float)
+            held = np.array([held for _, _, (_, _, held) in known], np.bool_)
+            # Who is held sends all it may, be it a port's rate or what the machine's ceiling leaves.
+            judged = np.array(states, np.int8) if self.names else controller.judge(numbers, rates, held)
+            controller.read(numbers, rates, judged, np.zeros(len(known)))
             for told in controller.decide({}, self.now_ns):
                 self.sent += 1
                 if self._chance.random() >= self.loss:

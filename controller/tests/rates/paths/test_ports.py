@@ -195,6 +195,29 @@ def test_half_of_the_networks_settle_in_five_periods():
     assert periods[10] <= 5 and periods[20] <= 10
 
 
+def test_who_holds_a_pair_shows_in_the_rate_in_force():
+    one = One()
+    one.join((X, 1), (Y, 1), (Z, 1))
+    numbers = np.array(list(one.numbers.values()), np.intp)
+    flags = np.ones(3, np.bool_)
+    assert one.ports.judge(numbers, np.full(3, 5e3), flags).tolist() == [ELSEWHERE] * 3
+    flood = dict.fromkeys(one.numbers, (60_000, ELSEWHERE))
+    assert set(one.period(flood).values()) == {33_333}
+    limits = np.array([33_333.0, 20_000.0, 33_333.0])
+    flags[2] = False
+    assert one.ports.judge(numbers, limits, flags).tolist() == [HERE, ELSEWHERE, IDLE]
+    told = one.period({(X, 1): (33_333, HERE), (Y, 1): (20_000, ELSEWHERE), (Z, 1): (33_333, HERE)})
+    assert told[X, 1] == 40_000
+    # What was told before may still be in force, what is in between is another port's.
+    limits = np.array([33_333.0, 20_000.0, 40_000.0])
+    assert one.ports.judge(numbers, limits, np.ones(3, np.bool_)).tolist() == [HERE, ELSEWHERE, HERE]
+
+
+def test_ports_settle_though_shims_do_not_tell_who_holds_a_pair():
+    periods = sorted(Loop(*dense(seed), old=1, names=False).settle(30) for seed in range(8))
+    assert periods[4] <= 15 and periods[7] < 30
+
+
 def test_lost_messages_are_made_good():
     for seed in range(6):
         loop = Loop(*dense(seed), loss=0.02, seed=seed)
