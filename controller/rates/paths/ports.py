@@ -15,8 +15,8 @@ RESERVE of it, and no less than they want, so that who begins has something at o
 The shim obeys the lowest rate that any port on the way told within its rate-timeout.  So where nothing changes any more
 each pair has what it can use, or a port holds it as docs/laws.md, "Rates by path", defines it.
 
-Grants that turn back follow in part: g = g_new^(1 - DAMPING) * g_old^DAMPING.  Ports that each grant more because the
-other one held their pairs would go round otherwise.
+Grants follow at once, in logarithms, but those that turn back again and again follow in part: ports that each grant
+more because the other one held their pairs would go round otherwise.
 
 A port tells nothing unless it is engaged: it carries ENGAGED of what it may, or holds somebody.  It tells what moved by
 enough to be worth a message, what it told REFRESH_NS ago, and once more what does not show in what is sent.
@@ -39,7 +39,8 @@ IDLE, HERE, ELSEWHERE = 0, 1, 2
 WINDOW = 3  # readings
 MARGIN = 1.25
 RESERVE = 0.125
-DAMPING = 0.3
+DAMPING = 0.3  # of what is left of a step, each time that it turns back
+EASING = 0.8  # of the damping, each time that it does not
 ENGAGED = 0.9
 RISE, FALL = 1.01, 0.9975  # changes worth a message, of what holds an entry
 LOOSE_RISE, LOOSE_FALL = 1.5, 0.75  # and of what does not
@@ -125,7 +126,7 @@ class Ports:
             self._engaged, self._busy = engaged, self.table.share(busy)
         self._grant(busy, self._busy, allowed[engaged])
         due = self._due(busy, now_ns)
-        rows.granted[places], rows.moved[places] = busy.granted, busy.moved
+        rows.granted[places], rows.moved[places], rows.damping[places] = busy.granted, busy.moved, busy.damping
         rows.former[places[due]] = busy.told[due]
         rows.told[places[due]], rows.told_ns[places[due]] = busy.offers[due], now_ns
         return self._tell(busy.numbers[due], busy.offers[due])
@@ -139,7 +140,7 @@ class Ports:
         self._follow(rows, np.maximum(sharing.divide(rows.lows, wants, allowed), RATE_MIN))
         spared = np.minimum(np.maximum(RESERVE * rows.granted, wants), rows.granted)
         offers = np.where(rows.quiet == WINDOW, spared, rows.granted)
-        rows.offers = np.round(np.clip(np.maximum(offers, rows.lows), RATE_MIN, RATE_MAX))
+        rows.offers = np.round(np.clip(offers, RATE_MIN, RATE_MAX))
 
     def _allowed(self, ports: Ints, sent: Floats, marks: Mapping[Hop, Marked], elapsed_ns: int) -> Floats:
         """Return what ports may carry, bytes/s; ``sent`` is what came to each."""
@@ -158,8 +159,9 @@ class Ports:
         """Let grants follow to where they aim."""
         known = rows.granted > 0
         step = np.log(aim / np.where(known, rows.granted, aim))
-        step = np.where(step * rows.moved < 0, (1 - DAMPING) * step, step)
-        rows.granted = np.where(known, rows.granted * np.exp(step), aim)
+        turned = step * rows.moved < 0
+        rows.damping = np.where(turned, rows.damping + DAMPING * (1 - rows.damping), EASING * rows.damping)
+        rows.granted = np.where(known, rows.granted * np.exp((1 - rows.damping) * step), aim)
         rows.moved = step
 
     @staticmethod

@@ -141,6 +141,8 @@ class _Sweeps:
         self.pair_starts = runs(self.pairs[self.by_pair])
         self.pair_numbers = self.pairs[self.by_pair[self.pair_starts]]
         self.granted = np.full(len(entries), MOST)
+        self.met = np.full(len(entries), MOST)  # what was wanted when the port was divided
+        self.given = np.full(len(entries), MOST)  # what fits at the port, for all of its entries together
 
     def _that_may_fill(self, network: Network) -> Ints:
         """Return the entries at ports that cannot carry all that their pairs could ever send."""
@@ -152,18 +154,16 @@ class _Sweeps:
     def run(self) -> Solution:
         """Divide until nobody wants anything else of any port."""
         wants, least = self.demands[self.pairs], np.full(len(self.floors), MOST)
-        met = wants
         moved = np.arange(len(self.pairs))
         sweep = 0
         while len(moved) and sweep < SWEEPS:
             sweep += 1
-            met = wants
             moved = self._divide(wants, moved, sweep > 1)
             wants, least = self._wants()
-            changed = np.abs(wants - met) > NEAR * np.minimum(wants, met) + SMALL
+            changed = np.abs(wants - self.met) > NEAR * np.minimum(wants, self.met) + SMALL
             changed[moved] = True
             moved = np.flatnonzero(self._at_same_ports(changed))
-        return self._finish(met, least, sweep, not len(moved))
+        return self._finish(least, sweep, not len(moved))
 
     def _at_same_ports(self, entries: Flags) -> Flags:
         """Return all entries at the ports of some."""
@@ -180,6 +180,8 @@ class _Sweeps:
         granted = self.granted[some]
         following = aim ** (1 - DAMPING) * granted**DAMPING if damp else aim
         self.granted[some] = following
+        self.met[some] = wants[some]
+        self.given[some] = np.minimum(wants[some], aim)
         # What is far above all that its pair may want does not matter.
         matters = np.minimum(aim, following) < self.demands[self.pairs[some]]
         return some[matters & (np.abs(following - aim) > NEAR * aim + SMALL)]
@@ -201,11 +203,10 @@ class _Sweeps:
         wants[tightest] = second[self.pairs[tightest]]
         return np.clip(wants, self.floors[self.pairs], self.demands[self.pairs]), least
 
-    def _finish(self, met: Floats, least: Floats, sweeps: int, settled: bool) -> Solution:
-        # What a pair wanted of a port when it was divided fits there, whatever it would want now.
-        fits = self.demands.copy()
-        np.minimum.at(fits, self.pairs, met)
-        rates = np.maximum(self.floors, np.minimum(fits, least))
+    def _finish(self, least: Floats, sweeps: int, settled: bool) -> Solution:
+        rates = self.demands.copy()
+        np.minimum.at(rates, self.pairs, self.given)
+        rates = np.maximum(self.floors, rates)
         bottlenecks = np.full(len(rates), -1)
         tight = self.granted <= least[self.pairs]
         tight &= least[self.pairs] < self.demands[self.pairs] * (1 - NEAR)

@@ -88,6 +88,7 @@ class Rows:
     before: Floats = _column(float)  # the reading before
     granted: Floats = _column(float)  # bytes/s; 0: nothing yet
     moved: Floats = _column(float)  # by what factor's logarithm the grant moved last
+    damping: Floats = _column(float)  # part of each step of the grant that is not taken
     offers: Floats = _column(float)  # what it may have now, bytes/s
     told: Floats = _column(float)  # bytes/s; 0: nothing that holds still
     former: Floats = _column(float)  # what was told before that, bytes/s; 0: nothing

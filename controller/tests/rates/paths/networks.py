@@ -50,3 +50,33 @@ def floors(network: Network) -> np.ndarray:
             low -= found[pair]
             left.pop(0)
     return found
+
+
+def leaf_spine(racks: int, hosts: int, machines: int, count: int, seed: int = 1) -> Network:
+    """Return machines on hosts of racks below 4 spines, a third less capacity between racks than below them.
+
+    A pair leaves by its host's port, by its leaf's to a spine, by the spine's to the other leaf, and by that one's to
+    the other host.
+    """
+    chance = np.random.default_rng(seed)
+    spines, every = 4, racks * hosts
+    at = chance.integers(0, every, machines)
+    of, to = chance.integers(0, machines, count), chance.integers(0, machines, count)
+    near, far, spine = at[of], at[to], chance.integers(0, spines, count)
+    away, outside = near != far, near // hosts != far // hosts
+    ways = [(near, away), (every + far, away)]
+    ways.append((2 * every + near // hosts * spines + spine, outside))
+    ways.append((2 * every + (racks + far // hosts) * spines + spine, outside))
+    numbers = np.arange(count)
+    return Network(
+        Members(chance.choice([1.0, 2.0, 4.0], machines), np.full(machines, -1), np.zeros(0)),
+        np.zeros(machines),
+        np.zeros(0),
+        of,
+        np.full(machines, -1),
+        np.where(chance.random(count) < 0.5, 1e9, chance.lognormal(16, 2, count)),
+        np.concatenate([numbers[some] for _, some in ways]),
+        np.concatenate([ports[some] for ports, some in ways]),
+        np.ones(sum(int(some.sum()) for _, some in ways)),
+        np.concatenate((np.full(2 * every, 1.25e9), np.full(2 * racks * spines, 1.25e9 * hosts / spines * 2 / 3))),
+    )

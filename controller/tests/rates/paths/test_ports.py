@@ -218,6 +218,11 @@ def test_ports_settle_though_shims_do_not_tell_who_holds_a_pair():
     assert periods[4] <= 15 and periods[7] < 30
 
 
+@pytest.mark.parametrize("seed", [596, 2384])
+def test_ports_that_would_go_round_settle(seed):
+    assert Loop(*dense(seed), late=2).settle(50) <= 35
+
+
 def test_lost_messages_are_made_good():
     for seed in range(6):
         loop = Loop(*dense(seed), loss=0.02, seed=seed)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from sdngcc.controller.rates import maxmin
 from sdngcc.controller.rates.hierarchy import Tenant
+from sdngcc.controller.rates.paths import solver
 from sdngcc.controller.rates.paths.solver import MOST, Machine, Pair, allot, number, solve
-from sdngcc.controller.tests.rates.paths.networks import floors, small
+from sdngcc.controller.tests.rates.paths.networks import floors, leaf_spine, small
 from sdngcc.controller.tests.rates.paths.oracle import Programme
 
 A, B, D = (1, 1), (2, 1), (3, 1)
@@ -117,6 +118,38 @@ def test_rates_are_within_a_hundredth_of_a_division_as_defined(first):
         programme = Programme(network, floors(network))
         none = np.zeros(len(found.rates))
         assert programme.solve(none, 0.99 * found.rates, 1.01 * found.rates + 1e-6) is not None, seed
+
+
+@pytest.mark.parametrize("sweeps", [1, 2, 3])
+def test_no_port_is_overloaded_whenever_it_ends(monkeypatch, sweeps):
+    monkeypatch.setattr(solver, "SWEEPS", sweeps)
+    for seed in range(40):
+        network = small(seed, guarantees=False)
+        rates = solve(network).rates
+        load = np.bincount(network.ports, network.parts * rates[network.pairs])
+        assert (load <= network.capacities[: len(load)] * (1 + 1e-9)).all(), seed
+
+
+def test_a_large_network_settles_and_is_divided_as_defined():
+    network = leaf_spine(racks=8, hosts=8, machines=400, count=2000)
+    found = solve(network)
+    assert found.settled and found.sweeps < 60
+    rates, of, held = found.rates, network.of, found.bottlenecks
+    load = np.bincount(network.ports, network.parts * rates[network.pairs], len(network.capacities))
+    assert (load <= network.capacities * 1.001).all()
+    through = np.zeros((len(network.members.weights), len(network.capacities)))
+    np.add.at(through, (of[network.pairs], network.ports), network.parts * rates[network.pairs])
+    levels = through / network.members.weights[:, None]
+    assert (held >= 0).sum() > 500
+    for pair in range(len(rates)):
+        port = held[pair]
+        if port < 0:
+            assert rates[pair] == pytest.approx(network.demands[pair])
+            continue
+        assert load[port] >= network.capacities[port] * 0.99
+        assert levels[of[pair], port] >= levels[:, port].max() * 0.99
+        own = network.pairs[(network.ports == port) & (of[network.pairs] == of[pair])]
+        assert rates[pair] >= rates[own].max() * 0.99
 
 
 def three_divisions():
