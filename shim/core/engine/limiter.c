@@ -24,6 +24,10 @@
  * which may be long ago, cost no more than L/R together, as TAT <= c_i + L/R after each.  The next
  * one, m, has c_m = now_m, and what comes from there on costs
  * TAT_j - TAT_(m-1) <= c_j + (B - L)/R - c_m <= t + (B - L)/R.  So no more than B + R * t pass.
+ *
+ * Whatever moves TAT by the clock is a reading, too: a packet that brings its own time, a change of
+ * rate or depth.  TAT would else be further ahead of the time read last than a bucket's state can
+ * be, after 104 days without one, and count as full.
  */
 #include "../arith.h"
 #include "engine.h"
@@ -123,6 +127,7 @@ void shim_limiter_apply(struct shim_limiter *limiter, u64 now_ns)
 	/* No packet judged so far is later: time must not be credited twice. */
 	now_ns = max(now_ns, shim_now_ns());
 	limiter->tat = shim_bucket_rerate(&limiter->rate, &rate, limiter->tat, now_ns);
+	limiter->read_ns = max(limiter->read_ns, now_ns);
 	limiter->rate = rate;
 	limiter->lease_ticks = shim_bucket_cost(&rate, lease);
 	spin_unlock(&limiter->lock);
@@ -134,9 +139,11 @@ void shim_limiter_apply(struct shim_limiter *limiter, u64 now_ns)
  */
 static inline bool limiter_take(struct shim_limiter *limiter, const struct shim_packet *packet)
 {
-	if (packet->timed)
+	if (packet->timed) {
+		limiter->read_ns = max(limiter->read_ns, packet->now_ns);
 		return shim_bucket_take(&limiter->rate, &limiter->tat, packet->now_ns,
 					packet->bytes, limiter->rate.burst_ticks);
+	}
 	return shim_bucket_take(&limiter->rate, &limiter->tat, limiter->read_ns, packet->bytes,
 				limiter->lease_ticks);
 }

@@ -339,3 +339,24 @@ def test_hosts_do_not_know_of_each_other(hosts: Callable[..., Host]) -> None:
     uplink, vm = one.uplink(CAPACITY), one.vm()
     one.send(vm, uplink, own(0), THERE)
     assert one.due() and not two.due() and two.tick() == 0
+
+
+@pytest.mark.parametrize("moves", ["a packet", "a deeper bucket"])
+def test_nothing_is_earned_by_not_reading_the_clock(host: Host, moves: str) -> None:
+    """After 104 days a bucket's state is further ahead of the time read last than it can be, and looked full."""
+    host.law("static")
+    uplink, vm = host.uplink(CAPACITY), host.vm()
+    assert sum(host.send(vm, uplink, own(0), THERE).passed for _ in range(3)) == 3 * FULL
+    host.lib.shim_host_clock_ns += 200 * 86400 * SECOND
+    at_once = 0
+    if moves == "a packet":
+        # Under a law that wants peers it brings its own time; others do not.
+        host.law("scc")
+        at_once = host.send(vm, uplink, own(0), THERE).passed
+        host.law("static")
+    else:
+        host.set(quantum_bytes=10**6)
+    for _ in range(20):
+        outcome = host.send(vm, uplink, own(0), THERE, bytes=300)
+        at_once += 0 if outcome.departure_ns else outcome.passed
+    assert 2300 < at_once <= 3028, "another credit than the bucket's depth when it was filled"
