@@ -74,7 +74,7 @@ static inline void ovs_shim_frame_read_ipv4(struct shim_packet *packet, const st
 	packet->ecn = ip->tos & INET_ECN_MASK;
 	packet->plain = plain;
 	packet->id = ntohs(ip->id);
-	packet->echo = plain && ip->frag_off & htons(IP_CE);
+	packet->echo = ip->frag_off & htons(IP_CE);
 	packet->echo_free = plain;
 	packet->id_free = plain && ip->frag_off & htons(IP_DF) && !fixed_id;
 	ipv6_addr_set_v4mapped(ip->saddr, (struct in6_addr *)&packet->source);

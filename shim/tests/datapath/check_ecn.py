@@ -166,7 +166,7 @@ def not_ip() -> None:
 @check
 def fragments() -> None:
     """Fragments are made ECT and pay the bucket"""
-    for fragment in (0x2000, 0x0010):
+    for fragment in (0x2000, 0x0010, 0xA000, 0x8010):
         before = lab.stats("s1")["tx_packets"]
         frame = ipv4(V1, U, udp(200), fragment=fragment)
         same_but_ecn(frame, through(lab.v1, lab.u, frame), ECT_1, f"fragment {fragment:#x}")

@@ -97,7 +97,7 @@ parse_ipv4(struct shim_frame *frame)
     packet->ecn = *at(frame, ip + 1) & IP_ECN_MASK;
     packet->plain = plain;
     packet->id = get_u16(frame, ip + 4);
-    packet->echo = plain && frag_off & IP_RESERVED;
+    packet->echo = frag_off & IP_RESERVED;
     packet->echo_free = plain;
     packet->id_free = plain && frag_off & IP_DONT_FRAGMENT;
     get_ipv4(frame, ip + 12, &packet->source);
