@@ -10,7 +10,7 @@ PYTEST := $(PY) -m pytest --numprocesses $(JOBS) --dist loadgroup --durations 15
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo reproduce test test-all lint unit integration bench-controller bench-datapath bench-overhead bench-tick \
-	sanitize smp check-kernels packages openvswitch-packages check-packages check-stock check-ovs clean
+	fuzz sanitize smp check-kernels packages openvswitch-packages check-packages check-stock check-ovs clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -63,6 +63,12 @@ bench-controller: setup  ## Polls, packet-ins and messages a CPU second of the c
 
 bench-tick: setup  ## CPU share of the laws' ticks with 10,000 VMs, time of a division, threads on one limiter
 	@$(PY) -m sdngcc.testbed.bench.tick --out results/bench-tick
+
+# Time of each fuzzer.
+SECONDS ?= 60
+
+fuzz: setup  ## Fuzz messages, packets, laws and divisions with sanitizers; coverage of shim/core (SECONDS=60 for each)
+	@$(PY) -m sdngcc.testbed.fuzz --seconds $(SECONDS) --out results/fuzz
 
 sanitize: build  ## The datapath's tests in a kernel with KASAN, lockdep and kmemleak (slow)
 	@$(PY) -m sdngcc.testbed.sanitizers

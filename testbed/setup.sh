@@ -24,6 +24,8 @@ packages+=(ovn-common ovn-central ovn-host)
 packages+=(redis-server)
 # What judges the controller's metrics, and the browser (with a font) that its web page is tested in.
 packages+=(prometheus chromium chromium-driver fonts-dejavu-core)
+# The engine's fuzzers (make fuzz, and a minute of them in make test): libFuzzer, sanitizers, coverage.
+packages+=(clang-19 libclang-rt-19-dev llvm-19)
 # Python with headers (cffi), checkers, and certificates for the package index.
 packages+=(python3 python3-venv python3-dev python3-openvswitch sparse ca-certificates git)
 
