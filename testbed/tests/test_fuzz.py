@@ -25,7 +25,7 @@ MISTAKES = [
     ("packet", "ovs-patches/ovs/files/lib/shim-frame.c", "!(frag_off & (IP_MORE_FRAGMENTS | IP_FRAG_OFF_MASK))",
      "!(frag_off & IP_MORE_FRAGMENTS)"),
     ("packet", "shim/kernel/frame.c", "tags == VLAN_TAGS_MAX ||", "tags == VLAN_TAGS_MAX + 1 ||"),
-    ("law", "shim/core/flow.c", "\tif (window < flight)\n\t\twindow = flight;\n", ""),
+    ("law", "shim/core/flow.c", "if (field < segment->window)", "if (field > segment->window)"),
     ("law", "shim/core/climb.c", "state->rate - floor < less)", "state->rate < less)"),
     ("divide", "shim/core/share.c", "\t\tif (more > left)\n\t\t\tmore = left;\n", ""),
     ("divide", "shim/core/bucket.c", "shim_mul_div(missing, from", "shim_mul_div(missing / 2, from"),
