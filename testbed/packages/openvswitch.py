@@ -84,7 +84,8 @@ def check_series(release: Release, say: Callable[[str], None]) -> None:
 def _key(release: Release) -> str:
     """Return what tells packages of a release's present series and files from others."""
     return content_key([release.openvswitch], ROOT / "ovs-patches" / "ovs", ROOT / "packaging" / "openvswitch",
-                       ROOT / "shim" / "core", ROOT / "shim" / "kernel" / "uapi")
+                       ROOT / "shim" / "core", ROOT / "shim" / "kernel" / "uapi",
+                       ROOT / "testbed" / "packages" / "openvswitch.py")
 
 
 def packages(release: Release, results: Path) -> List[Path]:
