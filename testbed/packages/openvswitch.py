@@ -156,7 +156,7 @@ ovs-appctl shim/show
 """
 
 # What the answers must have.
-_ANSWERS = ("OFPST_EXPERIMENTER reply", "nonsense")
+_ANSWERS = ("SHIMST_PORT_MARKS reply", "SHIMST_VM_STATE reply", "nonsense")
 
 
 def check_packages(release: Release, results: Path, say: Callable[[str], None]) -> None:
