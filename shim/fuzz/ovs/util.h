@@ -4,6 +4,7 @@
 #define FUZZ_UTIL_H
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <stdint.h>
 
 #include "shim/core/host.h"
@@ -13,6 +14,9 @@ typedef uint32_t ovs_be32;
 
 #define ALIGNED_CAST(type, pointer) ((type)(void *)(pointer))
 #define CONTAINER_OF(pointer, type, member) container_of(pointer, type, member)
-#define MIN(a, b) min(a, b)
+#define DIV_ROUND_UP(x, y) (((x) + ((y) - 1)) / (y))
+#define OVS_UNLIKELY(condition) (condition)
+#define ntohll(number) be64toh(number)
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
 
 #endif
