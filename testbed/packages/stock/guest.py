@@ -93,6 +93,11 @@ class Guest:
                             f"{str(answer['output'])[-4000:]}")
         return str(answer["output"])
 
+    def end(self) -> None:
+        """Switch the machine off; it may be gone before it could answer."""
+        self._wire.sendall(json.dumps({"argv": ["systemctl", "--no-block", "poweroff"], "timeout_s": _END_S}).encode()
+                           + b"\n")
+
     def shell(self, script: str, *, timeout_s: float = 300) -> str:
         """Run a script of sh, which ends at what fails first, and return its output. Raises RootError."""
         return self.run(["sh", "-euc", script], timeout_s=timeout_s)
@@ -151,7 +156,7 @@ def booted(one: Root, kernel: str, disk: Path, console: Path) -> Iterator[Guest]
             guest = Guest(one.release.suite, _connect(process, wire, console))
             guest.wait()
             yield guest
-            guest.run(["systemctl", "--no-block", "poweroff"])
+            guest.end()
             process.wait(timeout=_END_S)
         except subprocess.TimeoutExpired:
             raise RootError(f"{one.release.suite}: the machine did not end within {_END_S} s") from None
