@@ -105,7 +105,8 @@ def check(release: Release, folder: Path, say: Say) -> None:
         equip(one)
         one.apt("update")
         one.path("/packages/stock").mkdir(parents=True)
-        one.run(["sh", "-c", f"cd /packages/stock && apt-get download {' '.join(OPEN_VSWITCH)}"])
+        own = [name for name in OPEN_VSWITCH if one.run(["dpkg-query", "-W", name], check=False).returncode == 0]
+        one.run(["sh", "-c", f"cd /packages/stock && apt-get download {' '.join(own)}"])
         before = snapshot(one.folder, _RAN)
         first = one.path("/packages/first")
         (first / "openvswitch").mkdir(parents=True)
@@ -121,7 +122,7 @@ def check(release: Release, folder: Path, say: Say) -> None:
         say(f"`{steps[0]}`: installed, DKMS built the module for {kernel}")
         _bring_later(one, ours["sdngcc-dkms"], kernel)
         with booted(one, kernel, disk, out / "console.log") as guest:
-            _Check(guest, kernel, steps[1:], say).all()
+            _Check(guest, kernel, steps[1:], own, say).all()
     with mounted(disk) as after:
         left = differences(before, snapshot(after, _RAN))
     disk.unlink()
@@ -152,12 +153,16 @@ rm -r /usr/src/sdngcc-{number} /packages/dkms.deb"""])
 
 
 class _Check:
-    """The steps on the machine, in their order; steps are README.md's commands that are typed there."""
+    """The steps on the machine, in their order.
 
-    def __init__(self, guest: Guest, kernel: str, steps: List[str], say: Say) -> None:
+    steps are README.md's commands that are typed there, own the packages of Open vSwitch that the machine had before.
+    """
+
+    def __init__(self, guest: Guest, kernel: str, steps: List[str], own: List[str], say: Say) -> None:
         self.guest = guest
         self.kernel = kernel
         self.steps = steps
+        self.own = own
         self.say = say
         self.restart_s = 0.0
 
@@ -239,10 +244,11 @@ apt-get -q purge {' '.join(OURS)}"""], timeout_s=600)
         require(not self.guest.succeeds(["test", "-d", "/sys/module/sdngcc"]), "sdngcc.ko is still loaded")
         self._free("packages removed")
         self.guest.run(["sh", "-euc", "apt-get -q install --allow-downgrades /packages/stock/*.deb"], timeout_s=600)
-        require("+sdngcc" not in self.guest.run(["dpkg-query", "-W", *OPEN_VSWITCH]), "Open vSwitch is still ours")
+        require("+sdngcc" not in self.guest.run(["dpkg-query", "-W", *self.own]), "Open vSwitch is still ours")
         self.guest.run(["systemctl", "is-active", "ovs-vswitchd", "ovsdb-server"])
         self._free("Debian's own Open vSwitch installed again")
-        self.guest.run(["apt-get", "-q", "autoremove", "--purge"], timeout_s=600)
+        added = [name for name in OPEN_VSWITCH if name not in self.own]
+        self.guest.run(["apt-get", "-q", "purge", "--autoremove", *added], timeout_s=600)
         complaints = self.guest.run(["dmesg", "--level", "emerg,alert,crit,err,warn"])
         wrong = re.findall(r"^.*(?:BUG|WARNING|Call Trace|sdngcc:.*(?:fail|error)).*$", complaints, re.MULTILINE)
         require(not wrong, "the kernel complained:\n" + "\n".join(wrong))
