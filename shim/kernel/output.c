@@ -36,12 +36,6 @@
 #include "port.h"
 #include "trace.h"
 
-/*
- * A GSO packet may become so many: 64 KiB in the smallest segments that Linux' TCP sends.  A guest
- * could ask for one of each byte.
- */
-#define OUTPUT_PARTS_MAX (SZ_64K / 48)
-
 DEFINE_STATIC_KEY_FALSE(ovs_shim_key);
 
 /* Drops what the engine refused, traced and counted; limiters count their own refusals. */
@@ -120,7 +114,7 @@ static noinline bool output_cut(struct shim_vm *vm, struct sk_buff *skb,
 	const struct shim_packet *whole = &frame->packet;
 	struct sk_buff *parts, *part, *next;
 
-	if (whole->packets > OUTPUT_PARTS_MAX) {
+	if (whole->packets > SHIM_PARTS_MAX) {
 		output_refuse(vm, skb, whole, SHIM_DROP_SEGMENT);
 		return false;
 	}

@@ -12,6 +12,12 @@
 #include "../host.h"
 #include "counters.h"
 
+/*
+ * A GSO packet may become so many: 64 KiB in the smallest segments that Linux' TCP sends.  A guest
+ * could ask for one of each byte.
+ */
+#define SHIM_PARTS_MAX (65536 / 48)
+
 /* An IPv6 address in network order, an IPv4 one as ::ffff:a.b.c.d. */
 struct shim_address {
 	u8 bytes[16];

@@ -320,7 +320,8 @@ judge_part(struct shim_vm *vm, const struct way *way,
 }
 
 /* Cuts 'packet' from 'vm', which is 'whole' and has passed through 'path', as
- * its device would, and judges the parts. */
+ * its device would, and judges the parts.  Drops one that a guest wants to be
+ * cut into too many. */
 static void
 judge_parts(struct shim_vm *vm, const struct way *way,
             const struct shim_path *path, const struct shim_packet *whole,
@@ -328,6 +329,11 @@ judge_parts(struct shim_vm *vm, const struct way *way,
 {
     struct shim_parts parts;
 
+    if (whole->packets > SHIM_PARTS_MAX) {
+        count_drop(vm, whole, SHIM_DROP_SEGMENT);
+        dp_packet_delete(packet);
+        return;
+    }
     shim_gso_cut(packet, &parts);
     if (!parts.n) {
         count_drop(vm, whole, SHIM_DROP_SEGMENT);
