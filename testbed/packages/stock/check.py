@@ -47,6 +47,9 @@ ovs-ofctl -O OpenFlow13 dump-flows br0
 tc -s qdisc show dev eth0; ovs-appctl shim/show; tail -n 30 /var/log/openvswitch/ovs-vswitchd.log
 journalctl --no-pager -u sdngcc-controller -n 30"""
 
+# Lets apt remove what came by a recommendation, though another package suggests it: the root has no such packages.
+_ALL = ("-o", "APT::AutoRemove::RecommendsImportant=false", "-o", "APT::AutoRemove::SuggestsImportant=false")
+
 # What a machine that ran has beside the root: what Open vSwitch, apt and the kernel's boot write down.
 _RAN = ("lost+found", "etc/hostname", "etc/openvswitch/", "usr/sbin/policy-rc.d", "var/lib/openvswitch/",
         "var/log/openvswitch/", "var/lib/private/", "var/lib/dbus/", "etc/.updated", "var/.updated")
@@ -248,7 +251,7 @@ apt-get -q purge {' '.join(OURS)}"""], timeout_s=600)
         self.guest.run(["systemctl", "is-active", "ovs-vswitchd", "ovsdb-server"])
         self._free("Debian's own Open vSwitch installed again")
         added = [name for name in OPEN_VSWITCH if name not in self.own]
-        self.guest.run(["apt-get", "-q", "purge", "--autoremove", *added], timeout_s=600)
+        self.guest.run(["apt-get", "-q", *_ALL, "purge", "--autoremove", *added], timeout_s=600)
         complaints = self.guest.run(["dmesg", "--level", "emerg,alert,crit,err,warn"])
         wrong = re.findall(r"^.*(?:BUG|WARNING|Call Trace|sdngcc:.*(?:fail|error)).*$", complaints, re.MULTILINE)
         require(not wrong, "the kernel complained:\n" + "\n".join(wrong))
