@@ -15,8 +15,8 @@ RESERVE of it, and no less than they want, so that who begins has something at o
 The shim obeys the lowest rate that any port on the way told within its rate-timeout.  So where nothing changes any more
 each pair has what it can use, or a port holds it as docs/laws.md, "Rates by path", defines it.
 
-Grants follow at once, in logarithms, but those that turn back again and again follow in part: ports that each grant
-more because the other one held their pairs would go round otherwise.
+Grants follow at once, in logarithms, but those that turn back again and again, pauses between or not, follow in part:
+ports that each grant more because the other one held their pairs would go round otherwise.
 
 A port tells nothing unless it is engaged: it carries ENGAGED of what it may, or holds somebody.  It tells what moved by
 enough to be worth a message, what it told REFRESH_NS ago, and once more what does not show in what is sent.
@@ -49,6 +49,7 @@ TIMEOUT_NS = 200_000_000  # the shim's rate-timeout: what was told longer ago ho
 REFRESH_NS = 60_000_000  # three of them fit into it
 PATIENCE_NS = 25_000_000  # in which what was told shows in what is sent
 SAME = 1e-3  # of a rate: one that differs by less is the same
+ROUNDING = 1e-9  # of a rate: a step that is smaller is none
 OFF = 0.05  # of what was told: by so much other rates show that it did not arrive
 
 
@@ -159,10 +160,11 @@ class Ports:
         """Let grants follow to where they aim."""
         known = rows.granted > 0
         step = np.log(aim / np.where(known, rows.granted, aim))
-        turned = step * rows.moved < 0
-        rows.damping = np.where(turned, rows.damping + DAMPING * (1 - rows.damping), EASING * rows.damping)
+        moved = np.where(np.abs(step) < ROUNDING, rows.moved, step)
+        turned = moved * rows.moved < 0
         rows.granted = np.where(known, rows.granted * np.exp((1 - rows.damping) * step), aim)
-        rows.moved = step
+        rows.damping = np.where(turned, rows.damping + DAMPING * (1 - rows.damping), EASING * rows.damping)
+        rows.moved = moved
 
     @staticmethod
     def _due(rows: Rows, now_ns: int) -> Flags:
