@@ -11,9 +11,30 @@ import sys
 import time
 from typing import List
 
-from lab import BRIDGE, MODULE, V1, Lab, U, Wire, check, equal, ipv4, links, main, namespace, run, settle, udp, unload
+from lab import (
+    BESIDE,
+    BRIDGE,
+    MODULE,
+    V1,
+    Lab,
+    U,
+    Wire,
+    check,
+    equal,
+    ipv4,
+    links,
+    main,
+    namespace,
+    run,
+    settle,
+    udp,
+    unload,
+)
 
 from sdngcc.shim.netlink import ShimClient, ShimMissing, ShimRefused
+
+# ovs-vswitchd, which looks at the kernel's shim every 5 s, hears of a new one long before; virtual.
+SETTLED_S = 0.1
 
 lab = Lab()
 lab.shim.settings_set(law="sdngcc")
@@ -205,5 +226,28 @@ def module_reloaded() -> None:
                 time.sleep(0.05)
                 equal(limiters(), [True], "limiters")
 
+
+def module_exchanged() -> None:
+    """A module that is exchanged under ovs-vswitchd and traffic is set up at once"""
+    lab.shim.close()
+    run("ovs-vsctl set Open_vSwitch . other_config:shim-law=sdngcc other_config:shim-period-us=3000"
+        + "".join(f" -- set Interface {device} other_config:shim-role={role}"
+                  for device, role in (("s1", "vm"), ("s2", "vm"), ("s3", "uplink"))))
+    for pause_s in (0.0, 0.3):
+        with Traffic():
+            run(f"rmmod sdngcc; sleep {pause_s}; insmod {MODULE}")
+            time.sleep(SETTLED_S)
+            with ShimClient() as client:
+                got = client.settings_get()
+                equal((got.law, got.period), ("sdngcc", 3_000_000), "settings")
+                equal([port.name for port in client.ports()], ["s1", "s2", "s3"], "ports")
+                equal([limiter.active for limiter in client.limiters()], [True], "limiters")
+    run("ovs-vsctl clear Open_vSwitch . other_config"
+        + "".join(f" -- clear Interface {device} other_config" for device in ("s1", "s2", "s3")))
+    lab.shim = ShimClient()
+
+
+if BESIDE:
+    check(module_exchanged)
 
 main()

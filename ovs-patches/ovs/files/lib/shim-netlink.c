@@ -7,6 +7,7 @@
 #include "util.h"
 
 #ifdef HAVE_NETLINK
+#include <poll.h>
 #include "netlink.h"
 #include "netlink-socket.h"
 #include "openvswitch/ofpbuf.h"
@@ -23,6 +24,11 @@ static long long int absent_until = LLONG_MIN;
 
 /* Socket for everything but dumps, NULL until first used. */
 static struct nl_sock *sock;
+
+/* Socket by which the kernel tells of families that come and go, NULL if it
+ * could not be had, and whether that was tried. */
+static struct nl_sock *notices;
+static bool notices_tried;
 
 /* Looks the family up unless it is known.  Returns true if the kernel has
  * it. */
@@ -46,6 +52,90 @@ void
 shim_nl_forget_family(void)
 {
     family = 0;
+}
+
+/* Begins to listen for families that come and go.  Without that, what becomes
+ * of ours is seen when it is asked next. */
+static void
+listen_for_notices(void)
+{
+    unsigned int group;
+
+    notices_tried = true;
+    if (nl_lookup_genl_mcgroup("nlctrl", "notify", &group)
+        || nl_sock_create(NETLINK_GENERIC, &notices)) {
+        return;
+    }
+    if (nl_sock_join_mcgroup(notices, group)) {
+        nl_sock_destroy(notices);
+        notices = NULL;
+    }
+}
+
+/* Returns true if 'notice' says that our family is there now.  Forgets the
+ * family if it says that it is gone; it is not asked for at once, for then the
+ * kernel would load the module that is just being taken out. */
+static bool
+is_new_family(const struct ofpbuf *notice)
+{
+    const struct nlmsghdr *nlmsg = nl_msg_nlmsghdr(notice);
+    const struct genlmsghdr *genlmsg = nl_msg_genlmsghdr(notice);
+    const struct nlattr *name;
+
+    if (!genlmsg || nlmsg->nlmsg_type != GENL_ID_CTRL) {
+        return false;
+    }
+    name = nl_attr_find(notice, NLMSG_HDRLEN + GENL_HDRLEN,
+                        CTRL_ATTR_FAMILY_NAME);
+    if (!name || strcmp(nl_attr_get_string(name), OVS_SHIM_FAMILY)) {
+        return false;
+    }
+    if (genlmsg->cmd == CTRL_CMD_DELFAMILY) {
+        shim_nl_forget_family();
+        absent_until = time_msec() + ABSENT_MS;
+        return false;
+    }
+    if (genlmsg->cmd != CTRL_CMD_NEWFAMILY) {
+        return false;
+    }
+    shim_nl_forget_family();
+    absent_until = LLONG_MIN;
+    return true;
+}
+
+/* Takes in what the kernel told since the last call.  Returns true if it has a
+ * shim that it had not before, as after its module was exchanged, or if some
+ * of what it told is lost. */
+bool
+shim_nl_run(void)
+{
+    uint64_t stub[4096 / 8];
+    bool new = false;
+    struct ofpbuf b;
+    int error;
+
+    if (!notices_tried) {
+        listen_for_notices();
+    }
+    if (!notices) {
+        return false;
+    }
+    ofpbuf_use_stub(&b, stub, sizeof stub);
+    do {
+        error = nl_sock_recv(notices, &b, NULL, false);
+        new |= error == ENOBUFS || (!error && is_new_family(&b));
+    } while (!error || error == ENOBUFS);
+    ofpbuf_uninit(&b);
+    return new;
+}
+
+/* Wakes the poll loop when shim_nl_run() has something to do. */
+void
+shim_nl_wait(void)
+{
+    if (notices) {
+        nl_sock_wait(notices, POLLIN);
+    }
 }
 
 /* Initializes 'b' as a request for 'cmd' with netlink 'flags'. */
@@ -255,6 +345,19 @@ bool
 shim_nl_is_available(void)
 {
     return false;
+}
+
+/* Returns false: there is no shim here. */
+bool
+shim_nl_run(void)
+{
+    return false;
+}
+
+/* Does nothing: there is no shim here. */
+void
+shim_nl_wait(void)
+{
 }
 
 /* Returns ENOENT: there is no shim here. */

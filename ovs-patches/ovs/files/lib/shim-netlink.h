@@ -80,6 +80,8 @@ struct shim_nl_peer {
 };
 
 bool shim_nl_is_available(void);
+bool shim_nl_run(void);
+void shim_nl_wait(void);
 
 int shim_nl_port_set(const struct shim_nl_port *, char **reason);
 int shim_nl_port_del(uint32_t ifindex, char **reason);

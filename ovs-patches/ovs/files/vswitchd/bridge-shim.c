@@ -4,8 +4,8 @@
  * shim-* keys, and a port that the kernel has, as far as we know.  To
  * synchronize is to send the ports in which these differ.  What the kernel has
  * is read when we begin, so that a restart of ovs-vswitchd disturbs no
- * limiter, and again with each update of statistics, so that a kernel that
- * lost its state gets it back. */
+ * limiter, when the kernel says that its shim is a new one, and again with each
+ * update of statistics, so that a kernel that lost its state gets it back. */
 
 #include <config.h>
 #include "bridge-shim.h"
@@ -18,6 +18,7 @@
 #include "openvswitch/vlog.h"
 #include "shim-compat.h"
 #include "shim-dpif.h"
+#include "shim-netlink.h"
 #include "shim-port.h"
 #include "shim-settings.h"
 #include "shim-show.h"
@@ -520,30 +521,25 @@ bridge_shim_refresh(const struct ovsrec_open_vswitch *cfg)
     return synchronize();
 }
 
-/* Returns true if Open vSwitch must let the queuing discipline alone that the
- * operator set up at the Interface with row 'cfg' and device 'netdev' of the
- * Port with row 'port', which has no QoS: one that Open vSwitch does not know
- * (fq, mq) at an uplink, where 'root' asks anything of the shim.  It would
- * otherwise delete it when it starts. */
+/* Sets everything anew in a shim that the kernel did not have before, at once.
+ * Returns true if the status of some Interface changed. */
 bool
-bridge_shim_keeps_qdisc(const struct ovsrec_open_vswitch *root,
-                        const struct ovsrec_interface *cfg,
-                        const struct ovsrec_port *port,
-                        const struct netdev *netdev)
+bridge_shim_run(void)
 {
-    struct smap details = SMAP_INITIALIZER(&details);
-    const struct smap_node *node;
-    const char *type = NULL;
-    bool asked = false;
-
-    SMAP_FOR_EACH (node, &root->other_config) {
-        asked |= !strncmp(node->key, "shim-", 5);
+    if (!shim_nl_run() || !is_in_use()) {
+        return false;
     }
-    bool keeps = (asked && shim_port_is_uplink(cfg, port, netdev)
-                  && !netdev_get_qos(netdev, &type, &details)
-                  && !strcmp(type, "linux-other"));
-    smap_destroy(&details);
-    return keeps;
+    VLOG_INFO("the kernel has a new shim, setting it up");
+    synchronized = false;
+    shim_settings_forget();
+    return synchronize();
+}
+
+/* Wakes the poll loop when bridge_shim_run() has something to do. */
+void
+bridge_shim_wait(void)
+{
+    shim_nl_wait();
 }
 
 /* Adds to 'smap' what Interface:status says about the Interface named 'name'.

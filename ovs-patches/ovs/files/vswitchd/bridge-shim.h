@@ -29,10 +29,10 @@ void bridge_shim_add_iface(const struct ovsrec_interface *,
 void bridge_shim_commit(const struct ovsrec_open_vswitch *);
 bool bridge_shim_refresh(const struct ovsrec_open_vswitch *);
 
-bool bridge_shim_keeps_qdisc(const struct ovsrec_open_vswitch *,
-                             const struct ovsrec_interface *,
-                             const struct ovsrec_port *,
-                             const struct netdev *);
+/* To be called from the main loop; the first needs no transaction. */
+bool bridge_shim_run(void);
+void bridge_shim_wait(void);
+
 bool bridge_shim_get_status(const char *iface, struct smap *);
 int bridge_shim_get_stats(const char *iface, const char **keys,
                           int64_t *values);

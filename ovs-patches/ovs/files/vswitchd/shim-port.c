@@ -266,10 +266,9 @@ shim_port_check_tunnel(const struct ovsrec_interface *cfg,
 
 /* Returns true if the Interface with row 'cfg' and device 'netdev' of the Port
  * with row 'port' is an uplink. */
-bool
-shim_port_is_uplink(const struct ovsrec_interface *cfg,
-                    const struct ovsrec_port *port,
-                    const struct netdev *netdev)
+static bool
+is_uplink(const struct ovsrec_interface *cfg, const struct ovsrec_port *port,
+          const struct netdev *netdev)
 {
     struct smap settings = SMAP_INITIALIZER(&settings);
     struct smap origins = SMAP_INITIALIZER(&origins);
@@ -320,4 +319,30 @@ shim_port_differs(const struct shim_nl_port *a,
     default:
         return false;
     }
+}
+
+/* Returns true if Open vSwitch must let the queuing discipline alone that the
+ * operator set up at the Interface with row 'cfg' and device 'netdev' of the
+ * Port with row 'port', which has no QoS: one that Open vSwitch does not know
+ * (fq, mq) at an uplink, where 'root' asks anything of the shim.  It would
+ * otherwise delete it when it starts. */
+bool
+shim_port_keeps_qdisc(const struct ovsrec_open_vswitch *root,
+                      const struct ovsrec_interface *cfg,
+                      const struct ovsrec_port *port,
+                      const struct netdev *netdev)
+{
+    struct smap details = SMAP_INITIALIZER(&details);
+    const struct smap_node *node;
+    const char *type = NULL;
+    bool asked = false;
+
+    SMAP_FOR_EACH (node, &root->other_config) {
+        asked |= !strncmp(node->key, "shim-", 5);
+    }
+    bool keeps = (asked && is_uplink(cfg, port, netdev)
+                  && !netdev_get_qos(netdev, &type, &details)
+                  && !strcmp(type, "linux-other"));
+    smap_destroy(&details);
+    return keeps;
 }

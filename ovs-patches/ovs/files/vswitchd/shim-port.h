@@ -7,6 +7,7 @@
 struct ds;
 struct netdev;
 struct ovsrec_interface;
+struct ovsrec_open_vswitch;
 struct ovsrec_port;
 struct shim_nl_port;
 
@@ -17,8 +18,10 @@ bool shim_port_configure(const struct ovsrec_interface *,
 void shim_port_check_tunnel(const struct ovsrec_interface *,
                             const struct ovsrec_port *,
                             struct ds *complaints);
-bool shim_port_is_uplink(const struct ovsrec_interface *,
-                         const struct ovsrec_port *, const struct netdev *);
+bool shim_port_keeps_qdisc(const struct ovsrec_open_vswitch *,
+                           const struct ovsrec_interface *,
+                           const struct ovsrec_port *,
+                           const struct netdev *);
 bool shim_port_differs(const struct shim_nl_port *,
                        const struct shim_nl_port *);
 
