@@ -20,9 +20,9 @@ from sdngcc.testbed.packages.check import CheckError, differences, later, newer,
 from sdngcc.testbed.packages.roots import Release, Root, root
 from sdngcc.testbed.packages.stock.guest import Guest, booted, equip, mounted
 
-# What the root has: the kernel with headers, what DKMS needs, and Debian's own Open vSwitch.
+# What the root has: the kernel with headers, what DKMS needs, Debian's own Open vSwitch, and Python for agent.py.
 _BASE = ("ca-certificates", "dkms", "ethtool", "initramfs-tools", "iproute2", "linux-headers-amd64",
-         "linux-image-amd64", "openvswitch-switch", "procps", "systemd-sysv", "udev")
+         "linux-image-amd64", "openvswitch-switch", "procps", "python3", "systemd-sysv", "udev")
 
 OURS = ("sdngcc-common", "sdngcc-controller", "sdngcc-dkms")
 OPEN_VSWITCH = ("openvswitch-common", "openvswitch-switch", "python3-openvswitch")
@@ -50,9 +50,11 @@ journalctl --no-pager -u sdngcc-controller -n 30"""
 # Lets apt remove what came by a recommendation, though another package suggests it: the root has no such packages.
 _ALL = ("-o", "APT::AutoRemove::RecommendsImportant=false", "-o", "APT::AutoRemove::SuggestsImportant=false")
 
-# What a machine that ran has beside the root: what Open vSwitch, apt and the kernel's boot write down.
+# What a machine that ran has beside the root: what Open vSwitch, apt and the kernel's boot write down, and the key that
+# DKMS made to sign modules, which outlives them.
 _RAN = ("lost+found", "etc/hostname", "etc/openvswitch/", "usr/sbin/policy-rc.d", "var/lib/openvswitch/",
-        "var/log/openvswitch/", "var/lib/private/", "var/lib/dbus/", "etc/.updated", "var/.updated")
+        "var/log/openvswitch/", "var/log/alternatives.log", "var/lib/dkms/mok.", "var/lib/private/", "var/lib/dbus/",
+        "etc/.updated", "var/.updated")
 
 Say = Callable[[str], None]
 

@@ -31,7 +31,7 @@ Description=Commands by the second serial port
 After=network.target
 
 [Service]
-ExecStart=/usr/bin/python3 {FOLDER}/agent.py
+ExecStart=/usr/bin/python3 -B {FOLDER}/agent.py
 Environment=HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
 
 [Install]

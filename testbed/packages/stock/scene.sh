@@ -16,7 +16,7 @@ start() {
 	name=$1
 	space=$2
 	shift 2
-	systemd-run --quiet --unit "$name" ip netns exec "$space" python3 "$here/traffic.py" "$@"
+	systemd-run --quiet --unit "$name" ip netns exec "$space" python3 -B "$here/traffic.py" "$@"
 }
 
 ip netns add far
@@ -46,7 +46,7 @@ ovs-vsctl add-br br0 -- add-port br0 eth0 -- add-port br0 tap0 -- add-port br0 t
 start sink far sink
 start count far count eth1 /run/count
 mac=$(ip -n far -br link show dev eth1 | awk '{ print $3 }')
-systemd-run --quiet --unit vm0 python3 "$here/traffic.py" tap tap0 02:00:00:00:00:10 10.0.0.10 "$mac" $to "$1"
+systemd-run --quiet --unit vm0 python3 -B "$here/traffic.py" tap tap0 02:00:00:00:00:10 10.0.0.10 "$mac" $to "$1"
 start vm1 vm1 tcp $to "$1"
 start vm2 vm2 udp $to "$1"
 start vm3 vm3 udp $to "$1"
