@@ -232,6 +232,7 @@ class Engine:
         elif not switch.settled:
             switch.settled = True
             self.installer.flush(dpid, self.clock())
+            self.forwarder.recall_hosts(dpid, self.clock())
             # Links found meanwhile may already carry pairs.
             self.convergence.restore(dpid)
 
@@ -281,7 +282,7 @@ class Engine:
         self.adoption.forget(dpid)
         self.vlans.forget(dpid)
         self.installer.forget_switch(dpid)
-        self.forwarder.forget_hosts(self.relations.forget_place(dpid))
+        self.forwarder.forget_switch(dpid, self.clock())
         self._place_tunnels(dpid)
         self._links_changed(self.topology.remove_switch(dpid))
         self.rounds.forget(dpid)

@@ -21,6 +21,7 @@ from typing import Iterator
 
 from sdngcc.controller.forwarding.flows import FlowTable
 from sdngcc.controller.forwarding.installer import COOKIE, COOKIE_MASK, PAIR, Installer
+from sdngcc.controller.network.absent import AbsentHosts
 from sdngcc.controller.network.inventory import SwitchRecord
 from sdngcc.controller.network.paths import Paths
 from sdngcc.controller.network.relations import Learned, Pair, Relations
@@ -38,6 +39,7 @@ QUESTIONS_A_PORT = 1024
 OWNERS_ASKED = 4  # of one address; more: everybody is asked
 HEARD_NS = 1_000_000_000  # a host heard this lately is where it was heard
 FLOODS_WAITING = 64
+UNKNOWN_A_SECOND = 128  # packets of a port that are put out everywhere, as nobody knows where their destination is
 EXPIRED_AT_A_TIME = 32
 REPEATED = 32  # packets of a pair that are put out while its flow is on its way
 OUR_DELETION_NS = 2_000_000_000  # a flow's end told this soon after it was added is that of the one before
@@ -72,11 +74,13 @@ class Forwarder:
         self._installer = installer
         self._outbox = outbox
         self._backlog = backlog
+        self._absent = AbsentHosts()
         self._floods = 0  # under way
         self._dropping: dict[bytes, None] = {}  # hosts that are gone, whose flows are still to be deleted
         self._asked: dict[Hop, dict[tuple[bytes, bytes], int]] = {}  # port -> (asker, address) -> when, ns
         self._questions: deque[tuple[int, Hop, tuple[bytes, bytes]]] = deque()  # the same, the oldest first
         self._budget: dict[Hop, int] = {}  # port, 0 for its whole switch -> packet-ins in this second
+        self._unknown: collections.Counter[Hop] = collections.Counter()  # port -> floods of it in this second
         self._second = 0
         self._silent_pairs: Schedule[Pair] = Schedule()  # pairs without a flow
         self._silent_hosts: Schedule[bytes] = Schedule()
@@ -88,6 +92,29 @@ class Forwarder:
         if macs:
             self._dropping.update(dict.fromkeys(macs))
             self._backlog.add(self._drop_hosts())
+
+    def forget_switch(self, dpid: int, now_ns: int) -> None:
+        """Forget the hosts of a switch that is gone, but for what recall_hosts() may need."""
+        ports = self._topology.ports.get(dpid, {})
+        there = [self._relations.hosts[mac] for mac in self._relations.hosts_of(dpid)]
+        known = [(ports[host.place[1]].name, host) for host in there if host.place[1] in ports]
+        self._absent.leave(dpid, known, now_ns)
+        self.forget_hosts(self._relations.forget_place(dpid))
+
+    def recall_hosts(self, dpid: int, now_ns: int) -> None:
+        """Know the hosts again of a switch that was away, at ports for hosts, unless they are elsewhere by now."""
+        numbers = {
+            port.name: number
+            for number, port in self._topology.ports.get(dpid, {}).items()
+            if self.is_host_port((dpid, number), now_ns)
+        }
+        for host in self._absent.back(dpid, numbers, now_ns):
+            self._drop(host.mac)
+            if host.mac not in self._relations.hosts:
+                self.counters["host_recalled"] += 1
+                self._relations.learn_host(host.mac, host.place, None, host.seen_ns)
+                for address, seen_ns in host.addresses.items():
+                    self._relations.learn_host(host.mac, host.place, address, seen_ns)
 
     def _drop_hosts(self) -> Iterator[None]:
         while self._dropping:
@@ -198,6 +225,7 @@ class Forwarder:
         second = now_ns // 1_000_000_000
         if second != self._second:
             self._second, self._budget = second, {}
+            self._unknown.clear()
         spent = self._budget[place] = self._budget.get(place, 0) + 1
         return spent <= share
 
@@ -283,6 +311,15 @@ class Forwarder:
                 return
         self._flood(place, vlan, data, now_ns)
 
+    def _search(self, place: Hop, vlan: int, frame: Frame, data: bytes, now_ns: int) -> None:
+        """Put a packet for a destination of unknown place out everywhere, unless its port had enough of these."""
+        self._look_for(place, vlan, frame, now_ns)
+        self._unknown[place] += 1
+        if self._unknown[place] > UNKNOWN_A_SECOND:
+            self.counters["unknown_over_budget"] += 1
+            return
+        self._flood(place, vlan, data, now_ns)
+
     def _look_for(self, place: Hop, vlan: int, frame: Frame, now_ns: int) -> None:
         """Ask in the sender's name for a destination of unknown place; one that never sends answers this.
 
@@ -348,8 +385,7 @@ class Forwarder:
             if frame.control:
                 self.counters["control_refused"] += 1
             else:
-                self._look_for(place, vlan, frame, now_ns)
-                self._flood(place, vlan, data, now_ns)
+                self._search(place, vlan, frame, data, now_ns)
             return
         if host.place == place:
             return

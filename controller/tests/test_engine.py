@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sdngcc.controller.engine import Engine
-from sdngcc.controller.forwarding.forwarder import REPEATED
+from sdngcc.controller.forwarding.forwarder import REPEATED, UNKNOWN_A_SECOND
 from sdngcc.controller.forwarding.installer import PRIORITY_PAIR
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.wire import experimenter, message
@@ -319,6 +319,65 @@ def test_switch_that_leaves_takes_its_hosts_along(tmp_path):
     fabric.engine.switch_down(H3)
     assert mac(31) not in fabric.engine.relations.hosts
     assert len(fabric.engine.topology.links()) == 4
+
+
+def back(fabric, dpid, **ports):
+    """Let a switch that restarted without flows connect again."""
+    switch = fabric.switches[dpid]
+    switch.flows, switch.ports = [], {number: ports.get(name, name) for number, name in switch.ports.items()}
+    fabric.engine.switch_up(dpid, {number: (name, bytes(6), True) for number, name in switch.ports.items()})
+    fabric.settle()
+    fabric.run(0.5)
+    fabric.delivered.clear()
+
+
+def test_switch_that_comes_back_has_its_hosts_there_still(tmp_path):
+    fabric = connected(tmp_path)
+    talk(fabric, 11, 31)
+    addresses = dict(fabric.engine.relations.hosts[mac(31)].addresses)
+    for dpid in (H1, H3):
+        fabric.engine.switch_down(dpid)
+    fabric.run(2.0)
+    back(fabric, H1)
+    back(fabric, H3)
+    assert fabric.engine.relations.hosts[mac(31)].addresses == addresses
+    # Its first packet reaches nobody else, and the second one needs no controller.
+    fabric.inject(*PLACES[11], ipv4(11, 31))
+    assert fabric.delivered == [(PLACES[31], ipv4(11, 31))]
+    assert fabric.switches[H1].find_pair_flow(mac(11), mac(31)) is not None
+    assert fabric.engine.forwarder.counters["host_recalled"] == 2
+
+
+def test_host_that_moved_while_its_switch_was_away_stays_where_it_is(tmp_path):
+    fabric = connected(tmp_path)
+    talk(fabric, 11, 31)
+    fabric.engine.switch_down(H3)
+    fabric.inject(*PLACES[22], arp(31, 11))
+    back(fabric, H3)
+    assert fabric.engine.relations.hosts[mac(31)].place == PLACES[22]
+
+
+def test_host_behind_another_port_by_name_or_of_long_ago_is_not_recalled(tmp_path):
+    fabric = connected(tmp_path)
+    talk(fabric, 11, 31)
+    fabric.engine.switch_down(H3)
+    back(fabric, H3, vm3a="other")
+    assert mac(31) not in fabric.engine.relations.hosts
+    talk(fabric, 11, 31)
+    fabric.engine.switch_down(H3)
+    fabric.run(61.0)
+    back(fabric, H3)
+    assert mac(31) not in fabric.engine.relations.hosts
+
+
+def test_a_port_may_have_so_many_packets_put_out_everywhere_in_a_second(tmp_path):
+    fabric = connected(tmp_path)
+    sent = 2 * UNKNOWN_A_SECOND
+    for _ in range(sent):
+        fabric.inject(*PLACES[11], ipv4(11, 31))
+        fabric.run(0.0001)
+    assert sum(place == PLACES[31] for place, _ in fabric.delivered) == UNKNOWN_A_SECOND + 1  # and the question
+    assert fabric.engine.forwarder.counters["unknown_over_budget"] == sent - UNKNOWN_A_SECOND
 
 
 def test_trace_counts_notices(tmp_path):
