@@ -4,8 +4,9 @@
  * shim-* keys, and a port that the kernel has, as far as we know.  To
  * synchronize is to send the ports in which these differ.  What the kernel has
  * is read when we begin, so that a restart of ovs-vswitchd disturbs no
- * limiter, when the kernel says that its shim is a new one, and again with each
- * update of statistics, so that a kernel that lost its state gets it back. */
+ * limiter, when the kernel says that its shim is a new one, and again with
+ * each update of statistics, so that a kernel that lost its state gets it
+ * back. */
 
 #include <config.h>
 #include "bridge-shim.h"
