@@ -110,7 +110,7 @@ def check(release: Release, folder: Path, say: Say) -> None:
         equip(one)
         one.apt("update")
         one.path("/packages/stock").mkdir(parents=True)
-        own = [name for name in OPEN_VSWITCH if one.run(["dpkg-query", "-W", name], check=False).returncode == 0]
+        own = [name for name in OPEN_VSWITCH if _is_installed(one, name)]
         one.run(["sh", "-c", f"cd /packages/stock && apt-get download {' '.join(own)}"])
         before = snapshot(one.folder, _RAN)
         first = one.path("/packages/first")
@@ -133,6 +133,12 @@ def check(release: Release, folder: Path, say: Say) -> None:
     disk.unlink()
     require(not left, "removing left this:\n" + "\n".join(left[:40]))
     say(f"nothing is left among {len(before)} files and folders but the account sdn-gcc")
+
+
+def _is_installed(one: Root, name: str) -> bool:
+    """Return whether a root has a package; dpkg also knows those that others recommend."""
+    asked = one.run(["dpkg-query", "-W", "-f", "${db:Status-Status}", name], check=False)
+    return asked.stdout.strip() == "installed"
 
 
 def _bring_later(one: Root, module: Path, kernel: str) -> None:
