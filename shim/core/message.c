@@ -14,13 +14,27 @@
  *
  * A report (type 3) has at 48 the bytes received, at 56 the packets lost, at 80 those received.
  *
- * tag = SipHash-2-4(key, bytes 0..87) as a big-endian number.  The form is checked before the tag,
- * which is the dearer of the two, and the tag before anything is believed.
+ * v2 tells of parts of what a VM sends, each by an entry of 40 bytes:
+ *
+ *    0 to 15 as v1, version 2          16 vm[16]       32 sender        36 entries
+ *   37 zero[3]        40 rate (8)      48 entries      48 + 40 n tag (8)
+ *
+ *    0 teller (8)      8 prefix[16]    24 bits         25 scope         26 zero[2]
+ *   28 weight_total   32 rate (8); of marks: 32 marks, 36 interval_ns
+ *
+ * tag = SipHash-2-4(key, the bytes before it) as a big-endian number.  The form is checked before
+ * the tag, which is the dearer of the two, and the tag before anything is believed.
  */
 #include "message.h"
 
-/* Offset of the tag: the bytes before it are signed. */
-#define TAG_OFFSET 88
+/* Bytes of a tag: the bytes before it are signed. */
+#define TAG_BYTES 8
+
+/* Offset of a v1 message's tag. */
+#define TAG_OFFSET (SHIM_MESSAGE_V1_BYTES - TAG_BYTES)
+
+/* Offset of a v2 message's entries. */
+#define ENTRIES_OFFSET (SHIM_MESSAGE_V2_BYTES - TAG_BYTES)
 
 /* Writes the lowest bytes of value at p in network order. */
 static void put(u8 *p, u64 value, int bytes)
@@ -84,20 +98,23 @@ static bool fields_valid(const struct shim_message *message)
 	return message->type == SHIM_MESSAGE_MARKS;
 }
 
-enum shim_message_error shim_message_decode(struct shim_message *message, const u8 *data,
-					    size_t len, const u8 key[SHIM_KEY_BYTES])
+/* Reads what v1 and v2 have at the same places. */
+static void read_head(struct shim_message *message, const u8 *data)
 {
-	if (len < SHIM_MESSAGE_V1_BYTES)
-		return SHIM_MESSAGE_SHORT;
-	if (len > SHIM_MESSAGE_V1_BYTES || get(data, 2) != SHIM_MESSAGE_MAGIC ||
-	    data[2] != 1 || get(data + 6, 2) != SHIM_MESSAGE_V1_BYTES)
-		return SHIM_MESSAGE_FORM;
-	message->version = 1;
+	message->version = data[2];
 	message->type = data[3];
 	message->flags = (u16)get(data + 4, 2);
 	message->epoch = (u32)get(data + 8, 4);
 	message->sequence = (u32)get(data + 12, 4);
 	copy_address(message->vm, data + SHIM_MESSAGE_VM_AT);
+}
+
+/* Reads a v1 message; false if its form is wrong. */
+static bool read_v1(struct shim_message *message, const u8 *data, size_t len)
+{
+	if (len != SHIM_MESSAGE_V1_BYTES)
+		return false;
+	read_head(message, data);
 	copy_address(message->peer, data + 32);
 	message->point_datapath = get(data + 48, 8);
 	message->point_port = (u32)get(data + 56, 4);
@@ -106,9 +123,100 @@ enum shim_message_error shim_message_decode(struct shim_message *message, const 
 	message->rate = get(data + 72, 8);
 	message->weight_total = (u32)get(data + 80, 4);
 	message->sender = (u32)get(data + 84, 4);
-	if (!fields_valid(message))
+	return fields_valid(message);
+}
+
+void shim_message_entry(struct shim_message_entry *entry, const u8 *data, u32 i)
+{
+	const u8 *p = data + ENTRIES_OFFSET + (size_t)i * SHIM_MESSAGE_ENTRY_BYTES;
+	bool rate = data[3] == SHIM_MESSAGE_RATE;
+
+	entry->teller = get(p, 8);
+	copy_address(entry->prefix, p + 8);
+	entry->bits = p[24];
+	entry->scope = p[25];
+	entry->weight_total = (u32)get(p + 28, 4);
+	entry->rate = rate ? get(p + 32, 8) : 0;
+	entry->marks = rate ? 0 : (u32)get(p + 32, 4);
+	entry->interval_ns = rate ? 0 : (u32)get(p + 36, 4);
+}
+
+/* Tells whether a prefix has no bit behind those that count. */
+static bool prefix_valid(const struct shim_message_entry *entry)
+{
+	u32 i = entry->bits / 8;
+
+	if (entry->bits > 128)
+		return false;
+	if (entry->bits % 8 && entry->prefix[i++] & 0xff >> entry->bits % 8)
+		return false;
+	while (i < 16)
+		if (entry->prefix[i++])
+			return false;
+	return true;
+}
+
+/* Tells whether an entry at p keeps the rules that its fields have. */
+static bool entry_valid(const struct shim_message_entry *entry, const u8 *p, u8 type)
+{
+	if (!entry->teller || entry->scope > SHIM_SCOPE_TUNNEL || p[26] || p[27])
+		return false;
+	if (entry->scope && !entry->bits)
+		return false;
+	if (type == SHIM_MESSAGE_RATE &&
+	    (entry->rate < SHIM_RATE_MIN || entry->rate > SHIM_RATE_MAX))
+		return false;
+	return prefix_valid(entry);
+}
+
+/* Reads a v2 message; false if its form is wrong, that of its entries included. */
+static bool read_v2(struct shim_message *message, const u8 *data, size_t len)
+{
+	struct shim_message_entry entry;
+	u64 marks = 0;
+	u32 i;
+
+	read_head(message, data);
+	message->sender = (u32)get(data + 32, 4);
+	message->entries = data[36];
+	message->rate = get(data + 40, 8);
+	if (!message->entries || message->entries > SHIM_MESSAGE_ENTRIES || get(data + 37, 3) ||
+	    len != SHIM_MESSAGE_V2_BYTES + (size_t)message->entries * SHIM_MESSAGE_ENTRY_BYTES)
+		return false;
+	if (message->flags || !message->epoch || !message->sequence)
+		return false;
+	if (message->type != SHIM_MESSAGE_MARKS && message->type != SHIM_MESSAGE_RATE)
+		return false;
+	if (message->rate && (message->type == SHIM_MESSAGE_MARKS ||
+			      message->rate < SHIM_RATE_MIN || message->rate > SHIM_RATE_MAX))
+		return false;
+	for (i = 0; i < message->entries; i++) {
+		shim_message_entry(&entry, data, i);
+		if (!entry_valid(&entry, data + ENTRIES_OFFSET + i * SHIM_MESSAGE_ENTRY_BYTES,
+				 message->type))
+			return false;
+		marks += entry.marks;
+	}
+	message->marks = marks < ~0U ? (u32)marks : ~0U;
+	return true;
+}
+
+enum shim_message_error shim_message_decode(struct shim_message *message, const u8 *data,
+					    size_t len, const u8 key[SHIM_KEY_BYTES])
+{
+	static const struct shim_message empty;
+	bool good;
+
+	if (len < SHIM_MESSAGE_V1_BYTES)
+		return SHIM_MESSAGE_SHORT;
+	if (get(data, 2) != SHIM_MESSAGE_MAGIC || get(data + 6, 2) != len)
 		return SHIM_MESSAGE_FORM;
-	if (get(data + TAG_OFFSET, 8) != shim_siphash(key, data, TAG_OFFSET))
+	*message = empty;
+	good = data[2] == 1 ? read_v1(message, data, len) :
+	       data[2] == 2 && read_v2(message, data, len);
+	if (!good)
+		return SHIM_MESSAGE_FORM;
+	if (get(data + len - TAG_BYTES, TAG_BYTES) != shim_siphash(key, data, len - TAG_BYTES))
 		return SHIM_MESSAGE_TAG;
 	return SHIM_MESSAGE_OK;
 }

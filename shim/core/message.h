@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Control messages v0 (the paper's form) and v1 (ours); docs/protocol.md has the layout.
+ * Control messages v0 (the paper's form), v1 and v2 (ours); docs/protocol.md has the layout.
  */
 #ifndef SHIM_CORE_MESSAGE_H
 #define SHIM_CORE_MESSAGE_H
@@ -11,19 +11,49 @@
 #define SHIM_MESSAGE_V0_BYTES 2
 #define SHIM_MESSAGE_V1_BYTES 96
 
-/* Where a v1 message has the address of the VM that it is for. */
+/* A v2 message: entries that it may have, bytes of one, and of the message without and with all. */
+#define SHIM_MESSAGE_ENTRIES 32
+#define SHIM_MESSAGE_ENTRY_BYTES 40
+#define SHIM_MESSAGE_V2_BYTES 56
+#define SHIM_MESSAGE_MOST_BYTES 1336
+
+/* Where a v1 or v2 message has the address of the VM that it is for. */
 #define SHIM_MESSAGE_VM_AT 16
 #define SHIM_MESSAGE_MAGIC 0x5347	/* "SG" */
 #define SHIM_MESSAGE_PROTOCOL 253	/* default IP protocol, RFC 3692 */
 
-/* Types of a v1 message. */
+/* Types of a v1 message; v2 knows the first two. */
 enum shim_message_type {
 	SHIM_MESSAGE_MARKS = 1,	/* marks counted at a congestion point */
 	SHIM_MESSAGE_RATE = 2,	/* an explicit rate, of a controller */
 	SHIM_MESSAGE_REPORT = 3,	/* what a peer's shim received, or what it grants */
 };
 
-/* A message in host order.  A report knows no congestion point: its numbers stand there. */
+/* What the prefix of an entry is compared with. */
+enum shim_message_scope {
+	SHIM_SCOPE_DESTINATION,	/* the destination of packets */
+	SHIM_SCOPE_TUNNEL,	/* the far end of the tunnel that they go into */
+};
+
+/*
+ * What a teller says of a part of what the VM sends: that to addresses whose first bits are those
+ * of the prefix.
+ */
+struct shim_message_entry {
+	u64 teller;		/* congestion point, or controller; not 0 */
+	u64 rate;		/* explicit rate, bytes/s, SHIM_RATE_MIN to _MAX; 0: none */
+	u8 prefix[16];		/* IPv6 or IPv4-mapped; bits that do not count are 0 */
+	u32 weight_total;	/* sum of weights sharing the point; 0: unknown */
+	u32 marks;		/* this part's of the marks */
+	u32 interval_ns;	/* time over which they were counted; 0: unknown */
+	u8 bits;		/* of the prefix that count, 0 to 128; 0: what no other path takes */
+	u8 scope;		/* enum shim_message_scope */
+};
+
+/*
+ * A message in host order.  A report knows no congestion point: its numbers stand there.  Of v2,
+ * which has no peer, rate is that of all that the VM sends, marks is the sum over its entries.
+ */
 struct shim_message {
 	u8 vm[16];		/* VM told, IPv6 or IPv4-mapped */
 	u8 peer[16];		/* its destination behind the point; a report's source */
@@ -46,8 +76,9 @@ struct shim_message {
 	u32 epoch;		/* start of the sender, seconds since 1970 */
 	u32 sequence;		/* of the sender, over all VMs, from 1 */
 	u16 flags;		/* none defined: 0 */
-	u8 version;		/* 0 or 1 */
+	u8 version;		/* 0, 1 or 2 */
 	u8 type;		/* enum shim_message_type */
+	u8 entries;		/* v2: 1 to SHIM_MESSAGE_ENTRIES; else 0 */
 };
 
 /* Why a message was refused; SHIM_MESSAGE_OK is 0. */
@@ -63,9 +94,15 @@ enum shim_message_error {
 void shim_message_encode(u8 out[SHIM_MESSAGE_V1_BYTES], const struct shim_message *message,
 			 const u8 key[SHIM_KEY_BYTES]);
 
-/* Reads a v1 message and checks form and tag; *message is meaningful only on SHIM_MESSAGE_OK. */
+/*
+ * Reads a v1 or v2 message and checks form and tag, entries included; *message is meaningful only
+ * on SHIM_MESSAGE_OK.
+ */
 enum shim_message_error shim_message_decode(struct shim_message *message, const u8 *data,
 					    size_t len, const u8 key[SHIM_KEY_BYTES]);
+
+/* Reads the i-th entry of a v2 message whose form is right. */
+void shim_message_entry(struct shim_message_entry *entry, const u8 *data, u32 i);
 
 /* Reads a v0 message: marks from the 2-byte payload. */
 enum shim_message_error shim_message_decode_v0(struct shim_message *message, const u8 *data,

@@ -179,6 +179,8 @@ _ADDRESSES = ("vm", "peer")
 #: Fields of a message that are numbers.
 _NUMBERS = ("type", "flags", "epoch", "sequence", "point_datapath", "point_port", "marks", "interval_ns",
             "rate", "weight_total", "sender")
+#: Fields of an entry of a v2 message that are numbers.
+_ENTRY_NUMBERS = ("teller", "rate", "weight_total", "marks", "interval_ns", "bits", "scope")
 
 Fields = Dict[str, Union[int, bytes]]
 
@@ -203,11 +205,22 @@ def encode(fields: Fields, key: bytes) -> bytes:
 
 
 def decode(data: bytes, key: bytes) -> Tuple[str, Fields]:
-    """Return ("ok", fields) of a v1 message, or (why it was refused, {}): short, form or tag."""
+    """Return ("ok", fields) of a v1 message or a v2 one's head, or (why it was refused, {}): short, form or tag."""
     ffi, lib = load()
     result = ffi.new("struct shim_message *")
     error = lib.shim_message_decode(result, ffi.new("u8[]", data), len(data), _key(key))
     return _answer(error, result)
+
+
+def entries(data: bytes) -> List[Fields]:
+    """Return the fields of each entry of a v2 message that `decode` accepts; prefix has 16 bytes."""
+    ffi, lib = load()
+    whole, entry = ffi.new("u8[]", data), ffi.new("struct shim_message_entry *")
+    found: List[Fields] = []
+    for number in range(data[36]):
+        lib.shim_message_entry(entry, whole, number)
+        found.append({"prefix": bytes(entry.prefix)} | {name: int(getattr(entry, name)) for name in _ENTRY_NUMBERS})
+    return found
 
 
 def decode_v0(data: bytes) -> Tuple[str, Fields]:

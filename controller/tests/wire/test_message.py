@@ -45,6 +45,22 @@ def test_v1_vectors(vector):
     assert message.decode_v1(data, key) == wanted
 
 
+def paths_from_vector(fields):
+    entries = tuple(
+        message.PathEntry(**{**entry, "prefix": ipaddress.IPv6Address(entry["prefix"]).packed})
+        for entry in fields["entries"]
+    )
+    return message.PathMessage(**{**fields, "vm": ipaddress.IPv6Address(fields["vm"]).packed, "entries": entries})
+
+
+@pytest.mark.parametrize("vector", names("v2"))
+def test_v2_vectors(vector):
+    key, data = bytes.fromhex(vector["key"]), bytes.fromhex(vector["bytes"])
+    wanted = paths_from_vector(vector["message"])
+    assert message.encode_v2(wanted, key) == data
+    assert message.decode_v2(data, key) == wanted
+
+
 @pytest.mark.parametrize("vector", names("v0"))
 def test_v0_vectors(vector):
     assert message.encode_v0(vector["marks"]) == bytes.fromhex(vector["bytes"])
@@ -57,6 +73,8 @@ def test_refusals(vector):
     with pytest.raises(message.MessageError) as caught:
         if vector["version"] == 1:
             message.decode_v1(data, bytes.fromhex(vector["key"]))
+        elif vector["version"] == 2:
+            message.decode_v2(data, bytes.fromhex(vector["key"]))
         else:
             message.decode_v0(data)
     assert caught.value.reason == vector["error"]
@@ -70,6 +88,26 @@ def test_v0_cannot_carry_more_than_its_field():
 def test_noise_is_refused(data):
     with pytest.raises(message.MessageError):
         message.decode_v1(data, bytes(16))
+    with pytest.raises(message.MessageError):
+        message.decode_v2(data, bytes(16))
+
+
+bits = st.integers(0, 128)
+marked = st.builds(
+    lambda teller, prefix, bits, scope, weights, marks, interval: message.PathEntry(
+        teller,
+        (int.from_bytes(prefix, "big") >> (128 - bits) << (128 - bits)).to_bytes(16, "big"),
+        bits, scope if bits else 0, weights, marks=marks, interval_ns=interval,
+    ),
+    st.integers(1, 2**64 - 1), st.binary(min_size=16, max_size=16), bits, st.integers(0, 1),
+    st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1),
+)  # fmt: skip
+
+
+@given(st.lists(marked, min_size=1, max_size=message.ENTRIES_MAX))
+def test_v2_round_trip(entries):
+    told = message.PathMessage(bytes(15) + b"\1", tuple(entries), 0, 1, 2, 3, message.TYPE_MARKS)
+    assert message.decode_v2(message.encode_v2(told, bytes(16)), bytes(16)) == told
 
 
 def test_ipv4_frame_has_a_right_checksum():

@@ -163,7 +163,7 @@ static enum shim_message_error engine_read(const struct shim_settings *settings,
 		return shim_message_decode_v0(message, data, len);
 	}
 	/* Without a key the zero key is in its place: never accept by it. */
-	if (len == SHIM_MESSAGE_V1_BYTES && !settings->key_set && !settings->key_other_set)
+	if (len >= SHIM_MESSAGE_V1_BYTES && !settings->key_set && !settings->key_other_set)
 		return SHIM_MESSAGE_TAG;
 	error = shim_message_decode(message, data, len, settings->key);
 	if (!error && !settings->key_set)
@@ -210,7 +210,8 @@ static enum shim_counter engine_obey(struct shim_vm *vm, const struct shim_uplin
 		if (!shim_address_equal(&told, &packet->destination) &&
 		    !shim_sources_owns(vm, &told))
 			return SHIM_REFUSED_ADDRESS;
-		if (message->type == SHIM_MESSAGE_RATE && !vm->clock->law->obeys_rates)
+		if (message->entries ||
+		    (message->type == SHIM_MESSAGE_RATE && !vm->clock->law->obeys_rates))
 			return SHIM_REFUSED_LAW;
 		if (message->type == SHIM_MESSAGE_REPORT &&
 		    memcmp(message->peer, packet->source.bytes, sizeof(message->peer)))

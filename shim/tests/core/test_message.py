@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control messages: SipHash, the bytes of v1 and v0, each refusal, and the shared vectors."""
+"""Control messages: SipHash, the bytes of v0, v1 and v2, each refusal, and the shared vectors."""
 
 import json
 import struct
@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sdngcc.controller.wire import message as wire
 from sdngcc.shim import core as binding
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "message.json").read_text(encoding="utf-8"))
@@ -169,6 +170,34 @@ def test_vectors_v1(vector: Dict[str, Any]) -> None:
 def test_vectors_v0(vector: Dict[str, Any]) -> None:
     name, fields = binding.decode_v0(bytes.fromhex(vector["bytes"]))
     assert (name, fields["marks"]) == ("ok", vector["marks"])
+
+
+@pytest.mark.parametrize("vector", VECTORS["v2"], ids=lambda vector: vector["name"])
+def test_vectors_v2(vector: Dict[str, Any]) -> None:
+    said, key, data = vector["message"], bytes.fromhex(vector["key"]), bytes.fromhex(vector["bytes"])
+    verdict, fields = binding.decode(data, key)
+    assert verdict == "ok" and fields["version"] == 2 and fields["vm"] == IPv6Address(said["vm"]).packed
+    assert all(fields[name] == said[name] for name in ("type", "flags", "epoch", "sequence", "sender", "rate"))
+    assert fields["marks"] == min(sum(entry["marks"] for entry in said["entries"]), 2**32 - 1)
+    assert binding.entries(data) == [{**entry, "prefix": IPv6Address(entry["prefix"]).packed}
+                                     for entry in said["entries"]]
+
+
+def test_most_entries_of_v2() -> None:
+    told = tuple(wire.PathEntry(number + 1, bytes(14) + bytes([number, 0]), 120, rate=125 + number)
+                 for number in range(wire.ENTRIES_MAX))
+    data = wire.encode_v2(wire.PathMessage(bytes(16), told, 10**11, 1, 2, 3), KEY)
+    assert len(data) == 1336 and binding.decode(data, KEY)[0] == "ok"
+    assert [(entry["teller"], entry["rate"]) for entry in binding.entries(data)] == [
+        (entry.teller, entry.rate) for entry in told]
+
+
+@given(data=st.data(), vector=st.sampled_from(VECTORS["v2"]))
+def test_any_flipped_bit_of_v2_is_refused(data: Any, vector: Dict[str, Any]) -> None:
+    message = bytearray.fromhex(vector["bytes"])
+    bit = data.draw(st.integers(0, 8 * len(message) - 1))
+    message[bit // 8] ^= 1 << bit % 8
+    assert binding.decode(bytes(message), bytes.fromhex(vector["key"]))[0] in ("form", "tag")
 
 
 @pytest.mark.parametrize("vector", VECTORS["refused"], ids=lambda vector: vector["name"])
