@@ -82,6 +82,15 @@ static inline bool shim_bucket_take(const struct shim_rate *rate, u64 *tat, u64 
 	return true;
 }
 
+/* Returns the state after len bytes that leave at a time which the bucket allows, or later. */
+static inline u64 shim_bucket_charge(const struct shim_rate *rate, u64 tat, u64 departure_ns,
+				     u32 len)
+{
+	u64 then = departure_ns * SHIM_TICKS_PER_NS;
+
+	return then + shim_bucket_used(tat, then) + shim_bucket_cost(rate, len);
+}
+
 /*
  * Judges len bytes: SHIM_SEND, SHIM_PACE, or SHIM_DROP if the wait would exceed horizon_ns.  A
  * packet larger than the bucket waits until the rate has paid for the difference.

@@ -24,6 +24,9 @@
 
 #define SHIM_KNOBS_MAX 17
 
+/* Tellers that a law can heed at a time, of one VM or path. */
+#define SHIM_TELLERS_MAX 8
+
 /* What a law wants the caller to keep or measure: bits of shim_law.wants. */
 #define SHIM_LAW_PEERS 1	/* a state for each address a VM talks to */
 #define SHIM_LAW_FLOWS 2	/* a state for each TCP connection of a VM */
@@ -155,6 +158,18 @@ struct shim_law {
 			   const struct shim_message *message);
 	/* Called every T, and at once when share, min or capacity changed. */
 	void (*on_period)(struct shim_limiter_state *state, const struct shim_law_input *input);
+
+	/*
+	 * Of laws that steer paths, parts of what a VM sends: such a part has a limiter's state,
+	 * and on_message and on_period are called for it as well.  Starts it, all 0 so far.  NULL:
+	 * the law steers no paths.
+	 */
+	void (*path_init)(struct shim_limiter_state *state, const struct shim_law_input *input);
+	/* Tells whether a path may have all of the VM's share and nothing be known of it. */
+	bool (*path_rests)(const struct shim_limiter_state *state,
+			   const struct shim_law_input *input);
+	/* Called for a VM's own limiter when rates of paths were told; NULL: nothing to do. */
+	void (*on_paths)(struct shim_limiter_state *state, const struct shim_law_input *input);
 
 	/*
 	 * Of laws that want peers.  A peer is made by the first packet either way, and is all 0

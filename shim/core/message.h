@@ -46,7 +46,7 @@ struct shim_message_entry {
 	u32 weight_total;	/* sum of weights sharing the point; 0: unknown */
 	u32 marks;		/* this part's of the marks */
 	u32 interval_ns;	/* time over which they were counted; 0: unknown */
-	u8 bits;		/* of the prefix that count, 0 to 128; 0: what no other path takes */
+	u8 bits;		/* of the prefix that count, 0 to 128; 0: the rest */
 	u8 scope;		/* enum shim_message_scope */
 };
 
@@ -79,6 +79,9 @@ struct shim_message {
 	u8 version;		/* 0, 1 or 2 */
 	u8 type;		/* enum shim_message_type */
 	u8 entries;		/* v2: 1 to SHIM_MESSAGE_ENTRIES; else 0 */
+	u8 bits;		/* of one entry, as laws are told: of its prefix */
+	bool lowest;		/* the same: raises nothing that its teller told lately */
+	u64 teller;		/* the same: who tells; 0: a message of all that a VM sends */
 };
 
 /* Why a message was refused; SHIM_MESSAGE_OK is 0. */

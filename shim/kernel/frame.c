@@ -363,6 +363,35 @@ void shim_host_source(const struct shim_packet *packet, u8 mac[ETH_ALEN])
 		memset(mac, 0, ETH_ALEN);
 }
 
+/*
+ * Tells whether a VM's packet goes into a tunnel; if so, stores that one's far end in *end, IPv4 as
+ * ::ffff:a.b.c.d.
+ */
+bool shim_host_tunnel_end(const struct shim_packet *packet, struct shim_address *end)
+{
+	const struct ovs_shim_frame *frame = container_of(packet, struct ovs_shim_frame, packet);
+	const struct sk_buff *skb = packet->frame;
+	const struct metadata_dst *tunnel = ovs_shim_frame_tunnel(skb);
+	const struct ip_tunnel_key *key;
+
+	if (frame->tunnelled) {
+		/* The outer header is in front of what was parsed. */
+		if (ip_hdr(skb)->version == 4)
+			ipv6_addr_set_v4mapped(ip_hdr(skb)->daddr, (struct in6_addr *)end);
+		else
+			memcpy(end, &ipv6_hdr(skb)->daddr, sizeof(*end));
+		return true;
+	}
+	if (!tunnel)
+		return false;
+	key = &tunnel->u.tun_info.key;
+	if (ip_tunnel_info_af(&tunnel->u.tun_info) == AF_INET6)
+		memcpy(end, &key->u.ipv6.dst, sizeof(*end));
+	else
+		ipv6_addr_set_v4mapped(key->u.ipv4.dst, (struct in6_addr *)end);
+	return true;
+}
+
 /* Returns a hash of the flow that a packet belongs to. */
 u32 shim_host_flow_hash(const struct shim_packet *packet)
 {

@@ -16,7 +16,7 @@
  * one it came by: the copy is charged like any packet that the VM sends, for it takes as much of
  * the uplink.
  *
- * A packet's frame, path and action are filled where that is needed.  Zeroing them first, as a
+ * A packet's frame, passage and action are filled where that is needed.  Zeroing them first, as a
  * kernel may be built to do with what stands on the stack, would cost as much as the judgement.
  *
  * Departure times are CLOCK_MONOTONIC and obeyed by sch_fq on the uplink.  ovs_vport_send() clears
@@ -90,7 +90,7 @@ static inline bool output_act(struct shim_vm *vm, struct sk_buff *skb,
  * goes on.
  */
 static bool output_part(struct shim_vm *vm, struct sk_buff *skb, const struct ovs_shim_outer *outer,
-			const struct shim_path *path, const struct shim_packet *whole)
+			const struct shim_passage *passage, const struct shim_packet *whole)
 {
 	struct ovs_shim_frame frame __uninitialized;
 	struct shim_action action __uninitialized;
@@ -99,7 +99,7 @@ static bool output_part(struct shim_vm *vm, struct sk_buff *skb, const struct ov
 	frame.packet.now_ns = whole->now_ns;
 	frame.packet.timed = whole->timed;
 	shim_action_init(&action, &frame.packet);
-	shim_admit(path, &frame.packet, &action);
+	shim_admit(passage, &frame.packet, &action);
 	return output_act(vm, skb, &frame, outer, &action);
 }
 
@@ -109,7 +109,8 @@ static bool output_part(struct shim_vm *vm, struct sk_buff *skb, const struct ov
  */
 static noinline bool output_cut(struct shim_vm *vm, struct sk_buff *skb,
 				struct ovs_shim_frame *frame, const struct ovs_shim_outer *outer,
-				const struct shim_path *path, const struct shim_action *action)
+				const struct shim_passage *passage,
+				const struct shim_action *action)
 {
 	const struct shim_packet *whole = &frame->packet;
 	struct sk_buff *parts, *part, *next;
@@ -133,14 +134,14 @@ static noinline bool output_cut(struct shim_vm *vm, struct sk_buff *skb,
 	if (!parts) {
 		if (outer)
 			ovs_shim_outer_enter(skb, outer);
-		return output_part(vm, skb, outer, path, whole);
+		return output_part(vm, skb, outer, passage, whole);
 	}
 	consume_skb(skb);
 	skb_list_walk_safe(parts, part, next) {
 		skb_mark_not_on_list(part);
 		if (outer)
 			ovs_shim_outer_enter(part, outer);
-		if (!output_part(vm, part, outer, path, whole))
+		if (!output_part(vm, part, outer, passage, whole))
 			continue;
 		if (outer)
 			ovs_shim_outer_leave(part, outer);
@@ -150,12 +151,12 @@ static noinline bool output_cut(struct shim_vm *vm, struct sk_buff *skb,
 }
 
 /*
- * Fills the time of a packet.  Peers and connections are timed exactly; the rest is seconds, for
- * which the last timer interrupt's time will do, and the limiter's, which looks when it must.
+ * Fills the time of a packet.  Peers, connections and paths are timed exactly; the rest is seconds,
+ * for which the last timer interrupt's time will do, and the limiter's, which looks when it must.
  */
 static inline void output_time(const struct shim_vm *vm, struct shim_packet *packet)
 {
-	packet->timed = READ_ONCE(vm->mode.wants) & (SHIM_LAW_PEERS | SHIM_LAW_FLOWS);
+	packet->timed = READ_ONCE(vm->mode.wants) & SHIM_VM_TIMED;
 	packet->now_ns = unlikely(packet->timed) ? ktime_get_ns() : ktime_get_coarse_ns();
 }
 
@@ -174,7 +175,7 @@ static __always_inline bool output_from_vm(struct shim_vm *vm, const struct ovs_
 {
 	struct ovs_shim_frame frame __uninitialized;
 	struct shim_action action __uninitialized;
-	struct shim_path path __uninitialized;
+	struct shim_passage passage __uninitialized;
 
 	output_parse(skb, READ_ONCE(vm->mode.wants), outer, &frame);
 	if (output_is_message(vm, &frame.packet)) {
@@ -184,9 +185,9 @@ static __always_inline bool output_from_vm(struct shim_vm *vm, const struct ovs_
 	if (!to || to->role != OVS_SHIM_ROLE_UPLINK || !READ_ONCE(vm->mode.ruled))
 		return true;
 	output_time(vm, &frame.packet);
-	shim_decide_sent(vm, to->uplink, &frame.packet, &path, &action);
+	shim_decide_sent(vm, to->uplink, &frame.packet, &passage, &action);
 	if (unlikely(action.cut) && !action.drop)
-		return output_cut(vm, skb, &frame, outer, &path, &action);
+		return output_cut(vm, skb, &frame, outer, &passage, &action);
 	return output_act(vm, skb, &frame, outer, &action);
 }
 
@@ -206,11 +207,10 @@ static void output_refuse_message(struct shim_vm *vm, enum shim_counter refusal)
 static noinline void output_obey(struct shim_vm *vm, const struct ovs_shim_port *from, bool local,
 				 struct ovs_shim_frame *frame)
 {
-	/* One byte more than a message has, so that what is too long is seen to be. */
-	u8 data[SHIM_MESSAGE_V1_BYTES + 1];
 	const struct shim_uplink *uplink = NULL;
 	struct shim_message message = {};
 	size_t len;
+	u8 *data;
 
 	if (from && from->role == OVS_SHIM_ROLE_UPLINK) {
 		uplink = from->uplink;
@@ -224,8 +224,15 @@ static noinline void output_obey(struct shim_vm *vm, const struct ovs_shim_port 
 	}
 	frame->packet.now_ns = ktime_get_ns();
 	frame->packet.timed = true;
-	len = ovs_shim_frame_payload(frame, data, sizeof(data));
+	/* One byte more than a message has, so that what is too long is seen to be. */
+	data = shim_alloc_now(SHIM_MESSAGE_MOST_BYTES + 1);
+	if (!data) {
+		output_refuse_message(vm, SHIM_DROP_MEMORY);
+		return;
+	}
+	len = ovs_shim_frame_payload(frame, data, SHIM_MESSAGE_MOST_BYTES + 1);
 	shim_engine_message(vm, uplink, &frame->packet, data, len, &message);
+	shim_free(data);
 }
 
 /*

@@ -163,6 +163,9 @@ class PortMessage(genlmsg):
             ("OVS_SHIM_STAT_STRAY_DROP_POLICE", "uint64"),
             ("OVS_SHIM_STAT_STRAY_DROP_HORIZON", "uint64"),
             ("OVS_SHIM_STAT_STRAY_DROP_WAITING", "uint64"),
+            ("OVS_SHIM_STAT_DROP_PATH", "uint64"),
+            ("OVS_SHIM_STAT_PATHS_FULL", "uint64"),
+            ("OVS_SHIM_STAT_PATHS_NO_MEMORY", "uint64"),
         )
 
     class addresses(nla):

@@ -203,6 +203,15 @@ void shim_host_source(const struct shim_packet *packet, u8 mac[6])
 	memset(mac, 0, 6);
 }
 
+/* A packet's frame is the address of the far end of its tunnel, NULL without one. */
+bool shim_host_tunnel_end(const struct shim_packet *packet, struct shim_address *end)
+{
+	if (!packet->frame)
+		return false;
+	memcpy(end, packet->frame, sizeof(*end));
+	return true;
+}
+
 u32 shim_host_flow_hash(const struct shim_packet *packet)
 {
 	u64 hash = (u64)packet->port_source << 16 | packet->port_destination, word;

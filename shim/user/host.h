@@ -19,6 +19,7 @@
 #include "memory.h"
 #include "table.h"
 
+struct shim_address;
 struct shim_clock;
 struct shim_limiter;
 struct shim_packet;
@@ -127,6 +128,7 @@ u32 shim_host_report(struct shim_peer *peer, const struct shim_uplink *uplink,
 		     struct shim_reports *reports);
 void shim_host_source(const struct shim_packet *packet, u8 mac[6]);
 u32 shim_host_flow_hash(const struct shim_packet *packet);
+bool shim_host_tunnel_end(const struct shim_packet *packet, struct shim_address *end);
 void shim_host_rate_changed(const struct shim_limiter *limiter, u64 bytes_per_s);
 void shim_host_message(const struct shim_vm *vm, const struct shim_message *message,
 		       const char *verdict);

@@ -283,7 +283,7 @@ static void lab_read(const struct shim_vm *vm, struct shim_packet *packet,
 
 	*packet = (struct shim_packet){
 		.now_ns = shim_now_ns(),
-		.timed = vm->mode.wants & (SHIM_LAW_PEERS | SHIM_LAW_FLOWS),
+		.timed = vm->mode.wants & SHIM_VM_TIMED,
 		.network = { .tunnel_id = from->tunnel_id, .vlan = from->vlan },
 		.bytes = from->bytes,
 		.packets = from->packets,
@@ -299,6 +299,8 @@ static void lab_read(const struct shim_vm *vm, struct shim_packet *packet,
 	};
 	memcpy(&packet->source, from->source, sizeof(packet->source));
 	memcpy(&packet->destination, from->destination, sizeof(packet->destination));
+	if (from->tunnelled)
+		packet->frame = (void *)from->tunnel_end;
 	if (from->is_tcp)
 		lab_read_tcp(packet, from);
 }
@@ -337,7 +339,7 @@ static bool lab_is_message(const struct shim_vm *vm, const struct shim_packet *p
  * Cuts a packet to single ones of one size, and lets each pass or not; *action becomes that of the
  * last that passed, or else of the last.  Returns the bytes that passed.
  */
-static u32 lab_cut(struct shim_vm *vm, const struct shim_path *path,
+static u32 lab_cut(struct shim_vm *vm, const struct shim_passage *passage,
 		   const struct shim_packet *packet, struct shim_action *action)
 {
 	struct shim_packet part = *packet;
@@ -350,7 +352,7 @@ static u32 lab_cut(struct shim_vm *vm, const struct shim_path *path,
 	for (i = 0; i < packet->packets; i++) {
 		one = whole;
 		one.id = (u16)(whole.id + i);
-		shim_admit(path, &part, &one);
+		shim_admit(passage, &part, &one);
 		lab_count(vm, one.drop, 1);
 		if (!one.drop)
 			passed += part.bytes;
@@ -365,11 +367,11 @@ static u32 lab_cut(struct shim_vm *vm, const struct shim_path *path,
 static u32 lab_decide(struct shim_vm *vm, struct shim_uplink *uplink,
 		      const struct shim_packet *packet, struct shim_action *action)
 {
-	struct shim_path path;
+	struct shim_passage passage;
 
-	shim_decide_sent(vm, uplink, packet, &path, action);
+	shim_decide_sent(vm, uplink, packet, &passage, action);
 	if (!action->drop && action->cut)
-		return lab_cut(vm, &path, packet, action);
+		return lab_cut(vm, &passage, packet, action);
 	lab_count(vm, action->drop, packet->packets);
 	return action->drop ? 0 : packet->bytes;
 }

@@ -19,6 +19,7 @@ struct shim_vm;
 struct shim_lab_packet {
 	u8 source[16];		/* address */
 	u8 destination[16];	/* address */
+	u8 tunnel_end[16];	/* address of the tunnel's far end */
 	u64 tunnel_id;		/* of the tunnel, 0: none */
 	u32 vlan;		/* protocol << 16 | tag, 0: none */
 	u32 bytes;		/* link-layer header included, once for each packet */
@@ -38,6 +39,7 @@ struct shim_lab_packet {
 	u8 protocol;		/* of the payload */
 	u8 ecn;			/* SHIM_NOT_ECT and so on */
 	bool is_tcp;		/* what says TCP is valid */
+	bool tunnelled;		/* it goes into a tunnel: tunnel_end is valid */
 	bool echo;		/* the reserved bit of the IPv4 header */
 };
 
@@ -80,6 +82,15 @@ struct shim_lab_peer {
 	u64 drops;		/* packets over the rate */
 	u32 rank;		/* enum shim_peer_rank */
 	u32 weight;		/* set by an operator; 0: none */
+};
+
+/* A path, as it stands. */
+struct shim_lab_path {
+	u64 rate;		/* in force, bytes/s */
+	u64 sent_rate;		/* over the last period, bytes/s */
+	u64 bytes;		/* sent */
+	u64 packets;		/* sent */
+	u64 held;		/* packets given a departure time by its bucket, or dropped */
 };
 
 /* A report that is to be delivered. */
@@ -171,6 +182,13 @@ bool shim_lab_read_peer(struct shim_vm *vm, const u8 *address, struct shim_lab_p
  * bytes each; returns how many it told.
  */
 u32 shim_lab_moved(struct shim_vm *vm, u64 since_ns, u8 *addresses, u32 room);
+
+/* Reads the path of a prefix of `bits` bits; false: there is none. */
+bool shim_lab_read_path(struct shim_vm *vm, const u8 *prefix, u32 bits, u32 scope,
+			struct shim_lab_path *path);
+
+/* Returns how many paths a VM has. */
+u32 shim_lab_paths(const struct shim_vm *vm);
 
 /* Returns how many peers a VM has. */
 u32 shim_lab_peers(const struct shim_vm *vm);

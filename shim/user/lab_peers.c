@@ -55,6 +55,36 @@ u32 shim_lab_moved(struct shim_vm *vm, u64 since_ns, u8 *addresses, u32 room)
 	return moved.n;
 }
 
+bool shim_lab_read_path(struct shim_vm *vm, const u8 *prefix, u32 bits, u32 scope,
+			struct shim_lab_path *to)
+{
+	struct shim_number first = shim_address_number(prefix);
+	struct shim_path *path;
+	bool found = false;
+
+	spin_lock_bh(&vm->lock);
+	list_for_each_entry(path, &vm->paths, node) {
+		if (path->bits != bits || path->scope != scope ||
+		    path->first.high != first.high || path->first.low != first.low)
+			continue;
+		*to = (struct shim_lab_path){
+			.rate = path->gate.rate.bytes_per_s,
+			.sent_rate = path->sent_rate,
+			.bytes = path->gate.bytes,
+			.packets = path->gate.packets,
+			.held = path->gate.held,
+		};
+		found = true;
+	}
+	spin_unlock_bh(&vm->lock);
+	return found;
+}
+
+u32 shim_lab_paths(const struct shim_vm *vm)
+{
+	return READ_ONCE(vm->n_paths);
+}
+
 u32 shim_lab_peers(const struct shim_vm *vm)
 {
 	return vm->n_peers;

@@ -14,6 +14,7 @@ static const char *const counter_names[SHIM_N_COUNTERS] = {
 	[SHIM_DROP_SPOOFED] = "spoofed",
 	[SHIM_DROP_PEER] = "peer",
 	[SHIM_DROP_SHARED] = "shared",
+	[SHIM_DROP_PATH] = "path",
 	[SHIM_DROP_POLICE] = "police",
 	[SHIM_DROP_HORIZON] = "horizon",
 	[SHIM_DROP_WAITING] = "waiting",

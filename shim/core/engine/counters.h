@@ -21,6 +21,7 @@ enum shim_counter {
 	SHIM_DROP_SPOOFED,		/* source address of another port, or not of this one's */
 	SHIM_DROP_PEER,			/* over the rate to its peer */
 	SHIM_DROP_SHARED,		/* over the rate shared by packets without a peer */
+	SHIM_DROP_PATH,			/* over the rate of its path */
 	SHIM_DROP_POLICE,		/* over the VM's rate; counted by the limiter */
 	SHIM_DROP_HORIZON,		/* would wait too long; counted by the limiter */
 	SHIM_DROP_WAITING,		/* too many wait already; counted by the limiter */
@@ -47,6 +48,8 @@ enum shim_counter {
 	SHIM_PEERS_NO_MEMORY,		/* the same: no memory for one */
 	SHIM_PEERS_COLLECTED,		/* peers forgotten because nothing came or went */
 	SHIM_PEERS_EVICTED,		/* peers forgotten to make room for others */
+	SHIM_PATHS_FULL,		/* entries of messages that bound the rest: no room */
+	SHIM_PATHS_NO_MEMORY,		/* the same: no memory */
 	SHIM_FLOWS_FULL,		/* segments without a connection: the VM has its most */
 	SHIM_FLOWS_NO_MEMORY,		/* the same: no memory for one */
 	SHIM_FLOWS_COLLECTED,		/* connections forgotten because nothing came or went */

@@ -7,8 +7,9 @@
  *                            the VM's limiter there is found or started, and under a law that
  *                            wants them the peer and the TCP connection
  *                            Not-ECT becomes ECT, unless the law says otherwise
+ *                            the path that controllers named is found, if they did
  *                            a GSO packet is to be cut; each part asks the buckets by itself
- *                            the peer's bucket and the VM's say send, wait or drop
+ *                            the peer's bucket, the path's and the VM's say send, wait or drop
  *   from an uplink to a VM   counted, the law is told, the ECN field is given back
  *
  * The host refuses control messages of VMs before it comes here, and hands those for VMs to
@@ -29,40 +30,40 @@
 #include "decide.h"
 
 /* Decides the ECN field of a packet that leaves, and lets the law follow its connection. */
-static void decide_ecn(struct shim_vm *vm, struct shim_path *path, const struct shim_packet *packet,
-		       struct shim_action *action, u8 wants)
+static void decide_ecn(struct shim_vm *vm, struct shim_passage *passage,
+		       const struct shim_packet *packet, struct shim_action *action, u8 wants)
 {
 	bool stays = !packet->version;
 
 	if (unlikely(wants & SHIM_LAW_FLOWS)) {
 		stays |= wants & SHIM_LAW_ECN && (!packet->is_tcp || packet->segment.payload);
 		if (packet->is_tcp)
-			shim_connection_sent(path->limiter, path->peer, path->settings, packet,
-					     action);
+			shim_connection_sent(passage->limiter, passage->peer, passage->settings,
+					     packet, action);
 	}
 	if (action->ecn == SHIM_NOT_ECT && !stays && READ_ONCE(vm->mode.ecn))
 		action->ecn = READ_ONCE(vm->mode.codepoint);
-	path->made_ect = packet->ecn == SHIM_NOT_ECT && action->ecn != SHIM_NOT_ECT;
+	passage->made_ect = packet->ecn == SHIM_NOT_ECT && action->ecn != SHIM_NOT_ECT;
 }
 
 void shim_decide_sent(struct shim_vm *vm, struct shim_uplink *uplink,
-		      const struct shim_packet *packet, struct shim_path *path,
+		      const struct shim_packet *packet, struct shim_passage *passage,
 		      struct shim_action *action)
 {
 	u8 wants = READ_ONCE(vm->mode.wants);
 
 	shim_action_init(action, packet);
-	*path = (struct shim_path){};
+	*passage = (struct shim_passage){};
 	if (unlikely(wants & (SHIM_VM_PEERS | SHIM_LAW_FLOWS)))
-		path->settings = shim_engine_settings(vm->engine);
+		passage->settings = shim_engine_settings(vm->engine);
 	action->drop = shim_sources_check(vm, packet);
 	if (unlikely(action->drop))
 		return;
-	path->limiter = shim_limiter_find(vm, uplink);
-	if (unlikely(!path->limiter || !READ_ONCE(path->limiter->active))) {
-		path->limiter = shim_limiter_start(vm, uplink, packet->bytes, shim_now_ns(),
-						   &action->drop);
-		if (!path->limiter)
+	passage->limiter = shim_limiter_find(vm, uplink);
+	if (unlikely(!passage->limiter || !READ_ONCE(passage->limiter->active))) {
+		passage->limiter = shim_limiter_start(vm, uplink, packet->bytes, shim_now_ns(),
+						      &action->drop);
+		if (!passage->limiter)
 			return;
 	}
 	if (unlikely(packet->ecn == SHIM_CE)) {
@@ -73,60 +74,34 @@ void shim_decide_sent(struct shim_vm *vm, struct shim_uplink *uplink,
 		bool group = packet->version && shim_address_group(&packet->destination);
 
 		if (packet->version && !group)
-			path->peer = shim_peer_get(vm, uplink, &packet->destination, true,
-						   packet->now_ns);
-		if (!path->peer && wants & SHIM_LAW_PEERS) {
-			path->shared = !group;
+			passage->peer = shim_peer_get(vm, uplink, &packet->destination, true,
+						      packet->now_ns);
+		if (!passage->peer && wants & SHIM_LAW_PEERS) {
+			passage->gate = group ? NULL : &vm->shared;
 			if (packet->echo_free)
 				action->echo = false;
 		}
 	}
-	decide_ecn(vm, path, packet, action, wants);
+	if (unlikely(wants & SHIM_VM_PATHS)) {
+		struct shim_path *path = shim_path_find(vm, packet);
+
+		passage->gate = path ? &path->gate : NULL;
+	}
+	decide_ecn(vm, passage, packet, action, wants);
 	if (unlikely(packet->gso && READ_ONCE(vm->mode.segment)))
 		action->cut = true;
 	else
-		shim_admit(path, packet, action);
+		shim_admit(passage, packet, action);
 }
 
-/* Judges a packet by the bucket that packets without a peer share, and by the VM's. */
-static enum shim_counter admit_shared(struct shim_limiter *limiter,
-				      const struct shim_packet *packet, bool made_ect,
-				      u64 *departure_ns)
-{
-	struct shim_vm *vm = limiter->vm;
-	struct shim_shared *shared = &vm->shared;
-	enum shim_counter drop = SHIM_DROP_SHARED;
-	struct shim_verdict verdict;
-
-	spin_lock(&shared->lock);
-	verdict = shim_bucket_ask(&shared->rate, shared->tat, packet->now_ns, packet->bytes,
-				  READ_ONCE(vm->mode.horizon_ns));
-	if (verdict.kind == SHIM_DROP)
-		goto out;
-	if (verdict.kind == SHIM_PACE)
-		*departure_ns = verdict.departure_ns;
-	drop = shim_limiter_admit(limiter, packet, made_ect, departure_ns);
-	if (!drop)
-		shared->tat = verdict.tat;
-out:
-	spin_unlock(&shared->lock);
-	return drop;
-}
-
-void shim_admit(const struct shim_path *path, const struct shim_packet *packet,
+void shim_admit(const struct shim_passage *passage, const struct shim_packet *packet,
 		struct shim_action *action)
 {
-	struct shim_limiter *limiter = path->limiter;
-
-	if (unlikely(path->peer))
-		action->drop = shim_peer_admit(path->peer, limiter, path->settings, packet,
-					       path->made_ect, action);
-	else if (unlikely(path->shared))
-		action->drop = admit_shared(limiter, packet, path->made_ect,
-					    &action->departure_ns);
+	if (unlikely(passage->peer))
+		action->drop = shim_peer_admit(passage, packet, action);
 	else
-		action->drop = shim_limiter_admit(limiter, packet, path->made_ect,
-						  &action->departure_ns);
+		action->drop = shim_gate_admit(passage->gate, passage->limiter, packet,
+					       passage->made_ect, &action->departure_ns);
 }
 
 /* Tells whether an address can be a peer's: one host's. */

@@ -8,6 +8,7 @@
 
 #include "packet.h"
 
+struct shim_gate;
 struct shim_limiter;
 struct shim_peer;
 struct shim_settings;
@@ -15,27 +16,27 @@ struct shim_uplink;
 struct shim_vm;
 
 /* What a packet of a VM passes through; valid within the RCU read section. */
-struct shim_path {
+struct shim_passage {
 	struct shim_limiter *limiter;	/* NULL: nothing, it passes untouched */
 	struct shim_peer *peer;		/* NULL: it has none of its own */
 	const struct shim_settings *settings;	/* in force; NULL: no peer, no connection */
-	bool shared;			/* it has none, and the law wants peers */
+	struct shim_gate *gate;	/* of its path, or of what has no peer; NULL: none */
 	bool made_ect;			/* the shim made it ECT */
 };
 
 /*
- * Decides what a packet from a VM to an uplink becomes: fills *action, and *path for its parts if
- * it is to be cut.  Softirqs off, RCU read lock.
+ * Decides what a packet from a VM to an uplink becomes: fills *action, and *passage for its parts
+ * if it is to be cut.  Softirqs off, RCU read lock.
  */
 void shim_decide_sent(struct shim_vm *vm, struct shim_uplink *uplink,
-		      const struct shim_packet *packet, struct shim_path *path,
+		      const struct shim_packet *packet, struct shim_passage *passage,
 		      struct shim_action *action);
 
 /*
  * Decides about a packet that needs no further look, or a part of one that was cut: charges the
- * buckets of its path, and fills in *action what they say.  Softirqs off, RCU read lock.
+ * buckets of its passage, and fills in *action what they say.  Softirqs off, RCU read lock.
  */
-void shim_admit(const struct shim_path *path, const struct shim_packet *packet,
+void shim_admit(const struct shim_passage *passage, const struct shim_packet *packet,
 		struct shim_action *action);
 
 /*

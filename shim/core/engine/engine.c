@@ -195,7 +195,7 @@ static enum shim_message_error engine_check_replay(struct shim_vm *vm,
  * concerns obey; returns what became of it.  vm->lock, RCU read lock.
  */
 static enum shim_counter engine_obey(struct shim_vm *vm, const struct shim_uplink *in,
-				     const struct shim_packet *packet,
+				     const struct shim_packet *packet, const u8 *data,
 				     const struct shim_message *message)
 {
 	struct shim_address told = packet->destination;
@@ -210,8 +210,9 @@ static enum shim_counter engine_obey(struct shim_vm *vm, const struct shim_uplin
 		if (!shim_address_equal(&told, &packet->destination) &&
 		    !shim_sources_owns(vm, &told))
 			return SHIM_REFUSED_ADDRESS;
-		if (message->entries ||
-		    (message->type == SHIM_MESSAGE_RATE && !vm->clock->law->obeys_rates))
+		if (message->entries && !vm->clock->law->path_init)
+			return SHIM_REFUSED_LAW;
+		if (message->type == SHIM_MESSAGE_RATE && !vm->clock->law->obeys_rates)
 			return SHIM_REFUSED_LAW;
 		if (message->type == SHIM_MESSAGE_REPORT &&
 		    memcmp(message->peer, packet->source.bytes, sizeof(message->peer)))
@@ -227,11 +228,15 @@ static enum shim_counter engine_obey(struct shim_vm *vm, const struct shim_uplin
 		if (counter != SHIM_MESSAGES)
 			return counter;
 	}
-	limiter = rcu_dereference_protected(vm->limiters, lockdep_is_held(&vm->lock));
+	/* A message of paths need not say anything of all that the VM sends. */
+	limiter = message->entries && !message->rate ? NULL :
+		  rcu_dereference_protected(vm->limiters, lockdep_is_held(&vm->lock));
 	for (; limiter; limiter = rcu_dereference_protected(limiter->next,
 							    lockdep_is_held(&vm->lock)))
 		if (!in || limiter->uplink == in)
 			shim_limiter_message(limiter, message, packet->now_ns);
+	if (message->entries)
+		shim_paths_message(vm, message, data, packet->now_ns);
 	return SHIM_MESSAGES;
 }
 
@@ -249,7 +254,7 @@ enum shim_counter shim_engine_message(struct shim_vm *vm, const struct shim_upli
 	counter = refusals[error];
 	if (!error) {
 		spin_lock(&vm->lock);
-		counter = engine_obey(vm, in, packet, message);
+		counter = engine_obey(vm, in, packet, data, message);
 		spin_unlock(&vm->lock);
 	}
 	shim_vm_count(vm, counter, 1);

@@ -12,7 +12,7 @@
  *   vm->lock            law states of its limiters, lists of its peers and connections
  *   connection->lock
  *   peer->lock          what packets write of a peer, and its law state
- *   vm->shared.lock
+ *   gate->lock          bucket of a path, or of what has no peer
  *   limiter->lock       bucket and counters
  *   uplink->lock        who is active on it, shares
  *   clock->lock         who is to be visited
@@ -60,6 +60,7 @@ struct shim_engine {
 	struct shim_table peers;	/* struct shim_peer of all VMs */
 	struct shim_table connections;	/* struct shim_connection of all VMs */
 	struct shim_owners owners;	/* which VM owns which address */
+	atomic64_t n_paths;		/* paths of all VMs, without their rests */
 	u32 *ecn_flows;		/* what flows showed of ECN: ecn.c; NULL before the first VM */
 	spinlock_t other_lock;		/* of others */
 	struct shim_other_sender others[SHIM_OTHER_KEY_SENDERS]; /* who has the other key */

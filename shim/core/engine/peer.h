@@ -13,6 +13,7 @@
 struct shim_clock;
 struct shim_engine;
 struct shim_limiter;
+struct shim_passage;
 struct shim_settings;
 struct shim_uplink;
 struct shim_vm;
@@ -117,13 +118,11 @@ void shim_peers_remove(struct shim_vm *vm);
 void shim_peers_restart(struct shim_vm *vm, u64 now_ns);
 
 /*
- * Judges a packet that a VM sends to a peer as shim_limiter_admit() does, by both buckets; tells
- * the law, which may write to *action.  Softirqs off.
+ * Judges a packet that a VM sends to a peer as shim_limiter_admit() does, by all buckets of its
+ * passage; tells the law, which may write to *action.  Softirqs off.
  */
-enum shim_counter shim_peer_admit(struct shim_peer *peer, struct shim_limiter *limiter,
-				  const struct shim_settings *settings,
-				  const struct shim_packet *packet, bool made_ect,
-				  struct shim_action *action);
+enum shim_counter shim_peer_admit(const struct shim_passage *passage,
+				  const struct shim_packet *packet, struct shim_action *action);
 
 /*
  * Notes a packet that a VM receives from a peer and tells the law, which may write to *action.

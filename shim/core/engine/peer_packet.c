@@ -11,6 +11,7 @@
  * guest's own: it teaches an address only while nothing was sent.
  */
 #include "../arith.h"
+#include "decide.h"
 #include "engine.h"
 
 bool shim_peer_touch(struct shim_peer *peer)
@@ -84,11 +85,11 @@ static enum shim_counter peer_judge(struct shim_peer *peer, const struct shim_pa
 	return SHIM_COUNTER_NONE;
 }
 
-enum shim_counter shim_peer_admit(struct shim_peer *peer, struct shim_limiter *limiter,
-				  const struct shim_settings *settings,
-				  const struct shim_packet *packet, bool made_ect,
-				  struct shim_action *action)
+enum shim_counter shim_peer_admit(const struct shim_passage *passage,
+				  const struct shim_packet *packet, struct shim_action *action)
 {
+	struct shim_limiter *limiter = passage->limiter;
+	struct shim_peer *peer = passage->peer;
 	u64 departure_ns = 0, tat;
 	enum shim_counter drop;
 	bool wake;
@@ -98,7 +99,8 @@ enum shim_counter shim_peer_admit(struct shim_peer *peer, struct shim_limiter *l
 	tat = peer->tat;
 	drop = peer_judge(peer, packet, &tat, &departure_ns);
 	if (!drop)
-		drop = shim_limiter_admit(limiter, packet, made_ect, &departure_ns);
+		drop = shim_gate_admit(passage->gate, limiter, packet, passage->made_ect,
+				       &departure_ns);
 	if (drop)
 		goto out;
 	peer->tat = tat;
@@ -113,7 +115,7 @@ enum shim_counter shim_peer_admit(struct shim_peer *peer, struct shim_limiter *l
 		peer->way_sent = true;
 		peer->learned = true;
 	}
-	peer_tell_sent(peer, settings, packet, departure_ns, action);
+	peer_tell_sent(peer, passage->settings, packet, departure_ns, action);
 	action->departure_ns = departure_ns;
 out:
 	spin_unlock(&peer->lock);

@@ -3,8 +3,9 @@
  * VMs: their life, what is put in force for them, and what a tick does for one.
  *
  * A visit, in this order: measure what the VM sent and received since the last one, stop what is
- * idle, let the law take the step of each limiter, then of each peer that had packets or has not
- * come to rest, put the limiters' rates in force, and last let it take the step of connections.
+ * idle, let the law take the step of each limiter and path, then of each peer that had packets or
+ * has not come to rest, put the limiters' rates in force, and last let it take the step of
+ * connections.
  *
  * Where a law meters what VMs receive, all VMs of the engine take part of what an uplink brings,
  * whatever law they are under; each is measured in its own visits.  A VM counts at one uplink at a
@@ -32,7 +33,8 @@ struct shim_vm *shim_vm_create(struct shim_engine *engine, void *port)
 	vm->port = port;
 	vm->config = (struct shim_vm_config){ .weight = 1, .law = SHIM_LAW_NONE };
 	spin_lock_init(&vm->lock);
-	spin_lock_init(&vm->shared.lock);
+	shim_gate_init(&vm->shared, SHIM_DROP_SHARED);
+	INIT_LIST_HEAD(&vm->paths);
 	shim_sources_init(&vm->sources);
 	INIT_LIST_HEAD(&vm->tick_node);
 	INIT_LIST_HEAD(&vm->rx_node);
@@ -61,6 +63,7 @@ static void vm_unrule(struct shim_vm *vm)
 	if (!list_empty(&vm->tick_node))
 		shim_clock_remove(vm);
 	shim_vm_rest_rx(vm);
+	shim_paths_remove(vm);
 	shim_connections_remove(vm);
 }
 
@@ -138,7 +141,8 @@ static u8 vm_wants(const struct shim_vm *vm, const struct shim_settings *setting
 	if (!clock)
 		return 0;
 	return shim_law_wants(clock->law, settings->laws[clock->index].knobs) |
-	       (settings->conversations ? SHIM_VM_CONVERSATIONS : 0);
+	       (settings->conversations ? SHIM_VM_CONVERSATIONS : 0) |
+	       (rcu_access_pointer(vm->path_index) ? SHIM_VM_PATHS : 0);
 }
 
 /* Copies what packets need of the settings.  vm->lock. */
@@ -214,12 +218,10 @@ static void vm_outdate_limiters(struct shim_vm *vm)
 			limiter->outdated = true;
 }
 
-/* Sets the rate of the bucket that packets without a peer share: see shim_vm.shared.  vm->lock. */
+/* Sets the rate of the gate that packets without a peer share: see SHIM_SHARED_MIN.  vm->lock. */
 static void vm_set_shared(struct shim_vm *vm, u64 now_ns)
 {
-	struct shim_shared *shared = &vm->shared;
 	struct shim_limiter *limiter;
-	struct shim_rate rate;
 	u64 share = 0;
 
 	limiter = rcu_dereference_protected(vm->limiters, lockdep_is_held(&vm->lock));
@@ -228,20 +230,7 @@ static void vm_set_shared(struct shim_vm *vm, u64 now_ns)
 		if (limiter->active)
 			share = max(share, READ_ONCE(limiter->share));
 	share = shim_div(share, max_t(u32, vm->n_peers, SHIM_SHARED_MIN));
-	share = max(share, vm->config.min);
-	share = clamp_t(u64, share, SHIM_RATE_MIN, SHIM_RATE_MAX);
-	if (shared->rate.bytes_per_s == share && shared->rate.burst_bytes == vm->mode.depth)
-		return;
-	shim_rate_init(&rate, share, vm->mode.depth);
-	spin_lock(&shared->lock);
-	/* No packet judged so far is later. */
-	now_ns = max(now_ns, shim_now_ns());
-	if (shared->rate.bytes_per_s)
-		shared->tat = shim_bucket_rerate(&shared->rate, &rate, shared->tat, now_ns);
-	else
-		shared->tat = shim_bucket_full(now_ns);
-	shared->rate = rate;
-	spin_unlock(&shared->lock);
+	shim_gate_set(&vm->shared, max(share, vm->config.min), vm->mode.depth, now_ns);
 }
 
 void shim_vm_settle(struct shim_vm *vm, const struct shim_settings *settings, u64 now_ns)
@@ -253,6 +242,7 @@ void shim_vm_settle(struct shim_vm *vm, const struct shim_settings *settings, u6
 	new_law = vm_set_law(vm, settings);
 	vm_set_mode(vm, settings);
 	vm_step_limiters(vm, new_law, now_ns);
+	shim_paths_step(vm, now_ns, 0);
 	vm_outdate_limiters(vm);
 	/* Peers that nothing wants any more would be found with old numbers later. */
 	if (new_law || !(vm->mode.wants & SHIM_VM_PEERS))
@@ -371,6 +361,7 @@ bool shim_vm_visit(struct shim_vm *vm, u64 now_ns, u32 most, struct shim_reports
 		vm_measure(vm, now_ns, elapsed_ns);
 		shim_peers_begin(vm);
 		vm_step_limiters(vm, false, now_ns);
+		shim_paths_step(vm, now_ns, elapsed_ns);
 		if (vm->mode.wants & SHIM_LAW_PEERS)
 			vm_set_shared(vm, now_ns);
 	}

@@ -9,7 +9,9 @@
 #include "../message.h"
 #include "address.h"
 #include "connection.h"
+#include "gate.h"
 #include "limiter.h"
+#include "path.h"
 #include "peer.h"
 
 struct shim_clock;
@@ -26,12 +28,18 @@ struct shim_uplink;
 /* Either reason to keep peers. */
 #define SHIM_VM_PEERS (SHIM_LAW_PEERS | SHIM_VM_CONVERSATIONS)
 
+/* In shim_mode.wants: the VM has paths. */
+#define SHIM_VM_PATHS 0x40
+
+/* Reasons to read the clock for each packet. */
+#define SHIM_VM_TIMED (SHIM_LAW_PEERS | SHIM_LAW_FLOWS | SHIM_VM_PATHS)
+
 /* What a packet needs to know of its VM and of the settings; read without a lock. */
 struct shim_mode {
 	u64 horizon_ns;			/* 0: police */
 	u32 depth;			/* of buckets, bytes */
 	u32 waiting_max;		/* packets that may wait on an uplink; 0: any */
-	u8 wants;			/* SHIM_LAW_* of the VM's law, SHIM_VM_CONVERSATIONS */
+	u8 wants;			/* SHIM_LAW_* of the VM's law, SHIM_VM_* */
 	u8 protocol;			/* IP protocol of control messages */
 	u8 codepoint;			/* of what is made ECT */
 	bool ruled;			/* the VM has a law: else its packets pass untouched */
@@ -55,18 +63,11 @@ struct shim_vm_config {
 };
 
 /*
- * A bucket that packets without a peer of their own share.  Its rate is an equal part of the VM's
- * share among its peers, or among SHIM_SHARED_MIN if there are fewer, or the VM's guarantee where
- * that is more: what nobody answers for gets no more than that.
+ * Packets without a peer of their own share a gate.  Its rate is an equal part of the VM's share
+ * among its peers, or among SHIM_SHARED_MIN if there are fewer, or the VM's guarantee where that is
+ * more: what nobody answers for gets no more than that.
  */
 #define SHIM_SHARED_MIN 64
-
-/* See above. */
-struct shim_shared {
-	spinlock_t lock;		/* of what follows; outside limiter->lock */
-	u64 tat;			/* bucket word */
-	struct shim_rate rate;		/* bytes_per_s 0: not yet set */
-};
 
 struct shim_vm {
 	/* First cache lines: read for each packet. */
@@ -76,6 +77,7 @@ struct shim_vm {
 	struct shim_sources sources;	/* addresses it sends from */
 	struct shim_peer __rcu *last_peer;	/* of its packets that repeat; NULL: none does */
 	const struct shim_peer *found_peer;	/* of the packet before; compared only */
+	struct shim_path_index __rcu *path_index;	/* of paths; NULL: none.  vm->lock, RCU */
 
 	spinlock_t lock;		/* of what follows; outermost of the engine's locks */
 	void *port;			/* the host's own port; never changes */
@@ -114,7 +116,11 @@ struct shim_vm {
 	u32 n_peers;			/* sum of these; read without a lock */
 	u32 busy_peers;			/* those with packets before the last visit */
 	u32 busy_next;			/* those taken over since */
-	struct shim_shared shared;	/* bucket of packets without a peer */
+	struct shim_gate shared;	/* of packets without a peer */
+
+	/* Paths. */
+	struct list_head paths;		/* struct shim_path: sorted */
+	u32 n_paths;			/* length of paths; read without a lock */
 
 	/* TCP connections. */
 	struct llist_head touched_connections;	/* had a segment since the last visit; no lock */

@@ -4,13 +4,21 @@
  * and sends them (controller/rates/maxmin.py); the shim obeys, and is on its own when it hears
  * nothing.
  *
- * G is the rate told last and t when it came, E the VM's share, a its guarantee, b its maximum
- * (none: C, the uplink's capacity).  T is the period, H the knob rate-timeout.
+ * G is the lowest of the rates that tellers told last, each no longer than H ago, E the VM's share,
+ * a its guarantee, b its maximum (none: C, the uplink's capacity).  T is the period, H the knob
+ * rate-timeout.
  *
- *   start:           G = start * E, t = now
- *   rate message:    G = its rate, t = now
- *   until t + H:     R = max(a, min(b, G))          at once, and again each T
- *   from t + H on:   law sdngcc, whose last message counts as come at t
+ *   start:               G = start * E, for H or until a rate is told
+ *   rate message:        its teller's rate
+ *   while there is G:    R = max(a, min(b, G))          at once, and again each T
+ *   else:                law sdngcc, whose last message counts as come with the last rate
+ *
+ * A path, a part of what the VM sends, has a G and an R of its own.  Each port on the way is a
+ * teller: the lowest of their rates holds.  Of nested prefixes a teller is heard by the longest
+ * that it told of.  A path starts at E, and the message that makes it tells it a rate.  A VM that
+ * is told rates of paths and none of its own has R = E.
+ *
+ * SHIM_TELLERS_MAX tellers are remembered: of more, the lowest rates.
  *
  * An explicit rate may exceed E: the controller sees the uplink as one more port, and knows who
  * leaves his part of it unused, which E does not.  When messages stop, R returns to at most E
@@ -41,14 +49,24 @@ enum {
 	START,
 };
 
+/* What a teller told. */
+struct maxmin_told {
+	u64 rate;		/* bytes/s */
+	u64 ns;			/* the time it came */
+	u64 teller;		/* who told it; 0: of all that the VM sends, or the start */
+	u32 sender;		/* of the message; 0, with the epoch 0: the start */
+	u32 epoch;		/* the sender's */
+	u32 sequence;		/* of the message */
+	u8 bits;		/* of the prefix that it was told of */
+	bool lowest;		/* of several that the teller told of, the lowest */
+	bool set;		/* there is one */
+};
+
 /* What the law keeps of a limiter. */
 struct maxmin_limiter {
 	struct sdngcc_limiter sdngcc;	/* of the law it falls back to */
-	u64 told;		/* G, bytes/s */
-	u64 told_ns;		/* t, the time it came */
-	u32 told_sender;	/* who told it; 0, with the epoch 0: nobody yet */
-	u32 told_epoch;		/* the sender's epoch */
-	u32 told_sequence;	/* of its message */
+	struct maxmin_told told[SHIM_TELLERS_MAX];	/* rates, in no order */
+	u64 paths_ns;		/* when rates of paths were last told; 0: never */
 };
 
 static const struct shim_knob maxmin_knobs[] = {
@@ -73,19 +91,46 @@ static const struct shim_knob maxmin_knobs[] = {
 	},
 };
 
-/* Tells whether the rate told last is in force. */
-static bool maxmin_holds(const struct maxmin_limiter *own, const struct shim_law_input *input)
+/* Tells whether what came at a time is in force. */
+static bool maxmin_recent(u64 ns, const struct shim_law_input *input)
 {
-	return shim_sub_sat(input->now_ns, own->told_ns) < input->knobs[RATE_TIMEOUT];
+	return shim_sub_sat(input->now_ns, ns) < input->knobs[RATE_TIMEOUT];
 }
 
-/* Puts the rate told last in force, within guarantee and maximum. */
-static void maxmin_obey(struct shim_limiter_state *state, const struct shim_law_input *input)
+/* Tells whether a rate is in force. */
+static bool maxmin_holds(const struct maxmin_told *told, const struct shim_law_input *input)
+{
+	return told->set && maxmin_recent(told->ns, input);
+}
+
+/* Finds G, bytes/s; false if there is none. */
+static bool maxmin_rate(const struct maxmin_limiter *own, const struct shim_law_input *input,
+			u64 *rate)
+{
+	const struct maxmin_told *lowest = NULL;
+	u32 i;
+
+	for (i = 0; i < SHIM_TELLERS_MAX; i++) {
+		const struct maxmin_told *told = &own->told[i];
+
+		if (maxmin_holds(told, input) && (!lowest || told->rate < lowest->rate))
+			lowest = told;
+	}
+	if (!lowest && !(own->paths_ns && maxmin_recent(own->paths_ns, input)))
+		return false;
+	*rate = lowest ? lowest->rate : input->share;
+	return true;
+}
+
+/* Puts the rates told in force, within guarantee and maximum; false if there is none. */
+static bool maxmin_obey(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
 	struct maxmin_limiter *own = shim_limiter_own(state);
 	u64 most = input->max && input->max < input->capacity ? input->max : input->capacity;
-	u64 rate = own->told;
+	u64 rate;
 
+	if (!maxmin_rate(own, input, &rate))
+		return false;
 	if (rate > most)
 		rate = most;
 	if (rate < input->min)
@@ -93,38 +138,95 @@ static void maxmin_obey(struct shim_limiter_state *state, const struct shim_law_
 	state->rate = rate;
 	state->congested = rate < input->share;
 	shim_climb_note(&own->sdngcc.climb, input);
-}
-
-/* Notes a rate as told now and puts it in force. */
-static void maxmin_tell(struct shim_limiter_state *state, const struct shim_law_input *input,
-			u64 rate)
-{
-	struct maxmin_limiter *own = shim_limiter_own(state);
-
-	own->told = rate;
-	own->told_ns = input->now_ns;
-	maxmin_obey(state, input);
+	return true;
 }
 
 /* Starts a limiter below its share. */
 static void maxmin_init(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
-	maxmin_tell(state, input, shim_mul_div(input->share, input->knobs[START], SHIM_PPM));
+	struct maxmin_limiter *own = shim_limiter_own(state);
+
+	own->told[0] = (struct maxmin_told){
+		.rate = shim_mul_div(input->share, input->knobs[START], SHIM_PPM),
+		.ns = input->now_ns,
+		.set = true,
+	};
+	maxmin_obey(state, input);
+}
+
+/* Starts a path at the VM's share. */
+static void maxmin_path_init(struct shim_limiter_state *state, const struct shim_law_input *input)
+{
+	struct maxmin_limiter *own = shim_limiter_own(state);
+
+	shim_climb_start(state, &own->sdngcc.climb, input);
 }
 
 /*
- * Tells whether a rate message overtook the one told last; notes it as the last if not.  Replays
- * and older epochs never get here.
+ * Returns where a message's rate is to be remembered: the place of its teller's last one, or one
+ * that is not in force, or that of the highest one; NULL if all that are there are lower.
  */
-static bool maxmin_overtaken(struct maxmin_limiter *own, const struct shim_message *message)
+static struct maxmin_told *maxmin_place(struct maxmin_limiter *own,
+					const struct shim_law_input *input,
+					const struct shim_message *message)
 {
-	if (own->told_sender == message->sender && own->told_epoch == message->epoch &&
-	    own->told_sequence > message->sequence)
+	struct maxmin_told *best = NULL;
+	u32 i;
+
+	for (i = 0; i < SHIM_TELLERS_MAX; i++) {
+		struct maxmin_told *told = &own->told[i];
+
+		if (told->set && told->teller == message->teller &&
+		    told->lowest == message->lowest)
+			return told;
+		if (!maxmin_holds(told, input)) {
+			if (!best || maxmin_holds(best, input))
+				best = told;
+		} else if (!best || (maxmin_holds(best, input) && told->rate > best->rate)) {
+			best = told;
+		}
+	}
+	return maxmin_holds(best, input) && best->rate <= message->rate ? NULL : best;
+}
+
+/*
+ * Tells whether a message says less of its teller than what is remembered: because that is of a
+ * longer prefix, or the lower of several, or because the message was overtaken.  Replays and older
+ * epochs never get here.
+ */
+static bool maxmin_outdone(const struct maxmin_told *told, const struct shim_law_input *input,
+			   const struct shim_message *message)
+{
+	if (!told->set || told->teller != message->teller)
+		return false;
+	if (told->sender == message->sender && told->epoch == message->epoch &&
+	    told->sequence > message->sequence)
 		return true;
-	own->told_sender = message->sender;
-	own->told_epoch = message->epoch;
-	own->told_sequence = message->sequence;
-	return false;
+	if (!maxmin_holds(told, input))
+		return false;
+	return told->bits > message->bits || (message->lowest && told->rate < message->rate);
+}
+
+/* Remembers what a message says of its teller; false if that changes nothing. */
+static bool maxmin_hear(struct maxmin_limiter *own, const struct shim_law_input *input,
+			const struct shim_message *message)
+{
+	struct maxmin_told *told = maxmin_place(own, input, message);
+
+	if (!told || maxmin_outdone(told, input, message))
+		return false;
+	*told = (struct maxmin_told){
+		.rate = message->rate,
+		.ns = input->now_ns,
+		.teller = message->teller,
+		.sender = message->sender,
+		.epoch = message->epoch,
+		.sequence = message->sequence,
+		.bits = message->bits,
+		.lowest = message->lowest,
+		.set = true,
+	};
+	return true;
 }
 
 /* Obeys a rate; leaves marks to law sdngcc when no rate is in force. */
@@ -132,27 +234,49 @@ static void maxmin_message(struct shim_limiter_state *state, const struct shim_l
 			   const struct shim_message *message)
 {
 	struct maxmin_limiter *own = shim_limiter_own(state);
+	u64 rate;
 
 	if (message->type == SHIM_MESSAGE_RATE) {
-		if (maxmin_overtaken(own, message))
+		if (!maxmin_hear(own, input, message))
 			return;
-		maxmin_tell(state, input, message->rate);
+		maxmin_obey(state, input);
 		state->message_ns = shim_stamp(input->now_ns);
 		state->weight_total = message->weight_total;
-	} else if (!maxmin_holds(own, input)) {
+	} else if (!maxmin_rate(own, input, &rate)) {
 		shim_sdngcc_message(state, &own->sdngcc, input, message);
 	}
 }
 
-/* Keeps to the rate told, or goes on as law sdngcc. */
+/* Keeps to the rates told, or goes on as law sdngcc. */
 static void maxmin_period(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
 	struct maxmin_limiter *own = shim_limiter_own(state);
 
-	if (maxmin_holds(own, input))
-		maxmin_obey(state, input);
-	else
+	if (!maxmin_obey(state, input))
 		shim_sdngcc_period(state, &own->sdngcc, input);
+}
+
+/* Tells whether nobody says anything of a path any more. */
+static bool maxmin_path_rests(const struct shim_limiter_state *state,
+			      const struct shim_law_input *input)
+{
+	u64 rate;
+
+	return !maxmin_rate(shim_limiter_own_const(state), input, &rate) &&
+	       shim_sdngcc_path_rests(state, input);
+}
+
+/* Ends the start of a VM, of whose paths somebody knows. */
+static void maxmin_paths(struct shim_limiter_state *state, const struct shim_law_input *input)
+{
+	struct maxmin_limiter *own = shim_limiter_own(state);
+	u32 i;
+
+	for (i = 0; i < SHIM_TELLERS_MAX; i++)
+		if (own->told[i].set && !own->told[i].epoch)
+			own->told[i].set = false;
+	own->paths_ns = shim_stamp(input->now_ns);
+	maxmin_obey(state, input);
 }
 
 const struct shim_law shim_law_maxmin = {
@@ -165,4 +289,7 @@ const struct shim_law shim_law_maxmin = {
 	.init = maxmin_init,
 	.on_message = maxmin_message,
 	.on_period = maxmin_period,
+	.path_init = maxmin_path_init,
+	.path_rests = maxmin_path_rests,
+	.on_paths = maxmin_paths,
 };

@@ -36,6 +36,10 @@
  * VM's part w/W of C: a port that carries a fraction of what is sent to it cannot mark more, and
  * the six full messages that haste waits for are seconds of a slow source.
  *
+ * A path, a part of what the VM sends, has an R of its own: marks that a message tells of it cut
+ * that alone, of what goes through the port that marked.  It starts at E, its guarantee is its part
+ * of the VM's, and it is forgotten when it is at E again and has heard nothing for S.
+ *
  * A VM at its share that has heard nothing for S follows the share at once; others climb to it.
  * Silence therefore leaves nobody low: the doubled step reaches E from any floor in some S.
  *
@@ -223,6 +227,12 @@ void shim_sdngcc_period(struct shim_limiter_state *state, struct sdngcc_limiter 
 	shim_climb_step(state, &own->climb, input, &climb);
 }
 
+bool shim_sdngcc_path_rests(const struct shim_limiter_state *state,
+			    const struct shim_law_input *input)
+{
+	return !state->congested && state->rate >= input->share;
+}
+
 /* Starts a limiter at its share. */
 static void sdngcc_init(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
@@ -253,4 +263,6 @@ const struct shim_law shim_law_sdngcc = {
 	.init = sdngcc_init,
 	.on_message = sdngcc_message,
 	.on_period = sdngcc_period,
+	.path_init = sdngcc_init,
+	.path_rests = shim_sdngcc_path_rests,
 };

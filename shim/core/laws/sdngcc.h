@@ -39,6 +39,10 @@ struct sdngcc_limiter {
 void shim_sdngcc_message(struct shim_limiter_state *state, struct sdngcc_limiter *own,
 			 const struct shim_law_input *input, const struct shim_message *message);
 
+/* Tells whether a path may have the whole share. */
+bool shim_sdngcc_path_rests(const struct shim_limiter_state *state,
+			    const struct shim_law_input *input);
+
 /* Raises the rate by a step. */
 void shim_sdngcc_period(struct shim_limiter_state *state, struct sdngcc_limiter *own,
 			const struct shim_law_input *input);

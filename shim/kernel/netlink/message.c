@@ -23,7 +23,7 @@ static enum shim_counter nl_message_take(struct shim_vm *vm, const struct nlattr
 	enum shim_counter outcome;
 
 	/* No header names a destination: the message says whom it is for. */
-	if (nla_len(attr) == SHIM_MESSAGE_V1_BYTES)
+	if (nla_len(attr) >= SHIM_MESSAGE_V1_BYTES)
 		memcpy(&packet.destination, nla_data(attr) + SHIM_MESSAGE_VM_AT,
 		       sizeof(packet.destination));
 	packet.version = shim_address_ipv4(&packet.destination) ? 4 : 6;

@@ -188,10 +188,10 @@ const struct ovs_shim_nl_rule ovs_shim_port_rules[] = {
 	{
 		.attr = OVS_SHIM_PORT_MESSAGE,
 		.name = "message",
-		.allowed = "1 to 96 bytes",
+		.allowed = "1 to 1336 bytes",
 		.is_length = true,
 		.min = 1,
-		.max = SHIM_MESSAGE_V1_BYTES,
+		.max = SHIM_MESSAGE_MOST_BYTES,
 	},
 	{}
 };

@@ -153,7 +153,7 @@ enum ovs_shim_port_attr {
 	OVS_SHIM_PORT_LAW,		/* string: of this VM; "default": the namespace's; VM */
 	OVS_SHIM_PORT_ADDRESSES,	/* nest of OVS_SHIM_ADDRESSES_ADDRESS; empty: none; VM */
 	OVS_SHIM_PORT_QDISC,		/* u32: enum ovs_shim_qdisc; get only; uplink */
-	OVS_SHIM_PORT_MESSAGE,		/* binary, 1 to 96 bytes: of MESSAGE only */
+	OVS_SHIM_PORT_MESSAGE,		/* binary, 1 to 1336 bytes: of MESSAGE only */
 
 	__OVS_SHIM_PORT_MAX
 };
@@ -232,12 +232,15 @@ enum ovs_shim_stat {
 	OVS_SHIM_STAT_FLOWS_EVICTED,	/* TCP connections that made room for others */
 	OVS_SHIM_STAT_DROP_WAITING,	/* dropped: too many packets of the VM wait */
 	OVS_SHIM_STAT_REPORTS_OVERDUE,	/* seconds in which a peer did not answer packets */
-	OVS_SHIM_STAT_STRAY_PACKETS,	/* uplink, as all below: sent, from nobody knows where */
+	OVS_SHIM_STAT_STRAY_PACKETS,	/* uplink, as the next five: sent, from unknown */
 	OVS_SHIM_STAT_STRAY_BYTES,	/* bytes of them, headers as on the wire */
 	OVS_SHIM_STAT_STRAY_PACED,	/* of them, given a departure time later than now */
 	OVS_SHIM_STAT_STRAY_DROP_POLICE,	/* dropped: over the rate of strays */
 	OVS_SHIM_STAT_STRAY_DROP_HORIZON,	/* dropped: would wait longer than the horizon */
 	OVS_SHIM_STAT_STRAY_DROP_WAITING,	/* dropped: too many strays wait */
+	OVS_SHIM_STAT_DROP_PATH,	/* VM, as all below: dropped: over the rate of its path */
+	OVS_SHIM_STAT_PATHS_FULL,	/* entries of messages that bound the rest: no room */
+	OVS_SHIM_STAT_PATHS_NO_MEMORY,	/* the same, or the whole VM: no memory */
 
 	__OVS_SHIM_STAT_MAX
 };

@@ -169,9 +169,9 @@ def netlink_message() -> None:
         else:
             raise AssertionError(f"{device} obeyed")
     try:
-        lab.shim.message("s1", bytes(97))
+        lab.shim.message("s1", bytes(1337))
     except ShimRefused as error:
-        assert "message: allowed are 1 to 96 bytes" in str(error), error
+        assert "message: allowed are 1 to 1336 bytes" in str(error), error
     lab.shim.settings_set(law="none")
     refused(message(), "refused_law")
 

@@ -66,7 +66,7 @@ static void *send_packets(void *argument)
 		.ecn = SHIM_ECT_ZERO,
 	};
 	struct shim_action action;
-	struct shim_path path;
+	struct shim_passage passage;
 	u64 passed = 0;
 	int i;
 
@@ -78,7 +78,7 @@ static void *send_packets(void *argument)
 	while (!READ_ONCE(end)) {
 		for (i = 0; i < BATCH; i++) {
 			packet.now_ns = shim_now_ns();
-			shim_decide_sent(vm, uplink, &packet, &path, &action);
+			shim_decide_sent(vm, uplink, &packet, &passage, &action);
 			passed += !action.drop;
 		}
 		sender->packets += BATCH;

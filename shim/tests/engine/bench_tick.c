@@ -140,12 +140,12 @@ static void pass(u32 vm, u32 peer, u64 turn, bool sent, u16 flags)
 		},
 	};
 	struct shim_action action;
-	struct shim_path path;
+	struct shim_passage passage;
 
 	set_address(sent ? &packet.source : &packet.destination, 10, vm);
 	set_address(sent ? &packet.destination : &packet.source, 11, vm * 16 + peer);
 	if (sent)
-		shim_decide_sent(vms[vm], uplink, &packet, &path, &action);
+		shim_decide_sent(vms[vm], uplink, &packet, &passage, &action);
 	else
 		shim_decide_received(vms[vm], uplink, &packet, &action);
 }

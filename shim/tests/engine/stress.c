@@ -70,7 +70,7 @@ static void *send_packets(void *argument)
 		.ecn = SHIM_ECT_ZERO,
 	};
 	struct shim_action action;
-	struct shim_path path;
+	struct shim_passage passage;
 	u64 now_ns;
 
 	memcpy(packet.source.bytes, "\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\0\0\1", 16);
@@ -78,7 +78,7 @@ static void *send_packets(void *argument)
 	while (!READ_ONCE(end) && sender->sent < ITERATIONS_MAX && sender->n < PASSED_MAX) {
 		now_ns = shim_now_ns();
 		packet.now_ns = now_ns;
-		shim_decide_sent(vm, uplink, &packet, &path, &action);
+		shim_decide_sent(vm, uplink, &packet, &passage, &action);
 		sender->sent++;
 		if (action.drop)
 			continue;

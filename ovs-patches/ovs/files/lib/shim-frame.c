@@ -434,6 +434,14 @@ shim_host_flow_hash(const struct shim_packet *packet)
     return hash_bytes(&packet->destination, sizeof packet->destination, hash);
 }
 
+/* Returns false: this datapath finds no path by the far end of a tunnel. */
+bool
+shim_host_tunnel_end(const struct shim_packet *packet OVS_UNUSED,
+                     struct shim_address *end OVS_UNUSED)
+{
+    return false;
+}
+
 /* Copies the link-layer source of 'packet' to 'mac', all 0 without one. */
 void
 shim_host_source(const struct shim_packet *packet, u8 mac[6])

@@ -21,6 +21,7 @@
 #include "shim/user/list.h"
 
 struct dp_packet;
+struct shim_address;
 struct shim_clock;
 struct shim_limiter;
 struct shim_message;
@@ -143,6 +144,7 @@ u32 shim_host_report(struct shim_peer *, const struct shim_uplink *,
                      const struct shim_settings *, struct shim_reports *);
 void shim_host_source(const struct shim_packet *, u8 mac[6]);
 u32 shim_host_flow_hash(const struct shim_packet *);
+bool shim_host_tunnel_end(const struct shim_packet *, struct shim_address *);
 void shim_host_rate_changed(const struct shim_limiter *, u64 bytes_per_s);
 void shim_host_message(const struct shim_vm *, const struct shim_message *,
                        const char *verdict);

@@ -23,7 +23,8 @@ static const uint8_t stats_of[SHIM_N_COUNTERS] = {
     STAT(RX_PACKETS), STAT(RX_BYTES), STAT(RX_CE), STAT(RX_RESTORED),
     STAT(RX_WINDOWS), STAT(TX_CE_CLEARED), STAT(DROP_SEGMENT),
     STAT(DROP_MEMORY), STAT(DROP_FORGED), STAT(DROP_SOURCE),
-    STAT(DROP_SPOOFED), STAT(DROP_PEER), STAT(DROP_SHARED), STAT(MESSAGES),
+    STAT(DROP_SPOOFED), STAT(DROP_PEER), STAT(DROP_SHARED), STAT(DROP_PATH),
+    STAT(PATHS_FULL), STAT(PATHS_NO_MEMORY), STAT(MESSAGES),
     STAT(MESSAGES_OTHER_KEY), STAT(REFUSED_SHORT), STAT(REFUSED_FORM),
     STAT(REFUSED_TAG), STAT(REFUSED_REPLAY), STAT(REFUSED_ADDRESS),
     STAT(REFUSED_PEER), STAT(REFUSED_LAW), STAT(REFUSED_PORT),
@@ -258,7 +259,7 @@ shim_netdev_message(uint32_t ifindex, const void *data, size_t len)
     struct shim_message message;
     struct shim_dp *dp;
 
-    if (len == SHIM_MESSAGE_V1_BYTES) {
+    if (len >= SHIM_MESSAGE_V1_BYTES) {
         /* No header names a destination: the message says whom it is for. */
         memcpy(&packet.destination, (const u8 *) data + SHIM_MESSAGE_VM_AT,
                sizeof packet.destination);

@@ -241,8 +241,7 @@ is_message(const struct shim_vm *vm, const struct shim_packet *packet)
 static void
 set_time(const struct shim_vm *vm, struct shim_packet *packet, u64 now_ns)
 {
-    packet->timed = (READ_ONCE(vm->mode.wants)
-                     & (SHIM_LAW_PEERS | SHIM_LAW_FLOWS)) != 0;
+    packet->timed = (READ_ONCE(vm->mode.wants) & SHIM_VM_TIMED) != 0;
     packet->now_ns = now_ns;
 }
 
@@ -290,11 +289,11 @@ act_sent(struct shim_vm *vm, const struct shim_outer *outer,
 }
 
 /* Asks the engine for 'packet', a part of 'whole', which has passed through
- * 'path', and lets it leave, not before what waits already, or drops it. */
+ * 'passage', and lets it leave, not before what waits already, or drops it. */
 static void
 judge_part(struct shim_vm *vm, const struct way *way,
-           const struct shim_path *path, const struct shim_packet *whole,
-           struct dp_packet *packet)
+           const struct shim_passage *passage,
+           const struct shim_packet *whole, struct dp_packet *packet)
 {
     const struct shim_outer *entered;
     struct shim_action action;
@@ -306,7 +305,7 @@ judge_part(struct shim_vm *vm, const struct way *way,
     frame.packet.now_ns = whole->now_ns;
     frame.packet.timed = whole->timed;
     shim_action_init(&action, &frame.packet);
-    shim_admit(path, &frame.packet, &action);
+    shim_admit(passage, &frame.packet, &action);
     passes = act_sent(vm, entered, &frame, &action);
     if (entered) {
         shim_outer_leave(packet, entered);
@@ -319,13 +318,13 @@ judge_part(struct shim_vm *vm, const struct way *way,
     }
 }
 
-/* Cuts 'packet' from 'vm', which is 'whole' and has passed through 'path', as
- * its device would, and judges the parts.  Drops one that a guest wants to be
- * cut into too many. */
+/* Cuts 'packet' from 'vm', which is 'whole' and has passed through 'passage',
+ * as its device would, and judges the parts.  Drops one that a guest wants to
+ * be cut into too many. */
 static void
 judge_parts(struct shim_vm *vm, const struct way *way,
-            const struct shim_path *path, const struct shim_packet *whole,
-            struct dp_packet *packet)
+            const struct shim_passage *passage,
+            const struct shim_packet *whole, struct dp_packet *packet)
 {
     struct shim_parts parts;
 
@@ -339,23 +338,23 @@ judge_parts(struct shim_vm *vm, const struct way *way,
         count_drop(vm, whole, SHIM_DROP_SEGMENT);
     }
     for (size_t i = 0; i < parts.n; i++) {
-        judge_part(vm, way, path, whole, parts.packets[i]);
+        judge_part(vm, way, passage, whole, parts.packets[i]);
     }
     free(parts.packets);
 }
 
-/* Fills '*path' and '*action' with what the engine decides about 'frame' from
- * 'vm'. */
+/* Fills '*passage' and '*action' with what the engine decides about 'frame'
+ * from 'vm'. */
 static void
 decide_sent(struct shim_vm *vm, const struct way *way,
-            struct shim_frame *frame, struct shim_path *path,
+            struct shim_frame *frame, struct shim_passage *passage,
             struct shim_action *action)
 {
     bool forged = is_message(vm, &frame->packet);
 
     if (!forged && way->to && way->to->uplink && READ_ONCE(vm->mode.ruled)) {
         set_time(vm, &frame->packet, way->now_ns);
-        shim_decide_sent(vm, way->to->uplink, &frame->packet, path, action);
+        shim_decide_sent(vm, way->to->uplink, &frame->packet, passage, action);
         return;
     }
     shim_action_init(action, &frame->packet);
@@ -373,11 +372,11 @@ judge_sent(struct shim_vm *vm, const struct way *way, struct dp_packet *packet)
     struct shim_action action;
     struct shim_frame frame;
     struct shim_outer outer;
-    struct shim_path path;
+    struct shim_passage passage;
     bool passes;
 
     entered = parse_sent(packet, READ_ONCE(vm->mode.wants), &outer, &frame);
-    decide_sent(vm, way, &frame, &path, &action);
+    decide_sent(vm, way, &frame, &passage, &action);
     passes = act_sent(vm, entered, &frame, &action);
     if (entered) {
         shim_outer_leave(packet, entered);
@@ -385,7 +384,7 @@ judge_sent(struct shim_vm *vm, const struct way *way, struct dp_packet *packet)
     if (!passes) {
         dp_packet_delete(packet);
     } else if (OVS_UNLIKELY(action.cut)) {
-        judge_parts(vm, way, &path, &frame.packet, packet);
+        judge_parts(vm, way, &passage, &frame.packet, packet);
     } else if (action.departure_ns > way->now_ns) {
         shim_pace(way->pacer, way->dp, way->port_no, packet,
                   action.departure_ns);
@@ -414,7 +413,7 @@ obey(struct shim_vm *vm, const struct shim_dp_port *from, bool local,
 {
     /* One byte more than a message has, so that what is too long is seen to
      * be. */
-    u8 data[SHIM_MESSAGE_V1_BYTES + 1];
+    u8 data[SHIM_MESSAGE_MOST_BYTES + 1];
     struct shim_message message;
 
     if (!(from && from->uplink) && !local) {

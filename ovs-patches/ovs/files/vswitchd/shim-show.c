@@ -50,6 +50,7 @@ static const uint16_t drop_stats[] = {
     OVS_SHIM_STAT_DROP_SPOOFED,
     OVS_SHIM_STAT_DROP_SHARED,
     OVS_SHIM_STAT_DROP_WAITING,
+    OVS_SHIM_STAT_DROP_PATH,
 };
 
 /* Counters of strays at an uplink that were dropped, OVS_SHIM_STAT_*. */

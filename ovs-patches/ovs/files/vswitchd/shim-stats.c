@@ -57,6 +57,9 @@ const char *const shim_stat_names[OVS_SHIM_STAT_MAX + 1] = {
     [OVS_SHIM_STAT_STRAY_DROP_POLICE] = "shim_stray_drop_police",
     [OVS_SHIM_STAT_STRAY_DROP_HORIZON] = "shim_stray_drop_horizon",
     [OVS_SHIM_STAT_STRAY_DROP_WAITING] = "shim_stray_drop_waiting",
+    [OVS_SHIM_STAT_DROP_PATH] = "shim_drop_path",
+    [OVS_SHIM_STAT_PATHS_FULL] = "shim_paths_full",
+    [OVS_SHIM_STAT_PATHS_NO_MEMORY] = "shim_paths_no_memory",
 };
 
 /* Returns true if ports of 'role', OVS_SHIM_ROLE_*, have the counter 'stat',

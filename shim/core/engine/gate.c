@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+/*
+ * Gates: a packet that has one leaves at the later of the two times that the gate and the VM's own
+ * limiter give it.  The gate's lock is held over both, so that what it lets pass within t is at
+ * most its depth and its rate times t, from whichever CPUs it comes.  A packet that the limiter has
+ * leave later than the gate would is charged for that time: else those behind it could catch up.
+ */
+#include "../arith.h"
+#include "engine.h"
+
+void shim_gate_init(struct shim_gate *gate, enum shim_counter drop)
+{
+	spin_lock_init(&gate->lock);
+	gate->drop = drop;
+}
+
+void shim_gate_set(struct shim_gate *gate, u64 bytes_per_s, u32 depth, u64 now_ns)
+{
+	struct shim_rate rate;
+
+	bytes_per_s = clamp_t(u64, bytes_per_s, SHIM_RATE_MIN, SHIM_RATE_MAX);
+	if (gate->rate.bytes_per_s == bytes_per_s && gate->rate.burst_bytes == depth)
+		return;
+	shim_rate_init(&rate, bytes_per_s, depth);
+	spin_lock(&gate->lock);
+	/* No packet judged so far is later. */
+	now_ns = max(now_ns, shim_now_ns());
+	if (gate->rate.bytes_per_s)
+		gate->tat = shim_bucket_rerate(&gate->rate, &rate, gate->tat, now_ns);
+	else
+		gate->tat = shim_bucket_full(now_ns);
+	gate->rate = rate;
+	spin_unlock(&gate->lock);
+}
+
+enum shim_counter shim_gate_judge(struct shim_gate *gate, struct shim_limiter *limiter,
+				  const struct shim_packet *packet, bool made_ect,
+				  u64 *departure_ns)
+{
+	enum shim_counter drop;
+	struct shim_verdict verdict;
+	u64 now_ns;
+
+	spin_lock(&gate->lock);
+	drop = gate->drop;
+	now_ns = packet->timed ? packet->now_ns : shim_now_ns();
+	verdict = shim_bucket_ask(&gate->rate, gate->tat, now_ns, packet->bytes,
+				  READ_ONCE(limiter->vm->mode.horizon_ns));
+	if (verdict.kind != SHIM_SEND)
+		gate->held += packet->packets;
+	if (verdict.kind == SHIM_DROP)
+		goto out;
+	if (verdict.kind == SHIM_PACE)
+		*departure_ns = max(*departure_ns, verdict.departure_ns);
+	drop = shim_limiter_admit(limiter, packet, made_ect, departure_ns);
+	if (!drop) {
+		gate->tat = shim_bucket_charge(&gate->rate, gate->tat,
+					       max(*departure_ns, now_ns), packet->bytes);
+		gate->bytes += packet->bytes;
+		gate->packets += packet->packets;
+	}
+out:
+	spin_unlock(&gate->lock);
+	return drop;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Gates: a bucket that some packets of a VM pass beside the VM's own.
+ */
+#ifndef SHIM_CORE_ENGINE_GATE_H
+#define SHIM_CORE_ENGINE_GATE_H
+
+#include "../bucket.h"
+#include "../host.h"
+#include "limiter.h"
+#include "packet.h"
+
+struct shim_gate {
+	spinlock_t lock;		/* of what follows; inside peer->lock */
+	enum shim_counter drop;		/* what a packet over its rate is; never changes */
+	u64 tat;			/* bucket word */
+	struct shim_rate rate;		/* bytes_per_s 0: not yet set */
+	u64 bytes;			/* that passed, headers as on the wire */
+	u64 packets;			/* that passed */
+	u64 held;			/* packets given a departure time, or dropped here */
+};
+
+/* Prepares a gate, all 0 so far; drop: what a packet over its rate is. */
+void shim_gate_init(struct shim_gate *gate, enum shim_counter drop);
+
+/* Puts a rate and a depth in force; credit and debt stay.  vm->lock. */
+void shim_gate_set(struct shim_gate *gate, u64 bytes_per_s, u32 depth, u64 now_ns);
+
+/*
+ * Judges a packet as shim_limiter_admit() does, by a gate and by the limiter; neither is charged
+ * for what the other drops.  Softirqs off.
+ */
+enum shim_counter shim_gate_judge(struct shim_gate *gate, struct shim_limiter *limiter,
+				  const struct shim_packet *packet, bool made_ect,
+				  u64 *departure_ns);
+
+/* The same for a packet that may have no gate: NULL. */
+static inline enum shim_counter shim_gate_admit(struct shim_gate *gate,
+						struct shim_limiter *limiter,
+						const struct shim_packet *packet, bool made_ect,
+						u64 *departure_ns)
+{
+	if (unlikely(gate))
+		return shim_gate_judge(gate, limiter, packet, made_ect, departure_ns);
+	return shim_limiter_admit(limiter, packet, made_ect, departure_ns);
+}
+
+#endif
