@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, TextIO, T
 
 import click
 
-from sdngcc.shim.netlink import LIMITERS, ROLES, Limiter, Peer, Port, Settings, ShimClient, ShimError
+from sdngcc.shim.netlink import LIMITERS, ROLES, Limiter, Path, Peer, Port, Settings, ShimClient, ShimError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -191,6 +191,26 @@ def peer_table(ports: List[Port], peers: List[Peer]) -> Table:
     return table
 
 
+def path_table(ports: List[Port], paths: List[Path]) -> Table:
+    """Return a table of paths."""
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    names = {port.ifindex: port.name for port in ports}
+    table = Table(title="paths (Mb/s)", box=SIMPLE, pad_edge=False)
+    for head in ("VM", "to", "state"):
+        table.add_column(head, overflow="fold")
+    for head in ("rate", "sent", "bytes", "packets", "held"):
+        table.add_column(head, justify="right")
+    for one in paths:
+        if one.vm in names:
+            to = f"tunnels to {one.prefix}" if one.tunnel else one.prefix or "the rest"
+            state = "limited" if one.limited else "active" if one.sent_rate else "idle"
+            table.add_row(names[one.vm], to, state, megabits(one.rate), megabits(one.sent_rate), f"{one.tx_bytes:,}",
+                          f"{one.tx_packets:,}", f"{one.held:,}")
+    return table
+
+
 def as_document(ports: List[Port], limiters: List[Limiter], **more: Any) -> Dict[str, Any]:
     """Return what was read as a JSON document, more in front; rates in bytes/s, times in ns."""
     return {**more, "ports": [dataclasses.asdict(port) for port in ports],
@@ -319,6 +339,19 @@ def show_peers(as_json: bool) -> None:
     from rich.console import Console
 
     Console().print(peer_table(ports, peers))
+
+
+@shim.command("paths")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list; rates in bytes/s, times in ns.")
+def show_paths(as_json: bool) -> None:
+    """Show the parts of what VMs send that controllers told of, by where they go."""
+    ports, paths = with_shim(lambda client: (client.ports(), client.paths()))
+    if as_json:
+        click.echo(json.dumps([dataclasses.asdict(one) for one in paths], indent=1))
+        return
+    from rich.console import Console
+
+    Console().print(path_table(ports, paths))
 
 
 @shim.command("set-peer")

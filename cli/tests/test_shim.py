@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from sdngcc.commands import shim as commands
 from sdngcc.shim.netlink import Knob, Limiter, Peer, Port, Settings, ShimRefused
+from sdngcc.shim.netlink import Path as ShimPath
 
 SETTINGS = Settings(law="sdngcc", of="sdngcc", period=5_000_000, limiter="pace", burst=131072, quantum=3028,
                     horizon=10_000_000, segment=True, ecn=True, inactive=10**9, protocol=253, accept_v0=False,
@@ -25,6 +26,10 @@ VM = Port(ifindex=1, name="tap0", role="vm", weight=2, min_rate=0, max_rate=31_2
           addresses=("10.0.0.5", "10.0.1.0/24"))
 PEER = Peer(vm=1, address="fd00::9", weight=3, rate=12_500_000, tx_bytes=1514, tx_packets=1, drops=2, rx_bytes=3028,
             rx_packets=2, rx_marks=1, time=10**9)
+PATHS = [ShimPath(vm=1, prefix="10.1.0.0/16", tunnel=False, rate=12_500_000, sent_rate=1_250_000, tx_bytes=1514,
+                  tx_packets=1, held=3, limited=True, time=10**9)]
+PATHS += [replace(PATHS[0], prefix="192.0.2.1", tunnel=True, limited=False), replace(PATHS[0], vm=7),
+          replace(PATHS[0], prefix="", limited=False, sent_rate=0)]
 UPLINK = Port(ifindex=2, name="eth0", role="uplink", capacity=125_000_000, qdisc="unfit")
 
 
@@ -71,6 +76,9 @@ class FakeClient:
 
     def peers(self) -> List[Peer]:
         return [PEER, replace(PEER, vm=7)]
+
+    def paths(self) -> List[ShimPath]:
+        return PATHS
 
     def peer_set(self, device: str, address: str, weight: int) -> None:
         if weight > 65535:
@@ -211,6 +219,15 @@ def test_peers() -> None:
     (line,) = [line for line in run("peers").output.splitlines() if "fd00::9" in line]
     assert line.split() == ["tap0", "fd00::9", "3", "100.0", "1,514", "1", "2", "3,028", "2", "1"]
     assert json.loads(run("peers", "--json").output)[0] == dataclasses.asdict(PEER)
+
+
+def test_paths() -> None:
+    """Paths are told by where they lead; those of a port that has gone meanwhile are left out of the table."""
+    lines = [line.split() for line in run("paths").output.splitlines() if "tap0" in line]
+    assert lines == [["tap0", "10.1.0.0/16", "limited", "100.0", "10.0", "1,514", "1", "3"],
+                     ["tap0", "tunnels", "to", "192.0.2.1", "active", "100.0", "10.0", "1,514", "1", "3"],
+                     ["tap0", "the", "rest", "idle", "100.0", "0.0", "1,514", "1", "3"]]
+    assert json.loads(run("paths", "--json").output) == [dataclasses.asdict(one) for one in PATHS]
 
 
 @pytest.mark.parametrize(("args", "asked"), [

@@ -16,6 +16,8 @@ VM_STATE = 2
 HOST_VMS = 3
 HOST_PEERS = 4
 VM_MESSAGES = 5
+HOST_PATHS = 6
+PATH_MESSAGES = 7
 
 # Bytes that a reply may have in all its parts: more VMs and addresses than a host has.
 REPLY_BYTES_MAX = 64 * 1024 * 1024
@@ -25,14 +27,24 @@ KINDS = {1: "red", 2: "fq_codel", 4: "codel", 8: "cake", 16: "choke"}
 VM_ACTIVE = 1
 VM_CONGESTED = 2
 
+PATH_LIMITED = 1
+
 _REQUEST = struct.Struct("!QQI4x")
 _REPLY = struct.Struct("!QQQII")
 _MARKS = struct.Struct("!IIQQQQII")
 _STATE = struct.Struct("!IIIIQQQQQQQQIIQ")
 _PEER = struct.Struct("!IIH6x16s16s16sQQQQQQ")
+_PATH = struct.Struct("!II16sBB6xQQQQQ")
 _MESSAGE = struct.Struct("!I4x96s")
+_PATH_MESSAGE = struct.Struct("!IH2x")  # in front of a message
 _EXPERIMENTER = struct.Struct("!BBHIII")  # OpenFlow header, experimenter header
-_SIZES = {PORT_MARKS: _MARKS.size, VM_STATE: _STATE.size, HOST_VMS: _STATE.size, HOST_PEERS: _PEER.size}
+_SIZES = {
+    PORT_MARKS: _MARKS.size,
+    VM_STATE: _STATE.size,
+    HOST_VMS: _STATE.size,
+    HOST_PEERS: _PEER.size,
+    HOST_PATHS: _PATH.size,
+}
 _PART = struct.Struct("!BBHIHH4xII")  # OpenFlow header, multipart header, experimenter header
 
 
@@ -90,6 +102,24 @@ class PeerReading(NamedTuple):
     rx_bytes: int
     rx_packets: int
     rx_marks: int  # packets received with CE
+
+
+class PathReading(NamedTuple):
+    """What a machine sent by one path, and may send; rates in bytes/s.
+
+    A path that ended is told no more. A counter that is less than before began anew.
+    """
+
+    vm: int  # the kernel's index of the device
+    flags: int  # PATH_LIMITED: its bucket held packets back in the shim's last period
+    prefix: bytes  # 16 bytes, IPv4 as ::ffff:a.b.c.d
+    bits: int  # of the prefix that count; 0: the rest
+    scope: int  # message.SCOPE_DESTINATION or SCOPE_TUNNEL
+    rate: int  # in force
+    sent_rate: int  # over the shim's last period; 0: idle
+    tx_bytes: int
+    tx_packets: int
+    held: int  # packets that its bucket let wait, or dropped
 
 
 class ReplyError(ValueError):
@@ -200,6 +230,29 @@ def peer_readings(reply: Reply) -> list[PeerReading]:
     return [PeerReading(*entry) for part in reply.entries for entry in _PEER.iter_unpack(part)]
 
 
+def host_paths_request(xid: int, generation: int, boot: int) -> bytes:
+    """Return the OpenFlow message that asks a host for the paths of its machines that moved after a generation."""
+    body = _REQUEST.pack(generation, boot, openflow.OFPP_ANY)
+    return openflow.experimenter_request(xid, EXPERIMENTER, HOST_PATHS, body)
+
+
+def path_readings(reply: Reply) -> list[PathReading]:
+    """Return the entries of a HOST_PATHS reply."""
+    return [PathReading(*entry) for part in reply.entries for entry in _PATH.iter_unpack(part)]
+
+
+def path_messages(xid: int, messages: Iterable[tuple[int, bytes]]) -> bytes:
+    """Return the OpenFlow message that hands v1 or v2 control messages to VMs of a host, by the kernel's device index.
+
+    Each takes 8 bytes more than it has; all of them at most 65,519.
+    """
+    body = b"".join(_PATH_MESSAGE.pack(ifindex, len(message)) + message for ifindex, message in messages)
+    head = _EXPERIMENTER.pack(
+        openflow.VERSION, openflow.OFPT_EXPERIMENTER, _EXPERIMENTER.size + len(body), xid, EXPERIMENTER, PATH_MESSAGES
+    )
+    return head + body
+
+
 def vm_messages(xid: int, messages: Iterable[tuple[int, bytes]]) -> bytes:
     """Return the OpenFlow message that hands v1 control messages to VMs of a host, by the kernel's device index.
 
@@ -239,6 +292,21 @@ def encode_vm_state(reading: VmReading) -> bytes:
 def encode_peer(reading: PeerReading) -> bytes:
     """Return a HOST_PEERS entry, as a switch sends it."""
     return _PEER.pack(*reading)
+
+
+def encode_path(reading: PathReading) -> bytes:
+    """Return a HOST_PATHS entry, as a switch sends it."""
+    return _PATH.pack(*reading)
+
+
+def decode_path_messages(data: bytes) -> list[tuple[int, bytes]]:
+    """Return (device index, control message) of each one in a PATH_MESSAGES message, as a switch reads it."""
+    found, offset = [], _EXPERIMENTER.size
+    while offset < len(data):
+        ifindex, length = _PATH_MESSAGE.unpack_from(data, offset)
+        offset += _PATH_MESSAGE.size + length
+        found.append((ifindex, data[offset - length : offset]))
+    return found
 
 
 def decode_vm_messages(data: bytes) -> list[tuple[int, bytes]]:

@@ -237,3 +237,24 @@ class PeerMessage(genlmsg):
         ("OVS_SHIM_PEER_TUNNEL", "cdata"),
         ("OVS_SHIM_PEER_TUNNEL_ID", "uint64"),
     )
+
+
+class PathMessage(genlmsg):
+    """PATH_GET."""
+
+    prefix = "OVS_SHIM_PATH_"
+    nla_map = (
+        ("OVS_SHIM_PATH_UNSPEC", "none"),
+        ("OVS_SHIM_PATH_PAD", "hex"),
+        ("OVS_SHIM_PATH_VM", "uint32"),
+        ("OVS_SHIM_PATH_PREFIX", "cdata"),
+        ("OVS_SHIM_PATH_BITS", "uint8"),
+        ("OVS_SHIM_PATH_SCOPE", "uint8"),
+        ("OVS_SHIM_PATH_RATE", "uint64"),
+        ("OVS_SHIM_PATH_SENT_RATE", "uint64"),
+        ("OVS_SHIM_PATH_TX_BYTES", "uint64"),
+        ("OVS_SHIM_PATH_TX_PACKETS", "uint64"),
+        ("OVS_SHIM_PATH_HELD", "uint64"),
+        ("OVS_SHIM_PATH_LIMITED", "uint8"),
+        ("OVS_SHIM_PATH_TIME", "uint64"),
+    )

@@ -24,14 +24,14 @@ from pyroute2.netlink import NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST
 from pyroute2.netlink.exceptions import NetlinkDumpInterrupted, NetlinkError
 from pyroute2.netlink.generic import GenericNetlinkSocket
 
-from sdngcc.shim.attributes import LimiterMessage, PeerMessage, PortMessage, SettingsMessage
+from sdngcc.shim.attributes import LimiterMessage, PathMessage, PeerMessage, PortMessage, SettingsMessage
 
 FAMILY = "ovs_shim"
 VERSION = 1
 
 # Commands, enum ovs_shim_cmd.
 (SETTINGS_GET, SETTINGS_SET, PORT_GET, PORT_SET, PORT_DEL, LIMITER_GET, PEER_GET, PEER_SET, PEER_DEL,
- MESSAGE) = range(1, 11)
+ MESSAGE, PATH_GET) = range(1, 12)
 
 # Values of the role, limiter and qdisc attributes, in the kernel's order.
 ROLES = ("none", "vm", "uplink")
@@ -171,6 +171,22 @@ class Peer:
     vlan: int = 0  # the VLAN it is reached by; 0: untagged
     tunnel: Optional[str] = None  # far end of the tunnel; None: there is none
     tunnel_id: int = 0  # key of the tunnel
+
+
+@dataclass(frozen=True)
+class Path:
+    """A part of what one VM sends, of which controllers told."""
+
+    vm: int  # ifindex
+    prefix: str  # "10.0.0.1", "10.0.0.0/24" or the like in IPv6; "": the rest, what no other path takes
+    tunnel: bool  # the prefix is one of tunnels' far ends, not of destinations
+    rate: int  # bytes/s
+    sent_rate: int  # measured over the last period, bytes/s
+    tx_bytes: int
+    tx_packets: int
+    held: int  # packets that its bucket let wait, or dropped
+    limited: bool  # some were in the last period
+    time: int  # of the reading, CLOCK_MONOTONIC, ns
 
 
 def _packed(address: str) -> bytes:
@@ -364,6 +380,16 @@ class ShimClient:
                     got[name] = _unpacked(got[name])
             peers.append(Peer(**got))
         return peers
+
+    def paths(self) -> List[Path]:
+        """Return the paths of all VMs. While paths come and go one may be missing or told twice."""
+        paths = []
+        for message in self._dump(PathMessage, PATH_GET):
+            got = _attributes(message, "OVS_SHIM_PATH_")
+            bits, tunnel, limited = got.pop("bits"), bool(got.pop("scope")), bool(got.pop("limited"))
+            prefix = _range_text(got.pop("prefix"), bits) if bits else ""
+            paths.append(Path(prefix=prefix, tunnel=tunnel, limited=limited, **got))
+        return paths
 
     def message(self, device: Union[str, int], data: bytes) -> None:
         """Hand a control message to a VM, as if it had come by an uplink; ShimRefused when it is not obeyed."""

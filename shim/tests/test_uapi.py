@@ -36,7 +36,7 @@ def client_maps() -> Iterator[Tuple[Tuple[str, str], ...]]:
     settings, port = attributes.SettingsMessage, attributes.PortMessage
     for one in (settings, settings.knobs, settings.knobs.knob, settings.laws, settings.senders,
                 settings.senders.sender, port, port.stats, port.addresses, port.addresses.address,
-                attributes.LimiterMessage, attributes.PeerMessage):
+                attributes.LimiterMessage, attributes.PeerMessage, attributes.PathMessage):
         yield one.nla_map
 
 

@@ -91,6 +91,7 @@ struct shim_lab_path {
 	u64 bytes;		/* sent */
 	u64 packets;		/* sent */
 	u64 held;		/* packets given a departure time by its bucket, or dropped */
+	bool limited;		/* some were in the last period */
 };
 
 /* A report that is to be delivered. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
- * What tests see of a VM's peers.
+ * What tests see of a VM's peers and paths.
  */
 #include "../core/engine/engine.h"
 #include "lab.h"
@@ -58,21 +58,22 @@ u32 shim_lab_moved(struct shim_vm *vm, u64 since_ns, u8 *addresses, u32 room)
 bool shim_lab_read_path(struct shim_vm *vm, const u8 *prefix, u32 bits, u32 scope,
 			struct shim_lab_path *to)
 {
-	struct shim_number first = shim_address_number(prefix);
+	struct shim_path_reading now;
 	struct shim_path *path;
 	bool found = false;
 
 	spin_lock_bh(&vm->lock);
 	list_for_each_entry(path, &vm->paths, node) {
-		if (path->bits != bits || path->scope != scope ||
-		    path->first.high != first.high || path->first.low != first.low)
+		shim_path_read(path, &now);
+		if (now.bits != bits || now.scope != scope || memcmp(&now.prefix, prefix, 16))
 			continue;
 		*to = (struct shim_lab_path){
-			.rate = path->gate.rate.bytes_per_s,
-			.sent_rate = path->sent_rate,
-			.bytes = path->gate.bytes,
-			.packets = path->gate.packets,
-			.held = path->gate.held,
+			.rate = now.rate,
+			.sent_rate = now.sent_rate,
+			.bytes = now.bytes,
+			.packets = now.packets,
+			.held = now.held,
+			.limited = now.limited,
 		};
 		found = true;
 	}

@@ -70,3 +70,22 @@ def test_a_switch_that_tells_no_length_has_entries_of_the_first_version():
 def test_two_uplinks_of_a_machine_are_one():
     merged = experimenter.merge(vm_reading(2, 100), vm_reading(2, 300)._replace(uplink=7))
     assert merged.sent_rate == 400 and merged.uplink == 7
+
+
+def test_paths_are_read_as_a_switch_tells_them():
+    prefix = bytes(10) + b"\xff\xff\x0a\1\0\0"
+    path = experimenter.PathReading(7, experimenter.PATH_LIMITED, prefix, 112, 0, 1, 2, 3, 4, 5)
+    rest = path._replace(prefix=bytes(16), bits=0, flags=0)
+    entries = [experimenter.encode_path(one) for one in (path, rest)]
+    assert [len(entry) for entry in entries] == [72, 72]
+    whole = experimenter.Assembler().feed(1, experimenter.encode_reply(1, experimenter.HOST_PATHS, 1, 1, 1, entries))
+    assert whole is not None and experimenter.path_readings(whole) == [path, rest]
+    asked = experimenter.decode_request(experimenter.host_paths_request(5, 6, 7))
+    assert asked[:4] == (5, experimenter.HOST_PATHS, 6, 7)
+
+
+def test_messages_of_any_length_are_handed_over():
+    told = [(7, bytes(96)), (0xFFFFFFFF, bytes(range(136)))]
+    data = experimenter.path_messages(9, told)
+    assert len(data) == int.from_bytes(data[2:4], "big") == 16 + 2 * 8 + 96 + 136
+    assert experimenter.decode_path_messages(data) == told

@@ -321,13 +321,42 @@ static void paths_prune(struct shim_vm *vm, u32 n_done)
 			path_remove(vm, path);
 }
 
+void shim_path_read(struct shim_path *path, struct shim_path_reading *reading)
+{
+	struct shim_gate *gate = &path->gate;
+
+	shim_number_address(path->first, reading->prefix.bytes);
+	reading->bits = path->bits;
+	reading->scope = path->scope;
+	reading->limited = path->limited;
+	reading->sent_rate = path->sent_rate;
+	spin_lock(&gate->lock);
+	reading->rate = gate->rate.bytes_per_s;
+	reading->bytes = gate->bytes;
+	reading->packets = gate->packets;
+	reading->held = gate->held;
+	spin_unlock(&gate->lock);
+}
+
+/* Measures what a path let through in the elapsed_ns > 0 since the last visit.  vm->lock. */
+static void path_measure(struct shim_path *path, u64 elapsed_ns)
+{
+	struct shim_path_reading now;
+
+	shim_path_read(path, &now);
+	path->sent_rate = shim_mul_div(now.bytes - path->last_bytes, SHIM_NSEC_PER_SEC,
+				       elapsed_ns);
+	path->limited = now.held != path->last_held;
+	path->last_bytes = now.bytes;
+	path->last_held = now.held;
+}
+
 void shim_paths_step(struct shim_vm *vm, u64 now_ns, u64 elapsed_ns)
 {
 	struct shim_law_input whole, input;
 	const struct shim_law *law;
 	struct shim_path *path;
 	u32 n_done = 0;
-	u64 bytes;
 
 	if (!vm->n_paths)
 		return;
@@ -337,14 +366,8 @@ void shim_paths_step(struct shim_vm *vm, u64 now_ns, u64 elapsed_ns)
 	}
 	law = vm->clock->law;
 	list_for_each_entry(path, &vm->paths, node) {
-		if (elapsed_ns) {
-			spin_lock(&path->gate.lock);
-			bytes = path->gate.bytes;
-			spin_unlock(&path->gate.lock);
-			path->sent_rate = shim_mul_div(bytes - path->last_bytes, SHIM_NSEC_PER_SEC,
-						       elapsed_ns);
-			path->last_bytes = bytes;
-		}
+		if (elapsed_ns)
+			path_measure(path, elapsed_ns);
 		input = path_input(path, &whole);
 		law->on_period(&path->state, &input);
 		path_apply(vm, path, now_ns);

@@ -33,10 +33,25 @@ struct shim_path {
 	u8 scope;			/* enum shim_message_scope */
 	bool done;			/* to be removed */
 	struct shim_path *around;	/* the longest of the shorter prefixes; while building */
+	bool limited;			/* its bucket held packets back in the last period */
 	u64 last_bytes;			/* gate.bytes at the last visit */
+	u64 last_held;			/* gate.held at the last visit */
 	u64 sent_rate;			/* over the last period, bytes/s */
 	shim_rcu_t rcu;			/* deferred free */
 	struct shim_limiter_state state;	/* of the law; its own part follows */
+};
+
+/* What there is to tell of a path. */
+struct shim_path_reading {
+	struct shim_address prefix;	/* its first address */
+	u64 rate;			/* in force, bytes/s */
+	u64 sent_rate;			/* over the last period, bytes/s; 0: idle */
+	u64 bytes;			/* sent, headers as on the wire */
+	u64 packets;			/* sent */
+	u64 held;			/* packets that its bucket let wait, or dropped */
+	u8 bits;			/* of the prefix that count; 0: the rest */
+	u8 scope;			/* enum shim_message_scope */
+	bool limited;			/* some were, in the last period */
 };
 
 /* Addresses from one on, up to the next range. */
@@ -70,6 +85,17 @@ static inline struct shim_number shim_address_number(const u8 bytes[16])
 	};
 }
 
+/* Writes a number as an address. */
+static inline void shim_number_address(struct shim_number number, u8 bytes[16])
+{
+	int i;
+
+	for (i = 0; i < 8; i++) {
+		bytes[i] = (u8)(number.high >> (56 - 8 * i));
+		bytes[8 + i] = (u8)(number.low >> (56 - 8 * i));
+	}
+}
+
 /* Returns room for the index of n paths beside the rest, NULL without memory. */
 struct shim_path_index *shim_path_index_alloc(u32 n);
 
@@ -96,6 +122,9 @@ void shim_paths_message(struct shim_vm *vm, const struct shim_message *message, 
  * period, and forgets paths that bind no more.  vm->lock.
  */
 void shim_paths_step(struct shim_vm *vm, u64 now_ns, u64 elapsed_ns);
+
+/* Reads a path.  vm->lock. */
+void shim_path_read(struct shim_path *path, struct shim_path_reading *reading);
 
 /* Forgets all paths of a VM.  vm->lock. */
 void shim_paths_remove(struct shim_vm *vm);

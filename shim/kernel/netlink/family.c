@@ -146,6 +146,11 @@ static const struct genl_ops nl_ops[] = {
 		.maxattr = OVS_SHIM_PORT_MAX,
 		.doit = ovs_shim_nl_do,
 	},
+	{
+		.cmd = OVS_SHIM_CMD_PATH_GET,
+		.flags = GENL_UNS_ADMIN_PERM,
+		.dumpit = ovs_shim_nl_path_dump,
+	},
 };
 
 struct genl_family ovs_shim_family __ro_after_init = {

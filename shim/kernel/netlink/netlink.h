@@ -89,6 +89,7 @@ int ovs_shim_nl_peer_del(struct sk_buff *skb, struct genl_info *info);
 int ovs_shim_nl_peer_start(struct netlink_callback *cb);
 int ovs_shim_nl_peer_dump(struct sk_buff *skb, struct netlink_callback *cb);
 int ovs_shim_nl_peer_done(struct netlink_callback *cb);
+int ovs_shim_nl_path_dump(struct sk_buff *skb, struct netlink_callback *cb);
 int ovs_shim_nl_message(struct sk_buff *skb, struct genl_info *info);
 
 #endif

@@ -41,6 +41,7 @@ enum ovs_shim_cmd {
 	OVS_SHIM_CMD_PEER_SET,		/* do: a weight for a VM's address, which is then kept */
 	OVS_SHIM_CMD_PEER_DEL,		/* do: forget it */
 	OVS_SHIM_CMD_MESSAGE,		/* do: a control message for a VM */
+	OVS_SHIM_CMD_PATH_GET,		/* dump: per (VM, path) */
 
 	__OVS_SHIM_CMD_MAX
 };
@@ -301,5 +302,26 @@ enum ovs_shim_peer_attr {
 };
 
 #define OVS_SHIM_PEER_MAX (__OVS_SHIM_PEER_MAX - 1)
+
+/* Attributes of PATH_GET: a part of what a VM sends, of which controllers told. */
+enum ovs_shim_path_attr {
+	OVS_SHIM_PATH_UNSPEC,
+	OVS_SHIM_PATH_PAD,
+	OVS_SHIM_PATH_VM,		/* u32 ifindex */
+	OVS_SHIM_PATH_PREFIX,		/* binary, 16 bytes: IPv6, IPv4 as ::ffff:a.b.c.d */
+	OVS_SHIM_PATH_BITS,		/* u8: of it that count, 0..128; 0: the rest */
+	OVS_SHIM_PATH_SCOPE,		/* u8: 0: of destinations, 1: of tunnels' far ends */
+	OVS_SHIM_PATH_RATE,		/* u64 bytes/s */
+	OVS_SHIM_PATH_SENT_RATE,	/* u64 bytes/s: measured over the last period */
+	OVS_SHIM_PATH_TX_BYTES,		/* u64 */
+	OVS_SHIM_PATH_TX_PACKETS,	/* u64 */
+	OVS_SHIM_PATH_HELD,		/* u64 packets that it let wait, or dropped */
+	OVS_SHIM_PATH_LIMITED,		/* u8: some, in the last period */
+	OVS_SHIM_PATH_TIME,		/* u64 ns, CLOCK_MONOTONIC at reading */
+
+	__OVS_SHIM_PATH_MAX
+};
+
+#define OVS_SHIM_PATH_MAX (__OVS_SHIM_PATH_MAX - 1)
 
 #endif

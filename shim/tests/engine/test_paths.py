@@ -97,8 +97,12 @@ def test_a_path_is_held_to_its_rate_and_what_goes_elsewhere_is_not(guest: Guest)
     told = (entry("10.1.0.0/16", 2_000_000),)
     near, other = guest.blast(SECOND, NEAR, OTHER, refresh=told)
     assert near == pytest.approx(2_000_000, rel=0.02) and other > 0.95 * (CAPACITY - near)
-    assert guest.paths() == 1 and guest.path("10.1.0.0/16").rate == 2_000_000
-    assert guest.host.counter(guest.vm, "drop_path") > 0
+    found = guest.path("10.1.0.0/16")
+    assert guest.paths() == 1 and found.rate == 2_000_000 and found.limited and found.held > found.packets
+    assert guest.host.counter(guest.vm, "drop_path") > 0 and found.sent_rate == pytest.approx(2_000_000, rel=0.2)
+    guest.blast(20 * MS, OTHER)
+    found = guest.path("10.1.0.0/16")
+    assert not found.limited and found.sent_rate == 0, "who does not send is held back"
 
 
 def test_the_vm_bounds_the_sum(guest: Guest) -> None:

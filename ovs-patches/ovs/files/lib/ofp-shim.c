@@ -204,6 +204,54 @@ format_host_peer(struct ds *s, const struct shim_host_peer *shp)
                   ntohll(shp->rx_marks));
 }
 
+/* Appends one line for 'shp' to 's'. */
+static void
+format_host_path(struct ds *s, const struct shim_host_path *shp)
+{
+    ds_put_format(s, " vm=%"PRIu32, ntohl(shp->vm));
+    if (shp->bits) {
+        format_address(s, shp->scope ? "tunnel" : "prefix", shp->prefix);
+        ds_put_format(s, " bits=%"PRIu8, shp->bits);
+    } else {
+        ds_put_cstr(s, " rest");
+    }
+    ds_put_format(s, "%s rate=%"PRIu64" sent_rate=%"PRIu64
+                  " tx_bytes=%"PRIu64" tx_packets=%"PRIu64" held=%"PRIu64"\n",
+                  ntohl(shp->flags) & SHIM_PATH_LIMITED ? " limited" : "",
+                  ntohll(shp->rate), ntohll(shp->sent_rate),
+                  ntohll(shp->tx_bytes), ntohll(shp->tx_packets),
+                  ntohll(shp->held));
+}
+
+/* Takes the next control message off 'b', a PATH_MESSAGES without header.
+ * Returns what is in front of it, or NULL if the rest of 'b' is none. */
+const struct shim_path_message *
+ofputil_pull_path_message(struct ofpbuf *b)
+{
+    const struct shim_path_message *spm;
+
+    spm = ofpbuf_try_pull(b, sizeof *spm);
+    return (spm && ntohs(spm->length) % 8 == 0
+            && ofpbuf_try_pull(b, ntohs(spm->length)) ? spm : NULL);
+}
+
+/* Appends a line for each control message in 'b', which may have any length,
+ * to 's'.  Returns 0 if successful, otherwise an OFPERR_* value. */
+static enum ofperr
+format_path_messages(struct ds *s, struct ofpbuf *b)
+{
+    while (b->size) {
+        const struct shim_path_message *spm = ofputil_pull_path_message(b);
+
+        if (!spm) {
+            return OFPERR_OFPBRC_BAD_LEN;
+        }
+        ds_put_format(s, " vm=%"PRIu32" length=%"PRIu16"\n", ntohl(spm->vm),
+                      ntohs(spm->length));
+    }
+    return 0;
+}
+
 /* Appends a line for each control message in 'b' to 's'. */
 static void
 format_vm_messages(struct ds *s, struct ofpbuf *b)
@@ -240,12 +288,15 @@ ofputil_format_shim(struct ds *s, const struct ofp_header *oh,
     case OFPRAW_SHIMST_VM_STATE_REQUEST:
     case OFPRAW_SHIMST_HOST_VMS_REQUEST:
     case OFPRAW_SHIMST_HOST_PEERS_REQUEST:
+    case OFPRAW_SHIMST_HOST_PATHS_REQUEST:
         format_request(s, ofpbuf_pull(&b, sizeof(
                            struct shim_multipart_request)), port_map);
         return 0;
     case OFPRAW_SHIMT_VM_MESSAGES:
         format_vm_messages(s, &b);
         return 0;
+    case OFPRAW_SHIMT_PATH_MESSAGES:
+        return format_path_messages(s, &b);
     case OFPRAW_SHIMST_PORT_MARKS_REPLY:
         len = sizeof(struct shim_port_marks);
         break;
@@ -255,6 +306,9 @@ ofputil_format_shim(struct ds *s, const struct ofp_header *oh,
         break;
     case OFPRAW_SHIMST_HOST_PEERS_REPLY:
         len = sizeof(struct shim_host_peer);
+        break;
+    case OFPRAW_SHIMST_HOST_PATHS_REPLY:
+        len = sizeof(struct shim_host_path);
         break;
     }
 
@@ -281,6 +335,9 @@ ofputil_format_shim(struct ds *s, const struct ofp_header *oh,
             break;
         case OFPRAW_SHIMST_HOST_PEERS_REPLY:
             format_host_peer(s, entry);
+            break;
+        case OFPRAW_SHIMST_HOST_PATHS_REPLY:
+            format_host_path(s, entry);
             break;
         }
     }

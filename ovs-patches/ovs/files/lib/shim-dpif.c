@@ -124,6 +124,8 @@ DEFINE_DUMP(limiters, shim_nl_limiter,
 DEFINE_DUMP(peers, shim_nl_peer,
             (uint64_t since_ns, struct shim_nl_peer **allp, size_t *n_all),
             since_ns, &array, &n)
+DEFINE_DUMP(paths, shim_nl_path,
+            (struct shim_nl_path **allp, size_t *n_all), &array, &n)
 
 /* Changes the settings named in 'attrs', OVS_SHIM_SETTINGS_* attributes, all
  * or none.  'reason' as for shim_dpif_port_set(). */

@@ -21,6 +21,7 @@ int shim_dpif_dump_ports(struct shim_nl_port **, size_t *n);
 int shim_dpif_dump_limiters(struct shim_nl_limiter **, size_t *n);
 int shim_dpif_dump_peers(uint64_t since_ns, struct shim_nl_peer **,
                          size_t *n);
+int shim_dpif_dump_paths(struct shim_nl_path **, size_t *n);
 
 int shim_dpif_message(uint32_t ifindex, const void *, size_t len);
 

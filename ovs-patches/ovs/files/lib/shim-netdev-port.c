@@ -508,3 +508,55 @@ shim_netdev_dump_peers(uint64_t since_ns, struct shim_nl_peer **peers,
     *n = dump.n;
     return 0;
 }
+
+/* Fills '*to' from 'path' of 'vm'.  'vm->lock'. */
+static void
+read_path(const struct shim_vm *vm, struct shim_path *path,
+          struct shim_nl_path *to)
+{
+    struct shim_path_reading now;
+
+    shim_path_read(path, &now);
+    to->vm = vm_ifindex(vm);
+    to->bits = now.bits;
+    to->scope = now.scope;
+    to->limited = now.limited;
+    memcpy(&to->prefix, &now.prefix, sizeof to->prefix);
+    to->rate = now.rate;
+    to->sent_rate = now.sent_rate;
+    to->tx_bytes = now.bytes;
+    to->tx_packets = now.packets;
+    to->held = now.held;
+}
+
+/* Stores the paths of all VMs in '*paths', a new array of '*n' that the caller
+ * must free. */
+int
+shim_netdev_dump_paths(struct shim_nl_path **paths, size_t *n)
+{
+    size_t allocated = 0;
+    void *array = NULL;
+    struct shim_vm *vm;
+
+    *n = 0;
+    *paths = NULL;
+    if (!shim_engine_start()) {
+        return ENOMEM;
+    }
+    ovs_mutex_lock(&shim_mutex);
+    list_for_each_entry (vm, &shim_engine.vms, node) {
+        struct shim_path *path;
+
+        if (!READ_ONCE(vm->n_paths)) {
+            continue;
+        }
+        spin_lock(&vm->lock);
+        list_for_each_entry (path, &vm->paths, node) {
+            read_path(vm, path, append(&array, n, &allocated, sizeof **paths));
+        }
+        spin_unlock(&vm->lock);
+    }
+    ovs_mutex_unlock(&shim_mutex);
+    *paths = array;
+    return 0;
+}

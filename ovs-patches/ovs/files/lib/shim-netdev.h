@@ -18,6 +18,7 @@ struct netdev;
 struct ofpbuf;
 struct shim_dp;
 struct shim_nl_limiter;
+struct shim_nl_path;
 struct shim_nl_peer;
 struct shim_nl_port;
 struct shim_pacer;
@@ -65,6 +66,7 @@ int shim_netdev_dump_ports(struct shim_nl_port **, size_t *n);
 int shim_netdev_dump_limiters(struct shim_nl_limiter **, size_t *n);
 int shim_netdev_dump_peers(uint64_t since_ns, struct shim_nl_peer **,
                            size_t *n);
+int shim_netdev_dump_paths(struct shim_nl_path **, size_t *n);
 int shim_netdev_message(uint32_t ifindex, const void *, size_t len);
 int shim_netdev_settings_set(const struct ofpbuf *attrs, char **reason);
 int shim_netdev_settings_get(const char *of, struct ofpbuf *attrs);

@@ -331,6 +331,64 @@ shim_nl_dump_peers(uint64_t since_ns, struct shim_nl_peer **peers, size_t *n)
     *peers = ALIGNED_CAST(struct shim_nl_peer *, array);
     return error;
 }
+
+/* Parses the attribute 'a' of a path into '*path'. */
+static void
+parse_path(const struct nlattr *a, void *path_)
+{
+    struct shim_nl_path *path = path_;
+    uint64_t value = get_uint(a);
+
+    switch (nl_attr_type(a)) {
+    case OVS_SHIM_PATH_VM:
+        path->vm = value;
+        break;
+    case OVS_SHIM_PATH_PREFIX:
+        parse_in6(a, &path->prefix);
+        break;
+    case OVS_SHIM_PATH_BITS:
+        path->bits = value;
+        break;
+    case OVS_SHIM_PATH_SCOPE:
+        path->scope = value;
+        break;
+    case OVS_SHIM_PATH_RATE:
+        path->rate = value;
+        break;
+    case OVS_SHIM_PATH_SENT_RATE:
+        path->sent_rate = value;
+        break;
+    case OVS_SHIM_PATH_TX_BYTES:
+        path->tx_bytes = value;
+        break;
+    case OVS_SHIM_PATH_TX_PACKETS:
+        path->tx_packets = value;
+        break;
+    case OVS_SHIM_PATH_HELD:
+        path->held = value;
+        break;
+    case OVS_SHIM_PATH_LIMITED:
+        path->limited = value;
+        break;
+    }
+}
+
+/* Stores the paths of all VMs in '*paths', a new array of '*n' that the caller
+ * must free, even after an error.  A kernel that knows none has none. */
+int
+shim_nl_dump_paths(struct shim_nl_path **paths, size_t *n)
+{
+    char *array = NULL;
+    struct ofpbuf request;
+
+    *n = 0;
+    int error = start_dump(OVS_SHIM_CMD_PATH_GET, &request);
+    if (!error) {
+        error = dump(&request, sizeof **paths, parse_path, &array, n);
+    }
+    *paths = ALIGNED_CAST(struct shim_nl_path *, array);
+    return error == EOPNOTSUPP ? 0 : error;
+}
 #else  /* !HAVE_NETLINK */
 /* Returns ENOENT: there is no shim here. */
 int
@@ -357,6 +415,15 @@ shim_nl_dump_peers(uint64_t since_ns OVS_UNUSED, struct shim_nl_peer **peers,
                    size_t *n)
 {
     *peers = NULL;
+    *n = 0;
+    return ENOENT;
+}
+
+/* Returns ENOENT: there is no shim here. */
+int
+shim_nl_dump_paths(struct shim_nl_path **paths, size_t *n)
+{
+    *paths = NULL;
     *n = 0;
     return ENOENT;
 }

@@ -79,6 +79,20 @@ struct shim_nl_peer {
     uint64_t rx_marks;          /* Packets received with CE. */
 };
 
+/* What a VM sends by a path.  Rates in bytes/s. */
+struct shim_nl_path {
+    uint32_t vm;                /* The kernel's index of the VM's device. */
+    uint8_t bits;               /* Of 'prefix' that count; 0: the rest. */
+    uint8_t scope;              /* 0: destinations, 1: tunnels' far ends. */
+    uint16_t limited;           /* 1 if it held packets back lately. */
+    struct in6_addr prefix;     /* IPv4 as ::ffff:a.b.c.d. */
+    uint64_t rate;              /* What may be sent. */
+    uint64_t sent_rate;         /* What was sent in the last period. */
+    uint64_t tx_bytes;          /* Sent. */
+    uint64_t tx_packets;        /* Sent. */
+    uint64_t held;              /* Packets that waited, or were dropped. */
+};
+
 bool shim_nl_is_available(void);
 bool shim_nl_run(void);
 void shim_nl_wait(void);
@@ -88,6 +102,7 @@ int shim_nl_port_del(uint32_t ifindex, char **reason);
 int shim_nl_dump_ports(struct shim_nl_port **, size_t *n);
 int shim_nl_dump_limiters(struct shim_nl_limiter **, size_t *n);
 int shim_nl_dump_peers(uint64_t since_ns, struct shim_nl_peer **, size_t *n);
+int shim_nl_dump_paths(struct shim_nl_path **, size_t *n);
 
 int shim_nl_message(uint32_t ifindex, const void *, size_t len);
 

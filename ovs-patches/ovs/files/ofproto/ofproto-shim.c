@@ -470,16 +470,151 @@ prepare_host_peers(struct appender *a)
     a->append_host = append_host_peers;
 }
 
-/* VM_MESSAGES. */
+/* HOST_PATHS. */
 
-/* Hands the control messages in 'oh' to the kernel, which checks and counts
- * them.  Returns 0: a VM that is gone meanwhile is no mistake. */
+/* What one VM sends by one path. */
+struct path {
+    struct hmap_node hmap_node; /* In 'paths', by VM and prefix. */
+    struct shim_nl_path path;   /* As last read. */
+    uint64_t generation;        /* When it last moved. */
+    uint64_t seen_ns;           /* When it was last read. */
+};
+
+/* All paths that the last reading showed. */
+static struct hmap paths = HMAP_INITIALIZER(&paths);
+
+/* CLOCK_MONOTONIC of the last reading of 'paths' in ns; 0 before the first. */
+static uint64_t paths_ns;
+
+/* Returns the entry of 'paths' that 'read' is about, which it creates if there
+ * is none. */
+static struct path *
+path_get(const struct shim_nl_path *read)
+{
+    uint32_t hash = hash_bytes(&read->prefix, sizeof read->prefix,
+                               read->vm ^ read->bits << 16);
+    struct path *path;
+
+    HMAP_FOR_EACH_WITH_HASH (path, hmap_node, hash, &paths) {
+        if (path->path.vm == read->vm && path->path.bits == read->bits
+            && path->path.scope == read->scope
+            && ipv6_addr_equals(&path->path.prefix, &read->prefix)) {
+            return path;
+        }
+    }
+    path = xzalloc(sizeof *path);
+    hmap_insert(&paths, &path->hmap_node, hash);
+    return path;
+}
+
+/* Reads the datapaths' paths into 'paths', as of 'now', unless the last
+ * reading is fresh enough.  If any moved, begins a new generation. */
+static void
+refresh_paths(uint64_t now)
+{
+    struct shim_nl_path *read;
+    struct path *path;
+    bool moved = false;
+    size_t n;
+
+    if (paths_ns && now - paths_ns <= NETDEV_MARKS_FRESH_NS) {
+        return;
+    }
+    if (shim_dpif_dump_paths(&read, &n)) {
+        n = 0;
+    }
+    for (size_t i = 0; i < n; i++) {
+        path = path_get(&read[i]);
+        path->seen_ns = now;
+        if (memcmp(&path->path, &read[i], sizeof path->path)) {
+            path->path = read[i];
+            path->generation = generation + 1;
+            moved = true;
+        }
+    }
+    free(read);
+    generation += moved;
+    paths_ns = now;
+
+    HMAP_FOR_EACH_SAFE (path, hmap_node, &paths) {
+        if (path->seen_ns != now) {
+            hmap_remove(&paths, &path->hmap_node);
+            free(path);
+        }
+    }
+}
+
+/* Appends the HOST_PATHS entry of 'path'. */
+static void
+append_host_path(struct appender *a, const struct shim_nl_path *path)
+{
+    struct shim_host_path *shp;
+
+    shp = ofputil_shim_reply_append(&a->replies, sizeof *shp, &a->reply);
+    shp->vm = htonl(path->vm);
+    shp->flags = htonl(path->limited ? SHIM_PATH_LIMITED : 0);
+    memcpy(shp->prefix, &path->prefix, sizeof shp->prefix);
+    shp->bits = path->bits;
+    shp->scope = path->scope;
+    shp->rate = htonll(path->rate);
+    shp->sent_rate = htonll(path->sent_rate);
+    shp->tx_bytes = htonll(path->tx_bytes);
+    shp->tx_packets = htonll(path->tx_packets);
+    shp->held = htonll(path->held);
+}
+
+/* Appends the HOST_PATHS entries that moved. */
+static void
+append_host_paths(struct appender *a)
+{
+    const struct path *path;
+
+    HMAP_FOR_EACH (path, hmap_node, &paths) {
+        if (!a->since || path->generation > a->since) {
+            append_host_path(a, &path->path);
+        }
+    }
+}
+
+/* Reads the paths and makes 'a' tell them. */
+static void
+prepare_host_paths(struct appender *a)
+{
+    refresh_paths(now_ns());
+    a->reply.time_ns = paths_ns;
+    a->append_host = append_host_paths;
+}
+
+/* VM_MESSAGES and PATH_MESSAGES. */
+
+/* Hands the control messages in 'b', a PATH_MESSAGES without header, to the
+ * datapath.  Returns 0 if successful, otherwise an OFPERR_* value, and what
+ * was in front of the mistake was handed on. */
+static enum ofperr
+handle_path_messages(struct ofpbuf *b)
+{
+    while (b->size) {
+        const struct shim_path_message *spm = ofputil_pull_path_message(b);
+
+        if (!spm) {
+            return OFPERR_OFPBRC_BAD_LEN;
+        }
+        shim_dpif_message(ntohl(spm->vm), spm + 1, ntohs(spm->length));
+    }
+    return 0;
+}
+
+/* Hands the control messages in 'oh' to the datapath, which checks and counts
+ * them.  Returns 0 if successful, otherwise an OFPERR_* value; a VM that is
+ * gone meanwhile is no mistake. */
 enum ofperr
 ofproto_shim_handle_messages(const struct ofp_header *oh)
 {
     struct ofpbuf b = ofpbuf_const_initializer(oh, ntohs(oh->length));
 
-    ofpraw_pull_assert(&b);
+    if (ofpraw_pull_assert(&b) == OFPRAW_SHIMT_PATH_MESSAGES) {
+        return handle_path_messages(&b);
+    }
     while (b.size) {
         const struct shim_vm_message *svm = ofpbuf_pull(&b, sizeof *svm);
 
@@ -514,6 +649,9 @@ ofproto_shim_handle_request(struct ofconn *ofconn, const struct ofp_header *oh)
         break;
     case OFPRAW_SHIMST_HOST_PEERS_REQUEST:
         prepare_host_peers(&a);
+        break;
+    case OFPRAW_SHIMST_HOST_PATHS_REQUEST:
+        prepare_host_paths(&a);
         break;
     }
     answer(ofconn, oh, &request, &a);

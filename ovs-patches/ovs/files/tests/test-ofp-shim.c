@@ -60,6 +60,7 @@ test_ofp_shim_main(int argc OVS_UNUSED, char *argv[] OVS_UNUSED)
     enum ofpraw marks = OFPRAW_SHIMST_PORT_MARKS_REQUEST;
     enum ofpraw state = OFPRAW_SHIMST_VM_STATE_REQUEST;
     enum ofpraw peers = OFPRAW_SHIMST_HOST_PEERS_REQUEST;
+    enum ofpraw paths = OFPRAW_SHIMST_HOST_PATHS_REQUEST;
 
     check(marks, sizeof(struct shim_port_marks), 0, 1);
     check(marks, sizeof(struct shim_port_marks), 1364, 1);
@@ -69,6 +70,8 @@ test_ofp_shim_main(int argc OVS_UNUSED, char *argv[] OVS_UNUSED)
     check(state, sizeof(struct shim_vm_state), 683, 2);
     check(peers, sizeof(struct shim_host_peer), 584, 1);
     check(peers, sizeof(struct shim_host_peer), 585, 2);
+    check(paths, sizeof(struct shim_host_path), 909, 1);
+    check(paths, sizeof(struct shim_host_path), 910, 2);
 }
 
 OVSTEST_REGISTER("test-ofp-shim", test_ofp_shim_main);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Prints what the shim has now: its settings, ports and limiters.
+/* Prints what the shim has now: its settings, ports, limiters and paths.
  * Rates are in bit/s, as in the database. */
 
 #include <config.h>
@@ -370,6 +370,57 @@ show_limiters(struct ds *s, const struct table_style *style)
     free(limiters);
 }
 
+/* Adds a cell with where 'path' leads to the last row of 't'. */
+static void
+put_prefix(struct table *t, const struct shim_nl_path *path)
+{
+    bool ipv4 = path->bits >= 96 && IN6_IS_ADDR_V4MAPPED(&path->prefix);
+    struct ds s = DS_EMPTY_INITIALIZER;
+
+    if (path->bits) {
+        ds_put_cstr(&s, path->scope ? "tunnels to " : "");
+        ipv6_format_mapped(&path->prefix, &s);
+        ds_put_format(&s, "/%d", path->bits - (ipv4 ? 96 : 0));
+    } else {
+        ds_put_cstr(&s, "the rest");
+    }
+    put_text(t, ds_steal_cstr(&s));
+}
+
+/* Prints the paths, if there are any, to 's'. */
+static void
+show_paths(struct ds *s, const struct table_style *style)
+{
+    static const char *const columns[] = {
+        "vm", "to", "rate", "sent", "state", "tx_bytes", "tx_packets", "held",
+    };
+    struct shim_nl_path *paths;
+    struct table t;
+    size_t n;
+
+    shim_dpif_dump_paths(&paths, &n);
+    if (n) {
+        start_table(&t, "Paths (rates in bit/s)", columns,
+                    ARRAY_SIZE(columns));
+        for (size_t i = 0; i < n; i++) {
+            const struct shim_nl_path *p = &paths[i];
+
+            table_add_row(&t);
+            put_device(&t, p->vm);
+            put_prefix(&t, p);
+            put_rate(&t, p->rate);
+            put_rate(&t, p->sent_rate);
+            put_text(&t, xstrdup(p->limited ? "limited"
+                                 : p->sent_rate ? "active" : "idle"));
+            put_number(&t, p->tx_bytes);
+            put_number(&t, p->tx_packets);
+            put_number(&t, p->held);
+        }
+        end_table(&t, style, s);
+    }
+    free(paths);
+}
+
 /* Prints 'complaints' by name to 's', if there are any. */
 static void
 show_complaints(struct ds *s, const struct table_style *style,
@@ -406,6 +457,7 @@ shim_show(struct ds *s, bool json, const struct smap *complaints)
         show_settings(s, &style);
         show_ports(s, &style);
         show_limiters(s, &style);
+        show_paths(s, &style);
         if (json) {
             show_counters(s, &style);
         }

@@ -17,10 +17,14 @@
  *     SHIM_VENDOR_ID, exp_type 4: HOST_PEERS, what the VMs of the host
  *                                 exchange with which remote address.
  *
- * An experimenter message, which is not answered:
+ *     SHIM_VENDOR_ID, exp_type 6: HOST_PATHS, what the VMs of the host send by
+ *                                 the paths that controllers told of.
+ *
+ * Experimenter messages, which are not answered:
  *
  *     SHIM_VENDOR_ID, exp_type 5: VM_MESSAGES, control messages for VMs of the
  *                                 host.
+ *     SHIM_VENDOR_ID, exp_type 7: PATH_MESSAGES, the same, of any length.
  *
  * Where a message is about the host, devices are named by the kernel's index,
  * Interface:ifindex in the database, instead of by OpenFlow port, so that any
@@ -37,7 +41,8 @@
  * where changed(e) is the generation in which the entry last moved.  A
  * PORT_MARKS entry moves when its marks or kinds change, or when the port
  * joins the bridge: packets, bytes, drops and backlog alone do not move it.  A
- * VM_STATE, HOST_VMS or HOST_PEERS entry moves when anything in it changes.  A
+ * VM_STATE, HOST_VMS, HOST_PEERS or HOST_PATHS entry moves when anything in it
+ * changes.  A
  * HOST_PEERS entry that did not move for a minute, or that is none of the
  * 65,536 that moved last, is told no more.  Errors are OFPBRC_BAD_LEN and
  * OFPBRC_BAD_EXPERIMENTER_TYPE. */
@@ -140,7 +145,30 @@ struct shim_host_peer {
 };
 OFP_ASSERT(sizeof(struct shim_host_peer) == 112);
 
-/* Bytes of a control message. */
+/* Bits of 'flags' in struct shim_host_path. */
+enum shim_path_flags {
+    SHIM_PATH_LIMITED = 1 << 0, /* Held packets back in the last period. */
+};
+
+/* Entry of a HOST_PATHS reply: what a VM sends to a prefix.  Rates in
+ * bytes/s.  A path that ended is told no more. */
+struct shim_host_path {
+    ovs_be32 vm;                /* The kernel's index of the VM's device. */
+    ovs_be32 flags;             /* SHIM_PATH_*. */
+    uint8_t prefix[16];         /* IPv4 as ::ffff:a.b.c.d. */
+    uint8_t bits;               /* Of it that count; 0: what no other has. */
+    uint8_t scope;              /* 0: destinations, 1: tunnels' far ends. */
+    uint8_t pad[6];
+    ovs_be64 rate;              /* What may be sent. */
+    ovs_be64 sent_rate;         /* What was sent in the last period. */
+    ovs_be64 tx_bytes;          /* Sent. */
+    ovs_be64 tx_packets;        /* Sent. */
+    ovs_be64 held;              /* Packets that had to wait, or were
+                                 * dropped. */
+};
+OFP_ASSERT(sizeof(struct shim_host_path) == 72);
+
+/* Bytes of a control message of version 1. */
 #define SHIM_MESSAGE_LEN 96
 
 /* VM_MESSAGES: control messages for VMs of the host, which the datapath checks
@@ -151,5 +179,14 @@ struct shim_vm_message {
     uint8_t message[SHIM_MESSAGE_LEN];
 };
 OFP_ASSERT(sizeof(struct shim_vm_message) == 104);
+
+/* PATH_MESSAGES: what stands in front of each message, whose length is a
+ * multiple of 8. */
+struct shim_path_message {
+    ovs_be32 vm;                /* The kernel's index of the VM's device. */
+    ovs_be16 length;            /* Bytes of the message that follows. */
+    uint8_t pad[2];
+};
+OFP_ASSERT(sizeof(struct shim_path_message) == 8);
 
 #endif /* openflow/shim-ext.h */

@@ -9,6 +9,7 @@
 
 struct ds;
 struct ofp_header;
+struct ofpbuf;
 struct ofputil_port_map;
 struct ovs_list;
 
@@ -40,6 +41,8 @@ void ofputil_shim_reply_start(struct ovs_list *replies,
                               const struct ofputil_shim_reply *);
 void *ofputil_shim_reply_append(struct ovs_list *replies, size_t len,
                                 const struct ofputil_shim_reply *);
+
+const struct shim_path_message *ofputil_pull_path_message(struct ofpbuf *);
 
 enum ofperr ofputil_format_shim(struct ds *, const struct ofp_header *,
                                 const struct ofputil_port_map *);
