@@ -2,6 +2,7 @@
 """Paths: what a VM sends to destinations that controllers name is bounded by itself, and the rest is not."""
 
 import ipaddress
+import os
 import struct
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -347,7 +348,8 @@ def test_a_teller_that_names_a_million_prefixes(guest: Guest, core: Any) -> None
     lib = core.lib
     head, part, mapped = struct.Struct("!HBBHHII16sIB3xQ"), struct.Struct("!Q16sBB2xIQ"), bytes(10) + b"\xff\xff"
     allocated = lib.shim_host_allocated
-    for number in range(1, 10**6 // ENTRIES_MAX + 1):
+    prefixes = 10**4 if "SDNGCC_CORE_PROFILE" in os.environ else 10**6
+    for number in range(1, prefixes // ENTRIES_MAX + 1):
         body = head.pack(0x5347, 2, 2, 0, 56 + 40 * ENTRIES_MAX, 9, number, HERE, 7, ENTRIES_MAX, 0) + b"".join(
             part.pack(5, mapped + (number * ENTRIES_MAX + place).to_bytes(4, "big"), 128, 0, 0, 1_000_000)
             for place in range(ENTRIES_MAX))
@@ -355,6 +357,7 @@ def test_a_teller_that_names_a_million_prefixes(guest: Guest, core: Any) -> None
         assert guest.host.message(guest.vm, None, CONTROLLER, HERE, body + tag) == "messages"
         if not number % 1000:
             lib.shim_host_quiesce()
+    lib.shim_host_quiesce()
     assert guest.paths() == MOST + 1
     assert lib.shim_host_allocated - allocated <= MOST + 2 and guest.path("").rate == 1_000_000
 
