@@ -82,13 +82,19 @@ static inline bool shim_bucket_take(const struct shim_rate *rate, u64 *tat, u64 
 	return true;
 }
 
-/* Returns the state after len bytes that leave at a time which the bucket allows, or later. */
+/*
+ * Returns the state after len bytes that were judged to make it tat, where something else has them
+ * leave later than the bucket would: as if they had been judged so much later.  To change the rate
+ * then, that departure is the time to hand to shim_bucket_rerate(), as long as it is ahead.
+ */
 static inline u64 shim_bucket_charge(const struct shim_rate *rate, u64 tat, u64 departure_ns,
 				     u32 len)
 {
-	u64 then = departure_ns * SHIM_TICKS_PER_NS;
+	u64 cost = shim_bucket_cost(rate, len);
+	u64 then = departure_ns * SHIM_TICKS_PER_NS +
+		   (cost < rate->burst_ticks ? cost : rate->burst_ticks);
 
-	return then + shim_bucket_used(tat, then) + shim_bucket_cost(rate, len);
+	return then + shim_bucket_used(tat, then);
 }
 
 /*

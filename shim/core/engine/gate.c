@@ -4,6 +4,7 @@
  * limiter give it.  The gate's lock is held over both, so that what it lets pass within t is at
  * most its depth and its rate times t, from whichever CPUs it comes.  A packet that the limiter has
  * leave later than the gate would is charged for that time: else those behind it could catch up.
+ * That time is no debt in bytes, so a change of rate leaves it as it is.
  */
 #include "../arith.h"
 #include "engine.h"
@@ -23,8 +24,9 @@ void shim_gate_set(struct shim_gate *gate, u64 bytes_per_s, u32 depth, u64 now_n
 		return;
 	shim_rate_init(&rate, bytes_per_s, depth);
 	spin_lock(&gate->lock);
-	/* No packet judged so far is later. */
+	/* No packet judged so far is later, and none that something else let wait leaves later. */
 	now_ns = max(now_ns, shim_now_ns());
+	now_ns = max(now_ns, gate->late_ns);
 	if (gate->rate.bytes_per_s)
 		gate->tat = shim_bucket_rerate(&gate->rate, &rate, gate->tat, now_ns);
 	else
@@ -53,12 +55,16 @@ enum shim_counter shim_gate_judge(struct shim_gate *gate, struct shim_limiter *l
 	if (verdict.kind == SHIM_PACE)
 		*departure_ns = max(*departure_ns, verdict.departure_ns);
 	drop = shim_limiter_admit(limiter, packet, made_ect, departure_ns);
-	if (!drop) {
-		gate->tat = shim_bucket_charge(&gate->rate, gate->tat,
-					       max(*departure_ns, now_ns), packet->bytes);
-		gate->bytes += packet->bytes;
-		gate->packets += packet->packets;
+	if (drop)
+		goto out;
+	gate->tat = verdict.tat;
+	if (*departure_ns > verdict.departure_ns) {
+		gate->late_ns = *departure_ns;
+		gate->tat = shim_bucket_charge(&gate->rate, verdict.tat, *departure_ns,
+					       packet->bytes);
 	}
+	gate->bytes += packet->bytes;
+	gate->packets += packet->packets;
 out:
 	spin_unlock(&gate->lock);
 	return drop;

@@ -14,6 +14,7 @@ struct shim_gate {
 	spinlock_t lock;		/* of what follows; inside peer->lock */
 	enum shim_counter drop;		/* what a packet over its rate is; never changes */
 	u64 tat;			/* bucket word */
+	u64 late_ns;	/* departure of the last packet that something else had wait longer */
 	struct shim_rate rate;		/* bytes_per_s 0: not yet set */
 	u64 bytes;			/* that passed, headers as on the wire */
 	u64 packets;			/* that passed */

@@ -83,8 +83,9 @@ void shim_peer_apply(struct shim_peer *peer, u64 now_ns)
 		return;
 	}
 	shim_rate_init(&peer->rate, bytes_per_s, depth);
-	/* No packet judged so far is later. */
+	/* No packet judged so far is later, and none that the VM's bucket let wait leaves later. */
 	now_ns = max(now_ns, shim_now_ns());
+	now_ns = max(now_ns, peer->late_ns);
 	if (!old.bytes_per_s) {
 		peer->tat = shim_bucket_full(now_ns);
 		return;

@@ -51,6 +51,7 @@ struct shim_peer {
 
 	/* Second cache line: read or written for each packet sent. */
 	struct shim_rate rate;		/* bytes_per_s 0: only the VM's bucket counts */
+	u64 late_ns;	/* departure of the last packet that the VM's bucket had wait longer */
 	u64 tx_bytes;			/* sent, headers as on the wire */
 	u64 tx_packets;			/* sent */
 	const struct shim_uplink *out;	/* of the last packet sent; compared only */

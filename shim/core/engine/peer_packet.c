@@ -4,6 +4,9 @@
  *
  * A packet to a peer passes the peer's bucket and the VM's.  It leaves at the later of the two
  * times, and a bucket is not charged for what the other drops: the peer's lock is held over both.
+ * The peer's bucket is charged for the time at which the packet leaves: else those behind one that
+ * the VM's bucket held back could catch up.  That time is no debt in bytes, so a change of rate
+ * leaves it as it is.
  *
  * A report leaves from the address that the peer knows the VM by: the one that the VM last sent
  * from.  The shim sees packets behind the bridge's flows, both ways.  Where these translate
@@ -90,7 +93,7 @@ enum shim_counter shim_peer_admit(const struct shim_passage *passage,
 {
 	struct shim_limiter *limiter = passage->limiter;
 	struct shim_peer *peer = passage->peer;
-	u64 departure_ns = 0, tat;
+	u64 departure_ns = 0, own_ns, tat;
 	enum shim_counter drop;
 	bool wake;
 
@@ -98,11 +101,16 @@ enum shim_counter shim_peer_admit(const struct shim_passage *passage,
 	wake = shim_peer_touch(peer);
 	tat = peer->tat;
 	drop = peer_judge(peer, packet, &tat, &departure_ns);
+	own_ns = departure_ns;
 	if (!drop)
 		drop = shim_gate_admit(passage->gate, limiter, packet, passage->made_ect,
 				       &departure_ns);
 	if (drop)
 		goto out;
+	if (departure_ns > own_ns) {
+		peer->late_ns = departure_ns;
+		tat = shim_bucket_charge(&peer->rate, tat, departure_ns, packet->bytes);
+	}
 	peer->tat = tat;
 	peer->tx_bytes += packet->bytes;
 	WRITE_ONCE(peer->tx_packets, peer->tx_packets + packet->packets);

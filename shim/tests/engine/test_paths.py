@@ -424,6 +424,28 @@ def test_parts_of_large_packets_pass_one_by_one(guest: Guest) -> None:
     assert near == pytest.approx(2_000_000, rel=0.05)
 
 
+def test_packets_larger_than_the_bucket_have_all_of_the_rate(guest: Guest) -> None:
+    guest.host.set(segment=0)
+    told = (entry("10.1.0.0/16", 2_000_000),)
+    near, _ = guest.blast(SECOND // 2, NEAR, OTHER, refresh=told, bytes=3 * DEPTH)
+    assert near == pytest.approx(2_000_000, rel=0.05)
+
+
+def test_a_wait_for_the_vm_is_no_debt_of_the_path(host: Host) -> None:
+    guest = Guest(host, most=10_000_000)
+    host, vm, uplink = guest.host, guest.vm, guest.uplink
+    guest.tell(entry("10.1.0.0/16", 8_000_000))
+    while host.send(vm, uplink, HERE, OTHER).departure_ns < host.now_ns + MS:
+        pass
+    first = host.send(vm, uplink, HERE, NEAR)
+    assert first.departure_ns > host.now_ns + MS, "not held back by the VM"
+    guest.tell(entry("10.1.0.0/16", 400_000))
+    waits = [host.send(vm, uplink, HERE, NEAR).departure_ns - first.departure_ns for _ in range(3)]
+    assert guest.path("10.1.0.0/16").rate == 400_000 and waits[0] <= MS, waits
+    for number, wait in enumerate(waits, 2):
+        assert number * FULL - DEPTH <= 400_000 * (wait + 1) / SECOND <= number * FULL - FULL, waits
+
+
 def test_no_window_has_more_than_rate_and_depth(core: Any, effort: Any) -> None:
     """Of nested, neighbouring and renamed prefixes alike, with what the rest has."""
     prefixes = ["10.1.0.0/16", "10.1.0.0/24", "10.1.0.1/32", "10.2.0.0/16", ""]

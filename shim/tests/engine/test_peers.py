@@ -5,6 +5,8 @@ from typing import Any, List
 
 import pytest
 
+from sdngcc.controller.wire.message import TYPE_REPORT, Message, encode_v1
+
 from .host import FULL, KEY, MS, SECOND, Host, address
 
 CAPACITY = 125_000_000
@@ -12,6 +14,8 @@ HERE = address("10.0.0.1")
 LAWS = ["hygenicc", "eyeq", "seawall", "scc"]
 #: With few peers, packets without one may have the share shifted by this, or the guarantee where that is more.
 SHARED_MIN = 64
+#: Of a peer's bucket, bytes.
+DEPTH = 3028
 
 
 def there(number: int) -> bytes:
@@ -147,6 +151,73 @@ def test_packets_without_a_peer_share_a_bucket(host: Host, law: str) -> None:
     assert passed >= bound * 0.2 * 0.9, "they get nothing"
     assert host.counter(vm, "peers_full") > 1000 and host.counter(vm, "drop_shared") > 1000
     assert host.peers(vm) == 4
+
+
+@pytest.mark.parametrize("size", [300, FULL, 3 * DEPTH])
+def test_who_waited_for_the_vm_does_not_catch_up_with_the_peer(host: Host, size: int) -> None:
+    """What leaves to a peer within any time is no more than rate and depth, also behind a backlog of the VM's."""
+    host.key(KEY)
+    host.law("eyeq")
+    host.set(segment=0)
+    uplink, vm = host.uplink(CAPACITY), host.vm(most=10_000_000)
+    assert host.send(vm, uplink, HERE, there(1)).passed
+    granted = Message(vm=HERE, peer=there(1), marks=0, type=TYPE_REPORT, rate=4_000_000, point_datapath=FULL,
+                      weight_total=1, interval_ns=MS // 2, sender=7, epoch=1000, sequence=1)
+    assert host.message(vm, uplink, there(1), HERE, encode_v1(granted, KEY)) == "reports"
+    host.pass_time(MS)
+    while host.send(vm, uplink, HERE, there(2)).passed:
+        pass
+    left: List[int] = []
+    for _ in range(200):
+        host.pass_time(50_000)
+        sent = host.send(vm, uplink, HERE, there(1), bytes=size)
+        if sent.passed:
+            left.append(max(sent.departure_ns, host.now_ns))
+        assert host.peer(vm, there(1)).rate == 4_000_000
+    assert len(left) >= 4_000_000 * 10 * MS // SECOND // size * 0.8, "less than the rate"
+    for start, begin_ns in enumerate(left):
+        for number, end_ns in enumerate(left[start:], 1):
+            assert number * size <= max(DEPTH, size) + 4_000_000 * (end_ns - begin_ns + 1) / SECOND, (start, number)
+
+
+def test_a_wait_for_the_vm_is_no_debt_of_the_peer(host: Host) -> None:
+    """A peer whose rate falls while the VM's bucket holds its packets back waits for that, and its own bytes, only."""
+    host.key(KEY)
+    host.law("eyeq")
+    uplink, vm = host.uplink(CAPACITY), host.vm(most=10_000_000)
+    assert host.send(vm, uplink, HERE, there(1)).passed
+
+    def grant(rate: int, sequence: int) -> None:
+        granted = Message(vm=HERE, peer=there(1), marks=0, type=TYPE_REPORT, rate=rate, point_datapath=FULL,
+                          weight_total=1, interval_ns=MS // 2, sender=7, epoch=1000, sequence=sequence)
+        assert host.message(vm, uplink, there(1), HERE, encode_v1(granted, KEY)) == "reports"
+        assert host.peer(vm, there(1)).rate == rate
+
+    grant(8_000_000, 1)
+    host.pass_time(10 * MS)
+    while host.send(vm, uplink, HERE, there(2)).departure_ns < host.now_ns + MS:
+        pass
+    first = host.send(vm, uplink, HERE, there(1))
+    assert first.departure_ns > host.now_ns + MS, "not held back by the VM"
+    grant(400_000, 2)
+    waits = [host.send(vm, uplink, HERE, there(1)).departure_ns - first.departure_ns for _ in range(3)]
+    assert waits[0] <= MS, waits
+    for number, wait in enumerate(waits, 2):
+        assert number * FULL - DEPTH <= 400_000 * (wait + 1) / SECOND <= number * FULL - FULL, waits
+
+
+def test_a_vm_whose_ceiling_falls_goes_on_to_send(host: Host, law: str) -> None:
+    """What waits for the VM's new rate is no debt of a peer whose rate follows it down a period later."""
+    uplink, vm = host.uplink(CAPACITY), host.vm()
+    talk(host, vm, uplink, [1])
+    assert all(host.send(vm, uplink, HERE, there(1)).passed for _ in range(6))
+    host.configure(vm, most=200_000)
+    assert host.send(vm, uplink, HERE, there(1), bytes=66).departure_ns > host.now_ns + 10 * MS
+    host.pass_time(300 * MS)
+    for _ in range(5):
+        sent = host.send(vm, uplink, HERE, there(1))
+        assert sent.passed and not sent.departure_ns, sent
+        host.pass_time(100 * MS)
 
 
 def test_a_guarantee_is_for_packets_without_a_peer_as_well(host: Host, law: str) -> None:
