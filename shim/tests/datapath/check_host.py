@@ -11,6 +11,7 @@ import time
 from typing import Dict, List, Tuple
 
 from lab import CE, ECT_0, PROTOCOL, V1, V2, Lab, U, check, equal, ifindex, ipv4, main, run, udp
+from openflow import ERROR, Switch
 
 from sdngcc.controller.wire import experimenter
 from sdngcc.controller.wire.message import Message, encode_v0, encode_v1
@@ -19,8 +20,6 @@ from sdngcc.shim.netlink import Peer, ShimRefused
 KEY = bytes(range(16))
 MAPPED = bytes(10) + b"\xff\xff"
 OWN = "own0"  # a bridge without ports
-HELLO = struct.pack("!BBHI", 4, 0, 8, 0)
-ERROR, MULTIPART_REPLY = 1, 19
 lab = Lab()
 run(f"ovs-vsctl add-br {OWN} -- set Bridge {OWN} protocols=OpenFlow13")
 sequence = 0
@@ -53,37 +52,6 @@ def talk() -> None:
 def peer(address: str = U, device: str = "s1") -> Peer:
     """Return what a VM exchanged with an address."""
     return next(found for found in lab.shim.peers() if (found.vm, found.address) == (ifindex(device), address))
-
-
-class Switch:
-    """An OpenFlow connection to a bridge."""
-
-    def __init__(self, bridge: str) -> None:
-        """Connect, and say hello."""
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(5.0)
-        self.socket.connect(f"/run/openvswitch/{bridge}.mgmt")
-        self.socket.sendall(HELLO)
-        self.assembler = experimenter.Assembler()
-        self._raw = b""
-
-    def receive(self) -> bytes:
-        """Return the next message; raises socket.timeout when there is none."""
-        while len(self._raw) < 8 or len(self._raw) < int.from_bytes(self._raw[2:4], "big"):
-            self._raw += self.socket.recv(65536)
-        length = int.from_bytes(self._raw[2:4], "big")
-        got, self._raw = self._raw[:length], self._raw[length:]
-        return got
-
-    def ask(self, request: bytes) -> experimenter.Reply:
-        """Return the whole reply to a request."""
-        self.socket.sendall(request)
-        while True:
-            got = self.receive()
-            assert got[1] != ERROR, f"error {got.hex()}"
-            reply = self.assembler.feed(1, got) if got[1] == MULTIPART_REPLY else None
-            if reply:
-                return reply
 
 
 def dump(what: str) -> List[Dict[str, str]]:
