@@ -387,8 +387,8 @@ class ShimClient:
         for message in self._dump(PathMessage, PATH_GET):
             got = _attributes(message, "OVS_SHIM_PATH_")
             bits, tunnel, limited = got.pop("bits"), bool(got.pop("scope")), bool(got.pop("limited"))
-            prefix = _range_text(got.pop("prefix"), bits) if bits else ""
-            paths.append(Path(prefix=prefix, tunnel=tunnel, limited=limited, **got))
+            prefix = got.pop("prefix")
+            paths.append(Path(prefix=_range_text(prefix, bits) if bits else "", tunnel=tunnel, limited=limited, **got))
         return paths
 
     def message(self, device: Union[str, int], data: bytes) -> None:
