@@ -4,8 +4,11 @@
 #include "shim-dpif.h"
 #include <errno.h>
 #include <net/if.h>
+#include "hash.h"
+#include "netdev-marks.h"
 #include "netlink.h"
 #include "openvswitch/ofpbuf.h"
+#include "packets.h"
 #include "shim-netdev.h"
 #include "util.h"
 
@@ -126,6 +129,80 @@ DEFINE_DUMP(peers, shim_nl_peer,
             since_ns, &array, &n)
 DEFINE_DUMP(paths, shim_nl_path,
             (struct shim_nl_path **allp, size_t *n_all), &array, &n)
+
+/* All paths that the last reading showed. */
+static struct hmap paths = HMAP_INITIALIZER(&paths);
+
+/* CLOCK_MONOTONIC of the last reading of 'paths' in ns; 0 before the first. */
+static uint64_t paths_ns;
+
+/* Returns the entry of 'paths' that 'read' is about, which it creates if there
+ * is none. */
+static struct shim_dpif_path *
+path_get(const struct shim_nl_path *read)
+{
+    uint32_t hash = hash_bytes(&read->prefix, sizeof read->prefix,
+                               read->vm ^ read->bits << 16);
+    struct shim_dpif_path *path;
+
+    HMAP_FOR_EACH_WITH_HASH (path, hmap_node, hash, &paths) {
+        if (path->path.vm == read->vm && path->path.bits == read->bits
+            && path->path.scope == read->scope
+            && ipv6_addr_equals(&path->path.prefix, &read->prefix)) {
+            return path;
+        }
+    }
+    path = xzalloc(sizeof *path);
+    hmap_insert(&paths, &path->hmap_node, hash);
+    return path;
+}
+
+/* Reads the datapaths' paths, as of 'now', unless the last reading is fresh
+ * enough.  If any moved, begins a new generation: counts up '*generation'.
+ * Returns CLOCK_MONOTONIC of the last reading in ns. */
+uint64_t
+shim_dpif_refresh_paths(uint64_t now, uint64_t *generation)
+{
+    struct shim_nl_path *read;
+    struct shim_dpif_path *path;
+    bool moved = false;
+    size_t n;
+
+    if (paths_ns && now - paths_ns <= NETDEV_MARKS_FRESH_NS) {
+        return paths_ns;
+    }
+    if (shim_dpif_dump_paths(&read, &n)) {
+        n = 0;
+    }
+    for (size_t i = 0; i < n; i++) {
+        path = path_get(&read[i]);
+        path->seen_ns = now;
+        if (memcmp(&path->path, &read[i], sizeof path->path)) {
+            path->path = read[i];
+            path->generation = *generation + 1;
+            moved = true;
+        }
+    }
+    free(read);
+    *generation += moved;
+    paths_ns = now;
+
+    HMAP_FOR_EACH_SAFE (path, hmap_node, &paths) {
+        if (path->seen_ns != now) {
+            hmap_remove(&paths, &path->hmap_node);
+            free(path);
+        }
+    }
+    return paths_ns;
+}
+
+/* Returns all paths that the last reading showed, each a struct
+ * shim_dpif_path. */
+const struct hmap *
+shim_dpif_paths(void)
+{
+    return &paths;
+}
 
 /* Changes the settings named in 'attrs', OVS_SHIM_SETTINGS_* attributes, all
  * or none.  'reason' as for shim_dpif_port_set(). */

@@ -2,6 +2,7 @@
 #ifndef SHIM_DPIF_H
 #define SHIM_DPIF_H 1
 
+#include "openvswitch/hmap.h"
 #include "shim-netlink.h"
 
 /* The shims of the datapaths that there are bridges of: the kernel's
@@ -22,6 +23,17 @@ int shim_dpif_dump_limiters(struct shim_nl_limiter **, size_t *n);
 int shim_dpif_dump_peers(uint64_t since_ns, struct shim_nl_peer **,
                          size_t *n);
 int shim_dpif_dump_paths(struct shim_nl_path **, size_t *n);
+
+/* What one VM sends by one path. */
+struct shim_dpif_path {
+    struct hmap_node hmap_node; /* In shim_dpif_paths(), by VM and prefix. */
+    struct shim_nl_path path;   /* As last read. */
+    uint64_t generation;        /* When it last moved. */
+    uint64_t seen_ns;           /* When it was last read. */
+};
+
+uint64_t shim_dpif_refresh_paths(uint64_t now, uint64_t *generation);
+const struct hmap *shim_dpif_paths(void);
 
 int shim_dpif_message(uint32_t ifindex, const void *, size_t len);
 

@@ -472,78 +472,6 @@ prepare_host_peers(struct appender *a)
 
 /* HOST_PATHS. */
 
-/* What one VM sends by one path. */
-struct path {
-    struct hmap_node hmap_node; /* In 'paths', by VM and prefix. */
-    struct shim_nl_path path;   /* As last read. */
-    uint64_t generation;        /* When it last moved. */
-    uint64_t seen_ns;           /* When it was last read. */
-};
-
-/* All paths that the last reading showed. */
-static struct hmap paths = HMAP_INITIALIZER(&paths);
-
-/* CLOCK_MONOTONIC of the last reading of 'paths' in ns; 0 before the first. */
-static uint64_t paths_ns;
-
-/* Returns the entry of 'paths' that 'read' is about, which it creates if there
- * is none. */
-static struct path *
-path_get(const struct shim_nl_path *read)
-{
-    uint32_t hash = hash_bytes(&read->prefix, sizeof read->prefix,
-                               read->vm ^ read->bits << 16);
-    struct path *path;
-
-    HMAP_FOR_EACH_WITH_HASH (path, hmap_node, hash, &paths) {
-        if (path->path.vm == read->vm && path->path.bits == read->bits
-            && path->path.scope == read->scope
-            && ipv6_addr_equals(&path->path.prefix, &read->prefix)) {
-            return path;
-        }
-    }
-    path = xzalloc(sizeof *path);
-    hmap_insert(&paths, &path->hmap_node, hash);
-    return path;
-}
-
-/* Reads the datapaths' paths into 'paths', as of 'now', unless the last
- * reading is fresh enough.  If any moved, begins a new generation. */
-static void
-refresh_paths(uint64_t now)
-{
-    struct shim_nl_path *read;
-    struct path *path;
-    bool moved = false;
-    size_t n;
-
-    if (paths_ns && now - paths_ns <= NETDEV_MARKS_FRESH_NS) {
-        return;
-    }
-    if (shim_dpif_dump_paths(&read, &n)) {
-        n = 0;
-    }
-    for (size_t i = 0; i < n; i++) {
-        path = path_get(&read[i]);
-        path->seen_ns = now;
-        if (memcmp(&path->path, &read[i], sizeof path->path)) {
-            path->path = read[i];
-            path->generation = generation + 1;
-            moved = true;
-        }
-    }
-    free(read);
-    generation += moved;
-    paths_ns = now;
-
-    HMAP_FOR_EACH_SAFE (path, hmap_node, &paths) {
-        if (path->seen_ns != now) {
-            hmap_remove(&paths, &path->hmap_node);
-            free(path);
-        }
-    }
-}
-
 /* Appends the HOST_PATHS entry of 'path'. */
 static void
 append_host_path(struct appender *a, const struct shim_nl_path *path)
@@ -567,9 +495,10 @@ append_host_path(struct appender *a, const struct shim_nl_path *path)
 static void
 append_host_paths(struct appender *a)
 {
-    const struct path *path;
+    const struct hmap *paths = shim_dpif_paths();
+    const struct shim_dpif_path *path;
 
-    HMAP_FOR_EACH (path, hmap_node, &paths) {
+    HMAP_FOR_EACH (path, hmap_node, paths) {
         if (!a->since || path->generation > a->since) {
             append_host_path(a, &path->path);
         }
@@ -580,8 +509,7 @@ append_host_paths(struct appender *a)
 static void
 prepare_host_paths(struct appender *a)
 {
-    refresh_paths(now_ns());
-    a->reply.time_ns = paths_ns;
+    a->reply.time_ns = shim_dpif_refresh_paths(now_ns(), &generation);
     a->append_host = append_host_paths;
 }
 
