@@ -7,9 +7,10 @@
 #include "input.h"
 #include "kernel.h"
 
-/* Open vSwitch's file has these two names. */
+/* Open vSwitch's file has these names. */
 #define shim_host_source kernel_host_source
 #define shim_host_flow_hash kernel_host_flow_hash
+#define shim_host_tunnel_end kernel_host_tunnel_end
 
 #include "shim/kernel/frame.c"
 
@@ -139,7 +140,7 @@ void kernel_check_write(const u8 *data, size_t size, const struct shim_packet *p
 
 void kernel_check_payload(const u8 *data, size_t size, const u8 *message, size_t len)
 {
-	u8 own[SHIM_MESSAGE_V1_BYTES + 1];
+	u8 own[SHIM_MESSAGE_MOST_BYTES + 1];
 	struct held held;
 	size_t found;
 

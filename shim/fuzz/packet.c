@@ -134,7 +134,7 @@ static void make_gso(struct journey *journey, u8 parts)
 }
 
 /* Lets a packet that is to be cut ask for each part. */
-static u32 cut(struct journey *journey, const struct shim_path *path)
+static u32 cut(struct journey *journey, const struct shim_passage *passage)
 {
 	struct shim_packet part = journey->frame.packet;
 	u32 n = part.packets, i, passed = 0;
@@ -146,12 +146,12 @@ static u32 cut(struct journey *journey, const struct shim_path *path)
 		struct shim_action one = journey->action;
 
 		one.id = (u16)(one.id + i);
-		shim_admit(path, &part, &one);
+		shim_admit(passage, &part, &one);
 		fuzz_world_dropped(journey->world, journey->v, journey->u, one.drop, 1);
 		if (one.drop)
 			continue;
 		passed++;
-		if (path->limiter)
+		if (passage->limiter)
 			fuzz_world_passed(journey->world, journey->v, journey->u, part.bytes,
 					  one.departure_ns);
 	}
@@ -187,7 +187,7 @@ static void send_frame(struct journey *journey, u8 how)
 	struct shim_uplink *uplink = journey->world->uplinks[journey->u];
 	struct shim_packet *packet = &journey->frame.packet;
 	struct shim_action *action = &journey->action;
-	struct shim_path path;
+	struct shim_passage passage;
 
 	if (packet->version && packet->protocol == vm->mode.protocol) {
 		shim_vm_count(vm, SHIM_DROP_FORGED, 1);
@@ -199,13 +199,13 @@ static void send_frame(struct journey *journey, u8 how)
 	}
 	if (how & 0x10)
 		make_gso(journey, how >> 5 | (how & 0x0f) << 3);
-	shim_decide_sent(vm, uplink, packet, &path, action);
+	shim_decide_sent(vm, uplink, packet, &passage, action);
 	fuzz_expect(action->drop < SHIM_N_COUNTERS, "counter %u", action->drop);
 	if (!action->drop)
 		check_source(vm, packet);
 	fuzz_expect(action->drop || action->ecn != SHIM_CE || !packet->version, "a VM's CE leaves");
 	if (!action->drop && action->cut) {
-		if (cut(journey, &path))
+		if (cut(journey, &passage))
 			act(journey);
 		return;
 	}
@@ -214,7 +214,7 @@ static void send_frame(struct journey *journey, u8 how)
 		check_untouched(journey);
 		return;
 	}
-	if (path.limiter)
+	if (passage.limiter)
 		fuzz_world_passed(journey->world, journey->v, journey->u, packet->bytes,
 				  action->departure_ns);
 	act(journey);
@@ -226,7 +226,7 @@ static void receive_frame(struct journey *journey, u8 how)
 	struct shim_vm *vm = journey->world->vms[journey->v];
 	struct shim_uplink *uplink = journey->world->uplinks[journey->u];
 	struct shim_packet *packet = &journey->frame.packet;
-	u8 data[SHIM_MESSAGE_V1_BYTES + 1];
+	u8 data[SHIM_MESSAGE_MOST_BYTES + 1];
 	struct shim_message message;
 	size_t len;
 
@@ -279,7 +279,7 @@ static void pass(struct fuzz_world *world, struct fuzz_input *input, bool sent)
 			   &journey.frame.packet);
 	places = places_of(&journey.frame);
 	journey.sums = fuzz_frame_sums(journey.before, journey.packet.size, &places);
-	journey.frame.packet.timed = vm->mode.wants & (SHIM_LAW_PEERS | SHIM_LAW_FLOWS);
+	journey.frame.packet.timed = vm->mode.wants & SHIM_VM_TIMED;
 	journey.frame.packet.now_ns = shim_host_clock_ns;
 	journey.frame.packet.segment.now_ns = shim_host_clock_ns;
 	fuzz_world_pass(world, 0);

@@ -50,8 +50,9 @@ class Fuzzer:
 _OVS = ("-Ishim/fuzz/ovs", "-I.", "-include", "shim/fuzz/ovs/config.h")
 #: The kernel is not compiled with -Wextra.
 _KERNEL = ("-Ishim/fuzz/kernel", "-I.", "-Wno-sign-compare", "-Wno-unused-parameter")
-#: lib/shim-frame.c has its own of these two.
-_NO_FRAMES = ("-Dshim_host_flow_hash=lab_flow_hash", "-Dshim_host_source=lab_source")
+#: lib/shim-frame.c has its own of these.
+_NO_FRAMES = ("-Dshim_host_flow_hash=lab_flow_hash", "-Dshim_host_source=lab_source",
+              "-Dshim_host_tunnel_end=lab_tunnel_end")
 
 FUZZERS: Tuple[Fuzzer, ...] = (
     Fuzzer("message", (Part(("shim/fuzz/message.c", "shim/fuzz/world.c", "shim/user/host.c")),), 2048),

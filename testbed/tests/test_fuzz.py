@@ -17,7 +17,8 @@ RUNS = {"message": 12000, "packet": 6000, "law": 100000, "divide": 60000}
 
 #: Mistakes that a fuzzer must find: fuzzer, file, what stands there, what is planted.
 MISTAKES = [
-    ("message", "shim/core/message.c", "if (get(data + TAG_OFFSET, 8) !=", "if (0 && get(data + TAG_OFFSET, 8) !="),
+    ("message", "shim/core/message.c", "if (get(data + len - TAG_BYTES, TAG_BYTES) !=",
+     "if (0 && get(data + len - TAG_BYTES, TAG_BYTES) !="),
     ("message", "shim/core/replay.c", "\t\twindow[0] |= 1;\n", ""),
     ("message", "shim/core/engine/peer.c", "\tshim_call_rcu(&peer->rcu, peer_free);\n", "\t(void)peer_free;\n"),
     ("packet", "shim/core/engine/decide.c", "action->ecn = SHIM_ECT_ZERO;", "action->ecn = SHIM_CE;"),

@@ -16,6 +16,7 @@ typedef uint32_t ovs_be32;
 #define CONTAINER_OF(pointer, type, member) container_of(pointer, type, member)
 #define DIV_ROUND_UP(x, y) (((x) + ((y) - 1)) / (y))
 #define OVS_UNLIKELY(condition) (condition)
+#define OVS_UNUSED __attribute__((unused))
 #define ntohll(number) be64toh(number)
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 

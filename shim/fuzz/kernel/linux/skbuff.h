@@ -58,14 +58,25 @@ struct skb_shared_info {
 	unsigned short gso_segs;	/* 0 */
 };
 
+/* By what a tunnel is known. */
+struct ip_tunnel_key {
+	__be64 tun_id;			/* its id */
+	union {
+		struct {
+			__be32 dst;	/* far end */
+		} ipv4;			/* over IPv4 */
+		struct {
+			struct in6_addr dst;	/* far end */
+		} ipv6;			/* over IPv6 */
+	} u;				/* by what carries it */
+};
+
 /* What a packet carries about its tunnel. */
 struct metadata_dst {
 	int type;			/* METADATA_IP_TUNNEL */
 	struct {
 		struct {
-			struct {
-				__be64 tun_id;	/* of the tunnel */
-			} key;		/* by which the tunnel is known */
+			struct ip_tunnel_key key;	/* by which the tunnel is known */
 		} tun_info;		/* of the tunnel */
 	} u;				/* by type */
 };
@@ -100,6 +111,9 @@ struct vlan_hdr {
 #define skb_transport_offset(skb) 0
 #define skb_inner_transport_offset(skb) 0
 #define skb_unclone(skb, flags) 0
+#define ip_hdr(skb) ((const struct iphdr *)(skb)->data)
+#define ipv6_hdr(skb) ((const struct ipv6hdr *)(skb)->data)
+#define ip_tunnel_info_af(info) AF_INET
 #define skb_get_hash(skb) 0
 #define csum_add(a, b) ((a) + (b))
 #define csum_sub(a, b) ((a) - (b))
