@@ -90,7 +90,7 @@ struct shim_lab_path {
 	u64 sent_rate;		/* over the last period, bytes/s */
 	u64 bytes;		/* sent */
 	u64 packets;		/* sent */
-	u64 held;		/* packets given a departure time by its bucket, or dropped */
+	u64 held;		/* packets that its bucket let wait, or dropped */
 	bool limited;		/* some were in the last period */
 };
 

@@ -48,10 +48,10 @@ enum shim_counter shim_gate_judge(struct shim_gate *gate, struct shim_limiter *l
 	now_ns = packet->timed ? packet->now_ns : shim_now_ns();
 	verdict = shim_bucket_ask(&gate->rate, gate->tat, now_ns, packet->bytes,
 				  READ_ONCE(limiter->vm->mode.horizon_ns));
-	if (verdict.kind != SHIM_SEND)
+	if (verdict.kind == SHIM_DROP) {
 		gate->held += packet->packets;
-	if (verdict.kind == SHIM_DROP)
 		goto out;
+	}
 	if (verdict.kind == SHIM_PACE)
 		*departure_ns = max(*departure_ns, verdict.departure_ns);
 	drop = shim_limiter_admit(limiter, packet, made_ect, departure_ns);
@@ -62,6 +62,8 @@ enum shim_counter shim_gate_judge(struct shim_gate *gate, struct shim_limiter *l
 		gate->late_ns = *departure_ns;
 		gate->tat = shim_bucket_charge(&gate->rate, verdict.tat, *departure_ns,
 					       packet->bytes);
+	} else if (verdict.kind == SHIM_PACE) {
+		gate->held += packet->packets;
 	}
 	gate->bytes += packet->bytes;
 	gate->packets += packet->packets;

@@ -18,7 +18,7 @@ struct shim_gate {
 	struct shim_rate rate;		/* bytes_per_s 0: not yet set */
 	u64 bytes;			/* that passed, headers as on the wire */
 	u64 packets;			/* that passed */
-	u64 held;			/* packets given a departure time, or dropped here */
+	u64 held;	/* packets that nothing else had wait as long, or dropped here */
 };
 
 /* Prepares a gate, all 0 so far; drop: what a packet over its rate is. */

@@ -446,6 +446,13 @@ def test_a_wait_for_the_vm_is_no_debt_of_the_path(host: Host) -> None:
         assert number * FULL - DEPTH <= 400_000 * (wait + 1) / SECOND <= number * FULL - FULL, waits
 
 
+def test_a_path_is_not_held_back_by_what_the_vm_is(guest: Guest) -> None:
+    guest.tell(entry("10.1.0.0/16", 30_000_000), entry("10.2.0.0/16", 1_000_000), rate=10_000_000)
+    assert sum(guest.blast(SECOND // 10, FAR, NEAR)) > 9_000_000
+    near, far = guest.path("10.1.0.0/16"), guest.path("10.2.0.0/16")
+    assert (near.limited, near.held) == (False, 0) and far.limited and far.held > 0, (near, far)
+
+
 def test_no_window_has_more_than_rate_and_depth(core: Any, effort: Any) -> None:
     """Of nested, neighbouring and renamed prefixes alike, with what the rest has."""
     prefixes = ["10.1.0.0/16", "10.1.0.0/24", "10.1.0.1/32", "10.2.0.0/16", ""]
