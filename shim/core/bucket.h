@@ -111,6 +111,21 @@ struct shim_verdict shim_bucket_pace(const struct shim_rate *rate, u64 tat,
 struct shim_verdict shim_bucket_ask(const struct shim_rate *rate, u64 tat, u64 now_ns, u32 len,
 				    u64 horizon_ns);
 
+/*
+ * The same where something else had the last packet leave at late_ns: as of then, if that is ahead,
+ * and what is left of the horizon.
+ */
+static inline struct shim_verdict shim_bucket_ask_behind(const struct shim_rate *rate, u64 tat,
+							 u64 now_ns, u64 late_ns, u32 len,
+							 u64 horizon_ns)
+{
+	u64 ahead_ns = late_ns > now_ns ? late_ns - now_ns : 0;
+
+	if (horizon_ns)
+		horizon_ns = horizon_ns > ahead_ns ? horizon_ns - ahead_ns : 1;
+	return shim_bucket_ask(rate, tat, now_ns + ahead_ns, len, horizon_ns);
+}
+
 /* Returns how long the next byte would be paced, ns rounded down. */
 u64 shim_bucket_wait(const struct shim_rate *rate, u64 tat, u64 now_ns);
 

@@ -46,13 +46,14 @@ enum shim_counter shim_gate_judge(struct shim_gate *gate, struct shim_limiter *l
 	spin_lock(&gate->lock);
 	drop = gate->drop;
 	now_ns = packet->timed ? packet->now_ns : shim_now_ns();
-	verdict = shim_bucket_ask(&gate->rate, gate->tat, now_ns, packet->bytes,
-				  READ_ONCE(limiter->vm->mode.horizon_ns));
+	/* How long something else has packets wait is not the gate's to judge. */
+	verdict = shim_bucket_ask_behind(&gate->rate, gate->tat, now_ns, gate->late_ns,
+					 packet->bytes, READ_ONCE(limiter->vm->mode.horizon_ns));
 	if (verdict.kind == SHIM_DROP) {
 		gate->held += packet->packets;
 		goto out;
 	}
-	if (verdict.kind == SHIM_PACE)
+	if (verdict.departure_ns > now_ns)
 		*departure_ns = max(*departure_ns, verdict.departure_ns);
 	drop = shim_limiter_admit(limiter, packet, made_ect, departure_ns);
 	if (drop)

@@ -76,13 +76,15 @@ static enum shim_counter peer_judge(struct shim_peer *peer, const struct shim_pa
 	if (!peer->rate.bytes_per_s || shim_bucket_take(&peer->rate, tat, packet->now_ns,
 							packet->bytes, peer->rate.burst_ticks))
 		return SHIM_COUNTER_NONE;
-	verdict = shim_bucket_ask(&peer->rate, *tat, packet->now_ns, packet->bytes,
-				  READ_ONCE(peer->key.vm->mode.horizon_ns));
+	/* How long the VM's bucket has packets wait is that one's to judge. */
+	verdict = shim_bucket_ask_behind(&peer->rate, *tat, packet->now_ns, peer->late_ns,
+					 packet->bytes,
+					 READ_ONCE(peer->key.vm->mode.horizon_ns));
 	if (verdict.kind == SHIM_DROP) {
 		WRITE_ONCE(peer->drops, peer->drops + packet->packets);
 		return SHIM_DROP_PEER;
 	}
-	if (verdict.kind == SHIM_PACE)
+	if (verdict.departure_ns > packet->now_ns)
 		*departure_ns = verdict.departure_ns;
 	*tat = verdict.tat;
 	return SHIM_COUNTER_NONE;

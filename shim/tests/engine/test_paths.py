@@ -446,6 +446,15 @@ def test_a_wait_for_the_vm_is_no_debt_of_the_path(host: Host) -> None:
         assert number * FULL - DEPTH <= 400_000 * (wait + 1) / SECOND <= number * FULL - FULL, waits
 
 
+def test_a_fast_path_of_a_slow_vm_drops_nothing(guest: Guest) -> None:
+    """At a low rate a few packets may wait for the VM beyond the horizon."""
+    guest.tell(entry("10.1.0.0/16", 30_000_000), rate=200_000)
+    guest.host.pass_time(20 * MS)
+    left = [guest.host.send(guest.vm, guest.uplink, HERE, NEAR) for _ in range(10)]
+    assert all(sent.passed for sent in left) and left[-1].departure_ns > guest.host.now_ns + 50 * MS, left
+    assert not guest.host.counter(guest.vm, "drop_path") and not guest.path("10.1.0.0/16").held
+
+
 def test_a_path_is_not_held_back_by_what_the_vm_is(guest: Guest) -> None:
     guest.tell(entry("10.1.0.0/16", 30_000_000), entry("10.2.0.0/16", 1_000_000), rate=10_000_000)
     assert sum(guest.blast(SECOND // 10, FAR, NEAR)) > 9_000_000

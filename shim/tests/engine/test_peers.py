@@ -210,9 +210,10 @@ def test_a_vm_whose_ceiling_falls_goes_on_to_send(host: Host, law: str) -> None:
     """What waits for the VM's new rate is no debt of a peer whose rate follows it down a period later."""
     uplink, vm = host.uplink(CAPACITY), host.vm()
     talk(host, vm, uplink, [1])
-    assert all(host.send(vm, uplink, HERE, there(1)).passed for _ in range(6))
+    assert all(host.send(vm, uplink, HERE, there(1)).passed for _ in range(9))
     host.configure(vm, most=200_000)
-    assert host.send(vm, uplink, HERE, there(1), bytes=66).departure_ns > host.now_ns + 10 * MS
+    # Longer than the horizon: a few packets may wait whatever that is, and a peer that is faster holds none of them.
+    assert all(host.send(vm, uplink, HERE, there(1), bytes=66).departure_ns > host.now_ns + 20 * MS for _ in range(5))
     host.pass_time(300 * MS)
     for _ in range(5):
         sent = host.send(vm, uplink, HERE, there(1))
