@@ -34,7 +34,7 @@ _REPLY = struct.Struct("!QQQII")
 _MARKS = struct.Struct("!IIQQQQII")
 _STATE = struct.Struct("!IIIIQQQQQQQQIIQ")
 _PEER = struct.Struct("!IIH6x16s16s16sQQQQQQ")
-_PATH = struct.Struct("!II16sBB6xQQQQQ")
+_PATH = struct.Struct("!II16sBB2xIQQQQQ")
 _MESSAGE = struct.Struct("!I4x96s")
 _PATH_MESSAGE = struct.Struct("!IH2x")  # in front of a message
 _EXPERIMENTER = struct.Struct("!BBHIII")  # OpenFlow header, experimenter header
@@ -115,6 +115,7 @@ class PathReading(NamedTuple):
     prefix: bytes  # 16 bytes, IPv4 as ::ffff:a.b.c.d
     bits: int  # of the prefix that count; 0: the rest
     scope: int  # message.SCOPE_DESTINATION or SCOPE_TUNNEL
+    port: int  # of the bridge asked that is the machine's; 0: none of it
     rate: int  # in force
     sent_rate: int  # over the shim's last period; 0: idle
     tx_bytes: int

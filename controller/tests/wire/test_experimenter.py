@@ -74,7 +74,7 @@ def test_two_uplinks_of_a_machine_are_one():
 
 def test_paths_are_read_as_a_switch_tells_them():
     prefix = bytes(10) + b"\xff\xff\x0a\1\0\0"
-    path = experimenter.PathReading(7, experimenter.PATH_LIMITED, prefix, 112, 0, 1, 2, 3, 4, 5)
+    path = experimenter.PathReading(7, experimenter.PATH_LIMITED, prefix, 112, 0, 9, 1, 2, 3, 4, 5)
     rest = path._replace(prefix=bytes(16), bits=0, flags=0)
     entries = [experimenter.encode_path(one) for one in (path, rest)]
     assert [len(entry) for entry in entries] == [72, 72]

@@ -155,6 +155,8 @@ def by_openflow() -> None:
     time.sleep(0.01)
     held = next(one for one in readings(switch) if one.prefix == prefixes[0])
     assert held.tx_packets >= near and held.held > 0, held
+    state = switch.ask(experimenter.vm_state_request(6))
+    assert held.port in [one.port for one in experimenter.vm_readings(state)], held
     text = run(f"ovs-ofctl -O OpenFlow13 dump-host-paths {BRIDGE}")
     assert "prefix=10.1.0.0 bits=112" in text and " rest" in text, text
 

@@ -206,9 +206,13 @@ format_host_peer(struct ds *s, const struct shim_host_peer *shp)
 
 /* Appends one line for 'shp' to 's'. */
 static void
-format_host_path(struct ds *s, const struct shim_host_path *shp)
+format_host_path(struct ds *s, const struct shim_host_path *shp,
+                 const struct ofputil_port_map *port_map)
 {
     ds_put_format(s, " vm=%"PRIu32, ntohl(shp->vm));
+    if (shp->port_no) {
+        format_port(s, "port", shp->port_no, port_map);
+    }
     if (shp->bits) {
         format_address(s, shp->scope ? "tunnel" : "prefix", shp->prefix);
         ds_put_format(s, " bits=%"PRIu8, shp->bits);
@@ -337,7 +341,7 @@ ofputil_format_shim(struct ds *s, const struct ofp_header *oh,
             format_host_peer(s, entry);
             break;
         case OFPRAW_SHIMST_HOST_PATHS_REPLY:
-            format_host_path(s, entry);
+            format_host_path(s, entry, port_map);
             break;
         }
     }

@@ -472,14 +472,58 @@ prepare_host_peers(struct appender *a)
 
 /* HOST_PATHS. */
 
-/* Appends the HOST_PATHS entry of 'path'. */
+/* The port of a bridge that a device is. */
+struct device_port {
+    struct hmap_node hmap_node; /* By index of the device. */
+    ofp_port_t ofp_port;        /* Its number. */
+};
+
+/* Finds the devices of all ports of 'ofproto'.  Returns them in an array that
+ * the caller must free, and puts them into 'devices'. */
+static struct device_port *
+map_devices(const struct ofproto *ofproto, struct hmap *devices)
+{
+    struct device_port *all, *next;
+    struct ofport *port;
+
+    all = next = xcalloc(hmap_count(&ofproto->ports), sizeof *all);
+    hmap_init(devices);
+    hmap_reserve(devices, hmap_count(&ofproto->ports));
+    HMAP_FOR_EACH (port, hmap_node, &ofproto->ports) {
+        int ifindex = port_ifindex(port);
+
+        if (ifindex > 0) {
+            next->ofp_port = port->ofp_port;
+            hmap_insert_fast(devices, &next->hmap_node, ifindex);
+            next++;
+        }
+    }
+    return all;
+}
+
+/* Returns the port of a bridge with 'devices' that the device with 'ifindex'
+ * is, 0 if it is none. */
+static ovs_be32
+device_port_no(const struct hmap *devices, uint32_t ifindex)
+{
+    struct hmap_node *node = hmap_first_with_hash(devices, ifindex);
+
+    return (node
+            ? ofputil_port_to_ofp11(CONTAINER_OF(node, struct device_port,
+                                                 hmap_node)->ofp_port)
+            : 0);
+}
+
+/* Appends the HOST_PATHS entry of 'path', whose VM is on 'port_no'. */
 static void
-append_host_path(struct appender *a, const struct shim_nl_path *path)
+append_host_path(struct appender *a, const struct shim_nl_path *path,
+                 ovs_be32 port_no)
 {
     struct shim_host_path *shp;
 
     shp = ofputil_shim_reply_append(&a->replies, sizeof *shp, &a->reply);
     shp->vm = htonl(path->vm);
+    shp->port_no = port_no;
     shp->flags = htonl(path->limited ? SHIM_PATH_LIMITED : 0);
     memcpy(shp->prefix, &path->prefix, sizeof shp->prefix);
     shp->bits = path->bits;
@@ -497,12 +541,21 @@ append_host_paths(struct appender *a)
 {
     const struct hmap *paths = shim_dpif_paths();
     const struct shim_dpif_path *path;
+    struct device_port *ports;
+    struct hmap devices;
 
+    if (hmap_is_empty(paths)) {
+        return;
+    }
+    ports = map_devices(a->ofproto, &devices);
     HMAP_FOR_EACH (path, hmap_node, paths) {
         if (!a->since || path->generation > a->since) {
-            append_host_path(a, &path->path);
+            append_host_path(a, &path->path,
+                             device_port_no(&devices, path->path.vm));
         }
     }
+    hmap_destroy(&devices);
+    free(ports);
 }
 
 /* Reads the paths and makes 'a' tell them. */

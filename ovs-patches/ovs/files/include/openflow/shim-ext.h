@@ -158,7 +158,9 @@ struct shim_host_path {
     uint8_t prefix[16];         /* IPv4 as ::ffff:a.b.c.d. */
     uint8_t bits;               /* Of it that count; 0: what no other has. */
     uint8_t scope;              /* 0: destinations, 1: tunnels' far ends. */
-    uint8_t pad[6];
+    uint8_t pad[2];
+    ovs_be32 port_no;           /* The VM's port of the bridge that was asked;
+                                 * 0: it is on none of that. */
     ovs_be64 rate;              /* What may be sent. */
     ovs_be64 sent_rate;         /* What was sent in the last period. */
     ovs_be64 tx_bytes;          /* Sent. */
