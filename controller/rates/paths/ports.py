@@ -18,11 +18,11 @@ each pair has what it can use, or a port holds it as docs/laws.md, "Rates by pat
 Grants follow at once, in logarithms, but those that turn back again and again, pauses between or not, follow in part:
 ports that each grant more because the other one held their pairs would go round otherwise.
 
-A port tells nothing unless it is engaged: it carries ENGAGED of what it may, or holds somebody.  It tells what moved by
-enough to be worth a message, what it told REFRESH_NS ago, and once more what does not show in what is sent.
+A port tells nothing unless it is engaged: it carries ENGAGED of what it may, holds somebody, or marks.  It tells what
+moved by enough to be worth a message, what it told REFRESH_NS ago, and once more what does not show in what is sent.
 """
 
-from typing import Hashable, Mapping, NamedTuple
+from typing import Callable, Hashable, Mapping, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -45,8 +45,7 @@ ENGAGED = 0.9
 RISE, FALL = 1.01, 0.9975  # changes worth a message, of what holds an entry
 LOOSE_RISE, LOOSE_FALL = 1.5, 0.75  # and of what does not
 HOLDS = 0.8  # of what is told: who sends more is held by it, or soon will be
-TIMEOUT_NS = 200_000_000  # the shim's rate-timeout: what was told longer ago holds nobody
-REFRESH_NS = 60_000_000  # three of them fit into it
+REFRESH_NS = 60_000_000  # three of them fit into the shim's rate-timeout
 PATIENCE_NS = 25_000_000  # in which what was told shows in what is sent
 SAME = 1e-3  # of a rate: one that differs by less is the same
 ROUNDING = 1e-9  # of a rate: a step that is smaller is none
@@ -60,16 +59,23 @@ class Told(NamedTuple):
     vm: Hop
     peer: Hashable
     rate: int  # bytes/s
+    weights: float  # of all machines that send by the port
 
 
 class Ports:
     """The ports of one controller; each is shared for itself."""
 
-    def __init__(self, headroom: float = 0.01) -> None:
-        """``headroom`` is the part of each port's capacity that is left free."""
+    def __init__(self, headroom: float = 0.01, is_silent: Callable[[int], bool] = lambda dpid: False) -> None:
+        """``headroom`` is the part of each port's capacity that is left free.
+
+        ``is_silent(dpid)`` tells of which switches no marks are heard any more: what their ports may carry does not
+        rise meanwhile.
+        """
         self.table = Table()
         self._headroom = headroom
+        self._is_silent = is_silent
         self._known: dict[Hop, float] = {}
+        self._fixed: dict[Hop, float] = {}
         self._capacities: dict[Hop, Capacity] = {}
         self._decided_ns = 0
         self._engaged = np.zeros(0, np.bool_)  # by port
@@ -80,6 +86,15 @@ class Ports:
         if self._known.get(port) != rate:
             self._known[port] = rate
             self._capacities.pop(port, None)
+
+    def set_allowed(self, port: Hop, rate: float) -> None:
+        """Take what may be sent by a port, bytes/s, whatever its marks."""
+        self._fixed[port] = rate
+
+    def forget(self, port: Hop) -> None:
+        """Forget what was learned of a port that is gone or came anew."""
+        for table in (self._known, self._fixed, self._capacities):
+            table.pop(port, None)
 
     def read(self, numbers: Ints, sent: Floats, states: "npt.NDArray[np.int8]", lows: Floats) -> None:
         """Take readings of entries, each once: bytes/s sent, IDLE, HERE or ELSEWHERE, and floors in bytes/s."""
@@ -95,19 +110,22 @@ class Ports:
         """Return what holds entries, for read(), where shims tell rates in force and not whose they are.
 
         ``limits`` are these rates, bytes/s, and ``limited`` tells who could send more.  A rate may be the one told last
-        or, for PATIENCE_NS, the one told before.
+        or, for PATIENCE_NS, the one told before.  Who was told nothing yet is taken to be held here: then he is told,
+        and it shows whether he was.
         """
         self._settle()
         rows, places = self.table.rows, self.table.places(numbers)
         told, former = rows.told[places], rows.former[places]
         recent = (former > 0) & (self._decided_ns - rows.told_ns[places] < PATIENCE_NS)
         least = np.where(recent, np.minimum(told, former), told)
-        here = (told > 0) & (limits >= (1 - SAME) * least)
+        here = limits >= (1 - SAME) * least
         return np.where(limited, np.where(here, HERE, ELSEWHERE), IDLE).astype(np.int8)
 
     def _settle(self) -> None:
         if self.table.settle():
             self._engaged = np.zeros(0, np.bool_)
+            for port in [port for port in self._capacities if port not in self.table.ports.of]:
+                del self._capacities[port]
 
     def decide(self, marks: Mapping[Hop, Marked], now_ns: int) -> list[Told]:
         """Take the marks of a period; return what is to be told."""
@@ -117,10 +135,11 @@ class Ports:
         if not len(rows.numbers):
             return []
         sent = sums(rows.parts * rows.sent, sharing.ports)
-        allowed = self._allowed(rows.ports[sharing.ports], sent, marks, elapsed_ns)
+        numbers = rows.ports[sharing.ports]
+        allowed = self._allowed(numbers, sent, marks, elapsed_ns)
         engaged = np.maximum.reduceat(rows.states == HERE, sharing.ports) | (sent >= ENGAGED * allowed)
+        engaged |= np.isin(numbers, [self.table.ports.of.get(port, -1) for port in marks])
         flags = np.repeat(engaged, np.diff(sharing.ports, append=len(rows.numbers)))
-        rows.told[~flags & (now_ns - rows.told_ns > TIMEOUT_NS)] = 0
         places = np.flatnonzero(flags)
         busy = rows.select(places)
         if not np.array_equal(engaged, self._engaged):
@@ -130,7 +149,8 @@ class Ports:
         rows.granted[places], rows.moved[places], rows.damping[places] = busy.granted, busy.moved, busy.damping
         rows.former[places[due]] = busy.told[due]
         rows.told[places[due]], rows.told_ns[places[due]] = busy.offers[due], now_ns
-        return self._tell(busy.numbers[due], busy.offers[due])
+        weights = np.repeat(self._busy.weights, np.diff(self._busy.ports, append=len(busy.numbers)))
+        return self._tell(busy.numbers[due], busy.offers[due], weights[due])
 
     def _grant(self, rows: Rows, sharing: Sharing, allowed: Floats) -> None:
         """Share what ports may carry among rows."""
@@ -149,10 +169,14 @@ class Ports:
         for place, (number, rate) in enumerate(zip(ports.tolist(), sent.tolist())):
             port = self.table.ports.names[number]
             assert port is not None
+            if port in self._fixed:
+                found[place] = self._fixed[port]
+                continue
             capacity = self._capacities.get(port)
             if capacity is None:
                 capacity = self._capacities[port] = Capacity(self._known.get(port, np.inf), self._headroom)
-            found[place] = capacity.update(rate, marks.get(port, NO_MARKS), elapsed_ns)
+            passed_ns = 0 if self._is_silent(port[0]) else elapsed_ns
+            found[place] = capacity.update(rate, marks.get(port, NO_MARKS), passed_ns)
         return np.minimum(found, RATE_MAX)
 
     @staticmethod
@@ -179,12 +203,12 @@ class Ports:
         refresh_ns = REFRESH_NS * (1 - rows.numbers % 64 / 256)
         return moved | (age_ns >= refresh_ns) | (unheard & (age_ns >= PATIENCE_NS))
 
-    def _tell(self, numbers: Ints, rates: Floats) -> list[Told]:
+    def _tell(self, numbers: Ints, rates: Floats, weights: Floats) -> list[Told]:
         names, found = self.table.entries.names, []
-        for number, rate in zip(numbers.tolist(), rates.tolist()):
+        for number, rate, total in zip(numbers.tolist(), rates.tolist(), weights.tolist()):
             entry = names[number]
             assert entry is not None
-            found.append(Told(entry.port, entry.vm, entry.peer, int(rate)))
+            found.append(Told(entry.port, entry.vm, entry.peer, int(rate), total))
         return found
 
 

@@ -43,6 +43,7 @@ class Sharing:
         self._groups = np.searchsorted(every_machine, every_group)  # where each tenant's machines begin
         self._port_groups = np.searchsorted(every_group, every_port)  # where each port's tenants begin
         self._weights = members.weights[machines[every_machine]]
+        self.weights = sums(self._weights, np.searchsorted(every_machine, every_port))  # of a port's machines
         self._alone = not bool((tenants >= 0).any())
         both = np.concatenate((members.tenant_weights, members.weights))
         self._group_weights = both[groups[every_group]]

@@ -19,12 +19,11 @@ Counts = npt.NDArray[np.int64]
 
 
 class Entry(NamedTuple):
-    """Who sends what part of its bytes to whom by a port."""
+    """Who sends to whom by a port."""
 
     port: Hop
     vm: Hop
     peer: Hashable  # a destination, or an aggregate of them
-    part: float = 1.0  # of what the machine sends to the destination, above 0 and up to 1
 
 
 class Machine(NamedTuple):
@@ -115,21 +114,38 @@ class Table:
         self._known: dict[Hop, Machine] = {}
         self._tenants: dict[str, float] = {}
         self._joined: dict[int, Entry] = {}
+        self._parts: dict[int, float] = {}  # of entries whose part is not in their row yet
         self._gone: set[int] = set()
         self._places = np.zeros(0, np.intp)  # row of each entry by its number
         self._stale = True
         self.settle()
 
-    def join(self, entry: Entry) -> int:
-        """Add an entry and return its number; ValueError for one that is there."""
-        if entry in self.entries.of:
-            raise ValueError(f"{entry} is there already")
+    def join(self, entry: Entry, part: float = 1.0) -> int:
+        """Add an entry and return its number; ValueError for one that is there.
+
+        ``part`` is that of the bytes to the destination that leave by the port, above 0 and up to 1.  An entry that
+        left since rows were settled last stays as it was.
+        """
+        number = self.entries.of.get(entry)
+        if number is not None:
+            if number not in self._gone:
+                raise ValueError(f"{entry} is there already")
+            self._gone.discard(number)
+            self.set_part(number, part)
+            return number
         number = self.entries.take(entry)
         self.ports.take(entry.port)
         self.machines.take(entry.vm)
         self._joined[number] = entry
+        self._parts[number] = part
         self._stale = True
         return number
+
+    def set_part(self, number: int, part: float) -> None:
+        """Take another part of the bytes that leave by an entry's port."""
+        if self._stale or self.rows.parts[self._places[number]] != part:
+            self._parts[number] = part
+            self._stale = True
 
     def leave(self, number: int) -> None:
         """Remove an entry."""
@@ -137,6 +153,7 @@ class Table:
             raise ValueError(f"there is no entry {number}")
         # Its number stays taken until no row has it.
         self._gone.add(number)
+        self._parts.pop(number, None)
         self._stale = True
 
     def set_machine(self, vm: Hop, machine: Optional[Machine]) -> None:
@@ -166,6 +183,7 @@ class Table:
         self._stale = False
         self._drop()
         self._add()
+        self._part()
         self._members = members = self._find_members()
         rows = self.rows
         self.rows = rows = rows.select(Sharing.order(members, rows.ports, rows.machines))
@@ -199,8 +217,14 @@ class Table:
             rows.numbers[place] = number
             rows.ports[place] = self.ports.of[entry.port]
             rows.machines[place] = self.machines.of[entry.vm]
-            rows.parts[place] = entry.part
         self._joined.clear()
+
+    def _part(self) -> None:
+        if self._parts:
+            places = np.zeros(len(self.entries.names), np.intp)
+            places[self.rows.numbers] = np.arange(len(self.rows.numbers))
+            self.rows.parts[places[list(self._parts)]] = list(self._parts.values())
+            self._parts.clear()
 
     def _find_members(self) -> Members:
         numbers = {name: number for number, name in enumerate(self._tenants)}

@@ -59,7 +59,7 @@ class Loop:
         self.pairs[name] = pair
         for hop, part in pair.routes.items():
             at = self._owners[hop]
-            self._entries[at][hop, name] = self.controllers[at].table.join(table.Entry(hop, *name, part))
+            self._entries[at][hop, name] = self.controllers[at].table.join(table.Entry(hop, *name), part)
 
     def leave(self, name: Name) -> None:
         for hop in self.pairs.pop(name).routes:

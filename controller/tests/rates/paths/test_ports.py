@@ -30,7 +30,7 @@ class One:
 
     def join(self, *names, part=1.0):
         for vm, peer in names:
-            self.numbers[vm, peer] = self.ports.table.join(Entry(PORT, vm, peer, part))
+            self.numbers[vm, peer] = self.ports.table.join(Entry(PORT, vm, peer), part)
 
     def period(self, readings, marks=0, lows=None, periods=1):
         """Return what is told, with readings as {(vm, peer): (sent, state)}, at the end of so many such periods."""
@@ -200,7 +200,8 @@ def test_who_holds_a_pair_shows_in_the_rate_in_force():
     one.join((X, 1), (Y, 1), (Z, 1))
     numbers = np.array(list(one.numbers.values()), np.intp)
     flags = np.ones(3, np.bool_)
-    assert one.ports.judge(numbers, np.full(3, 5e3), flags).tolist() == [ELSEWHERE] * 3
+    # Whoever was told nothing yet is told now, and it shows.
+    assert one.ports.judge(numbers, np.full(3, 5e3), flags).tolist() == [HERE] * 3
     flood = dict.fromkeys(one.numbers, (60_000, ELSEWHERE))
     assert set(one.period(flood).values()) == {33_333}
     limits = np.array([33_333.0, 20_000.0, 33_333.0])
