@@ -133,13 +133,13 @@ class Engine:
         )
         self.machines = Machines(
             settings, self.switches, self.topology, self.notifier.numbering, self.outbox, self._xids, self.counters,
-            experimenter.vm_state_request if forwards else experimenter.all_host_vms_request,
+            devices=not forwards,
         )  # fmt: skip
         self.polling = Polling(settings, self.source, self.monitor, self.switches, self._owner, self.outbox, self._xids)
         self.tenants = Tenants(settings.tenant_weight, self.counters, cloud)
         network = Network(
             settings, self.switches, self.attribution, self.counters, self.trace, clock, self._owner.owns,
-            lambda dpid: self.source.news.is_silent(dpid, clock()), self.tenants,
+            lambda dpid: self.source.news.is_silent(dpid, clock()), self.tenants, self.relations,
         )  # fmt: skip
         self.rounds = Rounds(
             network, self.notifier, self.outbox, self.timers, self.machines, self.monitor, self.backlog
@@ -219,7 +219,9 @@ class Engine:
             self.port_removed(dpid, number)
         for number, port in ports.items():
             self.port_changed(dpid, number, *port)
-        self.switches[dpid].state_xid = 0
+        switch = self.switches[dpid]
+        switch.state_xid = switch.paths_xid = 0
+        switch.paths = None  # it may be of another version now
         self._settle(dpid)
 
     def _settle(self, dpid: int) -> None:
@@ -484,6 +486,9 @@ class Engine:
         if switch is not None and switch.state_xid == xid != 0:
             switch.state_xid = 0
             self.rounds.answered(dpid)
+        if switch is not None and switch.paths_xid == xid != 0:
+            switch.paths_xid = 0
+            self.rounds.answered(dpid)
 
     # Answers
 
@@ -540,6 +545,9 @@ class Engine:
             if self.machines.take(switch, xid, reply, now):
                 self._set_hypervisor(switch)
             self.rounds.answered(switch.dpid)
+        elif not self.hosting and reply.exp_type == experimenter.HOST_PATHS:
+            self.machines.take_paths(switch, xid, reply)
+            self.rounds.answered(switch.dpid)
         elif reply.exp_type != experimenter.PORT_MARKS:
             self.counters["reply_unasked"] += 1
         elif self._owner.owns(switch.dpid):
@@ -568,6 +576,11 @@ class Engine:
             self.machines.refused(switch)
             self.rounds.answered(dpid)
             LOG.info("switch %016x reports no virtual machines (error type %d code %d)", dpid, kind, code)
+        elif switch.paths_xid == xid:
+            self.machines.paths_refused(switch)
+            self.rounds.answered(dpid)
+            LOG.info("switch %016x tells nothing by path (error type %d code %d): its machines are told one rate each",
+                     dpid, kind, code)  # fmt: skip
         elif xid == PREPARE_XID:
             self.source.faults["flows_refused"] += 1
             LOG.error("switch %016x cannot hold what mark source %s needs (error type %d code %d)",

@@ -90,6 +90,9 @@ class Hosting:
         if reply.exp_type == experimenter.HOST_VMS:
             news = self._take_machines(switch, xid, reply, now_ns)
             self._rounds.answered(switch.dpid)
+        elif reply.exp_type == experimenter.HOST_PATHS:
+            self._machines.take_paths(switch, xid, reply)
+            self._rounds.answered(switch.dpid)
         elif reply.exp_type == experimenter.HOST_PEERS and self._polling.owes(switch.dpid, xid):
             fresh = self._polling.take_marks(switch, xid, reply, now_ns)
             if fresh and self._owns(switch.dpid):

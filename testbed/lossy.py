@@ -61,7 +61,7 @@ class LossyNotices:
 
         def lossy(notifier: Any, *args: Any) -> Any:
             composed = compose(notifier, *args)
-            return None if self._chance.random() * 100 < self.percent else composed
+            return [] if self._chance.random() * 100 < self.percent else composed
 
         Notifier.compose = lossy  # type: ignore[assignment, method-assign]
 

@@ -74,6 +74,8 @@ class Attribution:
         self._crossing: dict[int, dict[int, dict[Pair, None]]] = {}  # destination switch -> switch on the way -> pairs
         self._addressed: dict[bytes, dict[Pair, None]] = {}  # address of a tunnel's end -> pairs through the tunnel
         self._machines: dict[int, dict[int, _Machine]] = {}  # by bridge and port
+        # Machines whose pairs came, went, moved or go other ways, for who sets it to {} and empties it.
+        self.moved: Optional[dict[Hop, None]] = None
         for pair in relations.pairs():
             self.refresh(pair)
 
@@ -110,6 +112,27 @@ class Attribution:
                 for hop, part in self._path(pair).hops.items():
                     machine.routes[hop] = machine.routes.get(hop, 0.0) + share * part
         return machine.routes
+
+    def shares(self, place: Hop) -> dict[Pair, float]:
+        """Return in what parts, 0 to 1, a machine's bytes go to its pairs that leave its bridge."""
+        self.follow()
+        return self._measure(place).shares
+
+    def ways(self, place: Hop) -> dict[Pair, dict[Hop, float]]:
+        """Return the ways of a machine's pairs that leave its bridge: ports, each with the part of the pair's bytes."""
+        self.follow()
+        machine = self._machines.get(place[0], {}).get(place[1]) or _NOBODY
+        return {pair: self._path(pair).hops for pair in list(machine.pairs)}
+
+    def places(self) -> list[Hop]:
+        """Return the machines with pairs that leave their bridge."""
+        self.follow()
+        return [(dpid, port) for dpid, machines in self._machines.items() for port in machines]
+
+    @property
+    def parted(self) -> int:
+        """Return a number that changes whenever it was measured how bytes part among equal ways."""
+        return self._split_bytes.proportions.version
 
     def _measure(self, place: Hop) -> _Machine:
         """Return a machine with its shares as its counters say now; those are kept fresh from now on."""
@@ -228,10 +251,15 @@ class Attribution:
             self._crossing.setdefault(target, {}).setdefault(dpid, {})[pair] = None
         for address in path.addresses:
             self._addressed.setdefault(address, {})[pair] = None
+        self._note(source.place)
         if path.hops and self._leaves(pair, source.place):
             machine = self._machines.setdefault(source.place[0], {}).setdefault(source.place[1], _Machine())
             machine.pairs[pair] = None
             machine.revision = machine.splits = -1
+
+    def _note(self, place: Hop) -> None:
+        if self.moved is not None:
+            self.moved[place] = None
 
     def _leaves(self, pair: Pair, place: Hop) -> bool:
         """Tell whether a pair's destination is at another switch than its source, or at none that is known."""
@@ -251,6 +279,7 @@ class Attribution:
                 del self._crossing[target]
         for address in known.path.addresses:
             _remove(self._addressed, address, pair)
+        self._note(known.place)
         machines = self._machines.get(known.place[0], {})
         machine = machines.get(known.place[1])
         if machine is not None and pair in machine.pairs:

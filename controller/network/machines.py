@@ -3,7 +3,7 @@
 
 import collections
 import logging
-from typing import Callable, Iterator, Mapping, TypeVar
+from typing import Iterator, Mapping, TypeVar
 
 from sdngcc.controller.network.by_port import BySwitch, Port, by_switch, moved
 from sdngcc.controller.network.inventory import SwitchRecord, VmRecord
@@ -12,7 +12,7 @@ from sdngcc.controller.network.topology import Topology
 from sdngcc.controller.outbox import Outbox
 from sdngcc.controller.rates.numbering import Numbering
 from sdngcc.controller.settings import Settings
-from sdngcc.controller.wire import experimenter
+from sdngcc.controller.wire import experimenter, message
 
 STATE_LOST_NS = 2_000_000_000
 
@@ -34,10 +34,11 @@ class Machines:
         outbox: Outbox,
         xids: Iterator[int],
         counters: "collections.Counter[str]",
-        request: Callable[[int], bytes] = experimenter.vm_state_request,
+        devices: bool = False,
     ) -> None:
-        """``request`` returns the message of a transaction that asks for all machines."""
-        self._request = request
+        """``devices``: machines are known by the kernel's index of their device, not by OpenFlow port."""
+        self._request = experimenter.all_host_vms_request if devices else experimenter.vm_state_request
+        self._devices = devices
         self._settings = settings
         self._switches = switches
         self._topology = topology
@@ -111,6 +112,31 @@ class Machines:
         switch.state_xid, switch.state_asked_ns = next(self._xids), now_ns
         self._outbox.put(dpid, self._request(switch.state_xid))
         self._counters["vm_state_requests"] += 1
+
+    def ask_paths(self, dpid: int, now_ns: int) -> None:
+        """Ask a bridge what its machines send by path, unless it owes an answer or cannot give one."""
+        switch = self._switches[dpid]
+        if switch.paths is False or (switch.paths_xid and now_ns - switch.paths_asked_ns < STATE_LOST_NS):
+            return
+        switch.paths_xid, switch.paths_asked_ns = next(self._xids), now_ns
+        self._outbox.put(dpid, experimenter.host_paths_request(switch.paths_xid, 0, 0))
+        self._counters["path_requests"] += 1
+
+    def take_paths(self, switch: SwitchRecord, xid: int, reply: experimenter.Reply) -> None:
+        """Take a HOST_PATHS reply."""
+        if switch.paths_xid == xid:
+            switch.paths_xid = 0
+        switch.paths = True
+        found: dict[int, list[experimenter.PathReading]] = {}
+        for reading in experimenter.path_readings(reply):
+            if reading.scope == message.SCOPE_DESTINATION:
+                found.setdefault(reading.vm if self._devices else reading.port, []).append(reading)
+        for number, vm in switch.vms.items():
+            vm.paths = tuple(found.get(number, ()))
+
+    def paths_refused(self, switch: SwitchRecord) -> None:
+        """Take note that a switch knows no HOST_PATHS."""
+        switch.paths, switch.paths_xid = False, 0
 
     def take(self, switch: SwitchRecord, xid: int, reply: experimenter.Reply, now_ns: int) -> bool:
         """Take a VM_STATE or HOST_VMS reply; return whether it showed machines that were not known."""

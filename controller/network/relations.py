@@ -51,8 +51,8 @@ class Learned(enum.Enum):
 class Relations:
     """Hosts by Ethernet address, and the pairs that talk.
 
-    What changed waits for who follows it: in ``touched`` the pairs that came, went or moved, in ``readdressed`` the
-    addresses whose first owner is another one, or elsewhere.
+    What changed waits for who follows it: in ``touched`` the pairs that came, went or moved, or whose destination has
+    other addresses, in ``readdressed`` the addresses whose first owner is another one, or elsewhere.
     """
 
     def __init__(self, hosts_a_port: int = 64, pairs_a_source: int = 1024) -> None:
@@ -118,6 +118,9 @@ class Relations:
 
     def _touch(self, mac: bytes) -> None:
         self.touched.update(((mac, target), None) for target in self._targets.get(mac, ()))
+        self._touch_sources(mac)
+
+    def _touch_sources(self, mac: bytes) -> None:
         self.touched.update(((source, mac), None) for source in self._sources.get(mac, ()))
 
     def _learn_address(self, host: Host, address: bytes, now_ns: int) -> None:
@@ -129,6 +132,7 @@ class Relations:
                 self._disown(oldest, host.mac)
             self.owners.setdefault(address, {})[host.mac] = None
             self.readdressed[address] = None
+            self._touch_sources(host.mac)
         host.addresses[address] = now_ns
 
     def owner(self, address: bytes) -> Optional[bytes]:
@@ -141,6 +145,7 @@ class Relations:
         if not claimants:
             self.owners.pop(address, None)
         self.readdressed[address] = None
+        self._touch_sources(mac)
 
     def forget_address(self, mac: bytes, address: bytes) -> None:
         """Note that a host no longer has an address."""

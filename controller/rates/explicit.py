@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explicit rates: what each machine is told under ``decision: maxmin``, and when.
+"""Explicit rates of machines as a whole: what each is told under ``decision: maxmin``, and when.
+
+For machines of bridges that do not answer HOST_PATHS, whose shims know one rate for all that they send; others are
+told by path (by_path.py), and what they send is taken off the ports that they share with these.  Where every bridge
+answers, nothing of this is computed.
 
 Every period each port's allowance follows from its marks (capacity.py), each machine's demand from what it sent, and
 maxmin.py divides the ones among the others, or hierarchy.py where machines belong to tenants that have a policy.
@@ -21,6 +25,7 @@ bounds it, who owns the first of them.
 import collections
 import dataclasses
 import math
+import types
 from typing import Callable, Mapping, NamedTuple, Optional
 
 from sdngcc.controller.mappings import read_capacity
@@ -85,7 +90,7 @@ def _ceiling(vm: VmRecord) -> float:
 
 
 class ExplicitRates:
-    """Rates of all machines.
+    """Rates of machines that are not told by path.
 
     ``owns(dpid)`` tells for which switches' ports this controller speaks, ``is_silent(dpid)`` of which no marks are
     heard any more: what is allowed there does not rise meanwhile.
@@ -101,6 +106,7 @@ class ExplicitRates:
         tenants: Optional[Tenants] = None,
     ) -> None:
         self.speeds: dict[Hop, int] = {}  # of ports, bytes/s, as their switches say
+        self.bottlenecks: dict[Hop, Hop] = {}  # of machines, as last decided
         self._settings = settings
         self._set_mbps = dict(read_capacity(text) for text in settings.capacities)
         self._switches = switches
@@ -129,12 +135,17 @@ class ExplicitRates:
             for hop in [hop for hop in table if hop[0] == dpid and port in (None, hop[1])]:
                 del table[hop]
 
-    def decide(self, marks: Mapping[Hop, Marked], now_ns: int) -> list[Notice]:
-        """Take the marks of a period, and the machines' readings, and return who is to be told what rate."""
+    def decide(
+        self, marks: Mapping[Hop, Marked], now_ns: int, taken: Mapping[Hop, float] = types.MappingProxyType({})
+    ) -> list[Notice]:
+        """Take the marks of a period, and the machines' readings, and return who is to be told what rate.
+
+        ``taken`` is what machines that are told by path send through ports, bytes/s.
+        """
         elapsed_ns = min(now_ns - self._decided_ns, 2 * self._settings.period_us * 1000)
         self._decided_ns = now_ns
         claims, machines = self._claims()
-        allowed = self._allowances(claims, machines, marks, elapsed_ns)
+        allowed = self._allowances(claims, machines, marks, elapsed_ns, taken)
         members = self._tenants.members(machines.values())
         needed = self._divide(claims, allowed, members)
         # What nobody needs is offered to all: who begins has a part at once, and limits still fit the ports.
@@ -146,6 +157,7 @@ class ExplicitRates:
             allowed,
             members,
         )
+        self.bottlenecks = {place: got.bottleneck for place, got in offered.items() if got.bottleneck}
         weights: collections.Counter[Hop] = collections.Counter()  # of those who send through a port
         for claim in claims.values():
             weights.update(dict.fromkeys(claim.routes, claim.weight))
@@ -183,7 +195,7 @@ class ExplicitRates:
     def _claims(self) -> tuple[dict[Hop, maxmin.Claim], dict[Hop, VmRecord]]:
         """Return what the machines that send may send, and their records."""
         claims, machines = {}, {}
-        for dpid in sorted(self._switches):
+        for dpid in sorted(dpid for dpid, switch in self._switches.items() if not switch.paths):
             for number, vm in sorted(self._switches[dpid].vms.items()):
                 reading, place = vm.reading, (dpid, number)
                 if reading is None or not vm.active:
@@ -216,6 +228,7 @@ class ExplicitRates:
         machines: Mapping[Hop, VmRecord],
         marks: Mapping[Hop, Marked],
         elapsed_ns: int,
+        taken: Mapping[Hop, float],
     ) -> dict[Hop, float]:
         """Return what machines may send through each port of their ways, bytes/s."""
         sent: dict[Hop, float] = {}
@@ -235,7 +248,9 @@ class ExplicitRates:
                 headroom = self._settings.headroom_percent / 100
                 capacity = self._capacities[hop] = Capacity(self.known_capacity(hop), headroom)
             passed_ns = 0 if self._is_silent(hop[0]) else elapsed_ns
-            allowed[hop] = capacity.update(sent[hop], marks.get(hop, Marked(0, 0)), passed_ns)
+            others = taken.get(hop, 0.0)
+            allowed[hop] = capacity.update(sent[hop] + others, marks.get(hop, Marked(0, 0)), passed_ns)
+            allowed[hop] = max(RATE_MIN, allowed[hop] - others)
         return allowed
 
     @staticmethod

@@ -2,7 +2,8 @@
 """Notices made into control messages.
 
 Each is a packet-out at the machine's own hypervisor bridge, or, where this controller does not forward, an entry of a
-VM_MESSAGES that ovs-vswitchd hands to the machine's shim.
+VM_MESSAGES or PATH_MESSAGES that ovs-vswitchd hands to the machine's shim.  What a machine is told by path goes in
+messages of version 2, all else in those of the version that is set.
 """
 
 import collections
@@ -10,6 +11,7 @@ from typing import NamedTuple, Optional, Sequence
 
 from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.network.relations import Pair, Relations
+from sdngcc.controller.rates.by_path import Telling, teller
 from sdngcc.controller.rates.division import Notice
 from sdngcc.controller.rates.numbering import Numbering
 from sdngcc.controller.settings import Settings
@@ -17,6 +19,7 @@ from sdngcc.controller.wire import experimenter, message, openflow, packets
 
 MESSAGES_XID = 0x80000002  # no request has it
 MOST = 600  # in one VM_MESSAGES, which may have 64 KiB
+MOST_PATHS = 48  # in one PATH_MESSAGES, each of up to 1,336 bytes and 8
 
 _U32_MAX = 0xFFFFFFFF
 
@@ -29,6 +32,7 @@ class Composed(NamedTuple):
     address: bytes  # the machine's
     peer: bytes
     payload: bytes
+    by_path: bool = False  # version 2
 
 
 class Notifier:
@@ -54,60 +58,102 @@ class Notifier:
         """Tell whether a host of that Ethernet address is known."""
         return mac in self._relations.hosts
 
-    def compose(self, notice: Notice, vm: VmRecord, pair: Pair) -> Optional[Composed]:
-        """Return the message of a notice, None when the machine has no address to be told at.
-
-        ``pair`` is one of the machine's (source, destination) behind the congested port.
-        """
-        host, other = self._relations.hosts[pair[0]], self._relations.hosts.get(pair[1])
+    def compose(self, telling: Telling, vm: VmRecord) -> list[Composed]:
+        """Return the messages that tell a machine, none when it has no address to be told at."""
+        notice, version = telling.whole, self._settings.message_version
+        host, other = self._relations.hosts[telling.pair[0]], self._relations.hosts.get(telling.pair[1])
         ipv4 = host.address(True) is not None
         address = host.address(ipv4)
-        version = self._settings.message_version
         if address is None and version == "v1" and len(host.mac) == 6:
             # Known from flows only (cluster/adopt.py); the message leaves at its port whatever the address.
             address = packets.link_local(host.mac)
         if address is None or (version == "v0" and not ipv4):
             self._counters["notices_without_address"] += 1
-            return None
+            return []
         peer = (other.address(ipv4) if other else None) or address
-        if version == "v0":
-            payload = message.encode_v0(notice.marks)
+        if telling.paths:
+            payloads = self._by_path(telling, vm, address)
         else:
-            epoch, sequence = self.numbering.next(vm.hearing)
-            payload = message.encode_v1(
-                message.Message(
-                    vm=address,
-                    peer=peer,
-                    marks=min(notice.marks, _U32_MAX),
-                    interval_ns=notice.interval_ns,
-                    rate=notice.rate,
-                    weight_total=min(notice.weight_total, _U32_MAX),
-                    point_datapath=notice.point[0],
-                    point_port=notice.point[1],
-                    sender=self._settings.sender_id,
-                    epoch=epoch,
-                    sequence=sequence,
-                    type=message.TYPE_RATE if notice.rate else message.TYPE_MARKS,
-                ),
-                self.key,
+            payloads = [self._payload(notice, vm, address, peer)] if notice else []
+        vm.notices += len(payloads)
+        vm.marks += notice.marks if notice else 0
+        self._counters["notices"] += len(payloads)
+        by_path = bool(telling.paths)
+        return [Composed(telling.vm[1], telling.pair, address, peer, payload, by_path) for payload in payloads]
+
+    def _payload(self, notice: Notice, vm: VmRecord, address: bytes, peer: bytes) -> bytes:
+        """Return the message of a notice."""
+        if self._settings.message_version == "v0":
+            return message.encode_v0(notice.marks)
+        epoch, sequence = self.numbering.next(vm.hearing)
+        return message.encode_v1(
+            message.Message(
+                vm=address,
+                peer=peer,
+                marks=min(notice.marks, _U32_MAX),
+                interval_ns=notice.interval_ns,
+                rate=notice.rate,
+                weight_total=min(notice.weight_total, _U32_MAX),
+                point_datapath=notice.point[0],
+                point_port=notice.point[1],
+                sender=self._settings.sender_id,
+                epoch=epoch,
+                sequence=sequence,
+                type=message.TYPE_RATE if notice.rate else message.TYPE_MARKS,
+            ),
+            self.key,
+        )
+
+    def _by_path(self, telling: Telling, vm: VmRecord, address: bytes) -> list[bytes]:
+        """Return the messages that tell a machine by path; the first has the rate of all that it sends."""
+        rate, payloads = telling.whole.rate if telling.whole else 0, []
+        entries = [
+            message.PathEntry(
+                teller(path.point),
+                path.name.first,
+                path.name.bits,
+                weight_total=min(path.weight_total, _U32_MAX),
+                rate=path.rate,
             )
-        vm.notices += 1
-        vm.marks += notice.marks
-        self._counters["notices"] += 1
-        return Composed(notice.vm[1], pair, address, peer, payload)
+            for path in telling.paths
+        ]
+        for first in range(0, len(entries), message.ENTRIES_MAX):
+            some = tuple(entries[first : first + message.ENTRIES_MAX])
+            epoch, sequence = self.numbering.next(vm.hearing)
+            payloads.append(
+                message.encode_v2(
+                    message.PathMessage(address, some, rate, self._settings.sender_id, epoch, sequence), self.key
+                )
+            )
+            rate = 0
+        return payloads
 
     def pack(self, composed: Sequence[Composed]) -> bytes:
         """Return the OpenFlow messages that bring composed ones to the machines of one bridge, or host."""
         if self._settings.forwarding == "none":
-            entries = [(one.port, one.payload) for one in composed]
-            return b"".join(
-                experimenter.vm_messages(MESSAGES_XID, entries[first : first + MOST])
-                for first in range(0, len(entries), MOST)
-            )
+            return self._hand_over(composed)
         return b"".join(
             openflow.packet_out(
                 packets.message_frame(*one.pair, one.address, one.peer, self._settings.protocol, one.payload),
                 (one.port,),
             )
             for one in composed
+        )
+
+    @staticmethod
+    def _hand_over(composed: Sequence[Composed]) -> bytes:
+        """Return the experimenter messages that hand composed ones to the machines of a host."""
+        wholes = [(one.port, one.payload) for one in composed if not one.by_path]
+        paths = [(one.port, one.payload) for one in composed if one.by_path]
+        return b"".join(
+            (
+                *(
+                    experimenter.vm_messages(MESSAGES_XID, wholes[first : first + MOST])
+                    for first in range(0, len(wholes), MOST)
+                ),
+                *(
+                    experimenter.path_messages(MESSAGES_XID, paths[first : first + MOST_PATHS])
+                    for first in range(0, len(paths), MOST_PATHS)
+                ),
+            )
         )

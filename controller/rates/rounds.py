@@ -4,20 +4,22 @@
 A *round* begins when a reply shows fresh marks: the hypervisor bridges of the sources behind the port are
 asked what their machines sent.  Once they and the period's other polls have answered, or a deadline passed,
 the marks are divided and each machine is told its part.  For explicit rates a round begins each period, with or
-without marks, and all hypervisor bridges are asked.
+without marks, and all hypervisor bridges are asked, also what machines send by path; then by_path.py finds the rates
+of machines whose bridges can tell that, and explicit.py those of others.
 """
 
 import collections
 import dataclasses
-from typing import Callable, Iterator, Optional
+from typing import Any, Callable, Iterator, Optional, Union
 
 from sdngcc.controller.network.attribution import Attribution
-from sdngcc.controller.network.inventory import SwitchRecord
+from sdngcc.controller.network.inventory import SwitchRecord, VmRecord
 from sdngcc.controller.network.machines import Machines
-from sdngcc.controller.network.relations import Pair
+from sdngcc.controller.network.relations import Pair, Relations
 from sdngcc.controller.network.tenants import Tenants
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.outbox import Outbox
+from sdngcc.controller.rates.by_path import PathRate, PathRates, Telling
 from sdngcc.controller.rates.capacity import Marked
 from sdngcc.controller.rates.division import Congestion, Divider, Notice, Source, marks_before_drops
 from sdngcc.controller.rates.explicit import ExplicitRates
@@ -56,6 +58,7 @@ class Network:
     owns: Callable[[int], bool]  # whether this controller speaks for a switch's ports
     is_silent: Callable[[int], bool]  # whether a switch's marks came, and ceased
     tenants: Tenants
+    relations: Relations
 
 
 class Rounds:
@@ -76,6 +79,13 @@ class Rounds:
         self.explicit = ExplicitRates(
             network.settings, network.switches, network.attribution, network.owns, network.is_silent, network.tenants
         )
+        self.paths: Optional[PathRates] = None
+        if network.settings.decision == "maxmin":
+            self.paths = PathRates(
+                network.settings, network.switches, network.attribution, network.relations, network.tenants,
+                network.owns, network.is_silent, self.explicit.known_capacity,
+                lambda place: self.explicit.bottlenecks.get(place),
+            )  # fmt: skip
         self.notice_max_ns = 0  # longest from the reply that showed marks to its messages
         self.latency = Histogram()
         self._behind = SOURCES[network.settings.mark_source].semantics is Semantics.ARRIVED  # where marks are counted
@@ -93,6 +103,8 @@ class Rounds:
         if port is not None:
             self.divider.forget((dpid, port))
         self.explicit.forget(dpid, port)
+        if self.paths is not None:
+            self.paths.forget(dpid, port)
 
     def begin(self, now: int) -> None:
         """Begin the round of a period for explicit rates: all bridges with machines are asked."""
@@ -113,8 +125,15 @@ class Rounds:
         if dpid not in current.asked:
             current.asked.add(dpid)
             self._machines.ask(dpid, now)
-            if self._network.switches[dpid].state_xid:
+            if self.paths is not None:
+                self._machines.ask_paths(dpid, now)
+            if self._owes(dpid):
                 current.waiting.add(dpid)
+
+    def _owes(self, dpid: int) -> bool:
+        """Tell whether a bridge owes an answer."""
+        switch = self._network.switches.get(dpid)
+        return switch is not None and bool(switch.state_xid or switch.paths_xid)
 
     def marked(self, fresh: list[PortMarks], now: int) -> None:
         """Take fresh marks of ports."""
@@ -131,8 +150,8 @@ class Rounds:
                 self._ask(current, vm[0], now)
 
     def answered(self, dpid: int) -> None:
-        """Take note that a bridge told its machines' state, or that it cannot."""
-        if self._round:
+        """Take note that a bridge told its machines' state or paths, or that it cannot."""
+        if self._round and not self._owes(dpid):
             self._round.waiting.discard(dpid)
             self.finish_if_complete()
 
@@ -152,19 +171,18 @@ class Rounds:
         network = self._network
         current, self._round = self._round, None
         assert current is not None
-        rates = network.settings.decision == "maxmin"
-        notices = self._rates(current) if rates else self._divided(current)
+        tellings = self._rates(current, self.paths) if self.paths else self._divided(current)
         if network.settings.notify and not self.silent:
-            self._backlog.add_first(self._tell(current.started_ns, notices))
+            self._backlog.add_first(self._tell(current.started_ns, tellings))
 
-    def _tell(self, started_ns: int, notices: list[tuple[Notice, Pair]]) -> Iterator[None]:
+    def _tell(self, started_ns: int, tellings: list[Telling]) -> Iterator[None]:
         """Tell machines, bridge by bridge."""
         network = self._network
-        by_bridge: dict[int, list[tuple[Notice, Pair]]] = {}
-        for notice, pair in notices:
-            by_bridge.setdefault(notice.vm[0], []).append((notice, pair))
+        by_bridge: dict[int, list[Telling]] = {}
+        for telling in tellings:
+            by_bridge.setdefault(telling.vm[0], []).append(telling)
         for dpid, some in by_bridge.items():
-            composed = [one for notice, pair in some if (one := self._compose(notice, pair)) is not None]
+            composed = [one for telling in some for one in self._compose(telling)]
             if composed:
                 self._outbox.put_notice(dpid, self._notifier.pack(composed))
             yield
@@ -172,30 +190,37 @@ class Rounds:
         self.latency.add(took_ns)
         self.notice_max_ns = max(self.notice_max_ns, took_ns)
 
-    def _compose(self, notice: Notice, pair: Pair) -> Optional[Composed]:
-        """Return the message of a notice, None when its machine cannot be told or is gone."""
+    def _compose(self, telling: Telling) -> list[Composed]:
+        """Return the messages for a machine, none when it cannot be told or is gone."""
         network = self._network
-        switch = network.switches.get(notice.vm[0])
-        vm = switch.vms.get(notice.vm[1]) if switch else None
-        if vm is None or not self._notifier.knows(pair[0]):
-            return None
-        composed = self._notifier.compose(notice, vm, pair)
-        if composed is not None:
-            network.trace.add(
-                network.clock(),
-                "notice",
-                vm=vm.id,
-                port=f"{notice.point[0]:016x}:{notice.point[1]}",
-                marks=notice.marks,
-                interval_ms=notice.interval_ns / 1e6,
-                weight_total=notice.weight_total,
-                sent_bps=vm.sent_rate * 8,
-                **({"rate_bps": notice.rate * 8} if notice.rate else {}),
-            )
+        switch = network.switches.get(telling.vm[0])
+        vm = switch.vms.get(telling.vm[1]) if switch else None
+        if vm is None or not self._notifier.knows(telling.pair[0]):
+            return []
+        composed = self._notifier.compose(telling, vm)
+        for notice in (telling.whole, *telling.paths) if composed else ():
+            if notice is not None:
+                self._trace(vm, notice)
         return composed
 
-    def _divided(self, current: _Round) -> list[tuple[Notice, Pair]]:
-        """Divide the marks of a round; return notices, each with a pair of the machine behind its port."""
+    def _trace(self, vm: VmRecord, notice: Union[Notice, PathRate]) -> None:
+        values: dict[str, Any] = {"rate_bps": notice.rate * 8} if notice.rate else {}
+        if isinstance(notice, PathRate):
+            values.update(prefix=notice.name.first.hex(), bits=notice.name.bits)
+        else:
+            values.update(marks=notice.marks, interval_ms=notice.interval_ns / 1e6)
+        self._network.trace.add(
+            self._network.clock(),
+            "notice",
+            vm=vm.id,
+            port=f"{notice.point[0]:016x}:{notice.point[1]}",
+            weight_total=notice.weight_total,
+            sent_bps=vm.sent_rate * 8,
+            **values,
+        )
+
+    def _divided(self, current: _Round) -> list[Telling]:
+        """Divide the marks of a round; return what machines are told."""
         network = self._network
         congestions = []
         pairs: dict[Hop, dict[Hop, Pair]] = {}
@@ -212,18 +237,21 @@ class Rounds:
             if self._behind:
                 marks = marks_before_drops(marks, through.values(), self.explicit.known_capacity(point))
             congestions.append(Congestion(point, marks, current.interval_ns[point], sources))
-        return [(notice, pairs[notice.point][notice.vm]) for notice in self.divider.notices(congestions)]
+        notices = self.divider.notices(congestions)
+        return [Telling(pairs[notice.point][notice.vm], notice.vm, notice) for notice in notices]
 
-    def _rates(self, current: _Round) -> list[tuple[Notice, Pair]]:
-        """Compute rates after a round; return notices, each with a pair of the machine behind its port."""
-        attribution = self._network.attribution
+    def _rates(self, current: _Round, paths: PathRates) -> list[Telling]:
+        """Compute rates after a round; return what machines are told."""
+        network = self._network
         marks = {point: Marked(count, current.interval_ns[point]) for point, count in current.marks.items()}
+        found = paths.decide(marks, network.clock())
+        if not any(switch.vms and not switch.paths for switch in network.switches.values()):
+            return found
         behind: dict[Hop, dict[Hop, Pair]] = {}
-        notices = []
-        for notice in self.explicit.decide(marks, self._network.clock()):
+        for notice in self.explicit.decide(marks, network.clock(), paths.taken()):
             if notice.point not in behind:
-                behind[notice.point] = attribution.machines_behind(notice.point)
+                behind[notice.point] = network.attribution.machines_behind(notice.point)
             pair = behind[notice.point].get(notice.vm)
             if pair is not None:
-                notices.append((notice, pair))
-        return notices
+                found.append(Telling(pair, notice.vm, notice))
+        return found

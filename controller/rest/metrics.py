@@ -27,7 +27,7 @@ EVENTS = (
     "audit_lost", "cloud_ports_refused", "cloud_readers_ended",
     "epoch_raised", "event_clients_cut", "event_clients_refused", "internal_errors", "lldp_foreign",
     "log_lost", "marks", "marks_stale", "marks_without_source", "notices", "notices_without_address", "openflow_errors",
-    "reply_malformed", "reply_unasked",
+    "path_requests", "reply_malformed", "reply_unasked",
     "rest_answer_timeouts", "rest_body_timeouts", "rest_connections_displaced", "rest_connections_refused",
     "rest_forbidden", "rest_foreign_host", "rest_foreign_site", "rest_head_timeouts", "rest_idle_timeouts",
     "rest_unauthorized",

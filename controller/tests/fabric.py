@@ -8,7 +8,7 @@ import zlib
 from typing import Callable, Optional
 
 from sdngcc.controller.wire import experimenter, openflow, packets
-from sdngcc.controller.wire.experimenter import PortReading, VmReading
+from sdngcc.controller.wire.experimenter import PathReading, PortReading, VmReading
 
 CONTROLLER = openflow.OFPP_CONTROLLER
 
@@ -53,6 +53,8 @@ class Switch:
         self.boot = 77
         self.generation = 1
         self.supported = True
+        self.by_path = False  # whether it answers HOST_PATHS
+        self.paths: list[PathReading] = []
         self.congested: set[int] = set()
         self.silent = False
         self.flow_requests = 0
@@ -194,11 +196,13 @@ class Switch:
         self.requests.append(request)
         if self.silent:
             return
-        if not self.supported:
+        if not self.supported or (exp_type == experimenter.HOST_PATHS and not self.by_path):
             self.fabric.queue(lambda: self.fabric.engine.error(self.dpid, xid, 1, 3))
             return
         if exp_type == experimenter.PORT_MARKS:
             entries = [experimenter.encode_port_marks(reading) for _, reading in sorted(self.marks.items())]
+        elif exp_type == experimenter.HOST_PATHS:
+            entries = [experimenter.encode_path(reading) for reading in self.paths]
         else:
             entries = [experimenter.encode_vm_state(reading) for _, reading in sorted(self.vms.items())]
         now = self.fabric.now_ns

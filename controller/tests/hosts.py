@@ -9,7 +9,7 @@ from sdngcc.controller.engine import Engine
 from sdngcc.controller.network.hosts import Device
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.wire import experimenter, message, openflow
-from sdngcc.controller.wire.experimenter import PeerReading, VmReading
+from sdngcc.controller.wire.experimenter import PathReading, PeerReading, VmReading
 from sdngcc.controller.wire.packets import mapped
 
 from .fabric import ip, mac, vm_reading
@@ -37,6 +37,9 @@ class Host:
     seen: list[int] = dataclasses.field(default_factory=list)  # types of messages received
     asked: list[int] = dataclasses.field(default_factory=list)  # exp_types
     deaf: bool = False
+    by_path: bool = False  # whether it answers HOST_PATHS
+    paths: list[PathReading] = dataclasses.field(default_factory=list)
+    told_by_path: list[tuple[int, message.PathMessage]] = dataclasses.field(default_factory=list)
 
     def talk(self, vm: int, local: int, remote: int, vlan: int = 0, tunnel: int = 0, **moved: int) -> None:
         """Move the counters of a VM's conversation."""
@@ -55,7 +58,11 @@ class Host:
             kind, length = data[1], struct.unpack_from("!H", data, 2)[0]
             one, data = data[:length], data[length:]
             self.seen.append(kind)
-            if kind == openflow.OFPT_EXPERIMENTER:
+            exp_type = struct.unpack_from("!I", one, 12)[0]
+            if kind == openflow.OFPT_EXPERIMENTER and exp_type == experimenter.PATH_MESSAGES:
+                entries = experimenter.decode_path_messages(one)
+                self.told_by_path += [(index, message.decode_v2(text, KEY)) for index, text in entries]
+            elif kind == openflow.OFPT_EXPERIMENTER:
                 entries = experimenter.decode_vm_messages(one)
                 self.told += [(index, message.decode_v1(text, KEY)) for index, text in entries]
             elif kind == openflow.OFPT_MULTIPART_REQUEST and not self.deaf:
@@ -63,11 +70,16 @@ class Host:
         return answers
 
     def _answer(self, request: bytes) -> bytes:
+        """Return the answer to a request: a reply, or an OpenFlow error."""
         xid, exp_type, generation, boot, _ = experimenter.decode_request(request)
         self.asked.append(exp_type)
+        if exp_type == experimenter.HOST_PATHS and not self.by_path:
+            return struct.pack("!BBHIHH", openflow.VERSION, openflow.OFPT_ERROR, 12, xid, 1, 3)
         since = generation if boot == self.boot else 0
         if exp_type == experimenter.HOST_VMS:
             entries = [experimenter.encode_vm_state(vm) for vm in self.vms.values()]
+        elif exp_type == experimenter.HOST_PATHS:
+            entries = [experimenter.encode_path(path) for path in self.paths]
         else:
             assert exp_type == experimenter.HOST_PEERS
             entries = [experimenter.encode_peer(peer) for moved, peer in self.peers.values() if moved > since]
@@ -89,9 +101,11 @@ class Cloud:
     def clock(self) -> int:
         return self.now_ns
 
-    def add(self, dpid: int, boot: Optional[int] = None, vms: tuple[int, ...] = ()) -> Host:
+    def add(
+        self, dpid: int, boot: Optional[int] = None, vms: tuple[int, ...] = (), by_path: bool = False
+    ) -> Host:
         """Connect a host with VMs by their devices' indexes."""
-        host = self.hosts[dpid] = Host(dpid, dpid + 1000 if boot is None else boot)
+        host = self.hosts[dpid] = Host(dpid, dpid + 1000 if boot is None else boot, by_path=by_path)
         for index in vms:
             host.vms[index] = vm_reading(index)._replace(uplink=UPLINK)
         self.engine.switch_up(dpid, {1: ("br-int", bytes(6), True)})
@@ -103,7 +117,10 @@ class Cloud:
         while waiting := self.engine.outbox.drain():
             for dpid, data in waiting:
                 for answer in self.hosts[dpid].receive(data):
-                    assert self.engine.multipart(dpid, answer)
+                    if answer[1] == openflow.OFPT_ERROR:
+                        self.engine.error(dpid, *struct.unpack_from("!IHH", answer, 4))
+                    else:
+                        assert self.engine.multipart(dpid, answer)
 
     def run(self, seconds: float) -> None:
         """Let time pass."""

@@ -21,7 +21,7 @@ H1, H2, H3, T1, T2, CORE = 1, 2, 3, 0x11, 0x12, 0x21
 PLACES = {11: (H1, 2), 12: (H1, 3), 21: (H2, 2), 22: (H2, 3), 31: (H3, 2)}
 
 
-def build(tmp_path, **changes):
+def build(tmp_path, owner=None, **changes):
     """Two racks: H1 and H2 under T1, H3 under T2, T1 and T2 under CORE; port 1 of a hypervisor is its uplink."""
     key_file = tmp_path / "key"
     key_file.write_text(KEY.hex())
@@ -44,7 +44,7 @@ def build(tmp_path, **changes):
     for dpid in (T1, T2, CORE):
         fabric.switches[dpid].marks = {port: port_reading(port) for port in fabric.switches[dpid].ports}
     chosen = Settings(key_file=key_file, **changes)
-    fabric.engine = Engine(chosen, fabric.clock, epoch=1000)
+    fabric.engine = Engine(chosen, fabric.clock, epoch=1000, owner=owner)
     return fabric
 
 
