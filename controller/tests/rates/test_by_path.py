@@ -187,6 +187,8 @@ def test_one_with_many_destinations_has_what_one_with_one_has(tmp_path, count):
 def test_a_destination_without_an_address_is_bound_with_the_rest(tmp_path):
     shims = make(tmp_path)
     want(shims, (11, 31), (21, 31))
+    shims.run(10)
+    assert set(shims.shims[H1, 2].paths) == {(mapped(ip(31)), 128)}
     for address in list(shims.fabric.engine.relations.hosts[mac(31)].addresses):
         shims.fabric.engine.relations.forget_address(mac(31), address)
     shims.run(60)

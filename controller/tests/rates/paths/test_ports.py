@@ -81,6 +81,42 @@ def test_a_part_counts_as_what_goes_through_the_port():
     }
 
 
+def test_an_entry_keeps_what_it_learned_when_its_part_changes():
+    one = One()
+    one.join((X, 1), part=0.5)
+    one.join((Y, 1))
+    flood = {(X, 1): (120_000, HERE), (Y, 1): (60_000, HERE)}
+    assert one.period(flood) == {(X, 1): 100_000, (Y, 1): 50_000}
+    one.ports.table.set_part(one.numbers[X, 1], 0.25)
+    assert one.period(flood) == {(X, 1): 200_000}
+    assert one.ports.judge(np.array([one.numbers[X, 1]]), np.array([99_999.0]), np.array([True])) == [HERE]
+    one.ports.table.set_part(one.numbers[X, 1], 0.25)
+    assert not one.ports.table.settle()
+    with pytest.raises(ValueError):
+        one.ports.table.join(Entry(PORT, X, 1))
+    one.ports.table.leave(one.numbers[X, 1])
+    assert one.ports.table.join(Entry(PORT, X, 1), 0.25) == one.numbers[X, 1]
+    assert one.period(flood) == {}
+
+
+def test_a_port_that_marks_tells_though_it_seems_to_have_room():
+    one = One()
+    one.join((X, 1), (Y, 1))
+    assert one.period({(X, 1): (10_000, IDLE), (Y, 1): (10_000, ELSEWHERE)}) == {}
+    assert len(one.period({(X, 1): (10_000, IDLE), (Y, 1): (10_000, ELSEWHERE)}, marks=5)) == 2
+
+
+def test_what_a_port_may_carry_can_be_said_whatever_it_marks():
+    one = One()
+    one.join((X, 1), (Y, 1))
+    one.ports.set_allowed(PORT, 30_000.0)
+    flood = dict.fromkeys(one.numbers, (60_000, HERE))
+    assert one.period(flood, marks=50) == {(X, 1): 15_000, (Y, 1): 15_000}
+    one.ports.forget(PORT)
+    one.ports.set_capacity(PORT, 80_000)
+    assert one.period(flood) == {(X, 1): 40_000, (Y, 1): 40_000}
+
+
 def test_who_is_held_elsewhere_leaves_the_rest_to_others():
     one = One()
     one.join((X, 1), (Y, 1))
