@@ -11,7 +11,9 @@ may carry (capacity.py, sharing.py):
     idle              MARGIN times the most of the last two readings, after WINDOW of them in a row; else as held here
 
 An entry is granted what it would have if it alone wanted more.  That is told to all but idle ones; they are told
-RESERVE of it, and no less than they want, so that who begins has something at once and what is told fits roughly.
+RESERVE of it, and no less than they want or sent lately, so that who begins has something at once, and what is told
+fits roughly.  A connection that waits for its retransmission timeout is idle, too: it would lose its first packets
+again if it came back to less than it had.
 The shim obeys the lowest rate that any port on the way told within its rate-timeout.  So where nothing changes any more
 each pair has what it can use, or a port holds it as docs/laws.md, "Rates by path", defines it.
 
@@ -39,6 +41,7 @@ IDLE, HERE, ELSEWHERE = 0, 1, 2
 WINDOW = 3  # readings
 MARGIN = 1.25
 RESERVE = 0.125
+FADING = 0.993  # of what was sent, each reading: half of it in half a second
 DAMPING = 0.3  # of what is left of a step, each time that it turns back
 EASING = 0.8  # of the damping, each time that it does not
 ENGAGED = 0.9
@@ -101,6 +104,7 @@ class Ports:
         self._settle()
         rows, places = self.table.rows, self.table.places(numbers)
         rows.before[places] = rows.sent[places]
+        rows.peaks[places] = np.maximum(sent, FADING * rows.peaks[places])
         rows.sent[places] = sent
         rows.lows[places] = lows
         rows.states[places] = states
@@ -159,7 +163,8 @@ class Ports:
         wants = np.where(rows.quiet == WINDOW, MARGIN * np.maximum(rows.sent, rows.before), usual)
         wants = np.maximum(rows.lows, np.minimum(wants, bounds))
         self._follow(rows, np.maximum(sharing.divide(rows.lows, wants, allowed), RATE_MIN))
-        spared = np.minimum(np.maximum(RESERVE * rows.granted, wants), rows.granted)
+        lately = np.maximum(wants, rows.peaks)
+        spared = np.minimum(np.maximum(RESERVE * rows.granted, lately), rows.granted)
         offers = np.where(rows.quiet == WINDOW, spared, rows.granted)
         rows.offers = np.round(np.clip(offers, RATE_MIN, RATE_MAX))
 

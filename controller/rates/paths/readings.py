@@ -18,6 +18,7 @@ from sdngcc.controller.rates.paths.ports import ELSEWHERE, HERE, IDLE, MARGIN, S
 from sdngcc.controller.wire.experimenter import PATH_LIMITED, PathReading
 
 BINDING = 0.9  # of a rate in force
+HELD = 0.98  # of a path's rate: who sends less, though it holds packets back, is held more by the machine's own bucket
 TIMEOUT_NS = 200_000_000  # the shim's rate-timeout: what was told longer ago holds nobody
 JUDGE = -1  # in place of a state: the port can tell
 
@@ -53,9 +54,12 @@ class Readings:
         parts = _measure(member, lambda: self._shares(place))
         wants = [math.inf if bound or one.rate is not None else MARGIN * one.sent for one in parts]
         for one, floor in zip(parts, _split(low, wants)):
+            rate = one.rate
+            if bound and rate is not None and one.sent < HELD * rate:
+                rate = None
             for number in one.part.entries.values():
-                if one.rate is not None:
-                    self._rows.append((number, one.sent, one.rate, JUDGE, floor))
+                if rate is not None:
+                    self._rows.append((number, one.sent, rate, JUDGE, floor))
                 else:
                     self._rows.append((number, one.sent, 0.0, ELSEWHERE if bound and one.sent else IDLE, floor))
         held = any(one.rate is not None for one in parts)

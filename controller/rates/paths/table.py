@@ -85,6 +85,7 @@ class Rows:
     quiet: npt.NDArray[np.int8] = _column(np.int8)  # readings in a row that were idle, up to a bound
     sent: Floats = _column(float)  # bytes/s of the pair, wherever they leave
     before: Floats = _column(float)  # the reading before
+    peaks: Floats = _column(float)  # the most that was sent, bytes/s, fading
     granted: Floats = _column(float)  # bytes/s; 0: nothing yet
     moved: Floats = _column(float)  # by what factor's logarithm the grant moved last
     damping: Floats = _column(float)  # part of each step of the grant that is not taken
