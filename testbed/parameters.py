@@ -87,6 +87,7 @@ class Parameters(BaseModel):
         "unmodified openvswitch.ko; netdev: ovs-vswitchd, hypervisors' bridges have datapath_type=netdev")
     ovs: OvsVersion = Field("3.1", description="version of Open vSwitch, with the series for it")
     kernel: Literal["6.1", "6.12"] = Field("6.1", description="Linux of the machine")
+    by_path: bool = Field(False, description="law maxmin: VMs are told a rate for each path, not one for all")
     limiter: Literal["pace", "police"] = Field("pace", description="what happens to a packet over the rate")
     guest_ecn: bool = Field(False, description="the tagged VM and tcp competitors negotiate ECN")
     gso: bool = Field(False, description="VMs send 64 KiB packets")
@@ -239,6 +240,7 @@ class Parameters(BaseModel):
                              f"...; receivers={self.receivers}, destinations={self.destinations}")
         self._check_guarantees()
         self._check_tenants()
+        self._check_by_path()
         return self
 
     def _check_tenants(self) -> None:
@@ -252,6 +254,10 @@ class Parameters(BaseModel):
             if high and low > high:
                 raise ValueError(f"tenant_guarantees: tenant{number + 1}'s {low:g} Mb/s is above its maximum of "
                                  f"{high:g}")
+
+    def _check_by_path(self) -> None:
+        if self.by_path and self.law != "maxmin":
+            raise ValueError(f"by_path needs law=maxmin, not {self.law}")
 
     def _check_loss(self) -> None:
         if len(self.loss) != len(self.loss_at_s):

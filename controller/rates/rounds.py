@@ -125,7 +125,7 @@ class Rounds:
         if dpid not in current.asked:
             current.asked.add(dpid)
             self._machines.ask(dpid, now)
-            if self.paths is not None:
+            if self._network.settings.by_path:
                 self._machines.ask_paths(dpid, now)
             if self._owes(dpid):
                 current.waiting.add(dpid)

@@ -20,7 +20,7 @@ PORTS = {(T1, 1): SHARE, (T1, 2): SHARE, FAR: 10 * SHARE, NEAR: 60 * MB, (CORE, 
 def make(tmp_path, ports=PORTS, by_path=(H1, H2, H3), **settings):
     """Return shims on two racks: H1 and H2 under T1, H3 under T2; machine 31 is behind a port of 60 MB/s."""
     fabric = build(
-        tmp_path, decision="maxmin", headroom_percent=0,
+        tmp_path, decision="maxmin", by_path=True, headroom_percent=0,
         capacities=tuple(f"{dpid:x}/{port}={rate * 8 // 10**6}" for (dpid, port), rate in ports.items()), **settings,
     )  # fmt: skip
     for dpid in by_path:
@@ -215,7 +215,7 @@ def test_tenants_share_by_weight_and_caps_hold(tmp_path):
 def test_hosts_that_others_forward_for_are_told_by_path(tmp_path):
     underlay = tmp_path / "underlay.yaml"
     underlay.write_text(UNDERLAY)
-    cloud = Cloud(tmp_path, decision="maxmin", underlay_file=str(underlay), headroom_percent=0)
+    cloud = Cloud(tmp_path, decision="maxmin", by_path=True, underlay_file=str(underlay), headroom_percent=0)
     for dpid, vms in ((0xA, (11, 12)), (0xB, (11,)), (0xC, (11,))):
         cloud.add(dpid, vms=vms, by_path=True)
     one, other, target, free = (0xA, 11, 1), (0xC, 11, 4), (0xB, 11, 3), (0xA, 12, 2)
