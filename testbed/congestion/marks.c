@@ -9,6 +9,16 @@
 #include "algebra.h"
 #include "marks.h"
 
+/* Tells whether a connection has agreed on ECN, of one kind where the kernel knows several. */
+static bool has_ecn(const struct tcp_sock *tp)
+{
+#ifdef TCP_ECN_OK
+	return tp->ecn_flags & TCP_ECN_OK;
+#else
+	return tcp_ecn_mode_any(tp);
+#endif
+}
+
 /* Begins a new window. */
 static void begin_window(struct cc_marks *marks, const struct tcp_sock *tp)
 {
@@ -24,8 +34,7 @@ void cc_init(struct sock *sk)
 
 	marks->alpha = CC_ONE;
 	begin_window(marks, tp);
-	if (!(tp->ecn_flags & TCP_ECN_OK) && sk->sk_state != TCP_LISTEN &&
-	    sk->sk_state != TCP_CLOSE)
+	if (!has_ecn(tp) && sk->sk_state != TCP_LISTEN && sk->sk_state != TCP_CLOSE)
 		INET_ECN_dontxmit(sk);
 }
 
