@@ -4,7 +4,8 @@
 ``$SDNGCC_CACHE`` (default ``~/.cache/sdn-gcc``) holds ``<part>-<hash>/``. The parts:
 
 * ``kernel``: User Mode Linux of the Debian package linux-source-6.1, with uml.config and patches/ of this folder,
-  and with sanitize/ for ``make sanitize``; or of another kernel that there are patches for in kernels/;
+  and with sanitize/ for ``make sanitize``; or of another kernel that there are patches for in kernels/, with what
+  further configuration is there;
 * ``source``: the Debian package of such another kernel's source;
 * ``module``: openvswitch.ko for that kernel, with ovs-patches/linux and shim/ (seconds, so a change there is cheap);
 * ``beside``: sdngcc.ko for that kernel, the shim beside the kernel's own openvswitch.ko;
@@ -35,7 +36,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 # The kernel of the testbed, and those that it can have instead: folders of kernels/.
 KERNEL = "6.1"
-KERNELS = (KERNEL, "6.12")
+KERNELS = (KERNEL, "6.12", "7.3")
+# Suites of Debian's archive with the source of a kernel that a release alone has not.
+SUITES = {"7.3": "trixie-backports"}
 KERNEL_TARBALL = Path("/usr/src/linux-source-6.1.tar.xz")
 OVS_TARBALL = Path("/usr/src/openvswitch/openvswitch.tar.gz")
 JOBS = str(min(os.cpu_count() or 1, 8))
@@ -161,7 +164,7 @@ def compiler_version() -> str:
 
 
 def laboratory_patches(linux: str) -> Path:
-    """Return the folder of the testbed's own patches for one of KERNELS."""
+    """Return the folder of the testbed's own patches, and further configuration, for one of KERNELS."""
     return HERE / "patches" if linux == KERNEL else HERE / "kernels" / linux
 
 
@@ -237,7 +240,8 @@ def _fetch_source(build: Build) -> None:
     from sdngcc.testbed.fetch import apt_options
 
     package = f"linux-source-{build.part.kernel}"
-    build.run(["apt-get", *apt_options(build), "download", package], f"fetching {package}", cwd=build.folder)
+    suites = [SUITES[build.part.kernel]] if build.part.kernel in SUITES else []
+    build.run(["apt-get", *apt_options(build, suites), "download", package], f"fetching {package}", cwd=build.folder)
     archive = next(build.folder.glob("*.deb"))
     build.run(["dpkg-deb", "-x", str(archive), str(build.folder)], "unpacking it")
     archive.unlink()
@@ -259,12 +263,14 @@ def _build_kernel(build: Build) -> None:
     build.run(["tar", "-xf", str(kernel_tarball(linux)), "-C", str(source), "--strip-components=1", *excludes],
               "unpacking the source")
     checks = HERE / "sanitize" if build.part.sanitize else None
-    for patch in _files(laboratory_patches(linux), *(sorted(checks.glob("*.patch")) if checks else [])):
+    folder = laboratory_patches(linux)
+    for patch in [*sorted(folder.glob("*.patch")), *(sorted(checks.glob("*.patch")) if checks else [])]:
         build.run(["patch", "-p1", "-s", "-N", "-d", str(source), "-i", str(patch)], f"applying {patch.name}")
     make = ["make", "ARCH=um", f"O={objects}", "-C", str(source)]
     build.run([*make, "tinyconfig"], "configuring")
     with open(objects / ".config", "a", encoding="utf-8") as config:
-        config.write((HERE / "uml.config").read_text())
+        for more in [HERE / "uml.config", *folder.glob("*.config")]:
+            config.write(more.read_text())
         if checks:
             config.write((checks / "sanitize.config").read_text())
     build.run([*make, "olddefconfig"], "configuring")

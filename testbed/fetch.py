@@ -14,16 +14,19 @@ from sdngcc.testbed.build import Build, BuildError
 DEBIAN_KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
-def apt_options(build: Build) -> List[str]:
+def apt_options(build: Build, suites: Sequence[str] = ()) -> List[str]:
     """Return options with which apt knows Debian's packages and sources; its lists stay in the part.
 
-    They are those of each suite of Debian that this machine installs from. Raises BuildError when there is none.
+    They are those of each suite of Debian that this machine installs from, and of further suites of its main archive.
+    Raises BuildError when there is none.
     """
     lists = build.folder / "lists"
     (lists / "partial").mkdir(parents=True)
-    targets = subprocess.run(["apt-get", "indextargets", "--format", "$(SITE) $(RELEASE)", "Created-By: Packages",
-                              "Component: main"], capture_output=True, text=True, check=True)
-    wanted = sorted({line for line in targets.stdout.splitlines() if "debian" in line.split(" ")[0]})
+    targets = subprocess.run(["apt-get", "indextargets", "--format", "$(LABEL)|$(SITE)|$(RELEASE)",
+                              "Created-By: Packages", "Component: main"], capture_output=True, text=True, check=True)
+    known = [line.split("|") for line in targets.stdout.splitlines()]
+    wanted = sorted({f"{site} {release}" for _, site, release in known if "debian" in site} |
+                    {f"{site} {suite}" for label, site, _ in known if label == "Debian" for suite in suites})
     if not wanted:
         raise BuildError(f"{build.part.name}: apt knows no archive of Debian")
     signed = f"[signed-by={DEBIAN_KEYS}] " if DEBIAN_KEYS.exists() else ""

@@ -77,8 +77,11 @@ def build_network(job: Dict[str, Any], topo: FabricTopo, switch: Callable[..., A
         ecn[flow["vm"]] = ecn.get(flow["vm"], False) or flow.get("ecn", False)
     for name in topo.hosts():
         commands = ["sysctl -q -w net.ipv4.tcp_no_metrics_save=1"]
+        asks = 3 if job["guest"]["accecn"] else 1
         if name in ecn:
-            commands.append(f"sysctl -q -w net.ipv4.tcp_ecn={int(ecn[name])}")
+            commands.append(f"sysctl -q -w net.ipv4.tcp_ecn={asks if ecn[name] else 0}")
+        elif asks == 3:
+            commands.append("sysctl -q -w net.ipv4.tcp_ecn=5")  # receivers accept either
         if job["userspace"]:
             commands.append(f"ethtool -K {name}-eth0 tx off")  # Open vSwitch's sockets see no checksum else
         if not job["guest"]["gso"]:

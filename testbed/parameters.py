@@ -10,7 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from sdngcc.testbed.ovs.versions import OvsVersion
 from sdngcc.topologies.placement import hypervisor_of
 
-Protocol = Literal["tcp", "reno", "cubic", "dctcp", "udp"]
+Protocol = Literal["tcp", "reno", "cubic", "dctcp", "bbr", "udp"]
+# The kernel of the machine that has what others have not or are built without: BBR, AccECN.
+NEWEST = "7.3"
 Percent = Annotated[float, Field(ge=0, le=100)]
 Law = Literal["none", "static", "sdngcc", "maxmin", "hygenicc", "eyeq", "seawall", "scc", "vcc"]
 # The laws that a controller steers.
@@ -86,10 +88,11 @@ class Parameters(BaseModel):
         "patched", description="what the shim is part of; patched: openvswitch.ko; beside: sdngcc.ko, beside an "
         "unmodified openvswitch.ko; netdev: ovs-vswitchd, hypervisors' bridges have datapath_type=netdev")
     ovs: OvsVersion = Field("3.1", description="version of Open vSwitch, with the series for it")
-    kernel: Literal["6.1", "6.12"] = Field("6.1", description="Linux of the machine")
+    kernel: Literal["6.1", "6.12", "7.3"] = Field("6.1", description="Linux of the machine")
     by_path: bool = Field(False, description="law maxmin: VMs are told a rate for each path, not one for all")
     limiter: Literal["pace", "police"] = Field("pace", description="what happens to a packet over the rate")
     guest_ecn: bool = Field(False, description="the tagged VM and tcp competitors negotiate ECN")
+    accecn: bool = Field(False, description="with guest_ecn, AccECN is offered and accepted (kernel 7.3)")
     gso: bool = Field(False, description="VMs send 64 KiB packets")
     backpressure: bool = Field(
         True, description="guests' sockets wait for packets in the fabric, as in one kernel; false: as VMs do not")
@@ -231,6 +234,12 @@ class Parameters(BaseModel):
             raise ValueError(f"hosts={self.hosts} needs as many senders; there are {self.senders}")
         if self.hosts is not None and self.vms_per_hypervisor != 1:
             raise ValueError("hosts and vms_per_hypervisor cannot both be given")
+        newer = [name for name, wanted in (("accecn", self.accecn), ("bbr", "bbr" in (self.tagged, *self.competitor)))
+                 if wanted and self.kernel != NEWEST]
+        if newer:
+            raise ValueError(f"{' and '.join(newer)} needs kernel={NEWEST}; it is {self.kernel}")
+        if self.accecn and not self.guest_ecn:
+            raise ValueError("accecn needs guest_ecn=true: no guest negotiates ECN")
         self._check_loss()
         self._check_fabric()
         if self.topology == "parking-lot" and (self.vms_per_hypervisor != 1 or self.hosts is not None):
@@ -370,7 +379,7 @@ class Parameters(BaseModel):
         return hypervisor_of(self.topology, index, self.vms_per_hypervisor, self.hosts, self.racks)
 
     def protocol(self, index: int) -> str:
-        """Return what the index-th VM sends: reno, cubic, dctcp or udp."""
+        """Return what the index-th VM sends: reno, cubic, dctcp, bbr or udp."""
         name = self.tagged if index == 0 else self.competitor[(index - 1) % len(self.competitor)]
         return "reno" if name == "tcp" else name
 

@@ -128,7 +128,7 @@ def make_job(parameters: Parameters, artifacts: Artifacts, seed: int,
             name: getattr(parameters, name) for name in (
                 "senders", "vms_per_hypervisor", "hosts", "receivers", "link_mbps", "rtt_us", "buffer_packets",
                 "mark_percent", *{"racks": ["racks"], "dumbbell": ["uplink_mbps"]}.get(parameters.topology, []))}},
-        "guest": {"ecn": parameters.guest_ecn, "gso": parameters.gso,
+        "guest": {"ecn": parameters.guest_ecn, "accecn": parameters.accecn, "gso": parameters.gso,
                   "backpressure": parameters.backpressure},
         **work.as_dict(),
         "traffic": parameters.generator,

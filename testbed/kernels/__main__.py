@@ -3,7 +3,8 @@
 
 Against the headers of a stock kernel, in a root of the release that has it: the module beside, with warnings, and the
 patched datapath, whose symbols must fit the kernel's own vport-*.ko. In the tree: the patched datapath in that of the
-testbed's kernel. Booted: all tests of the datapath and the experiment ``share``, on both variants.
+testbed's kernel. Booted: all tests of the datapath and the experiment ``share``, on both variants; on the newest kernel
+also with BBR's guests and with AccECN's.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from pathlib import Path
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from sdngcc.experiments import EXPERIMENTS
-from sdngcc.testbed.build import JOBS, KERNELS, ROOT, Artifacts, BuildError, build, copy_beside
+from sdngcc.testbed.build import JOBS, KERNELS, ROOT, SUITES, Artifacts, BuildError, build, copy_beside
 from sdngcc.testbed.fetch import numbers
 from sdngcc.testbed.machine import MachineError
 from sdngcc.testbed.packages.roots import RELEASES, Root, RootError, mirror, missing_programs, root
+from sdngcc.testbed.parameters import NEWEST
 from sdngcc.testbed.runner import run_experiment
 from sdngcc.testbed.sanitizers import BESIDE_ONLY, FOLDER, run_file
 
@@ -32,6 +34,10 @@ COMPLAINT = re.compile(r"^\S+\.[chS]:\d.*\b(warning|error): |^(WARNING|ERROR): m
 
 # What is checked, in this order.
 STEPS = ("stock", "tree", "booted")
+
+# Settings of `share` by the name of a run; only the newest kernel has what those after the first need.
+SHARES: Dict[str, Tuple[str, ...]] = {
+    "share": (), "share-bbr": ("tagged=bbr", "competitor=bbr,udp"), "share-accecn": ("guest_ecn=true", "accecn=true")}
 
 # Says what happens; a line.
 Say = Callable[[str], None]
@@ -50,7 +56,7 @@ class Stock:
 # The kernels that the shim is for; None: no suite of Debian has it.
 STOCKS: Dict[str, Optional[Stock]] = {
     "6.1": Stock("bookworm"), "6.8": None, "6.12": Stock("bookworm", ("bookworm-backports",)),
-    "7.3": Stock("trixie", ("trixie-backports",))}
+    "7.3": Stock("trixie", (SUITES["7.3"],))}
 
 
 class CheckError(Exception):
@@ -131,13 +137,19 @@ def check_booted(kernel: str, artifacts: Artifacts, scripts: Sequence[str], out:
                   and (variant == "beside" or path.name not in BESIDE_ONLY)]
         wrong = [f"{variant}: {line}" for path in chosen for line in run_file(path, artifacts, variant)]
         say(f"booted, {variant}: {len(chosen)} files of tests, {len(wrong)} failures")
-        experiment = EXPERIMENTS["share"]
-        result = run_experiment(experiment, experiment.cases((f"kernel={kernel}", f"datapath={variant}")), artifacts,
-                                1, out / kernel / variant)
-        wrong += [f"{variant}: share: {one['name']}: {one['measured']}, expected {one['expected']}"
-                  for one in result["verdicts"] if not one["holds"]]
-        say(f"booted, {variant}: share: " + ", ".join(f"{one['name']} {one['measured']}"
-                                                      for one in result["verdicts"]))
+        for name, settings in SHARES.items():
+            if name != "share" and kernel != NEWEST:
+                continue
+            experiment = EXPERIMENTS["share"]
+            cases = experiment.cases((f"kernel={kernel}", f"datapath={variant}", *settings))
+            try:
+                verdicts = run_experiment(experiment, cases, artifacts, 1, out / kernel / variant / name)["verdicts"]
+            except MachineError as error:
+                wrong.append(f"{variant}: {name}: {error}")
+                continue
+            wrong += [f"{variant}: {name}: {one['name']}: {one['measured']}, expected {one['expected']}"
+                      for one in verdicts if not one["holds"]]
+            say(f"booted, {variant}: {name}: " + ", ".join(f"{one['name']} {one['measured']}" for one in verdicts))
         failed += wrong
     return failed
 
@@ -172,7 +184,7 @@ def check(kernel: str, steps: Sequence[str], scripts: Sequence[str], out: Path) 
                 check_tree(artifacts, say)
             if "booted" in inside:
                 failed += check_booted(kernel, artifacts, scripts, out, say)
-        except (BuildError, CheckError, MachineError) as error:
+        except (BuildError, CheckError) as error:
             failed.append(str(error))
     for one in failed:
         say(f"FAILED: {one}")

@@ -44,6 +44,8 @@ def test_settings_override_defaults_and_the_last_counts():
     (["phases=0.05,1,1"], ["phases", "steps of 0.1 s"]),
     (["weights=1,0"], ["weights", "65535"]),
     (["kernel=5.4"], ["kernel", "'5.4'", "'6.12'"]),
+    (["tagged=bbr", "accecn=true", "kernel=6.12"], ["accecn and bbr", "kernel=7.3", "6.12"]),
+    (["accecn=true", "kernel=7.3"], ["accecn", "guest_ecn=true"]),
     (["law=none", "knob.x=1"], ["knob.*", "law"]),
     (["law=sdngcc", "knob.x=much"], ["knobs.x", "'much'"]),
     (["law=static", "kill_controller_at_s=3"], ["kill_controller_at_s", "law=sdngcc"]),
