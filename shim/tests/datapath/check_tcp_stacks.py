@@ -9,52 +9,20 @@ from __future__ import annotations
 import time
 
 from lab import BRIDGE, MODULE, U_6, V1, V1_6, Lab, U, check, equal, main, run, unload
-from stacks import MIB, Transfer, connection, transfer
+from stacks import MIB, Transfer, addresses, connection, marks, shape, sysctl_ecn, transfer
 
 from sdngcc.shim.netlink import ShimClient, ShimRefused
 
 # Bits of tcpi_options.
 TIMESTAMPS, SACK, SCALE, ECN, ECN_SEEN = 1, 2, 4, 8, 16
 USUAL = TIMESTAMPS | SACK | SCALE
-# Both directions send so fast, and mark or drop from so many bytes on.
-RATE, THRESHOLD = "100mbit", 20000
 
 lab = Lab()
-
-
-def shape(device: str, name: str) -> None:
-    """Let a device in a namespace (empty: the machine's) send at RATE through a queue that marks."""
-    tc = f"ip netns exec {name} tc" if name else "tc"
-    run(f"{tc} qdisc replace dev {device} root handle 1: htb default 1")
-    run(f"{tc} class replace dev {device} parent 1: classid 1:1 htb rate {RATE} burst 3000 cburst 3000")
-    run(f"{tc} qdisc replace dev {device} parent 1:1 handle 10: red limit 400000 min {THRESHOLD} max "
-        f"{THRESHOLD + 1500} avpkt 1500 burst 14 probability 1.0 bandwidth {RATE} ecn")
-
-
-def marks(device: str, name: str) -> int:
-    """Return how many packets a device's queue has marked."""
-    tc = f"ip netns exec {name} tc" if name else "tc"
-    words = run(f"{tc} -s qdisc show dev {device}").replace("\n", " ").split()
-    return int(words[words.index("marked") + 1])
-
-
-def prepare() -> None:
-    """Give the ends addresses, and both directions their queues."""
-    for name, device, address, address6 in (("v1", "e1", V1, V1_6), ("u", "e3", U, U_6)):
-        run(f"ip netns exec {name} sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv4.tcp_no_metrics_save=1 "
-            "net.ipv4.tcp_congestion_control=reno")
-        run(f"ip -n {name} addr add {address}/24 dev {device}; ip -n {name} addr add {address6}/64 dev {device} nodad")
-    shape("s3", "")
-    shape("e3", "u")
-
-
-def sysctl_ecn(vm: int, peer: int) -> None:
-    """Set net.ipv4.tcp_ecn of v1 and u: 0 never, 1 asks, 2 accepts."""
-    run(f"ip netns exec v1 sysctl -qw net.ipv4.tcp_ecn={vm}; ip netns exec u sysctl -qw net.ipv4.tcp_ecn={peer}")
-
-
 WAYS = (("v1", U, "s3", ""), ("v1", U_6, "s3", ""), ("u", V1, "e3", "u"), ("u", V1_6, "e3", "u"))
-prepare()
+addresses()
+# Both directions send at 100 Mb/s, and mark or drop from 20 kB on.
+shape("s3", "")
+shape("e3", "u")
 # u has no shim that would give back an ECT(1), and Linux refuses ECN to a SYN that has it.
 lab.shim.settings_set(law="vcc", ecn=False)
 

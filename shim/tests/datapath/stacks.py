@@ -11,12 +11,44 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Iterator, List, Tuple
 
-from lab import namespace
+from lab import U_6, V1, V1_6, U, namespace, run
 
 TCP_INFO = 11
 MIB = 1 << 20
 
+# Queues that mark send so fast, and mark or drop from so many bytes on.
+RATE, THRESHOLD = "100mbit", 20000
+
 ports = iter(range(6000, 7000))
+
+
+def shape(device: str, name: str) -> None:
+    """Let a device in a namespace (empty: the machine's) send at RATE through a queue that marks."""
+    tc = f"ip netns exec {name} tc" if name else "tc"
+    run(f"{tc} qdisc replace dev {device} root handle 1: htb default 1")
+    run(f"{tc} class replace dev {device} parent 1: classid 1:1 htb rate {RATE} burst 3000 cburst 3000")
+    run(f"{tc} qdisc replace dev {device} parent 1:1 handle 10: red limit 400000 min {THRESHOLD} max "
+        f"{THRESHOLD + 1500} avpkt 1500 burst 14 probability 1.0 bandwidth {RATE} ecn")
+
+
+def marks(device: str, name: str) -> int:
+    """Return how many packets a device's queue has marked."""
+    tc = f"ip netns exec {name} tc" if name else "tc"
+    words = run(f"{tc} -s qdisc show dev {device}").replace("\n", " ").split()
+    return int(words[words.index("marked") + 1])
+
+
+def addresses() -> None:
+    """Give the ends v1 and u addresses, and TCP as it is by default."""
+    for name, device, address, address6 in (("v1", "e1", V1, V1_6), ("u", "e3", U, U_6)):
+        run(f"ip netns exec {name} sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv4.tcp_no_metrics_save=1 "
+            "net.ipv4.tcp_congestion_control=reno")
+        run(f"ip -n {name} addr add {address}/24 dev {device}; ip -n {name} addr add {address6}/64 dev {device} nodad")
+
+
+def sysctl_ecn(vm: int, peer: int) -> None:
+    """Set net.ipv4.tcp_ecn of v1 and u: 0 never, 1 asks, 2 accepts."""
+    run(f"ip netns exec v1 sysctl -qw net.ipv4.tcp_ecn={vm}; ip netns exec u sysctl -qw net.ipv4.tcp_ecn={peer}")
 
 
 @dataclass(frozen=True)
