@@ -288,6 +288,27 @@ act_sent(struct shim_vm *vm, const struct shim_outer *outer,
     return true;
 }
 
+/* Lets 'packet' from 'vm' wait as 'action' says, and behind all that waits
+ * already and may leave by now. */
+static void
+wait_turn(struct shim_vm *vm, const struct way *way, struct dp_packet *packet,
+          const struct shim_action *action)
+{
+    shim_pace(way->pacer, way->dp, way->port_no, vm, packet,
+              MAX(action->departure_ns, shim_now_ns()));
+}
+
+/* Returns true if a packet from 'vm' may not leave at once, by 'action' or
+ * because others wait to leave by an uplink. */
+static bool
+must_wait(const struct shim_vm *vm, const struct way *way,
+          const struct shim_action *action)
+{
+    return (action->departure_ns > way->now_ns
+            || (way->to && way->to->uplink
+                && shim_pace_holds(way->pacer, vm)));
+}
+
 /* Asks the engine for 'packet', a part of 'whole', which has passed through
  * 'passage', and lets it leave, not before what waits already, or drops it. */
 static void
@@ -311,8 +332,7 @@ judge_part(struct shim_vm *vm, const struct way *way,
         shim_outer_leave(packet, entered);
     }
     if (passes) {
-        shim_pace(way->pacer, way->dp, way->port_no, packet,
-                  MAX(action.departure_ns, way->now_ns));
+        wait_turn(vm, way, packet, &action);
     } else {
         dp_packet_delete(packet);
     }
@@ -385,9 +405,8 @@ judge_sent(struct shim_vm *vm, const struct way *way, struct dp_packet *packet)
         dp_packet_delete(packet);
     } else if (OVS_UNLIKELY(action.cut)) {
         judge_parts(vm, way, &passage, &frame.packet, packet);
-    } else if (action.departure_ns > way->now_ns) {
-        shim_pace(way->pacer, way->dp, way->port_no, packet,
-                  action.departure_ns);
+    } else if (must_wait(vm, way, &action)) {
+        wait_turn(vm, way, packet, &action);
     } else {
         return true;
     }

@@ -12,6 +12,7 @@
 #include "shim-pace.h"
 #include "bitmap.h"
 #include "dp-packet.h"
+#include "hash.h"
 #include "odp-util.h"
 #include "openvswitch/list.h"
 #include "ovs-thread.h"
@@ -29,12 +30,17 @@
  * shim-horizon-us above that, are looked at once a turn. */
 #define N_SLOTS 4096
 
+/* Counters of packets by the VM that sent them.  VMs may share one, and then
+ * wait up to a slot for each other. */
+#define N_SENDERS 256
+
 /* A packet that waits. */
 struct waiting {
     struct ovs_list node;       /* In a slot, or about to leave. */
     struct dp_packet *packet;   /* The packet. */
     struct shim_dp *dp;         /* Its datapath. */
     odp_port_t port_no;         /* Port by which it leaves. */
+    uint8_t sender;             /* Number of its counter of N_SENDERS. */
     uint64_t slot;              /* Number of its slot, not modulo. */
 };
 
@@ -44,6 +50,8 @@ struct shim_pacer {
     uint64_t next;              /* Number of the first slot not yet passed. */
     size_t n_waiting;           /* Packets that wait; read without it, too. */
     unsigned long *used;        /* Bitmap of slots that are not empty. */
+    unsigned int n_unsent[N_SENDERS]; /* Packets that wait or are just being
+                                       * sent; read without it, too. */
     struct ovs_list slots[N_SLOTS]; /* Of struct waiting. */
 };
 
@@ -61,10 +69,26 @@ shim_pacer_create(void)
     return pacer;
 }
 
-/* Frees 'waiting' and its packet. */
-static void
-drop(struct waiting *waiting)
+/* Returns the number of the counter that packets of 'vm' have. */
+static uint8_t
+get_sender(const struct shim_vm *vm)
 {
+    return hash_pointer(vm, 0) % N_SENDERS;
+}
+
+/* Notes that one packet less of 'sender' is in 'pacer'.  'pacer->mutex'. */
+static void
+count_gone(struct shim_pacer *pacer, uint8_t sender)
+{
+    WRITE_ONCE(pacer->n_unsent[sender], pacer->n_unsent[sender] - 1);
+}
+
+/* Frees 'waiting', which is in no slot of 'pacer' any more, and its packet.
+ * 'pacer->mutex'. */
+static void
+drop(struct shim_pacer *pacer, struct waiting *waiting)
+{
+    count_gone(pacer, waiting->sender);
     dp_packet_delete(waiting->packet);
     free(waiting);
 }
@@ -80,7 +104,7 @@ forget(struct shim_pacer *pacer, const struct shim_dp *dp)
         LIST_FOR_EACH_SAFE (waiting, node, &pacer->slots[i]) {
             if (!dp || waiting->dp == dp) {
                 ovs_list_remove(&waiting->node);
-                drop(waiting);
+                drop(pacer, waiting);
                 WRITE_ONCE(pacer->n_waiting, pacer->n_waiting - 1);
             }
         }
@@ -123,12 +147,26 @@ shim_pace_forget(const struct shim_dp *dp)
     forget(get_shared(), dp);
 }
 
-/* Lets 'packet' leave by port 'port_no' of 'dp' at 'departure_ns' of
+/* Returns true if packets of 'vm' are in 'pacer', or in the shared one if that
+ * is NULL.  Another one that may leave at once would overtake them: their time
+ * may have come but not the end of their slot, or the thread not be there
+ * yet. */
+bool
+shim_pace_holds(const struct shim_pacer *pacer, const struct shim_vm *vm)
+{
+    if (!pacer) {
+        pacer = get_shared();
+    }
+    return READ_ONCE(pacer->n_unsent[get_sender(vm)]) > 0;
+}
+
+/* Lets 'packet' of 'vm' leave by port 'port_no' of 'dp' at 'departure_ns' of
  * CLOCK_MONOTONIC, by the hand of the thread that owns 'pacer' or, if that is
  * NULL, of the shared one. */
 void
 shim_pace(struct shim_pacer *pacer, struct shim_dp *dp, odp_port_t port_no,
-          struct dp_packet *packet, uint64_t departure_ns)
+          const struct shim_vm *vm, struct dp_packet *packet,
+          uint64_t departure_ns)
 {
     struct waiting *waiting = xmalloc(sizeof *waiting);
     bool alone = pacer;
@@ -139,6 +177,7 @@ shim_pace(struct shim_pacer *pacer, struct shim_dp *dp, odp_port_t port_no,
     waiting->packet = packet;
     waiting->dp = dp;
     waiting->port_no = port_no;
+    waiting->sender = get_sender(vm);
 
     ovs_mutex_lock(&pacer->mutex);
     if (!pacer->n_waiting) {
@@ -150,6 +189,8 @@ shim_pace(struct shim_pacer *pacer, struct shim_dp *dp, odp_port_t port_no,
                        &waiting->node);
     bitmap_set1(pacer->used, waiting->slot % N_SLOTS);
     WRITE_ONCE(pacer->n_waiting, pacer->n_waiting + 1);
+    WRITE_ONCE(pacer->n_unsent[waiting->sender],
+               pacer->n_unsent[waiting->sender] + 1);
     ovs_mutex_unlock(&pacer->mutex);
 
     if (!alone) {
@@ -212,13 +253,16 @@ take_due(struct shim_pacer *pacer, uint64_t now_ns, struct ovs_list *leaving)
     return next_ns;
 }
 
-/* Sends 'leaving' by the hand of 'thread', packets that follow each other in
- * one batch if they leave by one port and have memory of one kind. */
+/* Sends 'leaving', packets of 'pacer', by the hand of 'thread', those that
+ * follow each other in one batch if they leave by one port and have memory of
+ * one kind. */
 static void
-send_all(struct ovs_list *leaving, void *thread)
+send_all(struct shim_pacer *pacer, struct ovs_list *leaving, void *thread)
 {
     while (!ovs_list_is_empty(leaving)) {
+        uint8_t senders[NETDEV_MAX_BURST];
         struct dp_packet_batch batch;
+        size_t n_sent = 0;
         struct shim_dp *dp = NULL;
         odp_port_t port_no = ODPP_NONE;
         struct waiting *waiting;
@@ -232,12 +276,19 @@ send_all(struct ovs_list *leaving, void *thread)
             }
             dp = waiting->dp;
             port_no = waiting->port_no;
+            senders[n_sent++] = waiting->sender;
             dp_packet_batch_add(&batch, waiting->packet);
             ovs_list_remove(&waiting->node);
             free(waiting);
         }
         shim_dp_send(dp, thread, port_no, &batch);
         shim_gso_batch_done(&batch);
+
+        ovs_mutex_lock(&pacer->mutex);
+        for (size_t i = 0; i < n_sent; i++) {
+            count_gone(pacer, senders[i]);
+        }
+        ovs_mutex_unlock(&pacer->mutex);
     }
 }
 
@@ -253,7 +304,7 @@ shim_pacer_run(struct shim_pacer *pacer, void *thread)
         return UINT64_MAX;
     }
     next_ns = take_due(pacer, shim_now_ns(), &leaving);
-    send_all(&leaving, thread);
+    send_all(pacer, &leaving, thread);
     return next_ns;
 }
 
