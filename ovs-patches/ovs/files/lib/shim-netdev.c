@@ -288,25 +288,37 @@ act_sent(struct shim_vm *vm, const struct shim_outer *outer,
     return true;
 }
 
-/* Lets 'packet' from 'vm' wait as 'action' says, and behind all that waits
- * already and may leave by now. */
-static void
-wait_turn(struct shim_vm *vm, const struct way *way, struct dp_packet *packet,
-          const struct shim_action *action)
+/* Returns what packets have in common that leave in the order in which they
+ * passed through 'passage': the bucket that gives them their time.  NULL if none
+ * does. */
+static const void *
+get_key(const struct shim_passage *passage)
 {
-    shim_pace(way->pacer, way->dp, way->port_no, vm, packet,
+    return (passage->gate ? (const void *) passage->gate
+            : passage->peer ? (const void *) passage->peer
+            : passage->limiter);
+}
+
+/* Lets 'packet', which has passed through 'passage', wait as 'action' says, and
+ * behind what waits already. */
+static void
+wait_turn(const struct way *way, const struct shim_passage *passage,
+          struct dp_packet *packet, const struct shim_action *action)
+{
+    shim_pace(way->pacer, way->dp, way->port_no, get_key(passage), packet,
               MAX(action->departure_ns, shim_now_ns()));
 }
 
-/* Returns true if a packet from 'vm' may not leave at once, by 'action' or
- * because others wait to leave by an uplink. */
+/* Returns true if what has passed through 'passage' may not leave at once, by
+ * 'action' or because others wait. */
 static bool
-must_wait(const struct shim_vm *vm, const struct way *way,
+must_wait(const struct way *way, const struct shim_passage *passage,
           const struct shim_action *action)
 {
+    const void *key = get_key(passage);
+
     return (action->departure_ns > way->now_ns
-            || (way->to && way->to->uplink
-                && shim_pace_holds(way->pacer, vm)));
+            || (key && shim_pace_holds(way->pacer, key)));
 }
 
 /* Asks the engine for 'packet', a part of 'whole', which has passed through
@@ -332,7 +344,7 @@ judge_part(struct shim_vm *vm, const struct way *way,
         shim_outer_leave(packet, entered);
     }
     if (passes) {
-        wait_turn(vm, way, packet, &action);
+        wait_turn(way, passage, packet, &action);
     } else {
         dp_packet_delete(packet);
     }
@@ -377,6 +389,7 @@ decide_sent(struct shim_vm *vm, const struct way *way,
         shim_decide_sent(vm, way->to->uplink, &frame->packet, passage, action);
         return;
     }
+    *passage = (struct shim_passage) { .limiter = NULL };
     shim_action_init(action, &frame->packet);
     if (forged) {
         action->drop = SHIM_DROP_FORGED;
@@ -405,8 +418,8 @@ judge_sent(struct shim_vm *vm, const struct way *way, struct dp_packet *packet)
         dp_packet_delete(packet);
     } else if (OVS_UNLIKELY(action.cut)) {
         judge_parts(vm, way, &passage, &frame.packet, packet);
-    } else if (must_wait(vm, way, &action)) {
-        wait_turn(vm, way, packet, &action);
+    } else if (must_wait(way, &passage, &action)) {
+        wait_turn(way, &passage, packet, &action);
     } else {
         return true;
     }

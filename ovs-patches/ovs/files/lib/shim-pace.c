@@ -30,9 +30,9 @@
  * shim-horizon-us above that, are looked at once a turn. */
 #define N_SLOTS 4096
 
-/* Counters of packets by the VM that sent them.  VMs may share one, and then
- * wait up to a slot for each other. */
-#define N_SENDERS 256
+/* Queues of a pacer.  Keys may share one: each may then wait up to a slot for
+ * the other, and be overtaken by itself where its rate rises. */
+#define N_QUEUES 1024
 
 /* A packet that waits. */
 struct waiting {
@@ -40,8 +40,17 @@ struct waiting {
     struct dp_packet *packet;   /* The packet. */
     struct shim_dp *dp;         /* Its datapath. */
     odp_port_t port_no;         /* Port by which it leaves. */
-    uint8_t sender;             /* Number of its counter of N_SENDERS. */
+    uint16_t queue;             /* Number of its queue. */
     uint64_t slot;              /* Number of its slot, not modulo. */
+};
+
+/* What is known of the packets that leave in the order in which they came. */
+struct queue {
+    const void *key;            /* What the last one had in common with others;
+                                 * never followed. */
+    uint64_t slot;              /* Number of that one's slot, not modulo. */
+    unsigned int n_unsent;      /* Packets that wait or are just being sent;
+                                 * read without the mutex, too. */
 };
 
 /* A pacer. */
@@ -50,8 +59,7 @@ struct shim_pacer {
     uint64_t next;              /* Number of the first slot not yet passed. */
     size_t n_waiting;           /* Packets that wait; read without it, too. */
     unsigned long *used;        /* Bitmap of slots that are not empty. */
-    unsigned int n_unsent[N_SENDERS]; /* Packets that wait or are just being
-                                       * sent; read without it, too. */
+    struct queue queues[N_QUEUES]; /* By the hash of their keys. */
     struct ovs_list slots[N_SLOTS]; /* Of struct waiting. */
 };
 
@@ -69,18 +77,21 @@ shim_pacer_create(void)
     return pacer;
 }
 
-/* Returns the number of the counter that packets of 'vm' have. */
-static uint8_t
-get_sender(const struct shim_vm *vm)
+/* Returns the number of the queue of packets with 'key'. */
+static uint16_t
+get_queue(const void *key)
 {
-    return hash_pointer(vm, 0) % N_SENDERS;
+    return hash_pointer(key, 0) % N_QUEUES;
 }
 
-/* Notes that one packet less of 'sender' is in 'pacer'.  'pacer->mutex'. */
+/* Notes that packets, as many as 'more', came to queue number 'i' of 'pacer'.
+ * 'pacer->mutex'. */
 static void
-count_gone(struct shim_pacer *pacer, uint8_t sender)
+count_unsent(struct shim_pacer *pacer, uint16_t i, int more)
 {
-    WRITE_ONCE(pacer->n_unsent[sender], pacer->n_unsent[sender] - 1);
+    struct queue *queue = &pacer->queues[i];
+
+    WRITE_ONCE(queue->n_unsent, queue->n_unsent + more);
 }
 
 /* Frees 'waiting', which is in no slot of 'pacer' any more, and its packet.
@@ -88,7 +99,7 @@ count_gone(struct shim_pacer *pacer, uint8_t sender)
 static void
 drop(struct shim_pacer *pacer, struct waiting *waiting)
 {
-    count_gone(pacer, waiting->sender);
+    count_unsent(pacer, waiting->queue, -1);
     dp_packet_delete(waiting->packet);
     free(waiting);
 }
@@ -147,29 +158,53 @@ shim_pace_forget(const struct shim_dp *dp)
     forget(get_shared(), dp);
 }
 
-/* Returns true if packets of 'vm' are in 'pacer', or in the shared one if that
- * is NULL.  Another one that may leave at once would overtake them: their time
- * may have come but not the end of their slot, or the thread not be there
+/* Returns true if packets with 'key' are in 'pacer', or in the shared one if
+ * that is NULL.  Another one that may leave at once would overtake them: their
+ * time may have come but not the end of their slot, or the thread not be there
  * yet. */
 bool
-shim_pace_holds(const struct shim_pacer *pacer, const struct shim_vm *vm)
+shim_pace_holds(const struct shim_pacer *pacer, const void *key)
 {
     if (!pacer) {
         pacer = get_shared();
     }
-    return READ_ONCE(pacer->n_unsent[get_sender(vm)]) > 0;
+    return READ_ONCE(pacer->queues[get_queue(key)].n_unsent) > 0;
 }
 
-/* Lets 'packet' of 'vm' leave by port 'port_no' of 'dp' at 'departure_ns' of
- * CLOCK_MONOTONIC, by the hand of the thread that owns 'pacer' or, if that is
- * NULL, of the shared one. */
+/* Puts 'waiting', which has 'key' and may leave at 'departure_ns', into its
+ * slot of 'pacer'.  That is none before the one of the last packet with 'key',
+ * which was given its time when the rate was lower.  'pacer->mutex'. */
+static void
+enqueue(struct shim_pacer *pacer, struct waiting *waiting, const void *key,
+        uint64_t departure_ns)
+{
+    uint16_t i = get_queue(key);
+    struct queue *queue = &pacer->queues[i];
+
+    waiting->slot = MAX(departure_ns >> SLOT_SHIFT, pacer->next);
+    if (queue->key == key) {
+        waiting->slot = MAX(waiting->slot, queue->slot);
+    }
+    queue->key = key;
+    queue->slot = waiting->slot;
+    waiting->queue = i;
+    count_unsent(pacer, i, 1);
+    ovs_list_push_back(&pacer->slots[waiting->slot % N_SLOTS],
+                       &waiting->node);
+    bitmap_set1(pacer->used, waiting->slot % N_SLOTS);
+    WRITE_ONCE(pacer->n_waiting, pacer->n_waiting + 1);
+}
+
+/* Lets 'packet' leave by port 'port_no' of 'dp' at 'departure_ns' of
+ * CLOCK_MONOTONIC, but behind all with 'key' that wait, by the hand of the
+ * thread that owns 'pacer' or, if that is NULL, of the shared one. */
 void
 shim_pace(struct shim_pacer *pacer, struct shim_dp *dp, odp_port_t port_no,
-          const struct shim_vm *vm, struct dp_packet *packet,
-          uint64_t departure_ns)
+          const void *key, struct dp_packet *packet, uint64_t departure_ns)
 {
     struct waiting *waiting = xmalloc(sizeof *waiting);
     bool alone = pacer;
+    uint64_t slot;
 
     if (!alone) {
         pacer = get_shared();
@@ -177,24 +212,18 @@ shim_pace(struct shim_pacer *pacer, struct shim_dp *dp, odp_port_t port_no,
     waiting->packet = packet;
     waiting->dp = dp;
     waiting->port_no = port_no;
-    waiting->sender = get_sender(vm);
 
     ovs_mutex_lock(&pacer->mutex);
     if (!pacer->n_waiting) {
         /* Nobody turned the wheel meanwhile. */
         pacer->next = MAX(pacer->next, shim_now_ns() >> SLOT_SHIFT);
     }
-    waiting->slot = MAX(departure_ns >> SLOT_SHIFT, pacer->next);
-    ovs_list_push_back(&pacer->slots[waiting->slot % N_SLOTS],
-                       &waiting->node);
-    bitmap_set1(pacer->used, waiting->slot % N_SLOTS);
-    WRITE_ONCE(pacer->n_waiting, pacer->n_waiting + 1);
-    WRITE_ONCE(pacer->n_unsent[waiting->sender],
-               pacer->n_unsent[waiting->sender] + 1);
+    enqueue(pacer, waiting, key, departure_ns);
+    slot = waiting->slot;
     ovs_mutex_unlock(&pacer->mutex);
 
     if (!alone) {
-        shim_clock_wake((waiting->slot + 1) << SLOT_SHIFT);
+        shim_clock_wake((slot + 1) << SLOT_SHIFT);
     }
 }
 
@@ -260,7 +289,7 @@ static void
 send_all(struct shim_pacer *pacer, struct ovs_list *leaving, void *thread)
 {
     while (!ovs_list_is_empty(leaving)) {
-        uint8_t senders[NETDEV_MAX_BURST];
+        uint16_t queues[NETDEV_MAX_BURST];
         struct dp_packet_batch batch;
         size_t n_sent = 0;
         struct shim_dp *dp = NULL;
@@ -276,7 +305,7 @@ send_all(struct shim_pacer *pacer, struct ovs_list *leaving, void *thread)
             }
             dp = waiting->dp;
             port_no = waiting->port_no;
-            senders[n_sent++] = waiting->sender;
+            queues[n_sent++] = waiting->queue;
             dp_packet_batch_add(&batch, waiting->packet);
             ovs_list_remove(&waiting->node);
             free(waiting);
@@ -286,7 +315,7 @@ send_all(struct shim_pacer *pacer, struct ovs_list *leaving, void *thread)
 
         ovs_mutex_lock(&pacer->mutex);
         for (size_t i = 0; i < n_sent; i++) {
-            count_gone(pacer, senders[i]);
+            count_unsent(pacer, queues[i], -1);
         }
         ovs_mutex_unlock(&pacer->mutex);
     }
