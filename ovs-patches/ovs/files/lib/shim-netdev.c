@@ -289,8 +289,8 @@ act_sent(struct shim_vm *vm, const struct shim_outer *outer,
 }
 
 /* Returns what packets have in common that leave in the order in which they
- * passed through 'passage': the bucket that gives them their time.  NULL if none
- * does. */
+ * passed through 'passage': the bucket that gives them their time.  NULL if
+ * none does. */
 static const void *
 get_key(const struct shim_passage *passage)
 {
@@ -299,8 +299,8 @@ get_key(const struct shim_passage *passage)
             : passage->limiter);
 }
 
-/* Lets 'packet', which has passed through 'passage', wait as 'action' says, and
- * behind what waits already. */
+/* Lets 'packet', which has passed through 'passage', wait as 'action' says,
+ * and behind what waits already. */
 static void
 wait_turn(const struct way *way, const struct shim_passage *passage,
           struct dp_packet *packet, const struct shim_action *action)
