@@ -219,9 +219,7 @@ class Engine:
             self.port_removed(dpid, number)
         for number, port in ports.items():
             self.port_changed(dpid, number, *port)
-        switch = self.switches[dpid]
-        switch.state_xid = switch.paths_xid = 0
-        switch.paths = None  # it may be of another version now
+        self.machines.back(self.switches[dpid])
         self._settle(dpid)
 
     def _settle(self, dpid: int) -> None:
@@ -235,8 +233,7 @@ class Engine:
             switch.settled = True
             self.installer.flush(dpid, self.clock())
             self.forwarder.recall_hosts(dpid, self.clock())
-            # Links found meanwhile may already carry pairs.
-            self.convergence.restore(dpid)
+            self.convergence.restore(dpid)  # links found meanwhile may already carry pairs
 
     def take_over(self, dpid: int, fresh: bool) -> None:
         """Act for a switch from now on; ``fresh`` when nobody of a cluster did before."""
@@ -483,11 +480,7 @@ class Engine:
             if statistics.owes(dpid, xid):
                 statistics.refused(dpid)
         switch = self.switches.get(dpid)
-        if switch is not None and switch.state_xid == xid != 0:
-            switch.state_xid = 0
-            self.rounds.answered(dpid)
-        if switch is not None and switch.paths_xid == xid != 0:
-            switch.paths_xid = 0
+        if switch is not None and self.machines.unsent(switch, xid):
             self.rounds.answered(dpid)
 
     # Answers
@@ -572,15 +565,8 @@ class Engine:
             LOG.warning("switch %016x tells no flow statistics (error type %d code %d)", dpid, kind, code)
         elif self.split_bytes.owes(dpid, xid):
             self._refuse_groups(dpid, kind, code)
-        elif switch.state_xid == xid:
-            self.machines.refused(switch)
+        elif self.machines.refuses(switch, xid, kind, code):
             self.rounds.answered(dpid)
-            LOG.info("switch %016x reports no virtual machines (error type %d code %d)", dpid, kind, code)
-        elif switch.paths_xid == xid:
-            self.machines.paths_refused(switch)
-            self.rounds.answered(dpid)
-            LOG.info("switch %016x tells nothing by path (error type %d code %d): its machines are told one rate each",
-                     dpid, kind, code)  # fmt: skip
         elif xid == PREPARE_XID:
             self.source.faults["flows_refused"] += 1
             LOG.error("switch %016x cannot hold what mark source %s needs (error type %d code %d)",

@@ -134,10 +134,6 @@ class Machines:
         for number, vm in switch.vms.items():
             vm.paths = tuple(found.get(number, ()))
 
-    def paths_refused(self, switch: SwitchRecord) -> None:
-        """Take note that a switch knows no HOST_PATHS."""
-        switch.paths, switch.paths_xid = False, 0
-
     def take(self, switch: SwitchRecord, xid: int, reply: experimenter.Reply, now_ns: int) -> bool:
         """Take a VM_STATE or HOST_VMS reply; return whether it showed machines that were not known."""
         if switch.state_xid == xid:
@@ -162,9 +158,33 @@ class Machines:
             found |= self.name(switch.dpid)
         return found
 
-    def refused(self, switch: SwitchRecord) -> None:
-        """Take note that a switch knows no VM_STATE."""
-        switch.vm_state, switch.state_xid = False, 0
+    def refuses(self, switch: SwitchRecord, xid: int, kind: int, code: int) -> bool:
+        """Take note that a switch does not know what it was asked; return whether that was asked here."""
+        if switch.state_xid == xid:
+            switch.vm_state, switch.state_xid = False, 0
+            what = "reports no virtual machines"
+        elif switch.paths_xid == xid:
+            switch.paths, switch.paths_xid = False, 0
+            what = "tells nothing by path, so its machines are told one rate each"
+        else:
+            return False
+        LOG.info("switch %016x %s (error type %d code %d)", switch.dpid, what, kind, code)
+        return True
+
+    @staticmethod
+    def unsent(switch: SwitchRecord, xid: int) -> bool:
+        """Take note that a question could not be sent; return whether it was asked here."""
+        if not xid or xid not in (switch.state_xid, switch.paths_xid):
+            return False
+        switch.state_xid = 0 if switch.state_xid == xid else switch.state_xid
+        switch.paths_xid = 0 if switch.paths_xid == xid else switch.paths_xid
+        return True
+
+    @staticmethod
+    def back(switch: SwitchRecord) -> None:
+        """Await nothing more of a switch that lost its connection, and which may be of another version now."""
+        switch.state_xid = switch.paths_xid = 0
+        switch.paths = None
 
     def _note_hearing(self, vm: VmRecord, reading: experimenter.VmReading, now_ns: int) -> None:
         """Take note of whether a machine accepts what it is told."""

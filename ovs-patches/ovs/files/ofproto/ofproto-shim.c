@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Serves the shim's messages, which include/openflow/shim-ext.h describes.
+/* Serves the shim's requests, which include/openflow/shim-ext.h describes.
  *
  * One number counts the generations of everything we tell.  It goes up when a
  * reading finds something moved, or when a port joins a bridge.  An entry
@@ -18,7 +18,6 @@
 #include "openvswitch/ofp-shim.h"
 #include "openvswitch/hmap.h"
 #include "openvswitch/list.h"
-#include "openvswitch/ofpbuf.h"
 #include "packets.h"
 #include "random.h"
 #include "shim-dpif.h"
@@ -508,9 +507,8 @@ device_port_no(const struct hmap *devices, uint32_t ifindex)
 {
     struct hmap_node *node = hmap_first_with_hash(devices, ifindex);
 
-    return (node
-            ? ofputil_port_to_ofp11(CONTAINER_OF(node, struct device_port,
-                                                 hmap_node)->ofp_port)
+    return (node ? ofputil_port_to_ofp11(CONTAINER_OF(
+                       node, struct device_port, hmap_node)->ofp_port)
             : 0);
 }
 
@@ -564,44 +562,6 @@ prepare_host_paths(struct appender *a)
 {
     a->reply.time_ns = shim_dpif_refresh_paths(now_ns(), &generation);
     a->append_host = append_host_paths;
-}
-
-/* VM_MESSAGES and PATH_MESSAGES. */
-
-/* Hands the control messages in 'b', a PATH_MESSAGES without header, to the
- * datapath.  Returns 0 if successful, otherwise an OFPERR_* value, and what
- * was in front of the mistake was handed on. */
-static enum ofperr
-handle_path_messages(struct ofpbuf *b)
-{
-    while (b->size) {
-        const struct shim_path_message *spm = ofputil_pull_path_message(b);
-
-        if (!spm) {
-            return OFPERR_OFPBRC_BAD_LEN;
-        }
-        shim_dpif_message(ntohl(spm->vm), spm + 1, ntohs(spm->length));
-    }
-    return 0;
-}
-
-/* Hands the control messages in 'oh' to the datapath, which checks and counts
- * them.  Returns 0 if successful, otherwise an OFPERR_* value; a VM that is
- * gone meanwhile is no mistake. */
-enum ofperr
-ofproto_shim_handle_messages(const struct ofp_header *oh)
-{
-    struct ofpbuf b = ofpbuf_const_initializer(oh, ntohs(oh->length));
-
-    if (ofpraw_pull_assert(&b) == OFPRAW_SHIMT_PATH_MESSAGES) {
-        return handle_path_messages(&b);
-    }
-    while (b.size) {
-        const struct shim_vm_message *svm = ofpbuf_pull(&b, sizeof *svm);
-
-        shim_dpif_message(ntohl(svm->vm), svm->message, sizeof svm->message);
-    }
-    return 0;
 }
 
 /* Answers 'oh', one of the shim's multipart requests, on 'ofconn'.  Returns 0
