@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explicit rates by path: what machines are told under ``decision: maxmin`` where their bridge answers HOST_PATHS.
+"""Explicit rates by path: what machines are told under ``by_path``, where their bridge answers HOST_PATHS.
 
 Each port of the fabric that this controller owns tells by itself what each machine may send through it to each
 destination (paths/ports.py); the machine's shim keeps to the lowest rate that any port on the way told lately.  So

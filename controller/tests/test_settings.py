@@ -310,3 +310,9 @@ def test_every_setting_is_documented_with_its_default():
         text = str(default).lower() if isinstance(default, bool) else str(default)
         shown = "none" if default in (None, (), "") else text
         assert rows.get(name, "").strip() == shown, name
+
+
+def test_rates_by_path_need_the_decision_that_finds_rates(key_file):
+    assert Settings(key_file=key_file, decision="maxmin", by_path=True).by_path
+    with pytest.raises(ValueError, match="by_path needs decision maxmin, not marks"):
+        Settings(key_file=key_file, by_path=True)

@@ -89,6 +89,7 @@ def test_settings_override_defaults_and_the_last_counts():
     (["agent=ovn", "network=vlan", "fabric=linux", "law=none"], ["agent=ovn", "a law", "none"]),
     (["agent=ovn", "network=vlan", "fabric=linux", "loss=5"], ["loss", "agent=none", "ovn"]),
     (["agent=ovn", "network=vlan", "fabric=linux", "receivers=2", "destinations=2"], ["agent=ovn", "destinations"]),
+    (["by_path=true", "law=sdngcc"], ["by_path", "law=maxmin", "sdngcc"]),
 ])
 def test_refusals_name_the_setting_and_what_is_allowed(settings, named):
     with pytest.raises(ParameterError) as refusal:
