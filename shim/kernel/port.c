@@ -15,8 +15,10 @@
 #include <linux/rtnetlink.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include <linux/workqueue.h>
 #include <net/geneve.h>
 #include <net/gre.h>
+#include <net/net_namespace.h>
 #include <net/sch_generic.h>
 #include <net/vxlan.h>
 
@@ -59,12 +61,6 @@ static struct rhashtable port_table;
 int ovs_shim_ports_init(void)
 {
 	return rhashtable_init(&port_table, &port_table_params);
-}
-
-void ovs_shim_ports_exit(void)
-{
-	WARN_ON_ONCE(atomic_read(&port_table.nelems));
-	rhashtable_destroy(&port_table);
 }
 
 struct ovs_shim_port *ovs_shim_port_of(const struct net_device *dev)
@@ -443,9 +439,44 @@ static void port_follow_speed(struct net_device *dev)
 	rcu_read_unlock();
 }
 
+/* The work item: takes the link speeds of all uplinks as they are now. */
+static void port_speed_work(struct work_struct *unused)
+{
+	struct net_device *dev;
+	struct net *net;
+
+	rtnl_lock();
+	down_read(&net_rwsem);
+	for_each_net(net)
+		for_each_netdev(net, dev)
+			port_follow_speed(dev);
+	up_read(&net_rwsem);
+	rtnl_unlock();
+}
+
+/* Runs it. */
+static DECLARE_WORK(port_speed, port_speed_work);
+
+void ovs_shim_ports_exit(void)
+{
+	cancel_work_sync(&port_speed);
+	WARN_ON_ONCE(atomic_read(&port_table.nelems));
+	rhashtable_destroy(&port_table);
+}
+
+/* Lets the work item look at a device's link speed, if it is an uplink. */
+static void port_speed_changed(const struct net_device *dev)
+{
+	rcu_read_lock();
+	if (port_uplink_of(dev))
+		schedule_work(&port_speed);
+	rcu_read_unlock();
+}
+
 /*
  * Follows the link speed of uplinks.  A bond's is that of its members that carry packets, which it
- * decides itself, and tells then.  RTNL.
+ * decides itself, and tells then.  Whoever asks a device takes its own lock, where the kernel has
+ * that, and a notifier may be called with it held; so a work item asks.  RTNL.
  */
 static int port_device_event(struct notifier_block *unused, unsigned long event, void *info)
 {
@@ -457,7 +488,7 @@ static int port_device_event(struct notifier_block *unused, unsigned long event,
 	case NETDEV_CHANGE:
 	case NETDEV_UP:
 	case NETDEV_DOWN:
-		port_follow_speed(dev);
+		port_speed_changed(dev);
 		fallthrough;
 	case NETDEV_CHANGELOWERSTATE:
 		bond = netdev_master_upper_dev_get(dev);
@@ -467,12 +498,10 @@ static int port_device_event(struct notifier_block *unused, unsigned long event,
 		break;
 	}
 	if (bond && netif_is_lag_master(bond))
-		port_follow_speed(bond);
+		port_speed_changed(bond);
 	return NOTIFY_DONE;
 }
 
 struct notifier_block ovs_shim_device_notifier = {
 	.notifier_call = port_device_event,
-	/* Behind bonds, which look at their members' speeds in the same event. */
-	.priority = INT_MIN,
 };
