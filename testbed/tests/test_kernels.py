@@ -8,7 +8,7 @@ import pytest
 
 from sdngcc.testbed import build
 from sdngcc.testbed.build import KERNEL, KERNELS, ROOT, laboratory_patches, parts, source_part
-from sdngcc.testbed.kernels.__main__ import STEPS, STOCKS, _complaints, _headers, main
+from sdngcc.testbed.kernels.__main__ import EVENNESS, STEPS, STOCKS, _complaints, _headers, judge_share, main
 from sdngcc.testbed.parameters import Parameters
 
 
@@ -87,3 +87,15 @@ def test_only_the_steps_named_are_taken(monkeypatch, tmp_path, capsys):
     assert main(["--kernels", "6.8", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert "6.8: stock: skipped" in said and "6.8: tree, booted: skipped" in said and taken == list(STEPS)
+
+
+@pytest.mark.parametrize("name, evenness, failed", [
+    ("share", {"share": 0.96}, True), ("share-ecn", {"share": 0.99, "share-ecn": 0.96}, False),
+    ("share-accecn", {"share-ecn": 0.99, "share-accecn": 0.95}, False),
+    ("share-accecn", {"share-ecn": 0.99, "share-accecn": 0.93}, True)])
+def test_guests_that_obey_marks_are_held_against_each_other(name, evenness, failed):
+    """Evenness is judged as share does, not where guests obey marks, and with AccECN by what RFC 3168's guests have."""
+    verdicts = [{"name": EVENNESS, "measured": evenness[name], "expected": ">= 0.99", "holds": False}]
+    assert bool(judge_share(name, verdicts, evenness)) == failed
+    queue = {"name": "queue p99, bytes", "measured": 70000, "expected": "<= 60000", "holds": False}
+    assert f"{name}: queue p99, bytes: 70000, expected <= 60000" in judge_share(name, [*verdicts, queue], evenness)
