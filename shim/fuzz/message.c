@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Fuzzes control messages: bytes as they come and messages that are nearly right, signed by a key
- * in force or by another, again and again, to VMs that send, under any law and settings.
+ * Fuzzes control messages: bytes as they come and messages that are nearly right, of v1 and v2,
+ * signed by a key in force or by another, again and again, to VMs that send, under any law and
+ * settings.
  *
  * A message that is obeyed is signed by a key in force (or is v0, which is allowed), is for an
  * address that is the VM's own, and bears an epoch and sequence that its sender's messages to this
- * host did not bear before.  What is written reads as it was.
+ * host did not bear before.  What is written reads as it was.  Paths that v2 makes keep to paths.h.
  */
 #include "world.h"
 
@@ -86,13 +87,13 @@ static void check_reading(const struct shim_message *written, const u8 *data, co
 }
 
 /* Tells whether a message bears the tag of a key. */
-static bool tagged(const u8 *data, const u8 *key)
+static bool tagged(const u8 *data, u32 len, const u8 *key)
 {
-	u64 tag = shim_siphash(key, data, SHIM_MESSAGE_V1_BYTES - 8);
+	u64 tag = shim_siphash(key, data, len - 8);
 	u32 i;
 
 	for (i = 0; i < 8; i++)
-		if (data[SHIM_MESSAGE_V1_BYTES - 8 + i] != (u8)(tag >> (8 * (7 - i))))
+		if (data[len - 8 + i] != (u8)(tag >> (8 * (7 - i))))
 			return false;
 	return true;
 }
@@ -112,11 +113,14 @@ static void check_obeyed(const struct fuzz_world *world, struct shim_vm *vm, con
 		fuzz_expect(shim_sources_owns(vm, &told), "for another VM");
 		return;
 	}
-	fuzz_expect(len == SHIM_MESSAGE_V1_BYTES, "%u bytes obeyed", len);
+	fuzz_expect(len == SHIM_MESSAGE_V1_BYTES ||
+		    (len > SHIM_MESSAGE_V1_BYTES && len <= SHIM_MESSAGE_MOST_BYTES &&
+		     (len - SHIM_MESSAGE_V2_BYTES) % SHIM_MESSAGE_ENTRY_BYTES == 0),
+		    "%u bytes obeyed", len);
 	for (i = 0; i < 2 && !good; i++) {
 		error = shim_message_decode(&message, data, len, world->keys[i]);
 		good = world->keys_set[i] && error == SHIM_MESSAGE_OK &&
-		       tagged(data, world->keys[i]);
+		       tagged(data, len, world->keys[i]);
 	}
 	fuzz_expect(good, "obeyed without a key's tag");
 	memcpy(told.bytes, message.vm, sizeof(told.bytes));
@@ -125,14 +129,39 @@ static void check_obeyed(const struct fuzz_world *world, struct shim_vm *vm, con
 		note_obeyed(&message);
 }
 
+/* Builds a message that is nearly right, of v1 or v2; returns how many bytes it has. */
+static u32 build(const struct fuzz_world *world, struct fuzz_input *input, u32 v, u8 how,
+		 u8 data[FUZZ_PATHS_BYTES + 4])
+{
+	u32 len = SHIM_MESSAGE_V1_BYTES;
+	struct shim_message message;
+	u8 key[SHIM_KEY_BYTES];
+
+	memcpy(key, world->keys[how >> 2 & 1], sizeof(key));
+	fill(input, v, &message);
+	if (how & 0x10) {
+		/* Mostly one that says nothing of all that the VM sends. */
+		if (!(how & 8))
+			message.rate = 0;
+		len = fuzz_paths_build(input, v, &message, key, data);
+	} else {
+		shim_message_encode(data, &message, key);
+		check_reading(&message, data, key);
+	}
+	memset(data + len, 0, 4);
+	/* One byte is not what it was; a sequence of them may undo it. */
+	if (how & 0x40)
+		data[fuzz_u8(input) * 8 % len] ^= fuzz_u8(input);
+	return how & 0x20 ? fuzz_u8(input) * 8 % (len + 5) : len;
+}
+
 /* Delivers a message: bytes as they come, or one that is built. */
 static void deliver(struct fuzz_world *world, struct fuzz_input *input)
 {
-	u8 how = fuzz_u8(input), data[SHIM_MESSAGE_V1_BYTES + 4], key[SHIM_KEY_BYTES];
-	u32 v = fuzz_u8(input) % FUZZ_VMS, len = SHIM_MESSAGE_V1_BYTES;
+	u8 how = fuzz_u8(input), data[FUZZ_PATHS_BYTES + 4];
 	struct shim_address source, destination;
 	struct shim_uplink *uplink = NULL;
-	struct shim_message message;
+	u32 v = fuzz_u8(input) % FUZZ_VMS, len;
 	enum shim_counter counter;
 
 	if (how & 1)
@@ -140,40 +169,41 @@ static void deliver(struct fuzz_world *world, struct fuzz_input *input)
 	fuzz_address(input, v, &source);
 	fuzz_address(input, v, &destination);
 	if (how & 0x80) {
-		len = fuzz_u8(input) % (sizeof(data) + 1);
+		len = fuzz_u8(input) % (SHIM_MESSAGE_V1_BYTES + 5);
 		fuzz_bytes(input, data, len);
 	} else {
-		memcpy(key, world->keys[how >> 2 & 1], sizeof(key));
-		fill(input, v, &message);
-		shim_message_encode(data, &message, key);
-		check_reading(&message, data, key);
-		/* One byte is not what it was; a sequence of them may undo it. */
-		if (how & 0x40)
-			data[fuzz_u8(input) % SHIM_MESSAGE_V1_BYTES] ^= fuzz_u8(input);
-		if (how & 0x20)
-			len = fuzz_u8(input) % (sizeof(data) + 1);
-		memset(data + SHIM_MESSAGE_V1_BYTES, 0, 4);
+		len = build(world, input, v, how, data);
 	}
 	if (!world->vms[v])
 		return;
 	counter = shim_lab_message(world->vms[v], uplink, source.bytes, destination.bytes, data,
 				   len);
 	fuzz_expect(counter && counter < SHIM_N_COUNTERS, "counter %u", counter);
-	if (counter == SHIM_MESSAGES || counter == SHIM_REPORTS)
-		check_obeyed(world, world->vms[v], data, len, &destination);
+	if (counter != SHIM_MESSAGES && counter != SHIM_REPORTS)
+		return;
+	check_obeyed(world, world->vms[v], data, len, &destination);
+	if (len > SHIM_MESSAGE_V0_BYTES && data[2] == 2)
+		fuzz_paths_heard(world, v, data, len);
 }
 
 /* Lets a VM send or receive a packet, so that there is somebody to obey. */
 static void exchange(struct fuzz_world *world, struct fuzz_input *input, bool sent)
 {
 	u32 v = fuzz_u8(input) % FUZZ_VMS, u = fuzz_u8(input) % FUZZ_UPLINKS;
+	u8 shape = fuzz_u8(input);
 	struct shim_lab_packet packet = {
-		.version = 4, .protocol = 17, .packets = 1, .ecn = fuzz_u8(input) & 3,
+		.version = 4, .protocol = 17, .packets = 1, .ecn = shape & 3,
 		.scale = SHIM_SCALE_NONE, .bytes = (u32)fuzz_within(input, 60, 65550),
+		.tunnelled = shape & 0x80,
 	};
+	struct shim_address own, other, end;
+	const struct shim_path *path;
 	struct shim_lab_result result;
-	struct shim_address own, other;
 
+	if (packet.tunnelled) {
+		fuzz_address(input, v + 1, &end);
+		memcpy(packet.tunnel_end, &end, sizeof(packet.tunnel_end));
+	}
 	fuzz_address(input, v, &own);
 	fuzz_address(input, v + 1, &other);
 	memcpy(packet.source, sent ? &own : &other, sizeof(packet.source));
@@ -187,10 +217,13 @@ static void exchange(struct fuzz_world *world, struct fuzz_input *input, bool se
 		return;
 	}
 	fuzz_world_pass(world, 0);
+	path = fuzz_paths_find(world, v, packet.version, &other, packet.tunnelled ? &end : NULL);
 	if (shim_lab_send(world->vms[v], world->uplinks[u], &packet, &result)) {
 		if (world->vms[v]->mode.ruled)
 			fuzz_world_passed(world, v, u, packet.bytes, result.departure_ns);
+		fuzz_paths_passed(world, v, path, packet.bytes, result.departure_ns);
 	} else {
+		fuzz_expect(result.drop != SHIM_DROP_PATH || path, "dropped by no path");
 		fuzz_world_dropped(world, v, u, result.drop, 1);
 	}
 }

@@ -7,8 +7,8 @@
  * as it is.  Of others only the fields change that a law or the engine may write: the ECN field,
  * the IPv4 identification with DF and no fragment, the reserved bit without a fragment, flags of
  * ECN and the window of TCP.  A window never grows.  Checksums that were right are right.  No VM
- * sends CE.  A VM whose addresses are set sends from these alone.  The kernel's parser and Open
- * vSwitch's read the same.
+ * sends CE.  A VM whose addresses are set sends from these alone.  What VMs are told of paths holds
+ * as paths.h has it.  The kernel's parser and Open vSwitch's read the same.
  */
 #include "../core/engine/decide.h"
 #include "frames.h"
@@ -31,6 +31,7 @@ struct journey {
 	struct dp_packet packet;	/* its bytes now */
 	struct shim_frame frame;	/* what was read of it */
 	struct shim_action action;	/* what is to be done */
+	const struct shim_path *path;	/* of what the VM sends; NULL: none */
 	struct fuzz_sums sums;		/* whether its checksums were right */
 };
 
@@ -151,6 +152,8 @@ static u32 cut(struct journey *journey, const struct shim_passage *passage)
 		if (one.drop)
 			continue;
 		passed++;
+		fuzz_paths_passed(journey->world, journey->v, journey->path, part.bytes,
+				  one.departure_ns);
 		if (passage->limiter)
 			fuzz_world_passed(journey->world, journey->v, journey->u, part.bytes,
 					  one.departure_ns);
@@ -199,8 +202,11 @@ static void send_frame(struct journey *journey, u8 how)
 	}
 	if (how & 0x10)
 		make_gso(journey, how >> 5 | (how & 0x0f) << 3);
+	journey->path = fuzz_paths_find(journey->world, journey->v, packet->version,
+					&packet->destination, NULL);
 	shim_decide_sent(vm, uplink, packet, &passage, action);
 	fuzz_expect(action->drop < SHIM_N_COUNTERS, "counter %u", action->drop);
+	fuzz_expect(action->drop != SHIM_DROP_PATH || journey->path, "dropped by no path");
 	if (!action->drop)
 		check_source(vm, packet);
 	fuzz_expect(action->drop || action->ecn != SHIM_CE || !packet->version, "a VM's CE leaves");
@@ -217,6 +223,8 @@ static void send_frame(struct journey *journey, u8 how)
 	if (passage.limiter)
 		fuzz_world_passed(journey->world, journey->v, journey->u, packet->bytes,
 				  action->departure_ns);
+	fuzz_paths_passed(journey->world, journey->v, journey->path, packet->bytes,
+			  action->departure_ns);
 	act(journey);
 }
 
@@ -290,6 +298,30 @@ static void pass(struct fuzz_world *world, struct fuzz_input *input, bool sent)
 	free(room);
 }
 
+/* Tells a VM of paths, with a key in force. */
+static void tell(struct fuzz_world *world, struct fuzz_input *input)
+{
+	u8 how = fuzz_u8(input), data[FUZZ_PATHS_BYTES];
+	u32 v = how % FUZZ_VMS, len;
+	struct shim_message head = {
+		.type = how & 0x80 ? SHIM_MESSAGE_MARKS : SHIM_MESSAGE_RATE, .sender = 1,
+		.epoch = 1 + (how >> 6 & 1),
+	};
+	struct shim_address source, own;
+
+	head.sequence = 1 + fuzz_u8(input);
+	fuzz_address(input, v + 1, &source);
+	fuzz_address(input, v, &own);
+	memcpy(head.vm, &own, sizeof(head.vm));
+	len = fuzz_paths_build(input, v, &head, world->keys[how >> 5 & 1], data);
+	if (!world->vms[v])
+		return;
+	fuzz_world_pass(world, 0);
+	if (shim_lab_message(world->vms[v], NULL, source.bytes, own.bytes, data, len) ==
+	    SHIM_MESSAGES)
+		fuzz_paths_heard(world, v, data, len);
+}
+
 int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 {
 	struct fuzz_input input = { .data = data, .left = size };
@@ -301,6 +333,8 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 
 			if (operation < FUZZ_WORLD_OPERATIONS)
 				fuzz_world_operate(&world, operation, &input);
+			else if (operation == 31)
+				tell(&world, &input);
 			else
 				pass(&world, &input, operation & 1);
 			fuzz_world_check(&world);

@@ -90,6 +90,7 @@ static void world_add_vm(struct fuzz_world *world, u32 i)
 {
 	world->vms[i] = shim_lab_add_vm(world->lab);
 	memset(world->meters[i], 0, sizeof(world->meters[i]));
+	fuzz_paths_begin(i);
 }
 
 bool fuzz_world_begin(struct fuzz_world *world, struct fuzz_input *input)
@@ -140,6 +141,7 @@ static void world_pay(struct fuzz_world *world, u64 ns)
 	u32 v, u;
 
 	for (v = 0; v < FUZZ_VMS; v++) {
+		fuzz_paths_pay(v, ns);
 		for (u = 0; u < FUZZ_UPLINKS; u++) {
 			struct fuzz_meter *meter = &world->meters[v][u];
 			const struct shim_limiter *limiter = NULL;
@@ -284,6 +286,7 @@ void fuzz_world_check(struct fuzz_world *world)
 			n += vm->n_ranks[rank];
 		fuzz_expect(n == vm->n_peers, "%u peers in ranks, %u in all", n, vm->n_peers);
 	}
+	fuzz_paths_check(world);
 	fuzz_expect(!shim_host_warnings, "a warning came");
 }
 
@@ -465,6 +468,7 @@ void fuzz_world_operate(struct fuzz_world *world, u32 operation, struct fuzz_inp
 		break;
 	case 2:
 		world_set_knob(world, input);
+		fuzz_paths_unlearn();
 		break;
 	case 3 ... 6:
 		world_operate_vm(world, operation, input);

@@ -17,6 +17,7 @@
 
 #include "../user/lab.h"
 #include "input.h"
+#include "paths.h"
 
 /* VMs and uplinks of the host. */
 #define FUZZ_VMS 3

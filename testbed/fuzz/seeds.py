@@ -15,8 +15,8 @@ FIN, SYN, RST, ACK, ECE, CWR = 0x01, 0x02, 0x04, 0x10, 0x40, 0x80
 SETTING, LAW, KNOB, VM, PREFIXES, WEIGHT, NEW_VM, CAPACITY, NEW_UPLINK, KEY, FAIL, REPORTS, TIME = range(13)
 #: After these, of fuzzer message: a message; a packet of a VM, and one for it.
 MESSAGE, SENT, RECEIVED = 13, 17, 18
-#: The same of fuzzer packet.
-FRAME_RECEIVED, FRAME_SENT = 14, 15
+#: The same of fuzzer packet, and a message of paths.
+FRAME_RECEIVED, FRAME_SENT, TELL = 14, 15, 31
 
 
 def number(value: int) -> bytes:
@@ -35,15 +35,35 @@ def setting(place: int, value: int) -> bytes:
     return bytes([SETTING, place]) + number(value)
 
 
-def vm(which: int, weight: int, least: int, most: int, law: int = 255) -> bytes:
-    """Return the operation that configures a VM; law 255 is the host's."""
-    return bytes([VM, which]) + number(weight) + bytes([law % 10]) + number(least) + number(most)
+def vm(which: int, weight: int, least: int, most: int, law: int = 9) -> bytes:
+    """Return the operation that configures a VM; law 9 is the host's."""
+    return bytes([VM, which]) + number(weight) + bytes([law]) + number(least) + number(most)
 
 
 def message(kind: int, sequence: int, how: int = 1, marks: int = 9, rate: int = 10**7, packets: int = 100) -> bytes:
     """Return a signed message for VM 0 by an uplink; kind 0: marks, 1: a rate, 2: a peer's report."""
     numbers = (sequence, marks, 5 * MS, rate, packets, 10**6, 1)
     return bytes([MESSAGE, how, 0, 4, 0, kind, 0, 4, 3, 100]) + b"".join(map(number, numbers))
+
+
+def entry(rate: int, place: int, bits: int = 128, teller: int = 1, marks: bool = False, tunnel: bool = False) -> bytes:
+    """Return an entry of a message of paths, of a prefix of the place-th address of others; bits 0: of the rest."""
+    kind = teller - 1 & 7 | (0x08 if tunnel else 0) | (0x10 if not bits else 0x20 if bits == 128 else 0)
+    said = number(rate) + (number(5 * MS) if marks else b"") + b"\x04"
+    # The message's address family is that of VM 0's peers: their first is the VM's second.
+    return bytes([kind]) + said + (b"" if not bits else bytes([place]) + (b"" if bits == 128 else bytes([bits - 96])))
+
+
+def paths(kind: int, sequence: int, entries: List[bytes], rate: int = 0) -> bytes:
+    """Return a signed message of version 2 for VM 0; kind 0: marks, 1: rates."""
+    numbers = (sequence, 0, 0, rate, 0, 0, 0)
+    head = bytes([MESSAGE, 0x19 if rate else 0x11, 0, 4, 0, kind, 0, 4, 3, 100]) + b"".join(map(number, numbers))
+    return head + bytes([len(entries) - 1]) + b"".join(entries)
+
+
+def tell(kind: int, sequence: int, entries: List[bytes]) -> bytes:
+    """Return the same for fuzzer packet."""
+    return bytes([TELL, 0x80 if kind == 0 else 0, sequence - 1, 3, 0, len(entries) - 1]) + b"".join(entries)
 
 
 def exchange(operation: int, which: int = 0, size: int = 1514, ecn: int = 2) -> bytes:
@@ -72,6 +92,55 @@ def messages(law: int) -> bytes:
         bytes([KEY, 0]),
         message(0, 10),
     ]
+    return b"".join(steps)
+
+
+def ways(law: int) -> bytes:
+    """Return a life of a host that is told of paths, more than fit, and sends by them faster than they may."""
+    steps = [host(law), bytes([KEY, 2 | 5 << 2]), vm(0, 3, 10**6, 0)]
+    marks = law == LAWS.index("sdngcc")
+    kind = 0 if marks else 1
+    for sequence in range(1, 5):
+        said = [entry(10**6 * sequence, 2, 120, 1, marks), entry(10**6, 2, 128, 2, marks), entry(10**5, 0, 0, 3, marks)]
+        said += [entry(10**6, 5, 124, 1, marks, tunnel=True), entry(10**5, 3, 128, 1 + sequence, marks)]
+        steps += [exchange(SENT), paths(kind, sequence, said, 0 if marks else 10**7)]
+        steps += [exchange(SENT), exchange(SENT, size=9000), passing(MS)] * 3
+        # An entry with another length, a message by a number that was there, packets into a tunnel.
+        steps += [paths(kind, sequence, said), passing(5 * MS)]
+        steps += [bytes([SENT, 0, 0, 0x82]) + number(1514) + bytes([5, 0, 0x29])] * 3
+    # One path may have all soon, the other one stays; both uplinks are in use.
+    for turn in range(16):
+        said = [entry(10**6, 3, 128, 1, marks)] + [entry(125 * 10**6, 9, 128, 1, marks)] * (turn == 0)
+        steps += [paths(kind, 10 + turn, said), exchange(SENT), bytes([SENT, 0, 1]) + exchange(SENT)[3:]]
+        steps += [passing(20 * MS)]
+    return b"".join(steps)
+
+
+def narrow(law: int) -> bytes:
+    """Return a life of a host that is told of more prefixes than a VM may have paths, and without memory."""
+    marks = law == LAWS.index("sdngcc")
+    kind = 0 if marks else 1
+    steps = [host(law), bytes([KEY, 2 | 5 << 2]), exchange(SENT)]
+    steps += [bytes([FAIL, 0, 9]), paths(kind, 1, [entry(10**6, 3, 128, 1, marks)]), exchange(SENT)]
+    for turn in range(5):
+        # The last are shorter prefixes of the same places.
+        bits = 128 if turn < 4 else 127
+        said = [entry(10**6 + turn, (32 * turn + place) & 0x7F, bits, 1, marks) for place in range(32)]
+        steps += [paths(kind, 2 + turn, said), exchange(SENT), bytes([FAIL, 200, 1])]
+    steps += [passing(5 * MS), exchange(SENT), passing(3000 * MS), exchange(SENT), passing(5 * MS)]
+    return b"".join(steps)
+
+
+def streams(law: int) -> bytes:
+    """Return a life of a host whose VM sends frames by paths, cut and whole, by a rate, an horizon and none."""
+    marks = law == LAWS.index("sdngcc")
+    steps = [host(law), bytes([KEY, 2 | 5 << 2]), frame(FRAME_SENT)]
+    for turn in range(6):
+        said = [entry(10**6 * (turn + 1), 3, 128, 1, marks), entry(10**5, 0, 0, 2, marks)]
+        steps += [tell(0 if marks else 1, turn + 1, said)]
+        packet = frame(FRAME_SENT, second=0x29, body=(1400).to_bytes(2, "little"))
+        steps += [packet, packet[:2] + bytes([0x3C]) + packet[3:], passing(MS)] * 6
+        steps += [[setting(1, 1000), setting(11, 1), setting(6, 3028), setting(12, 1), setting(0, 0), b""][turn]]
     return b"".join(steps)
 
 
@@ -259,12 +328,21 @@ def divisions() -> bytes:
 
 
 _SEEDS: Dict[str, Callable[[], Dict[str, bytes]]] = {
-    "message": lambda: {"strangers": strangers(), **{name: messages(place) for place, name in enumerate(LAWS)}},
+    "message": lambda: {
+        "strangers": strangers(),
+        "ways-sdngcc": ways(1),
+        "ways-maxmin": ways(2),
+        "narrow-sdngcc": narrow(1),
+        "narrow-maxmin": narrow(2),
+        **{name: messages(place) for place, name in enumerate(LAWS)},
+    },
     "packet": lambda: {
         "shapes": shapes(),
         "tenants": tenants(),
         "crowd": crowd(0),
         "crowd-peers": crowd(5),
+        "streams-sdngcc": streams(1),
+        "streams-maxmin": streams(2),
         **{name: frames(place) for place, name in enumerate(LAWS)},
     },
     "law": lambda: {name: law(place) for place, name in enumerate(LAWS)},
@@ -278,6 +356,9 @@ _WORDS: Dict[str, List[bytes]] = {
         message(0, 1),
         message(1, 2),
         message(2, 3),
+        paths(1, 4, [entry(10**6, 3), entry(10**5, 0, 0, 2)]),
+        paths(0, 5, [entry(10**6, 3, marks=True)]),
+        entry(10**6, 3),
         exchange(SENT),
         exchange(RECEIVED),
         bytes([KEY, 22]),
@@ -291,6 +372,7 @@ _WORDS: Dict[str, List[bytes]] = {
         segment(FRAME_RECEIVED, SYN | ACK, 500, 101),
         segment(FRAME_SENT, ACK, 101, 501, 1000),
         frame(FRAME_SENT, second=0x29, body=b"\x78\x05"),
+        tell(1, 4, [entry(10**6, 3), entry(10**5, 0, 0, 2)]),
         bytes([PREFIXES, 0, 1, 0, 128]),
         setting(0, 0),
         setting(12, 1),
