@@ -2,12 +2,13 @@
 """Who changed which policy, when, from what to what, and what came of it.
 
 Records are JSON lines in ``audit_file``.  The file is opened for each record, so moving it away (logrotate, no signal
-needed) begins a new one; when it cannot be opened no change is made.  What somebody else stored in OVSDB (ovs-vsctl,
-another controller) is recorded when it is seen, by "ovsdb".
+needed) begins a new one; when it cannot be opened, or its disk is full, no change is made.  What somebody else stored
+in OVSDB (ovs-vsctl, another controller) is recorded when it is seen, by "ovsdb".
 """
 
 import collections
 import datetime
+import errno
 import logging
 import os
 import pathlib
@@ -20,6 +21,8 @@ from sdngcc.controller.settings import Settings
 
 KEPT = 1000
 _TAIL_BYTES = 1 << 20
+# Bytes that a file system must have left for a change to be made: many records, of those asked for at once.
+_ROOM_BYTES = 1 << 16
 
 LOG = logging.getLogger(__name__)
 
@@ -65,8 +68,18 @@ class AuditLog:
 
     def check(self) -> None:
         """Raise AuditError when a record could not be written now."""
-        if self._path is not None:
-            os.close(self._open(self._path))
+        if self._path is None:
+            return
+        descriptor = self._open(self._path)
+        try:
+            room = os.fstatvfs(descriptor)
+        finally:
+            os.close(descriptor)
+        if room.f_blocks and room.f_bavail * room.f_frsize < _ROOM_BYTES:
+            raise AuditError(
+                f"audit_file {self._path}: its file system has less than {_ROOM_BYTES} bytes left;"
+                " no policy is changed without room for a record"
+            )
 
     def _open(self, path: pathlib.Path) -> int:
         try:
@@ -81,11 +94,21 @@ class AuditLog:
             return
         line = record.model_dump_json() + "\n"
         try:
-            with os.fdopen(self._open(self._path), "w", encoding="utf-8") as stream:
-                stream.write(line)
+            self._append(self._path, line.encode())
         except (OSError, AuditError) as error:
             self._counters["audit_lost"] += 1
             LOG.error("audit_file %s: %s; lost: %s", self._path, error, line.strip())
+
+    def _append(self, path: pathlib.Path, line: bytes) -> None:
+        """Write a line, all of it or nothing: the next record would else be a part of it, and no record."""
+        descriptor = self._open(path)
+        try:
+            written = os.write(descriptor, line)
+            if written < len(line):
+                os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        finally:
+            os.close(descriptor)
 
 
 def now_text() -> str:

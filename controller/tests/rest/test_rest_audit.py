@@ -3,6 +3,7 @@
 
 import json
 import os
+import resource
 
 import pytest
 
@@ -59,6 +60,35 @@ def test_without_its_file_nothing_is_changed(tmp_path):
     assert answer.status_code == 503 and "audit_file" in answer.json["error"]
     assert bench.policy.stored[H1, "vm1a"]["weight"] == 2
     assert bench.engine.counters["audit_lost"] == 1
+
+
+def test_a_full_disk_keeps_policy_from_being_changed(bench, tmp_path, monkeypatch):
+    room = os.statvfs(tmp_path)
+    full = os.statvfs_result((*room[:4], 1, *room[5:]))
+    monkeypatch.setattr("sdngcc.controller.rest.audit.os.fstatvfs", lambda descriptor: full)
+    answer = bench.put({"weight": 4})
+    assert answer.status_code == 503 and "its file system has less than 65536 bytes left" in answer.json["error"]
+    assert bench.policy.stored[H1, "vm1a"]["weight"] == 2
+    monkeypatch.undo()
+    assert bench.put({"weight": 4}).status_code == 200
+
+
+def test_a_record_that_finds_no_room_is_told_whole_and_leaves_no_part(bench, tmp_path, caplog):
+    """The disk fills up between the question and the record: here, a limit on files leaves room for a part."""
+    bench.put({"weight": 3})
+    size = os.stat(tmp_path / "audit.jsonl").st_size
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, hard))
+    try:
+        assert bench.put({"weight": 4}).status_code == 200
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert os.stat(tmp_path / "audit.jsonl").st_size == size
+    assert bench.engine.counters["audit_lost"] == 1 and '"weight":4' in caplog.text
+    bench.put({"weight": 5})
+    assert [one["after"]["weight"] for one in lines(tmp_path)] == [3, 5]
+    # What was lost of the file is still shown.
+    assert [one["after"]["weight"] for one in bench.get("/v1/audit").json["records"]] == [3, 4, 5]
 
 
 def test_the_last_records_outlive_the_controller(bench, tmp_path):
