@@ -73,9 +73,13 @@ class Link:
             for host in self.hosts:
                 host.tick()
                 for report in host.reports():
-                    self.after(self.delay_ns, lambda report=report: self.report(*report))
+                    self.after(self.delay_ns, lambda report=report: self.feedback(lambda: self.report(*report)))
             while self.events and self.events[0][0] <= self.two.now_ns:
                 heapq.heappop(self.events)[2]()
+
+    def feedback(self, deliver: Callable[[], None]) -> None:
+        """Bring a message or a report where it is for; a link with faults may do that otherwise."""
+        deliver()
 
     def report(self, source: bytes, destination: bytes, data: bytes) -> None:
         host, vm, uplink = self.places[destination]
@@ -137,12 +141,17 @@ class Link:
                     "peer": RECEIVER, "marks": 0 if rates else marks, "interval_ns": 0 if rates else period_ns,
                     "rate": rates(number) if rates else 0, "weight_total": sum(self.weights), "sender": 77,
                     "epoch": 5, "sequence": state["sequence"]}, KEY)
-                verdict = self.senders[number].message(self.vms[number], self.uplinks[number], CONTROLLER, name, data)
-                if verdict != "messages":
-                    self.refused[verdict] = self.refused.get(verdict, 0) + 1
+                self.feedback(lambda number=number, data=data: self.told(number, data))
             self.after(period_ns, tell)
 
         self.after(period_ns, tell)
+
+    def told(self, number: int, data: bytes) -> None:
+        """Bring a controller's message to a sender."""
+        verdict = self.senders[number].message(self.vms[number], self.uplinks[number], CONTROLLER,
+                                               self.addresses[number], data)
+        if verdict != "messages":
+            self.refused[verdict] = self.refused.get(verdict, 0) + 1
 
     def count_anew(self) -> None:
         """Forget what was delivered and lost so far, and how full the queue was."""
