@@ -50,6 +50,7 @@ PROOFS: Tuple[Proof, ...] = (
     Proof("message"),
     Proof("accept", ("replay_accept",)),
     Proof("replay", eva=_RELATIONS),
+    Proof("share", ("ceiling", "claim_at", "total_at", "next_level", "find_level")),
     Proof("bucket", ("shim_bucket_used", "ticks", "fits", "shim_bucket_take", "shim_bucket_pace", "window")),
 )
 

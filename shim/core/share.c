@@ -30,7 +30,7 @@
 #include "arith.h"
 #include "share.h"
 
-/* The claims being divided and the unit of the division. */
+/* The claims being divided and the unit of the division.  What follows @ is for the proof. */
 struct pool {
 	struct shim_claim *claims;	/* whose shares are wanted */
 	u32 n;				/* how many */
@@ -65,10 +65,19 @@ static u64 total_at(const struct pool *pool, u64 level, u64 *slope)
 	u32 i;
 
 	*slope = 0;
+	/*@ loop invariant i <= pool->n;
+	  @ loop invariant total ==
+	  @   least(f{Pre}(pool->claims, i, pool->capacity, level), 0xffffffffffffffff);
+	  @ loop assigns i, total, *slope;
+	  @ loop variant pool->n - i;
+	  @*/
 	for (i = 0; i < pool->n; i++) {
 		const struct shim_claim *claim = &pool->claims[i];
 		u64 part = claim_at(pool, claim, level);
 
+		/*@ assert part == e{Pre}(pool->claims + i, pool->capacity, level); */
+		/*@ assert f{Pre}(pool->claims, i + 1, pool->capacity, level) ==
+		  @   f{Pre}(pool->claims, i, pool->capacity, level) + part; */
 		total = shim_add_sat(total, part);
 		if (part > claim->min << pool->fraction && part < ceiling(pool, claim))
 			*slope += claim->weight;
@@ -107,9 +116,19 @@ static u64 find_level(const struct pool *pool)
 	if (total_at(pool, hi, &slope) <= pool->capacity)
 		return hi;
 	/* The first guess: nobody is at a bound. */
+	/*@ loop invariant i <= pool->n && 1 <= slope <= 1 + i * SHIM_WEIGHT_MAX;
+	  @ loop assigns i, slope;
+	  @ loop variant pool->n - i;
+	  @*/
 	for (i = 0, slope = 1; i < pool->n; i++)
 		slope += pool->claims[i].weight;
 	level = shim_div(pool->capacity, slope);
+	/*@ loop invariant lo < hi <= pool->capacity;
+	  @ loop invariant f(pool->claims, pool->n, pool->capacity, lo) <= pool->capacity;
+	  @ loop invariant f(pool->claims, pool->n, pool->capacity, hi) > pool->capacity;
+	  @ loop assigns pass, level, total, slope, lo, hi;
+	  @ loop variant hi - lo;
+	  @*/
 	for (pass = 1; hi - lo > 1; pass++) {
 		if (level <= lo || level >= hi || pass % 3 == 0)
 			level = lo + (hi - lo) / 2;

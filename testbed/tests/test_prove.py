@@ -14,6 +14,9 @@ MISTAKES = [
     ("message", "shim/core/message.c", "if (len < SHIM_MESSAGE_V1_BYTES)", "if (len < SHIM_MESSAGE_V1_BYTES - 1)"),
     ("replay", "shim/core/replay.c", "u64 high = i >= words ?", "u64 high = i + 1 >= words ?"),
     ("accept", "shim/core/replay.c", "step / WORD_BITS >= n ||", "step / WORD_BITS > n ||"),
+    ("share", "shim/core/share.c", "\t\tif (total <= pool->capacity)\n\t\t\tlo",
+     "\t\tif (total < pool->capacity)\n\t\t\tlo"),
+    ("share", "shim/core/share.c", "return want > low ? want : low;", "return want < low ? want : low;"),
     ("bucket", "shim/core/bucket.c", "if (wait_ns > horizon_ns)\n\t\treturn verdict;", "(void)horizon_ns;"),
     ("bucket", "shim/core/bucket.c", "\tverdict.kind = SHIM_PACE;\n\tverdict.tat = now + fill;",
      "\tverdict.kind = SHIM_PACE;\n\tverdict.tat = now + missing;"),
@@ -65,4 +68,4 @@ def test_no_result_is_no_proof() -> None:
 def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         prove.main(["nothing"])
-    assert "nothing: allowed are message, accept, replay, bucket" in capsys.readouterr().err
+    assert "nothing: allowed are message, accept, replay, share, bucket" in capsys.readouterr().err
