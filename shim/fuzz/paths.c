@@ -34,7 +34,7 @@ struct account {
 	const struct shim_path *path;	/* whose */
 	u8 first[16];			/* the first address of its prefix */
 	fuzz_wide credit;		/* c * 10^9, at the time or at late_ns if that is ahead */
-	u64 late_ns;			/* departure of the last packet that something else held */
+	u64 late_ns;			/* departure of the last packet that others held */
 	u64 bytes;			/* that passed */
 	bool fresh;			/* the message that made it was not noted yet */
 	bool unknown;			/* what was told is not all known any more */
@@ -538,7 +538,7 @@ void fuzz_paths_heard(const struct fuzz_world *world, u32 vm, const u8 *data, u3
 	struct account *account;
 	u32 i, j;
 
-	/* One of the keys is right, or the message were not obeyed; the numbers are read with any. */
+	/* One of the keys is right, or the message were not obeyed. */
 	for (i = 0; i < 2; i++)
 		if (!shim_message_decode(&message, data, len, world->keys[i]))
 			break;

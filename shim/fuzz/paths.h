@@ -8,7 +8,8 @@
  *
  *   c(D) = min(c + R * (D - now) - L, B - L)        no later packet leaves before D
  *
- * That is "no more than max(B, a packet) + R * t in any time t", by the times at which packets leave.
+ * That is "no more than max(B, a packet) + R * t in any time t", by the times at which packets
+ * leave.
  * Under maxmin the account remembers each teller's rate: R is no more than the lowest that is in
  * force, or the guarantee, and no less than the lowest, or the ceiling.
  */
@@ -35,8 +36,8 @@ void fuzz_paths_pay(u32 vm, u64 ns);
 void fuzz_paths_check(const struct fuzz_world *world);
 
 /*
- * Returns the path of the longest prefix for what a VM sends, which the engine must find, too; NULL:
- * none.  version: 0, or that of IP; end: the far end of its tunnel, NULL: none.
+ * Returns the path of the longest prefix for what a VM sends, which the engine must find, too;
+ * NULL: none.  version: 0, or that of IP; end: the far end of its tunnel, NULL: none.
  */
 const struct shim_path *fuzz_paths_find(const struct fuzz_world *world, u32 vm, u8 version,
 					const struct shim_address *destination,

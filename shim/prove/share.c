@@ -10,8 +10,8 @@
  *                  wants more: a division gives out no more than there is, and all that it may but
  *                  for what rounding leaves
  *
- * want(level, weight) is level * weight, at most 2^64 - 1.  f is a sum over the first n claims; what
- * is said of it without a proof are its definition and that it grows with n.
+ * want(level, weight) is level * weight, at most 2^64 - 1.  f is a sum over the first n claims;
+ * what is said of it without a proof are its definition and that it grows with n.
  */
 #include "../core/share.h"
 #include "../core/arith.h"
