@@ -9,8 +9,8 @@ JOBS ?= $(shell expr $$(nproc) + 1)
 PYTEST := $(PY) -m pytest --numprocesses $(JOBS) --dist loadgroup --durations 15
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo reproduce test test-all lint unit integration bench-controller bench-datapath bench-overhead bench-tick \
-	fuzz prove sanitize smp check-kernels packages openvswitch-packages check-packages check-stock check-ovs clean
+.PHONY: help setup build demo reproduce test test-all lint unit integration bench-controller bench-datapath bench-limiter bench-overhead \
+	bench-tick fuzz prove sanitize smp check-kernels packages openvswitch-packages check-packages check-stock check-ovs clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -52,6 +52,12 @@ test-all: lint  ## `make test`, what only a release needs, the sanitizers, the m
 
 bench-datapath: build  ## Packet rates beside unpatched Open vSwitch, all rows or those of ROWS=NAME,...
 	@$(PY) -m sdngcc.testbed.bench.datapath --out results/bench-datapath --rows '$(ROWS)'
+
+# Limiters to measure, with commas: all.
+LIMITERS ?=
+
+bench-limiter: build  ## Rate, burst, jitter, TCP and waiting behind one's own flows, beside other limiters (LIMITERS=shim,htb)
+	@$(PY) -m sdngcc.testbed.bench.limiter --out results/bench-limiter --limiters '$(LIMITERS)'
 
 bench-overhead: build  ## Cost a packet of Seawall's shim beside a null shim and unpatched OVS
 	@$(PY) -m sdngcc.testbed.bench.overhead --out results/bench-overhead
