@@ -214,7 +214,7 @@ def beside(site: Site, load: Load) -> Dict[str, Any]:
     server = site.generate("far", "server", "--port", f"{SMALL_PORT}:cubic:{SMALL_BYTES}:{SMALL_BYTES}", "--stop",
                            stop_ns)
     client = site.generate("vm", "client", "--to", FAR, "--port", SMALL_PORT, "--connect", start_ns - LEAD_NS // 4,
-                           "--start", small_ns, "--stop", stop_ns, "--interval", SMALL_NS, "--count", 64, "--size",
+                           "--start", small_ns, "--stop", stop_ns, "--interval", SMALL_NS, "--count", 16, "--size",
                            SMALL_BYTES, "--reply", SMALL_BYTES, "--out", "/run/client.txt")
     ping = site.start("vm", "sh", "-c", f"sleep {(small_ns - time.monotonic_ns()) / 1e9:.6f}; "
                       f"exec ping -n -i {SMALL_NS / 1e9:g} -c {count} -W 2 {FAR}")

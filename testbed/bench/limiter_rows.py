@@ -37,12 +37,12 @@ RATES = (10**6, 10**7, 10**8, 10**9, 10**10, 10**11)
 RATE_PACKETS, RATE_NS, OFFERED = 2_000, 10_000_000, 2
 
 # The limit of TCP, bit/s, its round-trip time without a queue, and how long it is measured, after how long.
-TCP_BITS, RTT_US, TCP_NS, TCP_SETTLED_NS = 250 * 10**6, 100, 3 * 10**9, 10**9
+TCP_BITS, RTT_US, TCP_NS, TCP_SETTLED_NS = 250 * 10**6, 100, 10**9, 5 * 10**8
 CONTROLS = ("reno", "cubic", "bbr", "dctcp")
 
 # Bulk flows beside which a ping and a small request are sent each so often; their limits and congestion controls.
 BULK, SMALL_NS = 128, 5_000_000
-BESIDE = ((250 * 10**6, "cubic"), (250 * 10**6, "dctcp"), (10**9, "cubic"))
+BESIDE = ((TCP_BITS, "cubic"), (TCP_BITS, "dctcp"))
 
 # Of a full frame without its check sequence so many bytes are payload of TCP with time stamps.
 FRAME_BYTES, TCP_PAYLOAD, UDP_PAYLOAD = 1514, 1448, 1472
