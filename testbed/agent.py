@@ -130,8 +130,8 @@ class Agent:
                 kind = flow["cc"] if flow["proto"] == "tcp" else flow["payload"]
                 sinks.setdefault(flow["to"], []).append(f"{flow['proto']}:{flow['port']}:{kind}")
         for vm, flows in sorted(sinks.items()):
-            argv = [generator, "sink", "--start", str(start_ns), "--bin", str(sampling["bin_ms"] * 1000000),
-                    "--bins", str(round(job["duration_s"] * 1000 / sampling["bin_ms"])),
+            argv = [generator, "sink", "--start", str(start_ns), "--bin", str(sampling["bin_us"] * 1000),
+                    "--bins", str(round(job["duration_s"] * 1e6 / sampling["bin_us"])),
                     "--out", str(self.out / f"sink-{vm}.txt")]
             self.spawn(vm, [*argv, *(word for flow in flows for word in ("--flow", flow))], f"sink-{vm}")
         stop_ns = start_ns + round((job["duration_s"] + TAIL_S / 2) * 1e9)

@@ -13,9 +13,10 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from sdngcc.testbed.parameters import Parameters
 from sdngcc.testbed.statistics import jain, mean, percentile, spread_us
+from sdngcc.testbed.workload import BIN_MS
 
 SCHEMA = "sdngcc-result/1"
-BIN_S = 0.1
+BIN_S = BIN_MS / 1000
 # Windows of Jain's index, seconds.
 WINDOW_S = 1.0
 PHASES = ("competitors", "all", "tagged")
@@ -86,13 +87,14 @@ def read_samples(raw: Path, job: Dict[str, Any]) -> Samples:
     bins = round(job["duration_s"] / BIN_S)
     goodput: Dict[str, List[int]] = {}
     requests: List[Request] = []
+    finer = BIN_MS * 1000 // job["sampling"]["bin_us"]
     sinks = {(flow["to"], flow["port"]): flow["vm"] for flow in job["flows"] if "reply" not in flow}
     for receiver in sorted({receiver for receiver, _ in sinks}):
         for line in (raw / f"sink-{receiver}.txt").read_text().splitlines():
             port, *counts = (int(word) for word in line.split())
             total = goodput.setdefault(sinks[receiver, port], [0] * bins)
             for number, count in enumerate(counts):
-                total[number] += count
+                total[number // finer] += count
     for flow in job["flows"]:
         if "reply" in flow:
             total = goodput.setdefault(flow["vm"], [0] * bins)

@@ -61,6 +61,9 @@ class Parameters(BaseModel):
     mark_percent: int = Field(20, ge=1, le=90, description="marking threshold, percent of the buffer")
     phases: Tuple[float, float, float] = Field(
         (10, 10, 10), description="seconds of: competitors alone, all, tagged alone")
+    on_off_ms: Tuple[float, ...] = Field(
+        (1, 10, 100, 1000), min_length=1, description="experiment on-off: periods of UDP that sends for half of each, "
+        "one after the other, ms")
     period_ms: float = Field(5, ge=0.5, le=1000, description="T_i: the controller reads the marks this often, ms")
     division: Literal["bytes", "sent", "equal"] = Field(
         "bytes", description="how marks are divided among sources: by bytes through the port, by all they sent")
@@ -148,7 +151,8 @@ class Parameters(BaseModel):
         return values
 
     @field_validator("competitor", "weights", "phases", "guarantees", "maximums", "divisions", "loss", "loss_at_s",
-                     "tenant_sizes", "tenant_weights", "tenant_guarantees", "tenant_maximums", mode="before")
+                     "tenant_sizes", "tenant_weights", "tenant_guarantees", "tenant_maximums", "on_off_ms",
+                     mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         """Let a comma-separated text stand for a list, and a number for a list of one."""
@@ -189,6 +193,13 @@ class Parameters(BaseModel):
     def _check_rates(cls, value: Tuple[float, ...]) -> Tuple[float, ...]:
         if not all(0 <= rate <= 10000 for rate in value):
             raise ValueError("each rate is from 0 (none) to 10000 Mb/s")
+        return value
+
+    @field_validator("on_off_ms")
+    @classmethod
+    def _check_on_off(cls, value: Tuple[float, ...]) -> Tuple[float, ...]:
+        if not all(1 <= period <= 10000 for period in value):
+            raise ValueError("each period is from 1 to 10000 ms")
         return value
 
     @field_validator("divisions")

@@ -15,6 +15,8 @@ from sdngcc.testbed.parameters import Parameters
 UDP_PAYLOAD_BYTES = 1472
 # Ports of flows begin here; a flow's port is its name.
 FIRST_PORT = 5001
+# What is received is counted in bins of this many ms, and no experiment's are longer.
+BIN_MS = 100
 # Port of the first controller's REST on the machine's loopback; the others' follow.
 REST_PORT = 8080
 
@@ -48,6 +50,16 @@ class Workload:
         self.flows: List[Dict[str, Any]] = []
         self.programs: List[Program] = []
         self.own_protocols = False  # True: congestion controls of testbed/congestion are used
+        self.bin_us = BIN_MS * 1000
+
+    def count_in(self, bin_us: int) -> None:
+        """Let sinks count in bins of bin_us, us, a whole part of BIN_MS; ValueError if it is none.
+
+        Results have sums over BIN_MS all the same; raw samples have the bins.
+        """
+        if bin_us < 1 or BIN_MS * 1000 % bin_us:
+            raise ValueError(f"bins of {bin_us} us: want a whole part of {BIN_MS} ms")
+        self.bin_us = bin_us
 
     def _add(self, vm: str, to: str, start_s: float, stop_s: float, **rest: Any) -> None:
         self.flows.append({"vm": vm, "to": to, "port": FIRST_PORT + len(self.flows), "start_s": round(start_s, 6),

@@ -22,6 +22,7 @@ from sdngcc.experiments import (
     memcached,
     mice,
     mixed,
+    on_off,
     parking_lot,
     port_share,
     rwnd,
@@ -72,5 +73,6 @@ EXPERIMENTS: Dict[str, Experiment] = {
         failsafe,
         takeover,
         tenants,
+        on_off,
         beside,
     )}

@@ -151,7 +151,7 @@ def sink_rates(raw: Path, run: Run, since_s: float) -> Dict[int, float]:
 
     raw is the folder of raw samples; several sinks count into one when their flows share a port.
     """
-    bin_s = json.loads((raw / "job.json").read_text())["sampling"]["bin_ms"] / 1000
+    bin_s = json.loads((raw / "job.json").read_text())["sampling"]["bin_us"] / 1e6
     rates: Dict[int, float] = {}
     for sink in sorted(raw.glob("sink-*.txt")):
         for line in sink.read_text().splitlines():

@@ -47,7 +47,7 @@ def cases(settings: Sequence[str]) -> List[Case]:
 
 def measure(raw: Path, run: Run) -> Dict[str, Any]:
     """Return the payload rate of F1, F2 and F3 in each period, Mb/s."""
-    bin_s = json.loads((raw / "job.json").read_text())["sampling"]["bin_ms"] / 1000
+    bin_s = json.loads((raw / "job.json").read_text())["sampling"]["bin_us"] / 1e6
     rates: Dict[str, List[float]] = {}
     for name, receiver in (("F1", "rx1"), ("F2", "rx2"), ("F3", "vm3")):
         bins = [int(word) for word in (raw / f"sink-{receiver}.txt").read_text().split()[1:]]

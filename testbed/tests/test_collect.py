@@ -34,7 +34,8 @@ def raw_samples(folder):
     (folder / "meta.json").write_text(json.dumps({
         "start_s": START_NS / 1e9, "devices": {"hv1-vm1": 7, "hv1-up": 5},
         "shim": {"counters": counters, "knobs": {"rmin-ppm": 10000}}}))
-    return {**three_periods(PARAMETERS).as_dict(), "duration_s": PARAMETERS.duration_s}
+    return {**three_periods(PARAMETERS).as_dict(), "duration_s": PARAMETERS.duration_s,
+            "sampling": {"bin_us": 100_000}}
 
 
 @pytest.fixture
@@ -70,6 +71,24 @@ def test_counters(result):
     notifications = result["notifications"]
     assert (notifications["sent"], notifications["accepted"], notifications["refused"]) == (7, 5, 2)
     assert notifications["refused_by_reason"] == {"tag": 2, "form": 0}
+
+
+def test_finer_bins_are_added_up(tmp_path):
+    job = raw_samples(tmp_path)
+    coarse = collect.read_samples(tmp_path, job).goodput
+    lines = [line.split() for line in (tmp_path / "sink-rx1.txt").read_text().splitlines()]
+    (tmp_path / "sink-rx1.txt").write_text("".join(
+        f"{port} {' '.join(f'{int(count) - 7} 3 4' for count in counts)}\n" for port, *counts in lines))
+    with pytest.raises(IndexError):
+        collect.read_samples(tmp_path, job)
+    job["sampling"]["bin_us"] = 100_000 // 3
+    assert collect.read_samples(tmp_path, job).goodput == coarse
+
+
+@pytest.mark.parametrize("bin_us", [0, -100, 100_001, 33_333])
+def test_bins_must_divide_those_of_results(bin_us):
+    with pytest.raises(ValueError, match="whole part of 100 ms"):
+        Workload().count_in(bin_us)
 
 
 def test_incomplete_samples_are_refused(tmp_path):

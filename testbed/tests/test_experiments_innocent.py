@@ -37,7 +37,7 @@ def test_a_cut_innocent_fails_where_bytes_through_the_port_divide():
 
 
 def test_sinks_are_read_by_flow_and_time(tmp_path):
-    (tmp_path / "job.json").write_text(json.dumps({"sampling": {"bin_ms": 100}}))
+    (tmp_path / "job.json").write_text(json.dumps({"sampling": {"bin_us": 100000}}))
     bins = " ".join(["7"] * 20 + ["125000"] * 20)
     (tmp_path / "sink-rx1.txt").write_text("".join(f"{5001 + n} {bins}\n" for n in (1, 2, 3, 4, 5)))
     (tmp_path / "sink-rx2.txt").write_text("".join(f"{5001 + n} {bins}\n" for n in (0, 6)))
