@@ -2,8 +2,8 @@
 """UDP that comes and goes beside TCP, slowly and fast: what TCP gets of what was free, and how long UDP waits.
 
 The tagged VM sends TCP all the time. The others send UDP at line rate for half of each period and rest for the other
-half. The periods come one after the other and divide the second phase: each lasts three times, and no less than a third
-of a second, or as much more or less as the length that the user sets has room for. What a VM is due at an instant is its
+half. The periods come one after the other and divide the second phase: each lasts three times, no less than a third of
+a second, or as much more or less as the length that the user sets has room for. What a VM is due at an instant is its
 part by weight of the link among those that send then, and no more than it sends.
 
 A VM that returns has its part from the first window on in which it received nine tenths of it. A window is a
