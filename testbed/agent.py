@@ -161,6 +161,10 @@ class Agent:
                 "--out", str(self.out / f"requests-{flow['port']}.txt")]
         argv += ["--poisson"] if flow["poisson"] else []
         argv += ["--requests", str(flow["requests"])] if flow["requests"] is not None else []
+        if "schedule" in flow:
+            schedule = self.out / f"schedule-{flow['port']}.txt"
+            schedule.write_text("".join(f"{at_ns} {size}\n" for at_ns, size in flow["schedule"]))
+            argv += ["--schedule", str(schedule)]
         if flow["proto"] == "short":
             argv.append("--anew")
         else:

@@ -7,7 +7,7 @@ An experiment that needs more than the usual three periods fills a Workload and 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from sdngcc.testbed.parameters import Parameters
 
@@ -97,6 +97,18 @@ class Workload:
         """
         self._requests("short", vm, to, start_s, stop_s, size, size_max or size, 1, count, interval_us, poisson, cc,
                        ecn, requests, deadline_us, name)
+
+    def scheduled(self, vm: str, to: str, start_s: float, stop_s: float, schedule: Sequence[Tuple[int, int]],
+                  count: int = 1024, cc: str = "reno", ecn: bool = False, name: str = "") -> None:
+        """Let vm send a flow for each (ns from start_s, bytes) of the schedule, as short() does; times in order.
+
+        ValueError if they are not, or a flow has no bytes; or if there are none.
+        """
+        times = [at_ns for at_ns, _ in schedule]
+        if not schedule or times[0] < 0 or times != sorted(times) or min(size for _, size in schedule) < 1:
+            raise ValueError(f"schedule of {vm}: want flows in order of time from 0 on, of 1 byte or more each")
+        self._requests("short", vm, to, start_s, stop_s, 1, 1, 1, count, 0, False, cc, ecn, None, None, name)
+        self.flows[-1]["schedule"] = [list(one) for one in schedule]
 
     def _requests(self, proto: str, vm: str, to: str, start_s: float, stop_s: float, size: int, size_max: int,
                   reply: int, count: int, interval_us: float, poisson: bool, cc: str, ecn: bool,

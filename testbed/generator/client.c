@@ -8,6 +8,8 @@
  * free connection, and its time counts from when it was due.  Without one, each connection begins its next request
  * as soon as the last has ended.  Sizes and times follow from the seed alone.  The client ends at stop, or when
  * as many requests as it was told have ended.
+ *
+ * With a schedule each of its lines is a request: when it is due (ns from start, in order), and its bytes.
  */
 #define _GNU_SOURCE
 #include "util.h"
@@ -35,6 +37,15 @@
 
 /* Bytes handed to the kernel at once. */
 #define PIECE_BYTES (1 << 20)
+
+/* Most requests in a schedule. */
+#define SCHEDULE_MAX 1000000
+
+/* A line of the schedule. */
+struct due {
+	int64_t at_ns;		/* from start */
+	int64_t size;		/* bytes of the request */
+};
 
 /* A request that has ended, or was not over at stop. */
 struct record {
@@ -68,6 +79,9 @@ struct client {
 	int64_t left;		/* requests still to begin */
 	int64_t interval_ns;	/* mean time from one request to the next; 0: see above */
 	const char *cc;		/* congestion control */
+	struct due *schedule;	/* n_scheduled requests to make; NULL: by size and interval_ns */
+	int64_t n_scheduled;	/* number of them */
+	int64_t n_begun;	/* of the schedule, those that have begun */
 	bool poisson;		/* times between requests are exponential, else equal */
 	bool anew;		/* each request has a connection of its own */
 	uint64_t random;	/* state of the random numbers */
@@ -90,11 +104,19 @@ static uint64_t draw(struct client *client)
 	return client->random * 0x2545f4914f6cdd1dULL;
 }
 
+/* Returns whether a connection begins its next request when the last has ended. */
+static bool closed_loop(const struct client *client)
+{
+	return !client->interval_ns && !client->schedule;
+}
+
 /* Returns the size of the next request. */
 static int64_t draw_size(struct client *client)
 {
 	uint64_t range = client->size_max - client->size + 1;
 
+	if (client->schedule)
+		return client->schedule[client->n_begun++].size;
 	return client->size + (range > 1 ? draw(client) % range : 0);
 }
 
@@ -103,6 +125,11 @@ static void draw_due(struct client *client)
 {
 	double part = 1;
 
+	if (client->schedule) {
+		if (client->left)
+			client->next_ns = client->start_ns + client->schedule[client->n_begun].at_ns;
+		return;
+	}
 	if (client->poisson)
 		part = -log(((double)(draw(client) >> 11) + 1) / 9007199254740993.0);
 	if (client->left)
@@ -244,7 +271,7 @@ static void take(struct client *client, struct slot *slot)
 	slot->busy = false;
 	if (client->anew)
 		close_slot(slot);
-	if (!client->interval_ns)
+	if (closed_loop(client))
 		start(client, slot, now_ns());
 }
 
@@ -329,8 +356,8 @@ static void run(struct client *client)
 			serve(client, client->start_ns);
 	}
 	sleep_until(client->start_ns);
-	client->next_ns = client->start_ns;
-	if (!client->interval_ns) {
+	client->next_ns = client->start_ns + (client->schedule ? client->schedule[0].at_ns : 0);
+	if (closed_loop(client)) {
 		client->next_ns = INT64_MAX;
 		for (int i = 0; i < client->count; i++)
 			start(client, &client->slots[i], client->start_ns);
@@ -346,6 +373,30 @@ static void run(struct client *client)
 	for (int i = 0; i < client->count; i++)
 		if (client->slots[i].busy)
 			note(client, &client->slots[i], -1);
+}
+
+/* Reads the schedule at path. */
+static void read_schedule(struct client *client, const char *path)
+{
+	FILE *file = fopen(path, "r");
+	long long at, size;
+
+	if (!file)
+		die(true, "--schedule %s", path);
+	client->schedule = alloc(SCHEDULE_MAX, sizeof(*client->schedule));
+	while (client->n_scheduled < SCHEDULE_MAX && fscanf(file, "%lld %lld", &at, &size) == 2) {
+		int64_t n = client->n_scheduled++;
+
+		if (at < (n ? client->schedule[n - 1].at_ns : 0) || size < 1)
+			die(false, "--schedule %s, line %lld: want a time no earlier than the last, and 1 byte or more",
+			    path, (long long)n + 1);
+		client->schedule[n] = (struct due){ at, size };
+	}
+	if (!feof(file) || !client->n_scheduled)
+		die(false, "--schedule %s, line %lld: want two numbers, and 1 to %d lines", path,
+		    (long long)client->n_scheduled + 1, SCHEDULE_MAX);
+	fclose(file);
+	client->left = client->n_scheduled;
 }
 
 /* Writes one line a request. */
@@ -371,11 +422,11 @@ int client_main(int argc, char **argv)
 		{ "count", required_argument, NULL, 'n' },    { "seed", required_argument, NULL, 'S' },
 		{ "out", required_argument, NULL, 'o' },      { "poisson", no_argument, NULL, 'P' },
 		{ "anew", no_argument, NULL, 'a' },	      { "requests", required_argument, NULL, 'R' },
-		{ 0 }
+		{ "schedule", required_argument, NULL, 'd' }, { 0 }
 	};
 	struct client client = { .cc = "reno", .stop_ns = -1, .connect_ns = -1, .size = 1, .reply = 1,
 				 .count = 1, .random = 1, .left = INT64_MAX };
-	const char *path = NULL;
+	const char *path = NULL, *schedule = NULL;
 	int option;
 
 	client.to.sin_family = AF_INET;
@@ -425,6 +476,9 @@ int client_main(int argc, char **argv)
 		case 'o':
 			path = optarg;
 			break;
+		case 'd':
+			schedule = optarg;
+			break;
 		case 'P':
 			client.poisson = true;
 			break;
@@ -439,6 +493,8 @@ int client_main(int argc, char **argv)
 		die(false, "client: unexpected argument '%s'", argv[optind]);
 	if (!client.to.sin_addr.s_addr || !client.to.sin_port || client.stop_ns < 0 || !path)
 		die(false, "client: --to, --port, --stop and --out are required");
+	if (schedule)
+		read_schedule(&client, schedule);
 	if (client.size_max < client.size)
 		client.size_max = client.size;
 	client.epoll = epoll_create1(0);

@@ -38,7 +38,7 @@ static const struct mode modes[] = {
 	{ "client", client_main,
 	  "--to ADDRESS --port N --start NS --stop NS --out FILE [--connect NS] [--cc NAME] [--count N]\n"
 	  "          [--size BYTES [--size-max BYTES]] [--reply BYTES] [--interval NS [--poisson]] [--anew]\n"
-	  "          [--requests N] [--seed N]" },
+	  "          [--requests N] [--seed N] [--schedule FILE]" },
 	{ "server", server_main,
 	  "--port PORT:CC:REQUEST_BYTES:REPLY_BYTES ... --stop NS" },
 	{ "sampler", sampler_main,
