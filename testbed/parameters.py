@@ -64,6 +64,9 @@ class Parameters(BaseModel):
     on_off_ms: Tuple[float, ...] = Field(
         (1, 10, 100, 1000), min_length=1, description="experiment on-off: periods of UDP that sends for half of each, "
         "one after the other, ms")
+    load: Tuple[Annotated[float, Field(ge=1, le=200)], ...] = Field(
+        (60,), min_length=1, description="experiment tournament: what well-behaved tenants send, percent of their "
+        "shares; several come in runs of their own")
     period_ms: float = Field(5, ge=0.5, le=1000, description="T_i: the controller reads the marks this often, ms")
     division: Literal["bytes", "sent", "equal"] = Field(
         "bytes", description="how marks are divided among sources: by bytes through the port, by all they sent")
@@ -151,7 +154,7 @@ class Parameters(BaseModel):
         return values
 
     @field_validator("competitor", "weights", "phases", "guarantees", "maximums", "divisions", "loss", "loss_at_s",
-                     "tenant_sizes", "tenant_weights", "tenant_guarantees", "tenant_maximums", "on_off_ms",
+                     "tenant_sizes", "tenant_weights", "tenant_guarantees", "tenant_maximums", "on_off_ms", "load",
                      mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:

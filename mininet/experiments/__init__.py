@@ -32,6 +32,7 @@ from sdngcc.experiments import (
     spare,
     takeover,
     tenants,
+    tournament,
     udp_flood,
     unfair,
     ways,
@@ -74,5 +75,6 @@ EXPERIMENTS: Dict[str, Experiment] = {
         takeover,
         tenants,
         on_off,
+        tournament,
         beside,
     )}
