@@ -11,6 +11,7 @@
  *              or, with cut-full = 0,  m * cut-mark * C * T / I
  *              h = min(2^max(0, k - cut-patience), cut-haste) for the k-th message in a row that is
  *              full (m * 1514 bytes / I at least 3/4 of the rate sent), else 1
+ *              more by cut-excess * marked * max(0, 1 - part/R)    from the second message in a row
  *   each T:    R = min(E, R + step * T/P)
  *              step = step-slow * C * w/W                          silence < S
  *              step = min(step-fast * C * w/W * 2^k, step-max * C)  k = silence / S - 1
@@ -25,6 +26,15 @@
  * A queue that stays over its threshold for more than cut-patience periods in a row has an overload
  * that small cuts would take long to end: a start or a newcomer at line rate.  The haste h ends it
  * in tens of ms.
+ *
+ * marked = m * 1514 bytes / max(I, T), part = C * w/(W - w), at most C.  A newcomer at line rate
+ * among N loses 5% of what is marked of it as all others do, and is far ahead for seconds.  With
+ * cut-excess the further above its part it is, the more it loses: a newcomer among 64 is there in
+ * ten messages.  That part is what each of the others has before it comes, and what all lose
+ * alike from then on leaves them at w/W.  A first message costs no more than ever, for a burst that
+ * passes within T is no newcomer.  It is off by default: W counts VMs that send little as much as
+ * others, and C is the uplink's, so a VM among many small ones, or on a port faster than the
+ * uplinks, would lose what nobody else can use.
  *
  * Marks that are counted seldom arrive seldom: a switch that tells once in I cuts its VMs once in
  * I.  Steps taken each T all the same would outrun the cuts from some 8 T on, and T_c would pass
@@ -157,19 +167,52 @@ static u64 sdngcc_haste(const struct shim_limiter_state *state, struct sdngcc_li
 	return haste < most ? haste : most;
 }
 
+/* Returns what the others have by weight before this VM comes, in bytes/s, at most the capacity. */
+static u64 sdngcc_part_rate(const struct shim_limiter_state *state,
+			    const struct shim_law_input *input)
+{
+	u64 others = shim_sub_sat(state->weight_total, input->weight);
+
+	if (others <= input->weight)
+		return input->capacity;
+	return shim_mul_div(input->capacity, input->weight, others);
+}
+
+/*
+ * Returns what a VM above its part loses besides, in bytes/s, of the rate at which it was marked,
+ * and keeps count of messages in a row.
+ */
+static u64 sdngcc_excess_cut(const struct shim_limiter_state *state, struct sdngcc_limiter *own,
+			     const struct shim_law_input *input, u64 marked, u64 interval_ns)
+{
+	u64 pause = shim_sub_sat(input->now_ns, state->message_ns);
+	u64 part = sdngcc_part_rate(state, input);
+	u64 most = input->knobs[SDNGCC_CUT_EXCESS];
+
+	own->run = state->message_ns && shim_div(pause, 2) <= interval_ns ?
+		   shim_add_sat32(own->run, 1) : 0;
+	if (!own->run || state->rate <= part || !most)
+		return 0;
+	marked = shim_mul_div(marked, most, SHIM_PPM);
+	return shim_mul_div(marked, state->rate - part, state->rate);
+}
+
 /* Returns the cut in bytes/s for marks counted over interval_ns. */
 static u64 sdngcc_cut_rate(const struct shim_limiter_state *state, struct sdngcc_limiter *own,
 			   const struct shim_law_input *input, u32 marks, u64 interval_ns)
 {
 	u64 full = input->knobs[SDNGCC_CUT_FULL];
-	u64 mark;
+	u64 mark, marked;
 
 	if (full) {
 		u64 least = interval_ns < input->period_ns ? input->period_ns : interval_ns;
 
 		mark = shim_mul_div(marks * SHIM_MARK_BYTES, full * (SHIM_NSEC_PER_SEC / SHIM_PPM),
 				    least);
-		return shim_mul_div(mark, sdngcc_haste(state, own, input, marks, interval_ns), 1);
+		mark = shim_mul_div(mark, sdngcc_haste(state, own, input, marks, interval_ns), 1);
+		marked = shim_mul_div(marks * SHIM_MARK_BYTES, SHIM_NSEC_PER_SEC, least);
+		return shim_add_sat(mark, sdngcc_excess_cut(state, own, input, marked,
+							    interval_ns));
 	}
 	mark = shim_mul_div(input->capacity, input->knobs[SDNGCC_CUT_MARK], SHIM_PPM);
 	return shim_mul_div(shim_mul_div(mark, marks, 1), input->period_ns, interval_ns);

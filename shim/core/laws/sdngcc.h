@@ -16,6 +16,7 @@ enum sdngcc_knob {
 	SDNGCC_CUT_FULL,
 	SDNGCC_CUT_PATIENCE,
 	SDNGCC_CUT_HASTE,
+	SDNGCC_CUT_EXCESS,
 	SDNGCC_CUT_MARK,
 	SDNGCC_CONGESTION_TIMEOUT,
 	SDNGCC_STEP_SLOW,
@@ -32,6 +33,7 @@ enum sdngcc_knob {
 struct sdngcc_limiter {
 	struct shim_climb_state climb;	/* since the last step */
 	u64 interval_ns;	/* I of the last message, up to 2 s; 0: it did not say */
+	u32 run;	/* messages in a row before the last one; U32_MAX: or more */
 	u32 full_run;	/* full messages in a row, the last one included; U32_MAX: or more */
 };
 

@@ -31,6 +31,15 @@
 		.min = 1,
 		.max = 1000,
 	},
+	[SDNGCC_CUT_EXCESS] = {
+		.name = "cut-excess-ppm",
+		.unit = "ppm of marked rate",
+		.help = "a VM above its part loses so much more from the second message on; 0: none",
+		.source = "ours",
+		.value = 0,
+		.min = 0,
+		.max = 1000000,
+	},
 	[SDNGCC_CUT_MARK] = {
 		.name = "cut-mark-ppm",
 		.unit = "ppm of capacity",

@@ -113,7 +113,8 @@ def test_own_states_have_the_room_that_hosts_give(core: Any) -> None:
 def test_defaults_are_the_documented_ones(core: Any) -> None:
     law = core.lib.shim_law_find(b"sdngcc")
     have = {text(core, law.knobs[i].name): law.knobs[i].value for i in range(law.n_knobs)}
-    assert have == {"cut-full-ppm": 50000, "cut-patience": 6, "cut-haste": 4, "cut-mark-ppm": 5000,
+    assert have == {"cut-full-ppm": 50000, "cut-patience": 6, "cut-haste": 4, "cut-excess-ppm": 0,
+                    "cut-mark-ppm": 5000,
                     "congestion-timeout": 200 * MS, "step-slow-ppm": 6000, "step-fast-ppm": 20000,
                     "step-max-ppm": 50000, "step-sharers": 4, "step-scaled": 1, "rmin-ppm": 10000}
 
