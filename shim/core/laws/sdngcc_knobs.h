@@ -34,7 +34,7 @@
 	[SDNGCC_CUT_EXCESS] = {
 		.name = "cut-excess-ppm",
 		.unit = "ppm of marked rate",
-		.help = "a VM above its part loses so much more from the second message on; 0: none",
+		.help = "a VM above its part loses so much more from the 2nd message on; 0: none",
 		.source = "ours",
 		.value = 0,
 		.min = 0,

@@ -72,11 +72,11 @@ def newcomer(core: Any, weights: Sequence[int], capacity: int, packets: int, kno
                 sum(map(sum, later)) / len(later) / capacity)
 
 
-@pytest.mark.parametrize("gbps, packets", [(1, 100), (10, 667), (100, 6670)])
+@pytest.mark.parametrize("mbps, packets", [(100, 20), (1000, 100), (10_000, 667), (100_000, 6670)])
 @pytest.mark.parametrize("count", [4, 8, 16, 32, 64])
-def test_with_the_further_cut_a_newcomer_is_at_its_part_after_50_ms(core: Any, count: int, gbps: int,
+def test_with_the_further_cut_a_newcomer_is_at_its_part_after_50_ms(core: Any, count: int, mbps: int,
                                                                     packets: int) -> None:
-    seen = newcomer(core, [1] * count, gbps * 125_000_000, packets, EXCESS)
+    seen = newcomer(core, [1] * count, mbps * 125_000, packets, EXCESS)
     assert seen.at_50ms == pytest.approx(1, abs=0.25)
     assert seen.jain > 0.95
     assert seen.used > 0.9

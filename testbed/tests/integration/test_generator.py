@@ -57,6 +57,24 @@ def test_short_flows_repeat_under_their_seed(generator, tmp_path):
     assert len({size for _, size, _ in first}) > 40 and all(1000 <= size <= 2_000_000 for _, size, _ in first)
 
 
+def test_a_schedule_says_when_and_how_much(generator, tmp_path):
+    flows = [(0, 1), (5_000_000, 3_000_000), (5_000_000, 2_000), (90_000_000, 50_000)]
+    (tmp_path / "schedule").write_text("".join(f"{at} {size}\n" for at, size in flows))
+    rows = requests(generator, tmp_path, "0:1", "--anew", "--count", "10", "--schedule", str(tmp_path / "schedule"))
+    assert sorted(row[:2] for row in rows) == sorted(flows) and all(took > 0 for _, _, took in rows)
+
+
+@pytest.mark.parametrize("text, word", [
+    ("", "line 1: want two numbers"), ("5 1\n4 1\n", "line 2: want a time no earlier"), ("0 0\n", "1 byte or more"),
+    ("1 2\nx\n", "line 2: want two numbers")])
+def test_bad_schedules_are_refused_by_line(generator, tmp_path, text, word):
+    (tmp_path / "schedule").write_text(text)
+    done = subprocess.run([generator, "client", "--to", "127.0.0.1", "--port", "1", "--stop", "1", "--out",
+                           str(tmp_path / "rows"), "--schedule", str(tmp_path / "schedule")],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and word in done.stderr
+
+
 def test_what_is_not_over_at_stop_is_told(generator, tmp_path):
     rows = requests(generator, tmp_path, "100:1", "--size", "10", length_s=0.2)
     assert rows == [(0, 10, -1)]
