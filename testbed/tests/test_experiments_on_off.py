@@ -88,6 +88,8 @@ def test_a_part_that_never_comes_is_said():
     assert on_off.waits_ms(stretch(10, 5, 486.0), BIN_S, 10, 486.0) == [None] * 4
     # Ten packets at that part are a window: 12 ms at 10 Mb/s.
     assert on_off.waits_ms(stretch(100, 0, 10.0), BIN_S, 100, 10.0) == [0.0] * 4
+    two_packets = ([1472] * 2 + [0] * 98 + [bytes_of(10.0)] * 150 + [0] * 250) * 2
+    assert on_off.waits_ms(two_packets, BIN_S, 100, 10.0) == [pytest.approx(20, abs=3)] * 2
 
 
 def test_rows_are_parts_of_what_was_due():
@@ -130,9 +132,9 @@ def test_measure_finds_each_stretch_in_the_sinks(tmp_path):
 
 def test_maxmin_is_judged_by_its_waits_where_it_has_time():
     row = {"tcp": 1.0, "free": 1.0, "udp": 1.0, "wait_ms_p50": 3.0, "wait_ms_p99": 3.0, "never": 0.0}
-    run = {"parameters": Parameters(law="maxmin").model_dump(), "measured": {"10": row, "100": row}}
+    run = {"parameters": Parameters(law="maxmin").model_dump(), "measured": {"40": row, "100": row}}
     verdicts = EXPERIMENTS["on-off"].judge([("", run)])
-    assert [one.name for one in verdicts] == ["period 10 ms", "period 100 ms: wait, ms", "period 100 ms"]
+    assert [one.name for one in verdicts] == ["period 40 ms", "period 100 ms: wait, ms", "period 100 ms"]
     assert all(one.holds for one in verdicts)
     for slow in (26.0, None):
         run["measured"]["100"] = {**row, "wait_ms_p50": slow}
