@@ -136,7 +136,8 @@ def test_a_class_of_few_flows_has_no_percentiles(tmp_path):
     bare, _ = EXPERIMENTS["tournament"].cases(["law=none", "phases=0,0.1,0", "senders=4"])
     leave(tmp_path / "alone", bare, lambda size: 100.0)
     found = run_for(bare, tmp_path / "alone")["measured"]["tenants"]["data mining"]["classes"]
-    assert 0 < found["small"]["flows"] < 10 and found["small"]["p50_us"] is None
+    assert 0 < found["large"]["flows"] < 10 and found["large"]["p50_us"] is None is found["large"]["p99_us"]
+    assert found["small"]["flows"] >= 10 and found["small"]["p50_us"] == 100
 
 
 def test_a_flow_that_never_began_waited_too(pair, tmp_path):
