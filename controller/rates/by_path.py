@@ -29,7 +29,7 @@ from sdngcc.controller.rates.paths.naming import Prefix
 from sdngcc.controller.rates.paths.ports import MARGIN, Ports, Told
 from sdngcc.controller.rates.paths.readings import BINDING, TIMEOUT_NS, Readings
 from sdngcc.controller.settings import Settings
-from sdngcc.controller.wire.experimenter import PATH_LIMITED
+from sdngcc.controller.wire.experimenter import PATH_LIMITED, VmReading
 from sdngcc.controller.wire.message import RATE_MAX, RATE_MIN
 
 
@@ -77,7 +77,8 @@ class PathRates:
         capacity: Callable[[Hop], float],
         bottleneck: Callable[[Hop], Optional[Hop]],
     ) -> None:
-        self.ports = Ports(settings.headroom_percent / 100, is_silent)
+        self._headroom = settings.headroom_percent / 100
+        self.ports = Ports(self._headroom, is_silent)
         self.entries = Entries(self.ports.table, switches, attribution, relations, tenants, owns)
         self._owns = owns
         self._attribution = attribution
@@ -136,17 +137,29 @@ class PathRates:
 
     def _set_ports(self) -> None:
         """Say what ports may carry."""
-        uplinks: dict[Hop, float] = {}
+        uplinks: dict[Hop, list[VmReading]] = {}
         for place, member in self.entries.members.items():
             for hop in member.whole:
                 if hop[0] == place[0] and member.vm.reading is not None:
-                    # The shares E(i) add up to what an uplink carries, or to the ceilings of all.
-                    uplinks[hop] = uplinks.get(hop, 0.0) + member.vm.reading.share
-        for hop, rate in (*uplinks.items(), *self.entries.caps().items()):
+                    uplinks.setdefault(hop, []).append(member.vm.reading)
+        for hop, readings in uplinks.items():
+            self.ports.set_allowed(hop, max(self._lendable(readings), RATE_MIN))
+        for hop, rate in self.entries.caps().items():
             self.ports.set_allowed(hop, max(rate, RATE_MIN))
         for hop in self.ports.table.ports.of:
             if hop not in uplinks and hop[0] != CAPS:
                 self.ports.set_capacity(hop, self._capacity(hop))
+
+    def _lendable(self, readings: list[VmReading]) -> float:
+        """Return what machines of an uplink may send in all, bytes/s.
+
+        The shares E(i) add up to what an uplink carries, or to the ceilings of all.  Its queue marks nothing.  Where
+        one has more than his share for others send less, a line that is full would keep these below what they are
+        told: they seem to want no more, and he is told that he may have it.  What is left free lets the queue end.
+        """
+        total = float(sum(reading.share for reading in readings))
+        lent = len(readings) > 1 and any(reading.share < (reading.max_rate or RATE_MAX) for reading in readings)
+        return total * (1 - self._headroom) if lent else total
 
     def _lows(self) -> dict[Hop, float]:
         """Return the guarantee of each member, bytes/s, with its part of its tenant's."""

@@ -2,7 +2,7 @@
 """Shims of a fabric's hypervisors under law maxmin: they obey messages of both versions, and tell what machines send.
 
 Of what machines want their paths and their own buckets let through what they may; a port that gets more than it
-carries marks.  Queues and losses there are none.
+carries marks.  Queues and losses there are none, but that hypervisors' lines let no more through than they carry.
 """
 
 import collections
@@ -26,6 +26,7 @@ class Shim:
         self.share = share
         self.weight = 1
         self.low = 0
+        self.high = 0  # its ceiling; 0: none
         self.head = (share, 1 << 62)  # of all that it sends, and until when
         self.paths: dict[Name, dict[int, tuple[int, int]]] = {}  # by teller
         self.messages = 0
@@ -69,6 +70,8 @@ class Shims:
         self.sent: dict[tuple[int, int], float] = {}
         self.shims: collections.defaultdict[Place, Shim] = collections.defaultdict(lambda: Shim(share))
         self.load: dict[Place, float] = {}
+        self.lines: dict[int, float] = {}  # what hypervisors' uplinks let through, by bridge
+        self.meek: set[int] = set()  # machines that have what a full line leaves them
 
     def run(self, periods: int = 1) -> None:
         for _ in range(periods):
@@ -94,19 +97,19 @@ class Shims:
             machines.setdefault(self.places[pair[0]], []).append(pair)
         for place, pairs in machines.items():
             shim = self.shims[place]
-            rates, left = shim.rates(now_ns), dict(shim.rates(now_ns))
-            groups: dict[Name, list[tuple[int, int]]] = {}
-            for pair in pairs:
-                around = [name for name in rates if within(name, mapped(ip(pair[1])))]
-                groups.setdefault(max(around, key=lambda name: name[1], default=(b"", -1)), []).append(pair)
-            for name, some in groups.items():
-                self._share(some, {pair: float(self.wants[pair]) for pair in some}, left.get(name, 1 << 40))
-            rate = shim.rate(now_ns)
+            rates, rate = shim.rates(now_ns), shim.rate(now_ns)
+            for name, some in self._groups(rates, pairs).items():
+                self._share(some, {pair: float(self.wants[pair]) for pair in some}, rates.get(name, 1 << 40))
             self._share(pairs, {pair: self.sent[pair] for pair in pairs}, rate)
+        self._wait()
+        for place, pairs in machines.items():
+            shim = self.shims[place]
+            rates, rate = shim.rates(now_ns), shim.rate(now_ns)
+            groups = self._groups(rates, pairs)
             total = round(sum(self.sent[pair] for pair in pairs))
             switch = self.fabric.switches[place[0]]
             switch.vms[place[1]] = vm_reading(place[1], total, shim.weight)._replace(
-                rate=rate, share=shim.share, min_rate=shim.low
+                rate=rate, share=shim.share, min_rate=shim.low, max_rate=shim.high
             )
             for name, limit in rates.items():
                 some = groups.get(name, [])
@@ -119,6 +122,24 @@ class Shims:
             switch.paths = readings.get(dpid, [])
             for port in switch.vms.keys() - {port for at, port in machines if at == dpid}:
                 switch.vms[port] = vm_reading(port, 0, flags=0)
+
+    @staticmethod
+    def _groups(rates: "dict[Name, int]", pairs: "list[tuple[int, int]]") -> "dict[Name, list[tuple[int, int]]]":
+        """Return a machine's pairs by the path that each takes."""
+        groups: dict[Name, list[tuple[int, int]]] = {}
+        for pair in pairs:
+            around = [name for name in rates if within(name, mapped(ip(pair[1])))]
+            groups.setdefault(max(around, key=lambda name: name[1], default=(b"", -1)), []).append(pair)
+        return groups
+
+    def _wait(self) -> None:
+        """Take what a line does not carry off what meek machines send most of."""
+        for dpid, line in self.lines.items():
+            pairs = [pair for pair in self.sent if self.places[pair[0]][0] == dpid]
+            over = sum(self.sent[pair] for pair in pairs) - line
+            if over > 0:
+                most = max((pair for pair in pairs if pair[0] in self.meek), key=self.sent.__getitem__)
+                self.sent[most] -= min(over, self.sent[most])
 
     def _share(self, pairs: "list[tuple[int, int]]", wants: "dict[tuple[int, int], float]", rate: float) -> None:
         """Divide a rate evenly, to none more than it wants."""

@@ -4,7 +4,7 @@
 import pytest
 
 from sdngcc.controller.rates.by_path import teller
-from sdngcc.controller.tests.fabric import arp, ip, ipv4, mac, vm_reading
+from sdngcc.controller.tests.fabric import arp, ip, ipv4, mac, port_reading, vm_reading
 from sdngcc.controller.tests.hosts import Cloud
 from sdngcc.controller.tests.rates.shims import Shims
 from sdngcc.controller.tests.test_engine import CORE, H1, H2, H3, KEY, PLACES, T1, T2, build
@@ -20,9 +20,12 @@ PORTS = {(T1, 1): SHARE, (T1, 2): SHARE, FAR: 10 * SHARE, NEAR: 60 * MB, (CORE, 
 def make(tmp_path, ports=PORTS, by_path=(H1, H2, H3), **settings):
     """Return shims on two racks: H1 and H2 under T1, H3 under T2; machine 31 is behind a port of 60 MB/s."""
     fabric = build(
-        tmp_path, decision="maxmin", by_path=True, headroom_percent=0,
-        capacities=tuple(f"{dpid:x}/{port}={rate * 8 // 10**6}" for (dpid, port), rate in ports.items()), **settings,
+        tmp_path, decision="maxmin", by_path=True, **{"headroom_percent": 0, **settings},
+        capacities=tuple(f"{dpid:x}/{port}={rate * 8 // 10**6}" for (dpid, port), rate in ports.items()),
     )  # fmt: skip
+    for dpid, port in ports:
+        fabric.switches[dpid].ports.setdefault(port, f"port{port}")
+        fabric.switches[dpid].marks.setdefault(port, port_reading(port))
     for dpid in by_path:
         fabric.switches[dpid].by_path = True
     fabric.connect()
@@ -97,6 +100,32 @@ def test_what_an_uplink_does_not_need_for_one_machine_another_has(tmp_path):
     assert sent(shims, (11, 31)) == pytest.approx([20], rel=0.02)
     # Machine 12 is told more than its share.
     assert sent(shims, (12, 21)) == pytest.approx([105], rel=0.03)
+
+
+def test_who_lent_of_a_full_line_gets_it_back(tmp_path):
+    shims = make(tmp_path, {**PORTS, (CORE, 5): 20 * MB}, headroom_percent=1)
+    shims.places[41] = (CORE, 5)
+    shims.shims[H1, 2].share = shims.shims[H1, 3].share = SHARE // 2
+    shims.lines[H1] = SHARE
+    shims.meek.add(11)
+    want(shims, (11, 41), (11, 31), (12, 21), (21, 31))
+    shims.run(40)
+    assert sent(shims, (11, 41), (11, 31)) == pytest.approx([20, 30], rel=0.03)
+    assert sent(shims, (12, 21)) == pytest.approx([74], rel=0.02)
+    # Machine 11 may send 30 more, but what it was lent machine 12 fills the line.
+    del shims.wants[21, 31]
+    shims.run(60)
+    assert sent(shims, (12, 21)) == pytest.approx([62], rel=0.02)
+    assert sent(shims, (11, 41), (11, 31)) == pytest.approx([20, 42], rel=0.03)
+
+
+def test_ceilings_that_fill_an_uplink_leave_nothing_free(tmp_path):
+    shims = make(tmp_path, {**PORTS, (T1, 2): 10 * SHARE}, headroom_percent=1)
+    for port in (2, 3):
+        shims.shims[H1, port].share = shims.shims[H1, port].high = SHARE // 2
+    want(shims, (11, 21), (12, 22))
+    shims.run(40)
+    assert sent(shims, (11, 21), (12, 22)) == pytest.approx([62.5, 62.5], rel=0.001)
 
 
 def test_bridges_that_know_no_paths_take_part_and_are_told_one_rate(tmp_path):
