@@ -146,16 +146,17 @@ def goodput_by_second(run: Run, vm: str, start_s: float, end_s: float) -> List[f
     return seconds
 
 
-def sink_rates(raw: Path, run: Run, since_s: float) -> Dict[int, float]:
-    """Return the payload rate of each flow by its port, Mb/s, from since_s to the end of the run.
+def sink_rates(raw: Path, run: Run, since_s: float, until_s: Optional[float] = None) -> Dict[int, float]:
+    """Return the payload rate of each flow by its port, Mb/s, from since_s to until_s, none: the end of the run.
 
     raw is the folder of raw samples; several sinks count into one when their flows share a port.
     """
     bin_s = json.loads((raw / "job.json").read_text())["sampling"]["bin_us"] / 1e6
+    end_s = sum(run["parameters"]["phases"]) if until_s is None else until_s
     rates: Dict[int, float] = {}
     for sink in sorted(raw.glob("sink-*.txt")):
         for line in sink.read_text().splitlines():
             port, *bins = (int(word) for word in line.split())
-            inside = bins[round(since_s / bin_s):round(sum(run["parameters"]["phases"]) / bin_s)]
+            inside = bins[round(since_s / bin_s):round(end_s / bin_s)]
             rates[port] = rates.get(port, 0.0) + round(sum(inside) * 8 / len(inside) / bin_s / 1e6, 2)
     return rates

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import List, Sequence, Tuple
 
+from sdngcc.experiments import paths
 from sdngcc.experiments.base import (
     Case,
     Experiment,
@@ -140,6 +141,8 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
         return judge_static(run)
     if run["parameters"]["mark_delay_ms"]:
         return judge_late(run)
+    if paths.judges(run):
+        return paths.judge(run)
     if law == "sdngcc":
         return judge_outage(run) or judge_sdngcc(run)
     if law != "none":
@@ -148,5 +151,5 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
 
 
 EXPERIMENT = Experiment("share", "One tagged TCP and competitors on one link, in three periods",
-                        "SDN-GCC, Fig. 4", cases, judge,
+                        "SDN-GCC, Fig. 4", cases, judge, paths.measure,
                         seen="fair shares, a full link, all of it for the last one, a short queue")
