@@ -95,7 +95,7 @@ class Parameters(BaseModel):
         "unmodified openvswitch.ko; netdev: ovs-vswitchd, hypervisors' bridges have datapath_type=netdev")
     ovs: OvsVersion = Field("3.1", description="version of Open vSwitch, with the series for it")
     kernel: Literal["6.1", "6.12", "7.3"] = Field("6.1", description="Linux of the machine")
-    by_path: bool = Field(False, description="law maxmin: VMs are told a rate for each path, not one for all")
+    by_path: bool = Field(False, description="laws maxmin, sdngcc: VMs are told by path, not as a whole")
     limiter: Literal["pace", "police"] = Field("pace", description="what happens to a packet over the rate")
     guest_ecn: bool = Field(False, description="the tagged VM and tcp competitors negotiate ECN")
     accecn: bool = Field(False, description="with guest_ecn, AccECN is offered and accepted (kernel 7.3)")
@@ -279,8 +279,10 @@ class Parameters(BaseModel):
                                  f"{high:g}")
 
     def _check_by_path(self) -> None:
-        if self.by_path and self.law != "maxmin":
-            raise ValueError(f"by_path needs law=maxmin, not {self.law}")
+        if self.by_path and self.law not in CONTROLLED:
+            raise ValueError(f"by_path needs law={' or '.join(sorted(CONTROLLED))}, not {self.law}")
+        if self.by_path and self.law == "sdngcc" and self.division != "bytes":
+            raise ValueError(f"by_path needs division=bytes, not {self.division}")
 
     def _check_loss(self) -> None:
         if len(self.loss) != len(self.loss_at_s):

@@ -42,6 +42,16 @@ class PathRate(NamedTuple):
     weight_total: int  # of all machines that send by the port
 
 
+class PathMarks(NamedTuple):
+    """What is told of one path whose packets were marked."""
+
+    point: Hop  # the port that most of the marks came from
+    name: Prefix
+    marks: int
+    interval_ns: int  # time over which they were counted
+    weight_total: int  # such that the steps of all paths of the machine through the port are one machine's
+
+
 class Telling(NamedTuple):
     """What a machine is told."""
 
@@ -49,6 +59,7 @@ class Telling(NamedTuple):
     vm: Hop
     whole: Optional[Notice]  # of all that it sends
     paths: tuple[PathRate, ...] = ()
+    marks: tuple[PathMarks, ...] = ()  # in place of these
 
 
 def teller(point: Hop) -> int:

@@ -16,12 +16,13 @@ too: M becomes M * max(1, sum(s) / C), which is what a count before the drop sho
 
 import dataclasses
 import math
-from typing import Iterable, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence, TypeVar
 
 from sdngcc.controller.network.topology import Hop
 
 MARKS_MOST = 2**32 - 1  # in one message
 Vm = Hop  # a virtual machine is known by its (hypervisor bridge, port)
+Who = TypeVar("Who", bound="tuple[Any, ...]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,23 +82,14 @@ class Divider:
 
     def divide(self, congestion: Congestion) -> dict[Vm, int]:
         """Return each source's marks; they add up to the port's marks unless there are no sources."""
-        sources = congestion.sources
-        if not sources:
+        if not congestion.sources:
             return {}
-        rates = [1.0 if self.division == "equal" else float(source.sent_rate) for source in sources]
-        total = sum(rates)
-        if total <= 0:
-            rates = [float(source.active) for source in sources]
-            total = sum(rates)
-        if total <= 0:
-            rates, total = [1.0] * len(sources), float(len(sources))
-        owed = self._owed.get(congestion.point, {})
-        exact = {
-            source.vm: congestion.marks * rate / total + owed.get(source.vm, 0.0)
-            for source, rate in zip(sources, rates)
+        rates = {
+            source.vm: 1.0 if self.division == "equal" else float(source.sent_rate) for source in congestion.sources
         }
-        given = _round(exact, congestion.marks)
-        self._owed[congestion.point] = {vm: min(1.0, max(-1.0, wanted - given[vm])) for vm, wanted in exact.items()}
+        if sum(rates.values()) <= 0:
+            rates = {source.vm: float(source.active) for source in congestion.sources}
+        given, self._owed[congestion.point] = portions(congestion.marks, rates, self._owed.get(congestion.point, {}))
         return given
 
     def notices(self, congestions: Sequence[Congestion]) -> list[Notice]:
@@ -122,22 +114,38 @@ class Divider:
         return told
 
 
+def portions(
+    marks: int, rates: Mapping[Who, float], owed: Mapping[Who, float]
+) -> tuple[dict[Who, int], dict[Who, float]]:
+    """Return marks divided by rates, evenly where all are 0, and what rounding owes to whom from now on.
+
+    There is at least one rate; ``owed`` is what it was the last time.  The whole numbers returned add up to the marks.
+    """
+    total = sum(rates.values())
+    exact = {
+        who: marks * (rate / total if total > 0 else 1 / len(rates)) + owed.get(who, 0.0)
+        for who, rate in rates.items()
+    }
+    given = _round(exact, marks)
+    return given, {who: min(1.0, max(-1.0, wanted - given[who])) for who, wanted in exact.items()}
+
+
 def weight_total(sources: Sequence[Source]) -> int:
     """Return the sum of the weights of the active sources, of all if none is known to be active."""
     return sum(source.weight for source in sources if source.active) or sum(source.weight for source in sources)
 
 
-def _round(exact: Mapping[Vm, float], total: int) -> dict[Vm, int]:
+def _round(exact: Mapping[Who, float], total: int) -> dict[Who, int]:
     """Round to whole numbers of at least 0 that add up to total, the largest remainders first."""
-    given = {vm: max(0, math.floor(wanted)) for vm, wanted in exact.items()}
+    given = {who: max(0, math.floor(wanted)) for who, wanted in exact.items()}
     spare = total - sum(given.values())
     step = 1 if spare > 0 else -1
-    order = sorted(exact, key=lambda vm: (step * (given[vm] - exact[vm]), vm))
+    order = sorted(exact, key=lambda who: (step * (given[who] - exact[who]), who))
     while spare:
-        for vm in order:
+        for who in order:
             if not spare:
                 break
-            if step > 0 or given[vm] > 0:
-                given[vm] += step
+            if step > 0 or given[who] > 0:
+                given[who] += step
                 spare -= step
     return given

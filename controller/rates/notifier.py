@@ -71,14 +71,14 @@ class Notifier:
             self._counters["notices_without_address"] += 1
             return []
         peer = (other.address(ipv4) if other else None) or address
-        if telling.paths:
+        if telling.paths or telling.marks:
             payloads = self._by_path(telling, vm, address)
         else:
             payloads = [self._payload(notice, vm, address, peer)] if notice else []
         vm.notices += len(payloads)
-        vm.marks += notice.marks if notice else 0
+        vm.marks += sum(one.marks for one in (*((notice,) if notice else ()), *telling.marks))
         self._counters["notices"] += len(payloads)
-        by_path = bool(telling.paths)
+        by_path = bool(telling.paths or telling.marks)
         return [Composed(telling.vm[1], telling.pair, address, peer, payload, by_path) for payload in payloads]
 
     def _payload(self, notice: Notice, vm: VmRecord, address: bytes, peer: bytes) -> bytes:
@@ -116,13 +116,24 @@ class Notifier:
                 rate=path.rate,
             )
             for path in telling.paths
+        ] or [
+            message.PathEntry(
+                teller(path.point),
+                path.name.first,
+                path.name.bits,
+                weight_total=min(path.weight_total, _U32_MAX),
+                marks=min(path.marks, _U32_MAX),
+                interval_ns=min(path.interval_ns, _U32_MAX),
+            )
+            for path in telling.marks
         ]
+        kind = message.TYPE_MARKS if telling.marks else message.TYPE_RATE
         for first in range(0, len(entries), message.ENTRIES_MAX):
             some = tuple(entries[first : first + message.ENTRIES_MAX])
             epoch, sequence = self.numbering.next(vm.hearing)
             payloads.append(
                 message.encode_v2(
-                    message.PathMessage(address, some, rate, self._settings.sender_id, epoch, sequence), self.key
+                    message.PathMessage(address, some, rate, self._settings.sender_id, epoch, sequence, kind), self.key
                 )
             )
             rate = 0

@@ -19,11 +19,12 @@ from sdngcc.controller.network.relations import Pair, Relations
 from sdngcc.controller.network.tenants import Tenants
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.outbox import Outbox
-from sdngcc.controller.rates.by_path import PathRate, PathRates, Telling
+from sdngcc.controller.rates.by_path import PathMarks, PathRate, PathRates, Telling
 from sdngcc.controller.rates.capacity import Marked
 from sdngcc.controller.rates.division import Congestion, Divider, Notice, Source, marks_before_drops
 from sdngcc.controller.rates.explicit import ExplicitRates
 from sdngcc.controller.rates.histogram import Histogram
+from sdngcc.controller.rates.marks_by_path import PathDivider
 from sdngcc.controller.rates.monitor import Monitor
 from sdngcc.controller.rates.notifier import Composed, Notifier
 from sdngcc.controller.settings import Settings
@@ -76,6 +77,9 @@ class Rounds:
     ) -> None:
         self.silent = False  # machines are told nothing
         self.divider = Divider(network.settings.division)
+        self.path_divider: Optional[PathDivider] = None
+        if network.settings.decision == "marks" and network.settings.by_path:
+            self.path_divider = PathDivider(network.switches, network.attribution, network.relations)
         self.explicit = ExplicitRates(
             network.settings, network.switches, network.attribution, network.owns, network.is_silent, network.tenants
         )
@@ -105,6 +109,8 @@ class Rounds:
         self.explicit.forget(dpid, port)
         if self.paths is not None:
             self.paths.forget(dpid, port)
+        if self.path_divider is not None:
+            self.path_divider.forget(dpid)
 
     def begin(self, now: int) -> None:
         """Begin the round of a period for explicit rates: all bridges with machines are asked."""
@@ -198,16 +204,18 @@ class Rounds:
         if vm is None or not self._notifier.knows(telling.pair[0]):
             return []
         composed = self._notifier.compose(telling, vm)
-        for notice in (telling.whole, *telling.paths) if composed else ():
+        for notice in (telling.whole, *telling.paths, *telling.marks) if composed else ():
             if notice is not None:
                 self._trace(vm, notice)
         return composed
 
-    def _trace(self, vm: VmRecord, notice: Union[Notice, PathRate]) -> None:
-        values: dict[str, Any] = {"rate_bps": notice.rate * 8} if notice.rate else {}
-        if isinstance(notice, PathRate):
+    def _trace(self, vm: VmRecord, notice: Union[Notice, PathRate, PathMarks]) -> None:
+        values: dict[str, Any] = {}
+        if not isinstance(notice, PathMarks) and notice.rate:
+            values.update(rate_bps=notice.rate * 8)
+        if not isinstance(notice, Notice):
             values.update(prefix=notice.name.first.hex(), bits=notice.name.bits)
-        else:
+        if not isinstance(notice, PathRate):
             values.update(marks=notice.marks, interval_ms=notice.interval_ns / 1e6)
         self._network.trace.add(
             self._network.clock(),
@@ -237,6 +245,8 @@ class Rounds:
             if self._behind:
                 marks = marks_before_drops(marks, through.values(), self.explicit.known_capacity(point))
             congestions.append(Congestion(point, marks, current.interval_ns[point], sources))
+        if self.path_divider is not None:
+            return self.path_divider.tellings([one for one in congestions if one.sources])
         notices = self.divider.notices(congestions)
         return [Telling(pairs[notice.point][notice.vm], notice.vm, notice) for notice in notices]
 

@@ -57,8 +57,10 @@ class Settings(Rates, MarkSources, Messages, NetworkSettings, Databases, Rest, P
         ):  # fmt: skip
             if self.mark_source == source and not getattr(self, key):
                 raise ValueError(f"{key} is needed for mark_source {source}")
-        if self.by_path and self.decision != "maxmin":
-            raise ValueError(f"by_path needs decision maxmin, not {self.decision}: marks are divided by machine")
+        if self.by_path and self.decision == "marks" and self.division != "bytes":
+            raise ValueError(f"by_path needs division bytes, not {self.division}: marks go by what a port carries")
+        if self.by_path and self.message_version == "v0":
+            raise ValueError("by_path needs message_version v1: v0 names no path")
         if self.decision == "maxmin" and self.message_version == "v0":
             raise ValueError("decision maxmin needs message_version v1: v0 carries no rate")
         if self.notify and self.message_version == "v1" and self.key_file is None:

@@ -30,7 +30,7 @@ class Rates(pydantic.BaseModel):
         description="what machines are told: their part of the marks, or weighted max-min rates (law maxmin)",
     )
     by_path: bool = pydantic.Field(
-        False, description="decision maxmin: machines get a rate for each path where their bridge tells what goes by it"
+        False, description="machines are told by path, not as a whole, where their bridge tells what goes by each"
     )
     capacity_mbps: Optional[float] = pydantic.Field(
         None, ge=0.001, le=800_000, description="Mb/s a fabric port carries; default: what its switch says"

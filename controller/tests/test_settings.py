@@ -312,7 +312,10 @@ def test_every_setting_is_documented_with_its_default():
         assert rows.get(name, "").strip() == shown, name
 
 
-def test_rates_by_path_need_the_decision_that_finds_rates(key_file):
-    assert Settings(key_file=key_file, decision="maxmin", by_path=True).by_path
-    with pytest.raises(ValueError, match="by_path needs decision maxmin, not marks"):
-        Settings(key_file=key_file, by_path=True)
+def test_marks_by_path_need_their_division_and_messages_that_name_paths(key_file):
+    assert Settings(key_file=key_file, decision="maxmin", division="sent", by_path=True).by_path
+    assert Settings(key_file=key_file, by_path=True).decision == "marks"
+    with pytest.raises(ValueError, match="by_path needs division bytes, not sent"):
+        Settings(key_file=key_file, division="sent", by_path=True)
+    with pytest.raises(ValueError, match="by_path needs message_version v1"):
+        Settings(message_version="v0", by_path=True)

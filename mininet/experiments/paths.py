@@ -2,14 +2,16 @@
 """What VMs of racks are due by path, and whether they had it.
 
 The yardstick is the solver (controller/rates/paths/solver.py, docs/laws.md, "Rates by path"). In all VMs must have 95%
-of what its rates add up to, and through each port that these fill every VM within 5% of its part there.
+of what its rates add up to, and through each port that these fill every VM within 5% of its part there. A VM whose
+uplink holds it divides what it has there among its receivers itself; ports behind are judged by what it made of it.
 """
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from types import MappingProxyType
+from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 
 from sdngcc.controller.rates.paths.solver import Machine, Pair, allot
 from sdngcc.experiments.base import (
@@ -32,6 +34,14 @@ HEADROOM = 0.01  # that maxmin leaves
 
 Port = Tuple[str, str]  # whose it is, and to whom
 Names = Tuple[str, str]  # a VM and a receiver
+
+
+class Due(NamedTuple):
+    """What a pair should have."""
+
+    rate: float  # Mb/s of full frames
+    way: List[Port]
+    by_uplink: bool  # the VM's uplink holds it
 
 
 def judges(run: Run) -> bool:
@@ -67,8 +77,11 @@ def _way(parameters: Parameters, index: int, receiver: int) -> List[Port]:
     return [(hypervisor, near), *between, (far, f"rx{receiver + 1}")]
 
 
-def due(run: Run) -> Dict[Names, Tuple[float, List[Port]]]:
-    """Return each pair's rate by the solver, Mb/s of full frames, and its ports."""
+def due(run: Run, chosen: Mapping[Names, float] = MappingProxyType({})) -> Dict[Names, Due]:
+    """Return what is due to each pair.
+
+    ``chosen`` are pairs that want just so many Mb/s of full frames, and that no uplink holds.
+    """
     parameters, link = make_parameters(run["parameters"]), vm_frame_mbps(run)
     machines = {
         (0, index): Machine(parameters.weight(index), parameters.guarantee_mbps(index),
@@ -78,30 +91,39 @@ def due(run: Run) -> Dict[Names, Tuple[float, List[Port]]]:
     pairs = {}
     for (index, receiver), way in ways.items():
         offered = (parameters.udp_mbps or parameters.link_mbps) / len(parameters.receivers_of(index))
-        demand = offered if parameters.protocol(index) == "udp" else math.inf
-        pairs[(0, index), receiver] = Pair({numbers[port]: 1.0 for port in way}, demand)
+        demand = chosen.get(_names(index, receiver), offered if parameters.protocol(index) == "udp" else math.inf)
+        holding = way[1:] if _names(index, receiver) in chosen else way
+        pairs[(0, index), receiver] = Pair({numbers[port]: 1.0 for port in holding}, demand)
     carried = link * (1 - HEADROOM) if parameters.law == "maxmin" else link
     shares = allot(machines, pairs, dict.fromkeys(numbers.values(), carried), {})
-    return {_names(*pair): (shares[(0, pair[0]), pair[1]].rate, way) for pair, way in ways.items()}
+    found = {}
+    for (index, receiver), way in ways.items():
+        share = shares[(0, index), receiver]
+        found[_names(index, receiver)] = Due(share.rate, way, share.bottleneck == numbers[way[0]])
+    return found
 
 
 def judge(run: Run) -> List[Verdict]:
     """Judge what was carried in all, and at each port that the solver fills who is farthest from his part there."""
-    parameters, measured, expected = make_parameters(run["parameters"]), run["measured"], due(run)
+    parameters, expected = make_parameters(run["parameters"]), due(run)
     payload = {vm: UDP_PAYLOAD if parameters.protocol(index) == "udp" else TCP_PAYLOAD
                for index, vm in enumerate(parameters.vm_names)}
-    total = sum(rate * payload[vm] for (vm, _), (rate, _) in expected.items())
-    verdicts = [at_least("all VMs, of the solver's rates by path", round(sum(measured.values()) / total, 3), TOTAL)]
+    got = {(vm, receiver): run["measured"][f"{vm}>{receiver}"] / payload[vm] for vm, receiver in expected}
+    choosing = {vm for (vm, _), one in expected.items() if one.by_uplink}
+    behind = due(run, {names: rate for names, rate in got.items() if names[0] in choosing})
+    total = sum(one.rate * payload[vm] for (vm, _), one in expected.items())
+    carried = sum(run["measured"].values())
+    verdicts = [at_least("all VMs, of the solver's rates by path", round(carried / total, 3), TOTAL)]
     through: Dict[Port, Dict[str, List[float]]] = {}
-    for (vm, receiver), (rate, way) in expected.items():
-        for port in way:
-            sums = through.setdefault(port, {}).setdefault(vm, [0.0, 0.0])
-            sums[0] += measured[f"{vm}>{receiver}"] / payload[vm]
-            sums[1] += rate
-    carried = max(sum(wanted for _, wanted in vms.values()) for vms in through.values())
+    for names, one in expected.items():
+        for port in one.way:
+            sums = through.setdefault(port, {}).setdefault(names[0], [0.0, 0.0])
+            sums[0] += got[names]
+            sums[1] += one.rate if port == one.way[0] else behind[names].rate
+    most = max(sum(wanted for _, wanted in vms.values()) for vms in through.values())
     for port, vms in sorted(through.items()):
-        if sum(wanted for _, wanted in vms.values()) >= FULL * carried:
-            parts = {vm: round(got / wanted, 3) for vm, (got, wanted) in vms.items()}
+        if sum(wanted for _, wanted in vms.values()) >= FULL * most:
+            parts = {vm: round(rate / wanted, 3) for vm, (rate, wanted) in vms.items()}
             farthest = max(parts, key=lambda vm: abs(parts[vm] - 1))
             verdicts.append(Verdict(f"{'-'.join(port)}: what the VM farthest from its part had of it",
                                     f"1 within {PART:.0%}", f"{parts[farthest]} ({farthest})",

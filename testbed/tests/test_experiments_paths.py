@@ -21,7 +21,7 @@ def divided(**changes):
     parameters = make_parameters(run["parameters"])
     payload = {vm: UDP_PAYLOAD if parameters.protocol(index) == "udp" else TCP_PAYLOAD
                for index, vm in enumerate(parameters.vm_names)}
-    run["measured"] = {f"{vm}>{receiver}": rate * payload[vm] for (vm, receiver), (rate, _) in paths.due(run).items()}
+    run["measured"] = {f"{vm}>{receiver}": one.rate * payload[vm] for (vm, receiver), one in paths.due(run).items()}
     return run
 
 
@@ -41,6 +41,16 @@ def test_who_is_off_at_a_full_port_fails_there(pair, part, port):
     assert any(name.startswith(port) for name in failing("share", run))
 
 
+def test_a_vm_divides_what_its_uplink_leaves_it():
+    run = divided()
+    for pair, more in ("vm5>rx1", 15), ("vm5>rx3", -15), ("vm8>rx1", -7.5), ("vm11>rx1", -7.5), ("vm2>rx3", 7.5), \
+                      ("vm11>rx3", 7.5):
+        run["measured"][pair] += more * UDP_PAYLOAD
+    assert failing("share", run) == []
+    run["measured"]["vm5>rx3"] *= 0.8
+    assert failing("share", run) == ["hv201-tor2: what the VM farthest from its part had of it"]
+
+
 def test_a_link_left_unused_fails():
     run = divided()
     run["measured"] = {pair: 0.94 * rate for pair, rate in run["measured"].items()}
@@ -49,7 +59,7 @@ def test_a_link_left_unused_fails():
 
 def test_what_a_vm_may_have_in_all_bounds_its_pairs():
     due = paths.due(divided(maximums=(0, 100)))
-    assert sum(rate for (vm, _), (rate, _) in due.items() if vm == "vm2") == pytest.approx(100, rel=0.01)
+    assert sum(one.rate for (vm, _), one in due.items() if vm == "vm2") == pytest.approx(100, rel=0.01)
 
 
 def test_runs_without_paths_are_judged_as_before():
@@ -60,8 +70,8 @@ def test_runs_without_paths_are_judged_as_before():
 def test_ports_are_those_of_the_topology():
     topo = Racks(senders=12, vms_per_hypervisor=3, receivers=4, racks=3)
     links = {frozenset(link) for link in topo.links()}
-    for _, way in paths.due(run_of(**RACKS)).values():
-        for one, other in way:
+    for due in paths.due(run_of(**RACKS)).values():
+        for one, other in due.way:
             assert frozenset((one, other.replace("rx", "hvr"))) in links
 
 
