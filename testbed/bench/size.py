@@ -19,6 +19,7 @@ import tempfile
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from sdngcc.controller.cluster.owner import Owner
 from sdngcc.controller.engine import Engine
 from sdngcc.controller.garbage import Collector
 from sdngcc.controller.settings import Settings
@@ -51,7 +52,9 @@ class Row:
 class Site:
     """A network of ``switches`` switches with ``vms`` VMs, around an engine; ``more`` are further settings."""
 
-    def __init__(self, folder: pathlib.Path, switches: int, vms: int, **more: Any) -> None:
+    def __init__(
+        self, folder: pathlib.Path, switches: int, vms: int, owner: Optional[Owner] = None, **more: Any
+    ) -> None:
         spines = max(2, switches // 50)
         leaves = max(2, switches // 25)
         self.spines = [0x2000 + number for number in range(spines)]
@@ -83,7 +86,7 @@ class Site:
             switch_packet_ins_a_second=1_000_000,
             **more,
         )
-        self.engine = Engine(settings, self.clock, epoch=1)
+        self.engine = Engine(settings, self.clock, epoch=1, owner=owner)
 
     def clock(self) -> int:
         """Return the site's time, ns: the machine's, less what pauses took."""
