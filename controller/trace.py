@@ -20,9 +20,14 @@ class Trace:
         self._counters = counters
         self._lines: list[str] = []
 
+    @property
+    def on(self) -> bool:
+        """Tell whether anything is gathered."""
+        return self._path is not None
+
     def add(self, now_ns: int, event: str, **details: Any) -> None:
         """Note an event."""
-        if self._path is not None:
+        if self.on:
             self._lines.append(json.dumps({"t": now_ns / SECOND_NS, "event": event, **details}))
 
     def flush(self) -> None:

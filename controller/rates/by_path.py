@@ -11,6 +11,7 @@ Machines of other bridges are told one rate as a whole, which explicit.py finds 
 they take part in the sharing of ports: held by the port that bounds their rate, elsewhere with what they send.
 """
 
+import functools
 import hashlib
 from typing import Callable, Mapping, NamedTuple, Optional
 
@@ -62,6 +63,7 @@ class Telling(NamedTuple):
     marks: tuple[PathMarks, ...] = ()  # in place of these
 
 
+@functools.lru_cache(1 << 16)
 def teller(point: Hop) -> int:
     """Return the number by which shims know a port: 64 bits, not 0."""
     text = point[0].to_bytes(8, "big") + point[1].to_bytes(4, "big")

@@ -7,6 +7,7 @@ messages of version 2, all else in those of the version that is set.
 """
 
 import collections
+import itertools
 from typing import NamedTuple, Optional, Sequence
 
 from sdngcc.controller.network.inventory import VmRecord
@@ -31,8 +32,8 @@ class Composed(NamedTuple):
     pair: Pair
     address: bytes  # the machine's
     peer: bytes
-    payload: bytes
-    by_path: bool = False  # version 2
+    payload: bytes  # of all but version 0 without its tag
+    version: int  # 0, 1 or 2
 
 
 class Notifier:
@@ -78,15 +79,15 @@ class Notifier:
         vm.notices += len(payloads)
         vm.marks += sum(one.marks for one in (*((notice,) if notice else ()), *telling.marks))
         self._counters["notices"] += len(payloads)
-        by_path = bool(telling.paths or telling.marks)
-        return [Composed(telling.vm[1], telling.pair, address, peer, payload, by_path) for payload in payloads]
+        number = 2 if telling.paths or telling.marks else int(version[1:])
+        return [Composed(telling.vm[1], telling.pair, address, peer, payload, number) for payload in payloads]
 
     def _payload(self, notice: Notice, vm: VmRecord, address: bytes, peer: bytes) -> bytes:
-        """Return the message of a notice."""
+        """Return the message of a notice, a tag it has without it."""
         if self._settings.message_version == "v0":
             return message.encode_v0(notice.marks)
         epoch, sequence = self.numbering.next(vm.hearing)
-        return message.encode_v1(
+        return message.body_v1(
             message.Message(
                 vm=address,
                 peer=peer,
@@ -100,12 +101,11 @@ class Notifier:
                 epoch=epoch,
                 sequence=sequence,
                 type=message.TYPE_RATE if notice.rate else message.TYPE_MARKS,
-            ),
-            self.key,
+            )
         )
 
     def _by_path(self, telling: Telling, vm: VmRecord, address: bytes) -> list[bytes]:
-        """Return the messages that tell a machine by path; the first has the rate of all that it sends."""
+        """Return the messages, without tags, that tell a machine by path; the first has the rate of all it sends."""
         rate, payloads = telling.whole.rate if telling.whole else 0, []
         entries = [
             message.PathEntry(
@@ -132,17 +132,27 @@ class Notifier:
             some = tuple(entries[first : first + message.ENTRIES_MAX])
             epoch, sequence = self.numbering.next(vm.hearing)
             payloads.append(
-                message.encode_v2(
-                    message.PathMessage(address, some, rate, self._settings.sender_id, epoch, sequence, kind), self.key
+                message.body_v2(
+                    message.PathMessage(address, some, rate, self._settings.sender_id, epoch, sequence, kind)
                 )
             )
             rate = 0
         return payloads
 
-    def pack(self, composed: Sequence[Composed]) -> bytes:
-        """Return the OpenFlow messages that bring composed ones to the machines of one bridge, or host."""
-        if self._settings.forwarding == "none":
-            return self._hand_over(composed)
+    def pack(self, composed: Sequence[tuple[int, Composed]]) -> list[tuple[int, bytes]]:
+        """Return for each bridge, or host, the OpenFlow messages that bring composed ones to its machines.
+
+        Composed ones come with the datapath id of their bridge, those of one bridge together.
+        """
+        sealed = iter(message.seal([one.payload for _, one in composed if one.version], self.key))
+        ready = [(dpid, one._replace(payload=next(sealed)) if one.version else one) for dpid, one in composed]
+        pack = self._hand_over if self._settings.forwarding == "none" else self._packet_outs
+        return [
+            (dpid, pack([one for _, one in some])) for dpid, some in itertools.groupby(ready, key=lambda pair: pair[0])
+        ]
+
+    def _packet_outs(self, composed: Sequence[Composed]) -> bytes:
+        """Return the packet-outs that bring composed ones to the machines of a bridge."""
         return b"".join(
             openflow.packet_out(
                 packets.message_frame(*one.pair, one.address, one.peer, self._settings.protocol, one.payload),
@@ -154,8 +164,8 @@ class Notifier:
     @staticmethod
     def _hand_over(composed: Sequence[Composed]) -> bytes:
         """Return the experimenter messages that hand composed ones to the machines of a host."""
-        wholes = [(one.port, one.payload) for one in composed if not one.by_path]
-        paths = [(one.port, one.payload) for one in composed if one.by_path]
+        wholes = [(one.port, one.payload) for one in composed if one.version != 2]
+        paths = [(one.port, one.payload) for one in composed if one.version == 2]
         return b"".join(
             (
                 *(

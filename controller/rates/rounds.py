@@ -33,6 +33,8 @@ from sdngcc.controller.timers import Timers
 from sdngcc.controller.trace import Trace
 from sdngcc.controller.work import Backlog
 
+TOGETHER = 128  # messages that are sealed and packed at a time
+
 
 @dataclasses.dataclass
 class _Round:
@@ -187,14 +189,21 @@ class Rounds:
         by_bridge: dict[int, list[Telling]] = {}
         for telling in tellings:
             by_bridge.setdefault(telling.vm[0], []).append(telling)
+        waiting: list[tuple[int, Composed]] = []
         for dpid, some in by_bridge.items():
-            composed = [one for telling in some for one in self._compose(telling)]
-            if composed:
-                self._outbox.put_notice(dpid, self._notifier.pack(composed))
+            waiting += [(dpid, one) for telling in some for one in self._compose(telling)]
+            if len(waiting) >= TOGETHER:
+                self._send(waiting)
+                waiting = []
             yield
+        self._send(waiting)
         took_ns = network.clock() - started_ns
         self.latency.add(took_ns)
         self.notice_max_ns = max(self.notice_max_ns, took_ns)
+
+    def _send(self, composed: list[tuple[int, Composed]]) -> None:
+        for dpid, data in self._notifier.pack(composed):
+            self._outbox.put_notice(dpid, data)
 
     def _compose(self, telling: Telling) -> list[Composed]:
         """Return the messages for a machine, none when it cannot be told or is gone."""
@@ -204,7 +213,7 @@ class Rounds:
         if vm is None or not self._notifier.knows(telling.pair[0]):
             return []
         composed = self._notifier.compose(telling, vm)
-        for notice in (telling.whole, *telling.paths, *telling.marks) if composed else ():
+        for notice in (telling.whole, *telling.paths, *telling.marks) if composed and network.trace.on else ():
             if notice is not None:
                 self._trace(vm, notice)
         return composed

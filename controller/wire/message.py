@@ -8,8 +8,9 @@ docs/protocol.md has the layout, shim/core/message.h the C side of it.
 
 import dataclasses
 import struct
+from typing import NamedTuple, Sequence
 
-from sdngcc.controller.wire.siphash import siphash24
+from sdngcc.controller.wire.siphash import siphash24, siphash24_all
 
 MAGIC = 0x5347
 TYPE_MARKS = 1
@@ -81,14 +82,23 @@ class Message:
         return self.weight_total
 
 
+def seal(bodies: Sequence[bytes], key: bytes) -> list[bytes]:
+    """Return messages with their tags, from body_v1() or body_v2()."""
+    return [body + _TAG.pack(tag) for body, tag in zip(bodies, siphash24_all(key, bodies))]
+
+
 def encode_v1(message: Message, key: bytes) -> bytes:
     """Return the 96 bytes of a v1 message with its tag; struct.error when a field is out of its range."""
-    body = _V1.pack(
+    return seal((body_v1(message),), key)[0]
+
+
+def body_v1(message: Message) -> bytes:
+    """Return a v1 message without its tag; struct.error when a field is out of its range."""
+    return _V1.pack(
         MAGIC, 1, message.type, message.flags, V1_BYTES, message.epoch, message.sequence,
         message.vm, message.peer, message.point_datapath, message.point_port, message.marks,
         message.interval_ns, message.rate, message.weight_total, message.sender,
     )  # fmt: skip
-    return body + _TAG.pack(siphash24(key, body))
 
 
 def decode_v1(data: bytes, key: bytes) -> Message:
@@ -121,8 +131,7 @@ def decode_v1(data: bytes, key: bytes) -> Message:
     )  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True)
-class PathEntry:
+class PathEntry(NamedTuple):
     """What a teller says of a part of what a machine sends: that to addresses which begin as ``prefix`` does.
 
     With ``bits`` 0 it is the rest: what no other path takes.
@@ -154,13 +163,17 @@ class PathMessage:
 
 def encode_v2(message: PathMessage, key: bytes) -> bytes:
     """Return the bytes of a v2 message with its tag; struct.error when a field is out of its range."""
+    return seal((body_v2(message),), key)[0]
+
+
+def body_v2(message: PathMessage) -> bytes:
+    """Return a v2 message without its tag; struct.error when a field is out of its range."""
     length = V2_BYTES + ENTRY_BYTES * len(message.entries)
     head = _V2.pack(
         MAGIC, 2, message.type, message.flags, length, message.epoch, message.sequence, message.vm, message.sender,
         len(message.entries), message.rate,
     )  # fmt: skip
-    body = head + b"".join(_pack_entry(entry, message.type) for entry in message.entries)
-    return body + _TAG.pack(siphash24(key, body))
+    return head + b"".join([_pack_entry(entry, message.type) for entry in message.entries])
 
 
 def _pack_entry(entry: PathEntry, kind: int) -> bytes:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdngcc.controller.wire import message, packets
-from sdngcc.controller.wire.siphash import siphash24
+from sdngcc.controller.wire.siphash import FEW, siphash24, siphash24_all
 
 VECTORS = json.loads((pathlib.Path(__file__).parents[3] / "shim/tests/vectors/message.json").read_text("utf-8"))
 
@@ -33,8 +33,14 @@ def test_siphash_of_the_authors():
 
 
 def test_siphash_needs_16_bytes_of_key():
-    with pytest.raises(ValueError, match="has 3 bytes"):
-        siphash24(b"abc", b"")
+    for hash_one in (siphash24, lambda key, text: siphash24_all(key, [text] * FEW)):
+        with pytest.raises(ValueError, match="has 3 bytes"):
+            hash_one(b"abc", b"")
+
+
+@given(st.binary(min_size=16, max_size=16), st.lists(st.binary(max_size=200), max_size=3 * FEW))
+def test_siphash_of_many_is_that_of_each(key, texts):
+    assert siphash24_all(key, texts) == [siphash24(key, text) for text in texts]
 
 
 @pytest.mark.parametrize("vector", names("v1"))
