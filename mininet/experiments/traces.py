@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes of flows in datacenters, from the papers that measured them, and schedules of flows drawn from them.
 
-A distribution is points (bytes, part of the flows that have no more), read off the paper's figure, with straight lines
-between them. They were measured on links of 10 Gb/s at least in part, and a slower link gets flows as much shorter, so
-that a flow takes as long there.
+A distribution is points (bytes, part of the flows that have no more), from public copies of the figure, with straight
+lines between them. They were measured on links of 10 Gb/s at least in part, and a slower link gets flows as much
+shorter, so that a flow takes as long there.
 """
 
 from __future__ import annotations
