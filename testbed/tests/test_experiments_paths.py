@@ -77,7 +77,7 @@ def test_ports_are_those_of_the_topology():
 
 def test_rates_of_pairs_are_those_of_the_settled_part_of_period_all(tmp_path):
     run = run_of(**{**RACKS, "senders": 2, "destinations": 2})
-    (tmp_path / "job.json").write_text(json.dumps({"sampling": {"bin_ms": 1000}}))
+    (tmp_path / "job.json").write_text(json.dumps({"sampling": {"bin_us": 1000000}}))
     flows = {5001: [0] * 12 + [125000] * 8 + [9] * 10, 5002: [7] * 12 + [250000] * 8, 5003: [0] * 12 + [500000] * 8}
     for number, (port, bins) in enumerate(flows.items()):
         (tmp_path / f"sink-rx{number + 1}.txt").write_text(f"{port} {' '.join(map(str, bins))}\n")
