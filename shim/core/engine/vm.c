@@ -60,8 +60,7 @@ struct shim_vm *shim_vm_create(struct shim_engine *engine, void *port)
 /* Takes a VM from its law, and all that the law has of it.  vm->lock. */
 static void vm_unrule(struct shim_vm *vm)
 {
-	if (!list_empty(&vm->tick_node))
-		shim_clock_remove(vm);
+	shim_clock_remove(vm);
 	shim_vm_rest_rx(vm);
 	shim_paths_remove(vm);
 	shim_connections_remove(vm);
