@@ -14,6 +14,8 @@ from typing import List, Sequence
 
 # How far ahead a departure may be, and from what wait on packets are marked, ns.
 HORIZON_NS, MARK_NS = 2_000_000_000, 1_000_000
+# Packets that sch_fq holds, of a flow and in all.
+ROOM = "100000"
 
 # The system call bpf(2) of x86-64, and commands and types of linux/bpf.h.
 SYS_BPF = 321
@@ -96,6 +98,10 @@ def pin(path: str, bytes_per_s: int, mark: bool) -> None:
 
 
 def tc_commands(device: str, path: str) -> Sequence[Sequence[str]]:
-    """Return the words of the ``tc`` calls that have a pinned program and sch_fq limit what leaves by a device."""
-    return (("qdisc", "add", "dev", device, "root", "fq"), ("qdisc", "add", "dev", device, "clsact"),
+    """Return the words of the ``tc`` calls that have a pinned program and sch_fq limit what leaves by a device.
+
+    sch_fq has room for all that the horizon lets wait: what it dropped would be paid for and not leave.
+    """
+    return (("qdisc", "add", "dev", device, "root", "fq", "limit", ROOM, "flow_limit", ROOM),
+            ("qdisc", "add", "dev", device, "clsact"),
             ("filter", "add", "dev", device, "egress", "bpf", "direct-action", "object-pinned", path))
