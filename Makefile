@@ -66,6 +66,7 @@ bench-controller: setup  ## Polls, packet-ins and messages a CPU second of the c
 	@$(PY) -m sdngcc.testbed.bench.controller --out results/bench-controller
 	@$(PY) -m sdngcc.testbed.bench.size --out results/bench-controller
 	@$(PY) -m sdngcc.testbed.bench.paths --out results/bench-controller
+	@$(PY) -m sdngcc.testbed.bench.by_path --out results/bench-controller
 
 bench-tick: setup  ## CPU share of the laws' ticks with 10,000 VMs, time of a division, threads on one limiter
 	@$(PY) -m sdngcc.testbed.bench.tick --out results/bench-tick
