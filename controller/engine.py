@@ -318,7 +318,7 @@ class Engine:
             return
         self.source.forget(dpid, number)
         self.rounds.forget(dpid, number)
-        self.switches[dpid].vms.pop(number, None)
+        self.switches[dpid].lose(number)
         self.vlans.forget(dpid, number)
         self.forwarder.forget_hosts(self.relations.forget_place(dpid, number))
         self._links_changed(self.topology.remove_port(dpid, number))

@@ -118,6 +118,14 @@ class Attribution:
         self.follow()
         return self._measure(place).shares
 
+    def revision(self, place: Hop) -> int:
+        """Return a number that changes whenever the counters say something else of shares()."""
+        return self._pair_bytes.proportions.revision(place)
+
+    def want(self, dpid: int) -> None:
+        """Keep the counters fresh that shares() of a bridge's machines come from."""
+        self._pair_bytes.want(dpid, self._clock())
+
     def ways(self, place: Hop) -> dict[Pair, dict[Hop, float]]:
         """Return the ways of a machine's pairs that leave its bridge: ports, each with the part of the pair's bytes."""
         self.follow()

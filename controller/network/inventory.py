@@ -10,7 +10,7 @@ from typing import Optional
 
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.rates.numbering import Hearing
-from sdngcc.controller.wire.experimenter import VM_ACTIVE, PathReading, VmReading
+from sdngcc.controller.wire.experimenter import VM_ACTIVE, VmReading
 
 
 @dataclasses.dataclass
@@ -24,7 +24,6 @@ class VmRecord:
     read_ns: int = 0  # when it came
     notices: int = 0  # messages sent to it
     marks: int = 0  # marks in them
-    paths: tuple[PathReading, ...] = ()  # last HOST_PATHS entries, those of destinations
     hearing: Hearing = dataclasses.field(default_factory=Hearing)  # how it takes them
 
     @property
@@ -66,8 +65,16 @@ class SwitchRecord:
     state_xid: int = 0  # of the VM_STATE request not answered yet; 0: none
     state_asked_ns: int = 0
     state_ns: int = 0  # when VM_STATE was last answered
+    states: bytes = b""  # entries of the last answer, one a machine; rows.STATE
+    revision: int = 0  # grows when machines came or went, or are others as far as sharing goes
     paths: Optional[bool] = None  # whether it answers HOST_PATHS: machines may be told by path
     paths_xid: int = 0  # of the HOST_PATHS request not answered yet; 0: none
     paths_asked_ns: int = 0
+    path_entries: bytes = b""  # of the last HOST_PATHS; rows.PATH
     vms: dict[int, VmRecord] = dataclasses.field(default_factory=dict)  # by port
     uplinks: set[int] = dataclasses.field(default_factory=set)
+
+    def lose(self, number: int) -> None:
+        """Forget the machine at a port, if there is one."""
+        if self.vms.pop(number, None) is not None:
+            self.revision += 1

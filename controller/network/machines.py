@@ -12,7 +12,7 @@ from sdngcc.controller.network.topology import Topology
 from sdngcc.controller.outbox import Outbox
 from sdngcc.controller.rates.numbering import Numbering
 from sdngcc.controller.settings import Settings
-from sdngcc.controller.wire import experimenter, message
+from sdngcc.controller.wire import experimenter
 
 STATE_LOST_NS = 2_000_000_000
 
@@ -20,6 +20,11 @@ LOG = logging.getLogger(__name__)
 
 Known = TypeVar("Known")
 PortNames = Mapping[Port, str]  # (datapath id, port name) -> id of the machine
+
+
+def _sharing(reading: experimenter.VmReading) -> tuple[int, int]:
+    """Return what of a machine says how it shares ports."""
+    return reading.weight, reading.flags & experimenter.VM_ACTIVE
 
 
 class Machines:
@@ -76,6 +81,7 @@ class Machines:
         name = port.name if port else str(number)
         vm_id = self._interfaces.get(switch.dpid, {}).get(name, f"{switch.dpid:016x}:{name}")
         vm = switch.vms[number] = VmRecord((switch.dpid, number), vm_id, name)
+        switch.revision += 1
         return vm
 
     def set_tunnels(self, names: Mapping[Port, Tunnel]) -> list[int]:
@@ -127,12 +133,7 @@ class Machines:
         if switch.paths_xid == xid:
             switch.paths_xid = 0
         switch.paths = True
-        found: dict[int, list[experimenter.PathReading]] = {}
-        for reading in experimenter.path_readings(reply):
-            if reading.scope == message.SCOPE_DESTINATION:
-                found.setdefault(reading.vm if self._devices else reading.port, []).append(reading)
-        for number, vm in switch.vms.items():
-            vm.paths = tuple(found.get(number, ()))
+        switch.path_entries = b"".join(reply.entries)
 
     def take(self, switch: SwitchRecord, xid: int, reply: experimenter.Reply, now_ns: int) -> bool:
         """Take a VM_STATE or HOST_VMS reply; return whether it showed machines that were not known."""
@@ -143,17 +144,24 @@ class Machines:
         if switch.dpid in self._settings.fabric:
             return False
         readings: dict[int, experimenter.VmReading] = {}
-        for reading in experimenter.vm_readings(reply):
+        switch.states = b"".join(reply.entries)
+        several = experimenter.vm_readings(reply)
+        for reading in several:
             known = readings.get(reading.port)
             readings[reading.port] = experimenter.merge(known, reading) if known else reading
+        if len(readings) < len(several):
+            switch.states = b"".join(experimenter.encode_vm_state(reading) for reading in readings.values())
         found = False
         for number, reading in readings.items():
             found |= number not in switch.vms
             vm = switch.vms.get(number) or self._add(switch, number)
+            before = vm.reading
+            if before is None or _sharing(before) != _sharing(reading):
+                switch.revision += 1
             vm.reading, vm.read_ns = reading, now_ns
             self._note_hearing(vm, reading, now_ns)
         for number in [number for number, vm in switch.vms.items() if number not in readings and vm.reading]:
-            del switch.vms[number]
+            switch.lose(number)
         if readings or switch.vms:
             found |= self.name(switch.dpid)
         return found

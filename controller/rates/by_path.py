@@ -18,19 +18,20 @@ from typing import Callable, Mapping, NamedTuple, Optional
 import numpy as np
 
 from sdngcc.controller.network.attribution import Attribution
-from sdngcc.controller.network.inventory import SwitchRecord, VmRecord
+from sdngcc.controller.network.inventory import SwitchRecord
 from sdngcc.controller.network.relations import Pair, Relations
 from sdngcc.controller.network.tenants import Tenants
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.rates.capacity import Marked
 from sdngcc.controller.rates.division import Notice
-from sdngcc.controller.rates.paths.entries import ALL, CAPS, Entries
-from sdngcc.controller.rates.paths.filling import levels
+from sdngcc.controller.rates.paths.entries import CAPS, Entries
+from sdngcc.controller.rates.paths.filling import Floats, Ints, levels
+from sdngcc.controller.rates.paths.index import UPLINK
 from sdngcc.controller.rates.paths.naming import Prefix
-from sdngcc.controller.rates.paths.ports import MARGIN, Ports, Told
-from sdngcc.controller.rates.paths.readings import BINDING, TIMEOUT_NS, Readings
+from sdngcc.controller.rates.paths.ports import MARGIN, Due, Ports
+from sdngcc.controller.rates.paths.readings import BINDING, Readings, States
+from sdngcc.controller.rates.paths.shown import Shown
 from sdngcc.controller.settings import Settings
-from sdngcc.controller.wire.experimenter import PATH_LIMITED, VmReading
 from sdngcc.controller.wire.message import RATE_MAX, RATE_MIN
 
 
@@ -92,12 +93,12 @@ class PathRates:
     ) -> None:
         self._headroom = settings.headroom_percent / 100
         self.ports = Ports(self._headroom, is_silent)
-        self.entries = Entries(self.ports.table, switches, attribution, relations, tenants, owns)
+        self.entries = Entries(self.ports.table, switches, attribution, relations, tenants, owns, bottleneck)
+        shown = Shown(switches, self.entries, settings.forwarding == "none")
+        self._readings = Readings(self.ports, self.entries, shown, attribution)
         self._owns = owns
-        self._attribution = attribution
         self._tenants = tenants
         self._capacity = capacity
-        self._bottleneck = bottleneck
 
     def forget(self, dpid: int, port: Optional[int] = None) -> None:
         """Forget a port that is gone or came anew, or a whole switch."""
@@ -106,28 +107,32 @@ class PathRates:
 
     def decide(self, marks: Mapping[Hop, Marked], now_ns: int) -> list[Telling]:
         """Take the marks of a period, and the machines' readings, and return who is to be told what."""
-        entries, members = self.entries, self.entries.members
-        entries.follow()
-        self._set_ports()
-        lows = self._lows()
-        readings = Readings(self.ports, self._attribution.shares)
-        for place, member in members.items():
-            if not member.by_path:
-                member.bottleneck = self._bottleneck(place)
-            readings.take(place, member, lows[place], now_ns)
-        readings.give()
-        wholes: dict[Hop, Notice] = {}
+        self.entries.follow()
+        states = self._readings.look()
+        self._set_ports(states)
+        self._readings.take(states, self._lows(states), now_ns)
+        return self._tellings(self.ports.decide_rows(marks, now_ns), now_ns)
+
+    def _tellings(self, due: Due, now_ns: int) -> list[Telling]:
+        """Return what machines are to be told."""
+        entries, index = self.entries, self.entries.index
+        names, members = self.ports.table.entries.names, self.entries.members
+        rates, weights = due.rates.astype(np.int64).tolist(), np.rint(due.weights).astype(np.int64).tolist()
         paths: dict[Hop, list[PathRate]] = {}
-        for told in self.ports.decide(marks, now_ns):
-            weights = round(told.weights)
-            if isinstance(told.peer, Prefix):
-                paths.setdefault(told.vm, []).append(PathRate(told.port, told.peer, told.rate, weights))
-            elif self._tells_whole(told):
-                heads = members[told.vm].heads
-                heads[told.port] = (told.rate, now_ns)
-                rate = min(rate for rate, at_ns in heads.values() if now_ns - at_ns < TIMEOUT_NS)
-                uplink = min(hop for hop in members[told.vm].whole if hop[0] == told.vm[0])
-                wholes[told.vm] = Notice(told.vm, 0, 0, weights, uplink, rate)
+        heads: list[tuple[Hop, int, int]] = []  # machine, its entry, weights
+        for number, rate, total in zip(due.numbers.tolist(), rates, weights):
+            entry = names[number]
+            assert entry is not None
+            if isinstance(entry.peer, Prefix):
+                paths.setdefault(entry.vm, []).append(PathRate(entry.port, entry.peer, rate, total))
+            elif members[entry.vm].by_path and self._owns(entry.vm[0]):
+                heads.append((entry.vm, number, total))
+                index.heads[number], index.heads_ns[number] = rate, now_ns
+        wholes: dict[Hop, Notice] = {}
+        least = entries.least_heads(now_ns)
+        for place, number, total in heads:
+            uplink = min(hop for hop in members[place].whole if hop[0] == place[0])
+            wholes[place] = Notice(place, 0, 0, total, uplink, int(least[index.entry_members[number]]))
         return [
             Telling(pair, place, wholes.get(place), tuple(paths.get(place, ())))
             for place in dict.fromkeys((*paths, *wholes))
@@ -136,64 +141,53 @@ class PathRates:
 
     def taken(self) -> dict[Hop, float]:
         """Return what machines that are told by path send through ports, bytes/s, as last read."""
-        table, found = self.ports.table, dict[Hop, float]()
+        table = self.ports.table
         rows = table.rows
-        for number, sent in zip(rows.numbers.tolist(), (rows.parts * rows.sent).tolist()):
-            entry = table.entries.names[number]
-            if entry is not None and entry.peer != ALL:
-                found[entry.port] = found.get(entry.port, 0.0) + sent
-        return found
+        some = self.entries.index.entry_parts[rows.numbers] >= 0
+        sent = np.bincount(rows.ports[some], (rows.parts * rows.sent)[some], len(table.ports.names))
+        return {hop: float(sent[number]) for hop, number in table.ports.of.items()}
 
-    def _tells_whole(self, told: Told) -> bool:
-        """Tell whether a machine is to be told what a port says of all that it sends."""
-        return self.entries.members[told.vm].by_path and self._owns(told.vm[0])
-
-    def _set_ports(self) -> None:
+    def _set_ports(self, states: States) -> None:
         """Say what ports may carry."""
-        uplinks: dict[Hop, list[VmReading]] = {}
-        for place, member in self.entries.members.items():
-            for hop in member.whole:
-                if hop[0] == place[0] and member.vm.reading is not None:
-                    uplinks.setdefault(hop, []).append(member.vm.reading)
-        for hop, readings in uplinks.items():
-            self.ports.set_allowed(hop, max(self._lendable(readings), RATE_MIN))
-        for hop, rate in self.entries.caps().items():
+        table, index = self.ports.settled(), self.entries.index
+        some = np.flatnonzero(index.entry_kinds[table.rows.numbers] == UPLINK)
+        ports = table.rows.ports[some]
+        lendable = self._lendable(ports, index.entry_members[table.rows.numbers[some]], states)
+        uplinks = {table.ports.names[number]: float(lendable[number]) for number in np.unique(ports).tolist()}
+        for hop, rate in (*uplinks.items(), *self.entries.caps().items()):
+            assert hop is not None
             self.ports.set_allowed(hop, max(rate, RATE_MIN))
-        for hop in self.ports.table.ports.of:
+        for hop in table.ports.of:
             if hop not in uplinks and hop[0] != CAPS:
                 self.ports.set_capacity(hop, self._capacity(hop))
 
-    def _lendable(self, readings: list[VmReading]) -> float:
-        """Return what machines of an uplink may send in all, bytes/s.
+    def _lendable(self, ports: Ints, members: Ints, states: States) -> Floats:
+        """Return what machines of each uplink may send in all, bytes/s by its number; each port has these members.
 
         The shares E(i) add up to what an uplink carries, or to the ceilings of all.  Its queue marks nothing.  Where
         one has more than his share for others send less, a line that is full would keep these below what they are
         told: they seem to want no more, and he is told that he may have it.  What is left free lets the queue end.
         """
-        total = float(sum(reading.share for reading in readings))
-        lent = len(readings) > 1 and any(reading.share < (reading.max_rate or RATE_MAX) for reading in readings)
-        return total * (1 - self._headroom) if lent else total
+        count = len(self.ports.table.ports.names)
+        shares = states.share[members]
+        below = shares < np.where(states.high[members] > 0, states.high[members], float(RATE_MAX))
+        lent = (np.bincount(ports, minlength=count) > 1) & (np.bincount(ports, below, count) > 0)
+        parts: Floats = np.where(lent, 1 - self._headroom, 1.0)
+        return parts * np.bincount(ports, shares, count)
 
-    def _lows(self) -> dict[Hop, float]:
-        """Return the guarantee of each member, bytes/s, with its part of its tenant's."""
-        members = self.entries.members
-        lows = {
-            place: float(member.vm.reading.min_rate if member.vm.reading else 0) for place, member in members.items()
-        }
-        guaranteed = {name: tenant.low for name, tenant in self._tenants.shares.items() if tenant.low}
-        for name, low in guaranteed.items():
+    def _lows(self, states: States) -> Floats:
+        """Return the guarantee of each machine by number, bytes/s, with its part of its tenant's."""
+        lows, members = states.low.copy(), self.entries.members
+        can_use = np.where(
+            states.limited | (states.sent >= BINDING * states.rate), float(RATE_MAX), MARGIN * states.sent
+        )
+        for name, low in [(name, tenant.low) for name, tenant in self._tenants.shares.items() if tenant.low]:
             places = [place for place, tenant in self.entries.tenants.items() if tenant == name and place in members]
             if places:
+                numbers = [members[place].number for place in places]
                 weights = np.array([max(1, members[place].vm.weight) for place in places], float)
-                own = np.array([lows[place] for place in places])
-                high = np.maximum(own, [_can_use(members[place].vm) for place in places])
+                own = lows[numbers]
+                high = np.maximum(own, can_use[numbers])
                 level = levels(weights, own, high, np.zeros(1, np.intp), np.array([low]))
-                lows.update(zip(places, np.clip(weights * level, own, high).tolist()))
+                lows[numbers] = np.clip(weights * level, own, high)
         return lows
-
-
-def _can_use(vm: VmRecord) -> float:
-    """Return what a machine can use, bytes/s; RATE_MAX if that is not known."""
-    assert vm.reading is not None
-    held = vm.reading.sent_rate >= BINDING * vm.reading.rate or any(path.flags & PATH_LIMITED for path in vm.paths)
-    return float(RATE_MAX) if held else MARGIN * vm.reading.sent_rate

@@ -26,6 +26,8 @@ from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.rates.by_path import PathMarks, Telling
 from sdngcc.controller.rates.division import Congestion, Notice, portions, weight_total
 from sdngcc.controller.rates.paths.naming import REST, Prefix, names
+from sdngcc.controller.wire.experimenter import PathReading, path_readings
+from sdngcc.controller.wire.message import SCOPE_DESTINATION
 
 WHOLE = Prefix(b"", 0)  # all that a machine sends
 Part = tuple[Hop, Prefix]  # of what a machine sends
@@ -40,9 +42,12 @@ class _Share(NamedTuple):
 
 
 class _Parts:
-    """What one machine sends, by name."""
+    """What one machine sends, by name; ``paths`` are those of destinations in its shim."""
 
-    def __init__(self, place: Hop, vm: VmRecord, attribution: Attribution, relations: Relations) -> None:
+    def __init__(
+        self, vm: VmRecord, paths: Sequence[PathReading], attribution: Attribution, relations: Relations
+    ) -> None:
+        place = vm.place
         self.ways = attribution.ways(place)
         self._shares = attribution.shares(place)
         self._of: dict[Prefix, dict[Pair, float]] = {}  # pairs, each with the part of it that has the name
@@ -52,7 +57,7 @@ class _Parts:
             for name in [known[one] for one in some] or [REST]:
                 pairs = self._of.setdefault(name, {})
                 pairs[pair] = pairs.get(pair, 0.0) + 1 / max(1, len(some))
-        self._sent = self._rates(vm)
+        self._sent = self._rates(vm, paths)
 
     def through(self, point: Hop) -> dict[Prefix, float]:
         """Return what goes through a port, bytes/s."""
@@ -68,10 +73,10 @@ class _Parts:
     def _weight(self, pair: Pair, part: float) -> float:
         return part * self._shares.get(pair, 0.0)
 
-    def _rates(self, vm: VmRecord) -> dict[Prefix, float]:
+    def _rates(self, vm: VmRecord, paths: Sequence[PathReading]) -> dict[Prefix, float]:
         """Return what goes to each name, bytes/s: as its path counts; of the rest by proportion as switches count."""
         counted: dict[Prefix, float] = {}
-        for path in vm.paths:
+        for path in paths:
             name = self._name(Prefix(path.prefix, path.bits))
             if name in self._of:
                 counted[name] = counted.get(name, 0.0) + path.sent_rate
@@ -94,17 +99,30 @@ def _addresses(pair: Pair, relations: Relations) -> list[bytes]:
 
 
 class PathDivider:
-    """Divides marks by path; remembers what rounding owes to whom."""
+    """Divides marks by path; remembers what rounding owes to whom.
 
-    def __init__(self, switches: Mapping[int, SwitchRecord], attribution: Attribution, relations: Relations) -> None:
+    ``devices``: machines' paths are known by the kernel's index of their device, not by OpenFlow port.
+    """
+
+    def __init__(
+        self,
+        switches: Mapping[int, SwitchRecord],
+        attribution: Attribution,
+        relations: Relations,
+        devices: bool = False,
+    ) -> None:
         self._switches = switches
         self._attribution = attribution
         self._relations = relations
+        self._devices = devices
+        # By bridge, its entries of HOST_PATHS as last read, and those of destinations by machine.
+        self._read: dict[int, tuple[bytes, dict[int, list[PathReading]]]] = {}
         self._owed: dict[Hop, dict[Part, float]] = {}  # marks
         self._owed_steps: dict[Hop, dict[Part, float]] = {}
 
     def forget(self, dpid: int) -> None:
-        """Drop what rounding owes at ports of a switch that is gone."""
+        """Drop what rounding owes at ports of a switch that is gone, and what it told."""
+        self._read.pop(dpid, None)
         for owed in (self._owed, self._owed_steps):
             for point in [point for point in owed if point[0] == dpid]:
                 del owed[point]
@@ -145,7 +163,7 @@ class PathDivider:
             if self._switches[place[0]].paths:
                 if place not in machines:
                     vm = self._switches[place[0]].vms[place[1]]
-                    machines[place] = _Parts(place, vm, self._attribution, self._relations)
+                    machines[place] = _Parts(vm, self._paths(place), self._attribution, self._relations)
                 through = machines[place].through(congestion.point)
             most, total = max(through.values()), sum(through.values())
             for name, rate in through.items():
@@ -160,6 +178,17 @@ class PathDivider:
             for part, marks in given.items()
             if marks > 0
         }
+
+    def _paths(self, place: Hop) -> Sequence[PathReading]:
+        """Return what a bridge told last of a machine's paths to destinations."""
+        entries = self._switches[place[0]].path_entries
+        if place[0] not in self._read or self._read[place[0]][0] is not entries:
+            found: dict[int, list[PathReading]] = {}
+            for reading in path_readings(entries):
+                if reading.scope == SCOPE_DESTINATION:
+                    found.setdefault(reading.vm if self._devices else reading.port, []).append(reading)
+            self._read[place[0]] = (entries, found)
+        return self._read[place[0]][1].get(place[1], ())
 
     def _whole(self, point: Hop, part: Part, total: float) -> int:
         """Return a sum of weights in whole numbers, so that steps, in proportion to 1 / W, are as due over time."""

@@ -81,7 +81,9 @@ class Rounds:
         self.divider = Divider(network.settings.division)
         self.path_divider: Optional[PathDivider] = None
         if network.settings.decision == "marks" and network.settings.by_path:
-            self.path_divider = PathDivider(network.switches, network.attribution, network.relations)
+            self.path_divider = PathDivider(
+                network.switches, network.attribution, network.relations, network.settings.forwarding == "none"
+            )
         self.explicit = ExplicitRates(
             network.settings, network.switches, network.attribution, network.owns, network.is_silent, network.tenants
         )

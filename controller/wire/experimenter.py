@@ -237,9 +237,9 @@ def host_paths_request(xid: int, generation: int, boot: int) -> bytes:
     return openflow.experimenter_request(xid, EXPERIMENTER, HOST_PATHS, body)
 
 
-def path_readings(reply: Reply) -> list[PathReading]:
+def path_readings(entries: bytes) -> list[PathReading]:
     """Return the entries of a HOST_PATHS reply."""
-    return [PathReading(*entry) for part in reply.entries for entry in _PATH.iter_unpack(part)]
+    return [PathReading(*entry) for entry in _PATH.iter_unpack(entries)]
 
 
 def path_messages(xid: int, messages: Iterable[tuple[int, bytes]]) -> bytes:

@@ -10,13 +10,17 @@ ALL at the fabric's ports: it takes part in sharing, and is told nothing.
 
 import dataclasses
 import math
-from typing import Callable, Hashable, Iterable, Optional
+from typing import Callable, Hashable, Iterable, NamedTuple, Optional
+
+import numpy as np
 
 from sdngcc.controller.network.attribution import Attribution
 from sdngcc.controller.network.inventory import SwitchRecord, VmRecord
 from sdngcc.controller.network.relations import Pair, Relations
 from sdngcc.controller.network.tenants import Tenants
 from sdngcc.controller.network.topology import Hop
+from sdngcc.controller.rates.paths.filling import Floats
+from sdngcc.controller.rates.paths.index import CAP, FABRIC, PART, TIMEOUT_NS, UPLINK, Index, Slots
 from sdngcc.controller.rates.paths.naming import REST, Prefix, names
 from sdngcc.controller.rates.paths.table import Entry, Machine, Table
 
@@ -28,8 +32,10 @@ CAPS = -1  # stands for a datapath id in the ports that are tenants' caps
 class Part:
     """What a machine sends to the destinations of one name."""
 
+    name: Prefix
     pairs: dict[Pair, float]  # each with the part of it that this is: 1 by the number of its names
     entries: dict[Hop, int] = dataclasses.field(default_factory=dict)  # by port, their numbers in the table
+    number: int = -1  # in ``parts`` of Entries
 
 
 @dataclasses.dataclass
@@ -39,16 +45,25 @@ class Member:
     vm: VmRecord
     by_path: bool
     cap: Optional[Hop]
+    number: int = -1  # in ``numbers`` of Entries
     parts: dict[Prefix, Part] = dataclasses.field(default_factory=dict)
     whole: dict[Hop, int] = dataclasses.field(default_factory=dict)  # its entries for ALL, by port
-    bottleneck: Optional[Hop] = None  # that bounds a machine which is told one rate as a whole
     pair: Optional[Pair] = None  # one of its pairs, by which it can be told
     parted: bool = False  # its bytes part among equal ways, as measured
-    seen: frozenset[Prefix] = frozenset()  # names that its shim has paths for, as last read
-    read_ns: int = 0  # when its last reading came
-    drops: int = 0  # by its own bucket, as last read
-    # What it was told of all that it sends: by port bytes/s, and when.
-    heads: dict[Hop, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    # What it was told of all that it sends by ports that it has no entry at any more: bytes/s, and when.
+    left: dict[Hop, tuple[float, int]] = dataclasses.field(default_factory=dict)
+
+
+class _Seen(NamedTuple):
+    """A bridge as its machines were followed last."""
+
+    switch: SwitchRecord
+    revision: int
+    paths: bool
+
+    def is_now(self, switch: SwitchRecord) -> bool:
+        """Tell whether its machines are what they were."""
+        return self.switch is switch and (self.revision, self.paths) == (switch.revision, bool(switch.paths))
 
 
 class Entries:
@@ -62,8 +77,15 @@ class Entries:
         relations: Relations,
         tenants: Tenants,
         owns: Callable[[int], bool],
+        bottleneck: Callable[[Hop], Optional[Hop]],
     ) -> None:
+        """``bottleneck(machine)`` tells which port bounds one that is told a rate as a whole."""
         self.members: dict[Hop, Member] = {}
+        self.at: dict[int, dict[int, Member]] = {}  # by bridge and port
+        self.versions: dict[int, int] = {}  # of what the machines of a bridge and their parts are
+        self.numbers: Slots[Member] = Slots()
+        self.parts: Slots[Part] = Slots()
+        self.index = Index()
         self.tenants: dict[Hop, str] = {}  # of machines whose tenant has a policy
         self._table = table
         self._switches = switches
@@ -71,6 +93,9 @@ class Entries:
         self._relations = relations
         self._tenants = tenants
         self._owns = owns
+        self._bottleneck = bottleneck
+        self._leavers: dict[int, Member] = {}  # those who were told something by a port that they left
+        self._seen: dict[int, _Seen] = {}  # bridges as their machines were followed last
         self._owned: dict[int, bool] = {}  # switches on anybody's way
         self._parted = 0  # version of how bytes part that is in the table
         self._caps: dict[str, Hop] = {}
@@ -84,31 +109,62 @@ class Entries:
         moved, attribution.moved = attribution.moved or {}, {}
         owned = {dpid: self._owns(dpid) for dpid in self._owned}
         everybody, self._owned = owned != self._owned, owned
-        parted, self._parted = attribution.parted != self._parted, attribution.parted
-        tenants = self.tenants = self._follow_tenants()
-        present = set()
-        for place, vm in self._active():
-            present.add(place)
-            by_path = bool(self._switches[place[0]].paths)
-            tenant = tenants.get(place)
+        if attribution.parted != self._parted:
+            self._parted = attribution.parted
+            moved.update(dict.fromkeys(place for place, member in self.members.items() if member.parted))
+        before, caps = self.tenants, dict(self._caps)
+        self.tenants = self._follow_tenants()
+        policies = self.tenants != before or self._caps != caps
+        bridges: dict[int, set[int]] = {}
+        for dpid, number in moved:
+            bridges.setdefault(dpid, set()).add(number)
+        for dpid in self.at.keys() - self._switches.keys():
+            self._leave_out(dpid, set())
+        for dpid, switch in self._switches.items():
+            seen = self._seen.get(dpid)
+            if policies or seen is None or not seen.is_now(switch):
+                self._seen[dpid] = _Seen(switch, switch.revision, bool(switch.paths))
+                self._follow_bridge(switch, everybody, bridges.get(dpid, set()))
+            elif everybody or dpid in bridges:
+                for number, member in self.at.get(dpid, {}).items():
+                    if everybody or number in bridges[dpid]:
+                        self._place((dpid, number), member)
+
+    def _follow_bridge(self, switch: SwitchRecord, everybody: bool, moved: set[int]) -> None:
+        """Take in what the machines of a bridge are; place those that changed, and moved ones, or everybody."""
+        dpid, by_path, present = switch.dpid, bool(switch.paths), set()
+        for number, vm in switch.vms.items():
+            if vm.reading is None or not vm.active:
+                continue
+            place = (dpid, number)
+            present.add(number)
+            tenant = self.tenants.get(place)
             cap = self._caps.get(tenant or "")
             self._table.set_machine(place, Machine(max(1, vm.weight), tenant))
             member = self.members.get(place)
             if member is None or member.vm is not vm or (member.by_path, member.cap) != (by_path, cap):
                 self._remove(place)
-                member = self.members[place] = Member(vm, by_path, cap)
-            elif not (everybody or place in moved or (parted and member.parted)):
+                member = Member(vm, by_path, cap)
+                member.number = self.numbers.take(member)
+                self.members[place] = self.at.setdefault(dpid, {})[number] = member
+            elif not (everybody or number in moved):
                 continue
             self._place(place, member)
-        for place in [place for place in self.members if place not in present]:
-            self._remove(place)
-            self._table.set_machine(place, None)
+        self._leave_out(dpid, present)
 
-    def _active(self) -> Iterable[tuple[Hop, VmRecord]]:
+    def _leave_out(self, dpid: int, present: set[int]) -> None:
+        """Remove the machines of a bridge that are there no more."""
+        for number in self.at.get(dpid, {}).keys() - present:
+            self._remove((dpid, number))
+            self._table.set_machine((dpid, number), None)
+        if dpid not in self._switches:
+            self._seen.pop(dpid, None)
+
+    def _active(self) -> Iterable[VmRecord]:
         return [
-            ((dpid, number), vm)
-            for dpid, switch in self._switches.items()
-            for number, vm in switch.vms.items()
+            vm
+            for switch in self._switches.values()
+            for vm in switch.vms.values()
             if vm.reading is not None and vm.active
         ]
 
@@ -125,21 +181,53 @@ class Entries:
             self._caps[name] = (CAPS, max((hop[1] for hop in self._caps.values()), default=0) + 1)
         for name in self._caps.keys() - capped:
             del self._caps[name]
-        return self._tenants.members(vm for _, vm in self._active()) if shares else {}
+        return self._tenants.members(self._active()) if shares else {}
 
     def caps(self) -> dict[Hop, float]:
         """Return the ports that are tenants' caps, bytes/s."""
         return {hop: self._tenants.shares[name].high for name, hop in self._caps.items()}
 
+    def least_heads(self, now_ns: int) -> Floats:
+        """Return the lowest rate of all that it sends that each machine obeys, bytes/s by number; infinite: none."""
+        found = np.full(len(self.numbers.things), np.inf)
+        heads = self.index.live_heads(now_ns)
+        live = np.flatnonzero(np.isfinite(heads))
+        np.minimum.at(found, self.index.entry_members[live], heads[live])
+        for number, member in list(self._leavers.items()):
+            member.left = {hop: told for hop, told in member.left.items() if now_ns - told[1] < TIMEOUT_NS}
+            found[number] = min(found[number], *(rate for rate, _ in member.left.values()), np.inf)
+            if not member.left:
+                del self._leavers[number]
+        return found
+
+    def bounds(self, number: int) -> bool:
+        """Tell whether an entry's port bounds its machine, which is told one rate as a whole."""
+        entry = self._table.entries.names[number]
+        return entry is not None and entry.port == self._bottleneck(entry.vm)
+
     def _remove(self, place: Hop) -> None:
         member = self.members.pop(place, None)
-        if member is not None:
-            for numbers in (member.whole, *(part.entries for part in member.parts.values())):
-                for number in numbers.values():
-                    self._table.leave(number)
+        if member is None:
+            return
+        for part in member.parts.values():
+            self._join(member, part, {})
+            self._forget(part)
+        self._join(member, None, {})
+        self.numbers.give_back(member.number)
+        self._leavers.pop(member.number, None)
+        self.versions[place[0]] += 1
+        there = self.at[place[0]]
+        del there[place[1]]
+        if not there:
+            del self.at[place[0]], self.versions[place[0]]
+
+    def _forget(self, part: Part) -> None:
+        self.index.set_part(part.number, -1)
+        self.parts.give_back(part.number)
 
     def _place(self, place: Hop, member: Member) -> None:
         """Bring a machine's entries up to date."""
+        self.versions[place[0]] = self.versions.get(place[0], 0) + 1
         ways = {pair: self._fabric(place, hops) for pair, hops in self._attribution.ways(place).items()}
         member.pair = min(ways, default=None)
         member.parted = any(part < 1 for hops in ways.values() for part in hops.values())
@@ -154,7 +242,7 @@ class Entries:
         else:
             routes = self._attribution.routes(place)
             whole.update({hop: part for hop, part in self._fabric(place, routes).items() if self._owned[hop[0]]})
-        self._join(place, ALL, member.whole, whole)
+        self._join(member, None, whole)
 
     def _fabric(self, place: Hop, hops: dict[Hop, float]) -> dict[Hop, float]:
         """Return those of a machine's hops that are ports of the fabric."""
@@ -179,10 +267,16 @@ class Entries:
         shares = self._attribution.shares(place) if mixed else {}
         for name, part in parts.items():
             known = member.parts.get(name)
-            part.entries = known.entries if known else {}
-            self._join(place, name, part.entries, self._hops(part, ways, shares))
+            if known is None:
+                part.number = self.parts.take(part)
+                self.index.set_part(part.number, member.number)
+            else:
+                part.number, part.entries = known.number, known.entries
+                self.parts.things[part.number] = part
+            self._join(member, part, self._hops(part, ways, shares))
         for name in member.parts.keys() - parts.keys():
-            self._join(place, name, member.parts[name].entries, {})
+            self._join(member, member.parts[name], {})
+            self._forget(member.parts[name])
         member.parts = parts
 
     def _parts(self, ways: dict[Pair, dict[Hop, float]]) -> dict[Prefix, Part]:
@@ -198,7 +292,7 @@ class Entries:
         parts: dict[Prefix, Part] = {}
         for pair, known in addresses.items():
             for name in [found[address] for address in known] or [REST]:
-                part = parts.setdefault(name, Part({}))
+                part = parts.setdefault(name, Part(name, {}))
                 part.pairs[pair] = part.pairs.get(pair, 0.0) + 1 / max(1, len(known))
         return parts
 
@@ -215,12 +309,28 @@ class Entries:
                     found[hop] = found.get(hop, 0.0) + weight / total * through
         return {hop: min(1.0, through) for hop, through in found.items() if through > 0}
 
-    def _join(self, place: Hop, peer: Hashable, numbers: dict[Hop, int], hops: dict[Hop, float]) -> None:
-        """Let a machine have entries at some ports, with these parts of the bytes."""
+    def _join(self, member: Member, part: Optional[Part], hops: dict[Hop, float]) -> None:
+        """Let a part of what a machine sends, or all of it, have entries at some ports, with these parts of the bytes.
+
+        What it was told of all that it sends stays known where an entry for that leaves.
+        """
+        index, numbers = self.index, member.whole if part is None else part.entries
         for hop in numbers.keys() - hops.keys():
-            self._table.leave(numbers.pop(hop))
-        for hop, part in hops.items():
+            number = numbers.pop(hop)
+            self._table.leave(number)
+            if part is None and index.heads_ns[number]:
+                member.left[hop] = (float(index.heads[number]), int(index.heads_ns[number]))
+                index.heads_ns[number] = 0
+                self._leavers[member.number] = member
+        for hop, through in hops.items():
             if hop in numbers:
-                self._table.set_part(numbers[hop], part)
+                self._table.set_part(numbers[hop], through)
+                continue
+            place = member.vm.place
+            number = numbers[hop] = self._table.join(Entry(hop, place, ALL if part is None else part.name), through)
+            if part is not None:
+                index.set_entry(number, member.number, part.number, PART)
             else:
-                numbers[hop] = self._table.join(Entry(hop, place, peer), part)
+                kind = CAP if hop[0] == CAPS else UPLINK if hop[0] == place[0] else FABRIC
+                index.set_entry(number, member.number, -1, kind)
+                index.heads[number], index.heads_ns[number] = member.left.pop(hop, (0.0, 0))

@@ -65,6 +65,14 @@ class Told(NamedTuple):
     weights: float  # of all machines that send by the port
 
 
+class Due(NamedTuple):
+    """What is to be told, by entry."""
+
+    numbers: Ints
+    rates: Floats  # bytes/s, whole
+    weights: Floats  # of all machines that send by the port
+
+
 class Ports:
     """The ports of one controller; each is shared for itself."""
 
@@ -101,8 +109,11 @@ class Ports:
 
     def read(self, numbers: Ints, sent: Floats, states: "npt.NDArray[np.int8]", lows: Floats) -> None:
         """Take readings of entries, each once: bytes/s sent, IDLE, HERE or ELSEWHERE, and floors in bytes/s."""
-        self._settle()
-        rows, places = self.table.rows, self.table.places(numbers)
+        self.read_rows(self.settled().places(numbers), sent, states, lows)
+
+    def read_rows(self, places: Ints, sent: Floats, states: "npt.NDArray[np.int8]", lows: Floats) -> None:
+        """Do what read() does, of rows of the table as settled() returned it."""
+        rows = self.table.rows
         rows.before[places] = rows.sent[places]
         rows.peaks[places] = np.maximum(sent, FADING * rows.peaks[places])
         rows.sent[places] = sent
@@ -117,27 +128,42 @@ class Ports:
         or, for PATIENCE_NS, the one told before.  Who was told nothing yet is taken to be held here: then he is told,
         and it shows whether he was.
         """
-        self._settle()
-        rows, places = self.table.rows, self.table.places(numbers)
+        return self.judge_rows(self.settled().places(numbers), limits, limited)
+
+    def judge_rows(self, places: Ints, limits: Floats, limited: Flags) -> "npt.NDArray[np.int8]":
+        """Do what judge() does, of rows of the table as settled() returned it."""
+        rows = self.table.rows
         told, former = rows.told[places], rows.former[places]
         recent = (former > 0) & (self._decided_ns - rows.told_ns[places] < PATIENCE_NS)
         least = np.where(recent, np.minimum(told, former), told)
         here = limits >= (1 - SAME) * least
         return np.where(limited, np.where(here, HERE, ELSEWHERE), IDLE).astype(np.int8)
 
-    def _settle(self) -> None:
+    def settled(self) -> Table:
+        """Return the table, whose rows are up to date with who came and went."""
         if self.table.settle():
             self._engaged = np.zeros(0, np.bool_)
             for port in [port for port in self._capacities if port not in self.table.ports.of]:
                 del self._capacities[port]
+        return self.table
 
     def decide(self, marks: Mapping[Hop, Marked], now_ns: int) -> list[Told]:
         """Take the marks of a period; return what is to be told."""
-        self._settle()
-        rows, sharing = self.table.rows, self.table.sharing
+        numbers, rates, weights = self.decide_rows(marks, now_ns)
+        names, found = self.table.entries.names, []
+        for number, rate, total in zip(numbers.tolist(), rates.tolist(), weights.tolist()):
+            entry = names[number]
+            assert entry is not None
+            found.append(Told(entry.port, entry.vm, entry.peer, int(rate), total))
+        return found
+
+    def decide_rows(self, marks: Mapping[Hop, Marked], now_ns: int) -> Due:
+        """Take the marks of a period; return what is to be told."""
+        table = self.settled()
+        rows, sharing = table.rows, table.sharing
         elapsed_ns, self._decided_ns = now_ns - self._decided_ns, now_ns
         if not len(rows.numbers):
-            return []
+            return Due(rows.numbers, rows.told, rows.told)
         sent = sums(rows.parts * rows.sent, sharing.ports)
         numbers = rows.ports[sharing.ports]
         allowed = self._allowed(numbers, sent, marks, elapsed_ns)
@@ -154,7 +180,7 @@ class Ports:
         rows.former[places[due]] = busy.told[due]
         rows.told[places[due]], rows.told_ns[places[due]] = busy.offers[due], now_ns
         weights = np.repeat(self._busy.weights, np.diff(self._busy.ports, append=len(busy.numbers)))
-        return self._tell(busy.numbers[due], busy.offers[due], weights[due])
+        return Due(busy.numbers[due], busy.offers[due], weights[due])
 
     def _grant(self, rows: Rows, sharing: Sharing, allowed: Floats) -> None:
         """Share what ports may carry among rows."""
@@ -207,14 +233,6 @@ class Ports:
         # Ages differ, or all would be told again in the same period.
         refresh_ns = REFRESH_NS * (1 - rows.numbers % 64 / 256)
         return moved | (age_ns >= refresh_ns) | (unheard & (age_ns >= PATIENCE_NS))
-
-    def _tell(self, numbers: Ints, rates: Floats, weights: Floats) -> list[Told]:
-        names, found = self.table.entries.names, []
-        for number, rate, total in zip(numbers.tolist(), rates.tolist(), weights.tolist()):
-            entry = names[number]
-            assert entry is not None
-            found.append(Told(entry.port, entry.vm, entry.peer, int(rate), total))
-        return found
 
 
 NO_MARKS = Marked(0, 0)

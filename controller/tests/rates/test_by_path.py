@@ -258,11 +258,12 @@ def test_hosts_that_others_forward_for_are_told_by_path(tmp_path):
     assert entries[-1].prefix == mapped(ip(3)) and entries[-1].bits == 128
     assert entries[-1].rate == pytest.approx(6.25 * MB, rel=0.01)
     assert not [one for index, one in cloud.hosts[0xA].told_by_path if index == free[1]]
-    cloud.hosts[0xA].paths = [
-        PathReading(11, PATH_LIMITED, mapped(ip(3)), 128, 0, 0, 6_250_000, 6_250_000, 1, 1, 0)
-    ]
+    cloud.hosts[0xA].paths = [PathReading(11, PATH_LIMITED, mapped(ip(3)), 128, 0, 0, 6_250_000, 6_250_000, 1, 1, 0)]
     cloud.run(0.01)
-    assert cloud.engine.switches[0xA].vms[11].paths and not cloud.engine.switches[0xA].vms[12].paths
+    index = cloud.engine.rounds.paths.entries.index
+    entry = cloud.engine.rounds.paths.entries.members[0xA, 11].parts[mapped(ip(3)), 128].entries[0xF2, 1]
+    rows = cloud.engine.rounds.paths.ports.table.rows
+    assert index.entry_parts[entry] >= 0 and rows.sent[rows.numbers == entry] == [6_250_000]
 
 
 UNDERLAY = """

@@ -13,7 +13,7 @@ from sdngcc.controller.tests.fabric import ip, mac, vm_reading
 from sdngcc.controller.tests.rates.shims import Shims
 from sdngcc.controller.tests.rates.test_by_path import CORE, FAR, H1, H2, H3, KEY, MB, NEAR, T1, build, want
 from sdngcc.controller.wire import message
-from sdngcc.controller.wire.experimenter import PathReading
+from sdngcc.controller.wire.experimenter import PathReading, encode_path
 from sdngcc.controller.wire.packets import mapped
 
 P, Q = (9, 1), (9, 2)
@@ -24,6 +24,11 @@ CAPACITY = 125 * MB
 
 def name(peer):
     return Prefix(mapped(ip(peer)), 128)
+
+
+def path_entry(place, peer, rate):
+    """Return a machine's path to a destination as its bridge tells it; bytes/s."""
+    return encode_path(PathReading(0, 0, *name(peer), 0, place[1], CAPACITY, round(rate), 1, 1, 0))
 
 
 class Network:
@@ -54,10 +59,12 @@ class Network:
         for place, some in self.sends.items():
             vm = self.switches[place[0]].vms[place[1]]
             vm.reading = vm_reading(place[1], round(sum(rate for rate, _ in some.values())), self.weights.get(place, 1))
-            vm.paths = tuple(
-                PathReading(0, 0, *name(peer), 0, place[1], CAPACITY, round(rate), 1, 1, 0)
+        for dpid, switch in self.switches.items():
+            switch.path_entries = b"".join(
+                path_entry(place, peer, rate)
+                for place, some in self.sends.items()
                 for peer, (rate, _) in some.items()
-                if (place, peer) in self.seen
+                if place[0] == dpid and (place, peer) in self.seen
             )
         for port, count in marks.items():
             rates = {p: sum(rate for rate, ports in some.values() if port in ports) for p, some in self.sends.items()}
@@ -91,9 +98,8 @@ def test_marks_of_two_ports_on_a_way_come_together_from_the_worse_one():
 
 def test_what_a_path_counted_counts():
     network = Network({A: {11: (30 * MB, [P]), 12: (30 * MB, [P])}})
-    vm = network.switches[1].vms[1]
     network.tell({P: 2})
-    vm.paths = (PathReading(0, 0, *name(11), 0, 1, CAPACITY, 45 * MB, 1, 1, 0),)
+    network.switches[1].path_entries = path_entry(A, 11, 45 * MB)
     told = network.divider.tellings([Congestion(P, 60, PERIOD_NS, [Source(A, 60 * MB)])])
     assert {one.name: one.marks for one in told[0].marks} == {name(11): 45, name(12): 15}
 

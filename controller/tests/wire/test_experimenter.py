@@ -79,7 +79,7 @@ def test_paths_are_read_as_a_switch_tells_them():
     entries = [experimenter.encode_path(one) for one in (path, rest)]
     assert [len(entry) for entry in entries] == [72, 72]
     whole = experimenter.Assembler().feed(1, experimenter.encode_reply(1, experimenter.HOST_PATHS, 1, 1, 1, entries))
-    assert whole is not None and experimenter.path_readings(whole) == [path, rest]
+    assert whole is not None and experimenter.path_readings(b"".join(whole.entries)) == [path, rest]
     asked = experimenter.decode_request(experimenter.host_paths_request(5, 6, 7))
     assert asked[:4] == (5, experimenter.HOST_PATHS, 6, 7)
 

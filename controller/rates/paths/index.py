@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which machine and which part entries of the table are of: in arrays, by the numbers of all three.
+
+A *part* is what a machine sends to the destinations of one name (entries.py).  Numbers count from 0, and those of who
+is gone are given again.
+"""
+
+import dataclasses
+from typing import Generic, Optional, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sdngcc.controller.rates.paths.filling import Floats, Ints
+
+Thing = TypeVar("Thing")
+Kind = TypeVar("Kind", bound=np.generic)
+Counts = npt.NDArray[np.int64]
+
+TIMEOUT_NS = 200_000_000  # the shim's rate-timeout: what was told longer ago holds nobody
+PART, UPLINK, CAP, FABRIC = 0, 1, 2, 3  # kinds of entries: of a part; of all that a machine sends, by the port
+LEAST = 64  # room at first
+
+
+class Slots(Generic[Thing]):
+    """Numbers of things; ``fresh`` are those given since somebody emptied it."""
+
+    def __init__(self) -> None:
+        self.things: list[Optional[Thing]] = []
+        self.fresh: list[int] = []
+        self._free: list[int] = []
+
+    def take(self, thing: Thing) -> int:
+        """Return a number for a thing."""
+        if self._free:
+            number = self._free.pop()
+            self.things[number] = thing
+        else:
+            number = len(self.things)
+            self.things.append(thing)
+        self.fresh.append(number)
+        return number
+
+    def give_back(self, number: int) -> None:
+        """Take note that a thing is gone."""
+        self.things[number] = None
+        self._free.append(number)
+
+
+def roomy(column: npt.NDArray[Kind], size: int, empty: int = 0) -> npt.NDArray[Kind]:
+    """Return a column with room for so many rows at least; new ones are ``empty``."""
+    if len(column) >= size:
+        return column
+    more = max(LEAST, 2 * size) - len(column)
+    return np.concatenate((column, np.full(more, empty, column.dtype)))
+
+
+def _none() -> Ints:
+    return np.zeros(0, np.intp)
+
+
+@dataclasses.dataclass
+class Index:
+    """Arrays by number, with room for more."""
+
+    part_members: Ints = dataclasses.field(default_factory=lambda: np.full(LEAST, -1))  # -1: there is no such part
+    entry_parts: Ints = dataclasses.field(default_factory=_none)  # -1: of all that a machine sends
+    entry_members: Ints = dataclasses.field(default_factory=_none)
+    entry_kinds: Ints = dataclasses.field(default_factory=_none)
+    # What a machine was told of all that it sends, by its entry: bytes/s, and when; 0: nothing.
+    heads: Floats = dataclasses.field(default_factory=lambda: np.zeros(0))
+    heads_ns: Counts = dataclasses.field(default_factory=lambda: np.zeros(0, np.int64))
+    version: int = 0  # grows with every change of what is of what
+
+    def set_part(self, part: int, member: int) -> None:
+        """Take whose part a number is of; -1: nobody's."""
+        self.part_members = roomy(self.part_members, part + 1, -1)
+        self.part_members[part] = member
+        self.version += 1
+
+    def set_entry(self, number: int, member: int, part: int, kind: int) -> None:
+        """Take what an entry is of."""
+        if number >= len(self.entry_parts):
+            self.entry_parts = roomy(self.entry_parts, number + 1, -1)
+            self.entry_members = roomy(self.entry_members, number + 1)
+            self.entry_kinds = roomy(self.entry_kinds, number + 1)
+            self.heads = roomy(self.heads, number + 1)
+            self.heads_ns = roomy(self.heads_ns, number + 1)
+        self.entry_parts[number], self.entry_members[number], self.entry_kinds[number] = part, member, kind
+        self.heads[number], self.heads_ns[number] = 0.0, 0
+        self.version += 1
+
+    def live_heads(self, now_ns: int) -> Floats:
+        """Return what machines were told of all that they send and still obey, bytes/s by entry; infinite: nothing."""
+        return np.where((self.heads_ns > 0) & (now_ns - self.heads_ns < TIMEOUT_NS), self.heads, np.inf)
