@@ -32,10 +32,10 @@ class Host:
 
     def address(self, ipv4: bool) -> Optional[bytes]:
         """Return the address of one family seen last, or None."""
-        best = max(
-            ((seen, address) for address, seen in self.addresses.items() if is_ipv4(address) == ipv4),
-            default=None,
-        )
+        best: Optional[tuple[int, bytes]] = None
+        for address, seen in self.addresses.items():
+            if is_ipv4(address) == ipv4 and (best is None or (seen, address) > best):
+                best = seen, address
         return best[1] if best else None
 
 

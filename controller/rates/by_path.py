@@ -16,6 +16,7 @@ import hashlib
 from typing import Callable, Mapping, NamedTuple, Optional
 
 import numpy as np
+import numpy.typing as npt
 
 from sdngcc.controller.network.attribution import Attribution
 from sdngcc.controller.network.inventory import SwitchRecord
@@ -25,7 +26,7 @@ from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.rates.capacity import Marked
 from sdngcc.controller.rates.division import Notice
 from sdngcc.controller.rates.paths.entries import CAPS, Entries
-from sdngcc.controller.rates.paths.filling import Floats, Ints, levels
+from sdngcc.controller.rates.paths.filling import Floats, Ints, levels, runs
 from sdngcc.controller.rates.paths.index import UPLINK
 from sdngcc.controller.rates.paths.naming import Prefix
 from sdngcc.controller.rates.paths.ports import MARGIN, Due, Ports
@@ -34,14 +35,7 @@ from sdngcc.controller.rates.paths.shown import Shown
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.wire.message import RATE_MAX, RATE_MIN
 
-
-class PathRate(NamedTuple):
-    """What a port tells of one path."""
-
-    point: Hop
-    name: Prefix
-    rate: int  # bytes/s
-    weight_total: int  # of all machines that send by the port
+_U32_MAX = 0xFFFFFFFF
 
 
 class PathMarks(NamedTuple):
@@ -60,7 +54,7 @@ class Telling(NamedTuple):
     pair: Pair  # one of the machine's, behind the port that what it is told of the whole is about
     vm: Hop
     whole: Optional[Notice]  # of all that it sends
-    paths: tuple[PathRate, ...] = ()
+    paths: bytes = b""  # entries of messages; rows.ENTRY
     marks: tuple[PathMarks, ...] = ()  # in place of these
 
 
@@ -96,6 +90,7 @@ class PathRates:
         self.entries = Entries(self.ports.table, switches, attribution, relations, tenants, owns, bottleneck)
         shown = Shown(switches, self.entries, settings.forwarding == "none")
         self._readings = Readings(self.ports, self.entries, shown, attribution)
+        self.points: dict[int, Hop] = {}  # ports that told something, by the numbers that shims know them by
         self._owns = owns
         self._tenants = tenants
         self._capacity = capacity
@@ -104,6 +99,7 @@ class PathRates:
         """Forget a port that is gone or came anew, or a whole switch."""
         for hop in [hop for hop in self.ports.table.ports.of if hop[0] == dpid and port in (None, hop[1])]:
             self.ports.forget(hop)
+            self.points.pop(teller(hop), None)
 
     def decide(self, marks: Mapping[Hop, Marked], now_ns: int) -> list[Telling]:
         """Take the marks of a period, and the machines' readings, and return who is to be told what."""
@@ -115,29 +111,59 @@ class PathRates:
 
     def _tellings(self, due: Due, now_ns: int) -> list[Telling]:
         """Return what machines are to be told."""
-        entries, index = self.entries, self.entries.index
-        names, members = self.ports.table.entries.names, self.entries.members
-        rates, weights = due.rates.astype(np.int64).tolist(), np.rint(due.weights).astype(np.int64).tolist()
-        paths: dict[Hop, list[PathRate]] = {}
-        heads: list[tuple[Hop, int, int]] = []  # machine, its entry, weights
-        for number, rate, total in zip(due.numbers.tolist(), rates, weights):
-            entry = names[number]
-            assert entry is not None
-            if isinstance(entry.peer, Prefix):
-                paths.setdefault(entry.vm, []).append(PathRate(entry.port, entry.peer, rate, total))
-            elif members[entry.vm].by_path and self._owns(entry.vm[0]):
-                heads.append((entry.vm, number, total))
-                index.heads[number], index.heads_ns[number] = rate, now_ns
-        wholes: dict[Hop, Notice] = {}
-        least = entries.least_heads(now_ns)
-        for place, number, total in heads:
-            uplink = min(hop for hop in members[place].whole if hop[0] == place[0])
-            wholes[place] = Notice(place, 0, 0, total, uplink, int(least[index.entry_members[number]]))
-        return [
-            Telling(pair, place, wholes.get(place), tuple(paths.get(place, ())))
-            for place in dict.fromkeys((*paths, *wholes))
-            if (pair := members[place].pair) is not None
-        ]
+        index, members = self.entries.index, self.entries.numbers.things
+        weights = np.minimum(np.rint(due.weights), _U32_MAX)
+        of, parts = index.entry_members[due.numbers], index.entry_parts[due.numbers]
+        wholes = self._wholes(due, np.flatnonzero(parts < 0).tolist(), now_ns)
+        # Those of a machine stand together, machines in the order of their numbers.
+        some = np.flatnonzero(parts >= 0)
+        some = some[np.argsort(of[some], kind="stable")]
+        entries = index.part_entries[parts[some]]
+        entries["teller"] = self._tellers(due.ports[some])
+        entries["weight_total"], entries["rate"] = weights[some], due.rates[some]
+        starts = runs(of[some])
+        ends = np.append(starts[1:], len(some))
+        data, size = entries.tobytes(), entries.itemsize
+        paths = {
+            number: data[first * size : end * size]
+            for number, first, end in zip(of[some[starts]].tolist(), starts.tolist(), ends.tolist())
+        }
+        found = []
+        for number in (*paths, *(number for number in wholes if number not in paths)):
+            member = members[number]
+            if member is not None and member.pair is not None:
+                found.append(Telling(member.pair, member.vm.place, wholes.get(number), paths.get(number, b"")))
+        return found
+
+    def _tellers(self, ports: Ints) -> npt.NDArray[np.uint64]:
+        """Return the numbers by which shims know ports."""
+        names, found = self.ports.table.ports.names, np.zeros(len(self.ports.table.ports.names), np.uint64)
+        for number in np.unique(ports).tolist():
+            hop = names[number]
+            assert hop is not None
+            found[number] = teller(hop)
+            self.points[int(found[number])] = hop
+        return found[ports]
+
+    def _wholes(self, due: Due, some: list[int], now_ns: int) -> dict[int, Notice]:
+        """Return what some rows let machines be told of all that they send, by number."""
+        index, members = self.entries.index, self.entries.numbers.things
+        heads: dict[int, int] = {}  # weights by number of a machine
+        for row in some:
+            entry = int(due.numbers[row])
+            number = int(index.entry_members[entry])
+            member = members[number]
+            if member is not None and member.by_path and self._owns(member.vm.place[0]):
+                index.heads[entry], index.heads_ns[entry] = due.rates[row], now_ns
+                heads[number] = round(due.weights[row])
+        least, found = self.entries.least_heads(now_ns), {}
+        for number, total in heads.items():
+            member = members[number]
+            assert member is not None
+            place = member.vm.place
+            uplink = min(hop for hop in member.whole if hop[0] == place[0])
+            found[number] = Notice(place, 0, 0, total, uplink, int(least[number]))
+        return found
 
     def taken(self) -> dict[Hop, float]:
         """Return what machines that are told by path send through ports, bytes/s, as last read."""

@@ -12,7 +12,7 @@ from typing import NamedTuple, Optional, Sequence
 
 from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.network.relations import Pair, Relations
-from sdngcc.controller.rates.by_path import Telling, teller
+from sdngcc.controller.rates.by_path import PathMarks, Telling, teller
 from sdngcc.controller.rates.division import Notice
 from sdngcc.controller.rates.numbering import Numbering
 from sdngcc.controller.settings import Settings
@@ -23,6 +23,7 @@ MOST = 600  # in one VM_MESSAGES, which may have 64 KiB
 MOST_PATHS = 48  # in one PATH_MESSAGES, each of up to 1,336 bytes and 8
 
 _U32_MAX = 0xFFFFFFFF
+_ENTRIES_BYTES = message.ENTRIES_MAX * message.ENTRY_BYTES
 
 
 class Composed(NamedTuple):
@@ -34,6 +35,19 @@ class Composed(NamedTuple):
     peer: bytes
     payload: bytes  # of all but version 0 without its tag
     version: int  # 0, 1 or 2
+
+
+def _marks(path: PathMarks) -> bytes:
+    """Return the entry that tells the marks of a path."""
+    entry = message.PathEntry(
+        teller(path.point),
+        path.name.first,
+        path.name.bits,
+        weight_total=min(path.weight_total, _U32_MAX),
+        marks=min(path.marks, _U32_MAX),
+        interval_ns=min(path.interval_ns, _U32_MAX),
+    )
+    return message.pack_entry(entry, message.TYPE_MARKS)
 
 
 class Notifier:
@@ -106,36 +120,13 @@ class Notifier:
 
     def _by_path(self, telling: Telling, vm: VmRecord, address: bytes) -> list[bytes]:
         """Return the messages, without tags, that tell a machine by path; the first has the rate of all it sends."""
-        rate, payloads = telling.whole.rate if telling.whole else 0, []
-        entries = [
-            message.PathEntry(
-                teller(path.point),
-                path.name.first,
-                path.name.bits,
-                weight_total=min(path.weight_total, _U32_MAX),
-                rate=path.rate,
-            )
-            for path in telling.paths
-        ] or [
-            message.PathEntry(
-                teller(path.point),
-                path.name.first,
-                path.name.bits,
-                weight_total=min(path.weight_total, _U32_MAX),
-                marks=min(path.marks, _U32_MAX),
-                interval_ns=min(path.interval_ns, _U32_MAX),
-            )
-            for path in telling.marks
-        ]
+        rate, payloads, sender = telling.whole.rate if telling.whole else 0, [], self._settings.sender_id
         kind = message.TYPE_MARKS if telling.marks else message.TYPE_RATE
-        for first in range(0, len(entries), message.ENTRIES_MAX):
-            some = tuple(entries[first : first + message.ENTRIES_MAX])
+        entries = telling.paths or b"".join(_marks(path) for path in telling.marks)
+        for first in range(0, len(entries), _ENTRIES_BYTES):
             epoch, sequence = self.numbering.next(vm.hearing)
-            payloads.append(
-                message.body_v2(
-                    message.PathMessage(address, some, rate, self._settings.sender_id, epoch, sequence, kind)
-                )
-            )
+            head = message.PathMessage(address, (), rate, sender, epoch, sequence, kind)
+            payloads.append(message.frame_v2(head, entries[first : first + _ENTRIES_BYTES]))
             rate = 0
         return payloads
 

@@ -10,7 +10,9 @@ of machines whose bridges can tell that, and explicit.py those of others.
 
 import collections
 import dataclasses
-from typing import Any, Callable, Iterator, Optional, Union
+from typing import Any, Callable, Iterator, Optional
+
+import numpy as np
 
 from sdngcc.controller.network.attribution import Attribution
 from sdngcc.controller.network.inventory import SwitchRecord, VmRecord
@@ -19,9 +21,9 @@ from sdngcc.controller.network.relations import Pair, Relations
 from sdngcc.controller.network.tenants import Tenants
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.outbox import Outbox
-from sdngcc.controller.rates.by_path import PathMarks, PathRate, PathRates, Telling
+from sdngcc.controller.rates.by_path import PathRates, Telling
 from sdngcc.controller.rates.capacity import Marked
-from sdngcc.controller.rates.division import Congestion, Divider, Notice, Source, marks_before_drops
+from sdngcc.controller.rates.division import Congestion, Divider, Source, marks_before_drops
 from sdngcc.controller.rates.explicit import ExplicitRates
 from sdngcc.controller.rates.histogram import Histogram
 from sdngcc.controller.rates.marks_by_path import PathDivider
@@ -31,6 +33,7 @@ from sdngcc.controller.settings import Settings
 from sdngcc.controller.sources import SOURCES, PortMarks, Semantics
 from sdngcc.controller.timers import Timers
 from sdngcc.controller.trace import Trace
+from sdngcc.controller.wire import rows
 from sdngcc.controller.work import Backlog
 
 TOGETHER = 128  # messages that are sealed and packed at a time
@@ -215,25 +218,33 @@ class Rounds:
         if vm is None or not self._notifier.knows(telling.pair[0]):
             return []
         composed = self._notifier.compose(telling, vm)
-        for notice in (telling.whole, *telling.paths, *telling.marks) if composed and network.trace.on else ():
-            if notice is not None:
-                self._trace(vm, notice)
+        if composed and network.trace.on:
+            self._trace(telling, vm)
         return composed
 
-    def _trace(self, vm: VmRecord, notice: Union[Notice, PathRate, PathMarks]) -> None:
-        values: dict[str, Any] = {}
-        if not isinstance(notice, PathMarks) and notice.rate:
-            values.update(rate_bps=notice.rate * 8)
-        if not isinstance(notice, Notice):
-            values.update(prefix=notice.name.first.hex(), bits=notice.name.bits)
-        if not isinstance(notice, PathRate):
+    def _trace(self, telling: Telling, vm: VmRecord) -> None:
+        notice = telling.whole
+        if notice is not None:
+            values: dict[str, Any] = {"rate_bps": notice.rate * 8} if notice.rate else {}
             values.update(marks=notice.marks, interval_ms=notice.interval_ns / 1e6)
+            self._trace_one(vm, notice.point, notice.weight_total, values)
+        for entry in np.frombuffer(telling.paths, rows.ENTRY):
+            assert self.paths is not None
+            point = self.paths.points.get(int(entry["teller"]), (0, 0))
+            values = {"rate_bps": int(entry["rate"]) * 8, "prefix": bytes(entry["prefix"]).hex()}
+            self._trace_one(vm, point, int(entry["weight_total"]), {**values, "bits": int(entry["bits"])})
+        for path in telling.marks:
+            values = {"prefix": path.name.first.hex(), "bits": path.name.bits}
+            values.update(marks=path.marks, interval_ms=path.interval_ns / 1e6)
+            self._trace_one(vm, path.point, path.weight_total, values)
+
+    def _trace_one(self, vm: VmRecord, point: Hop, weight_total: int, values: dict[str, Any]) -> None:
         self._network.trace.add(
             self._network.clock(),
             "notice",
             vm=vm.id,
-            port=f"{notice.point[0]:016x}:{notice.point[1]}",
-            weight_total=notice.weight_total,
+            port=f"{point[0]:016x}:{point[1]}",
+            weight_total=weight_total,
             sent_bps=vm.sent_rate * 8,
             **values,
         )

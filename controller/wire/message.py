@@ -168,15 +168,20 @@ def encode_v2(message: PathMessage, key: bytes) -> bytes:
 
 def body_v2(message: PathMessage) -> bytes:
     """Return a v2 message without its tag; struct.error when a field is out of its range."""
-    length = V2_BYTES + ENTRY_BYTES * len(message.entries)
+    return frame_v2(message, b"".join([pack_entry(entry, message.type) for entry in message.entries]))
+
+
+def frame_v2(message: PathMessage, entries: bytes) -> bytes:
+    """Return a v2 message without its tag, with these entries, as rows.ENTRY has them, in place of its own."""
     head = _V2.pack(
-        MAGIC, 2, message.type, message.flags, length, message.epoch, message.sequence, message.vm, message.sender,
-        len(message.entries), message.rate,
+        MAGIC, 2, message.type, message.flags, V2_BYTES + len(entries), message.epoch, message.sequence, message.vm,
+        message.sender, len(entries) // ENTRY_BYTES, message.rate,
     )  # fmt: skip
-    return head + b"".join([_pack_entry(entry, message.type) for entry in message.entries])
+    return head + entries
 
 
-def _pack_entry(entry: PathEntry, kind: int) -> bytes:
+def pack_entry(entry: PathEntry, kind: int) -> bytes:
+    """Return an entry as a message of a type has it; struct.error when a field is out of its range."""
     if kind == TYPE_RATE:
         said = _ENTRY_RATE.pack(entry.rate)
     else:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries of experimenter replies as rows of numpy arrays, in the order of their fields in experimenter.py."""
+"""Entries of experimenter replies and of control messages as rows of numpy arrays.
+
+Fields are those of experimenter.py and message.py, in their order.
+"""
 
 import numpy as np
 import numpy.typing as npt
@@ -26,5 +29,15 @@ PATH = np.dtype(
         *((name, ">u8") for name in ("rate", "sent_rate", "tx_bytes", "tx_packets", "held")),
     ]
 )  # of PathReading
+ENTRY = np.dtype(
+    [
+        ("teller", ">u8"),
+        ("prefix", "V16"),
+        *((name, "u1") for name in ("bits", "scope")),
+        ("unused", "V2"),
+        ("weight_total", ">u4"),
+        ("rate", ">u8"),
+    ]
+)  # of PathEntry, in a message of rates
 
 Rows = npt.NDArray[np.void]

@@ -222,7 +222,7 @@ class Entries:
             del self.at[place[0]], self.versions[place[0]]
 
     def _forget(self, part: Part) -> None:
-        self.index.set_part(part.number, -1)
+        self.index.forget_part(part.number)
         self.parts.give_back(part.number)
 
     def _place(self, place: Hop, member: Member) -> None:
@@ -269,7 +269,7 @@ class Entries:
             known = member.parts.get(name)
             if known is None:
                 part.number = self.parts.take(part)
-                self.index.set_part(part.number, member.number)
+                self.index.set_part(part.number, member.number, name)
             else:
                 part.number, part.entries = known.number, known.entries
                 self.parts.things[part.number] = part

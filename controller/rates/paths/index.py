@@ -12,6 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sdngcc.controller.rates.paths.filling import Floats, Ints
+from sdngcc.controller.rates.paths.naming import Prefix
+from sdngcc.controller.wire import rows
+from sdngcc.controller.wire.message import SCOPE_DESTINATION
 
 Thing = TypeVar("Thing")
 Kind = TypeVar("Kind", bound=np.generic)
@@ -51,8 +54,11 @@ def roomy(column: npt.NDArray[Kind], size: int, empty: int = 0) -> npt.NDArray[K
     """Return a column with room for so many rows at least; new ones are ``empty``."""
     if len(column) >= size:
         return column
-    more = max(LEAST, 2 * size) - len(column)
-    return np.concatenate((column, np.full(more, empty, column.dtype)))
+    found = np.zeros(max(LEAST, 2 * size), column.dtype)
+    found[: len(column)] = column
+    if empty:
+        found[len(column) :] = empty
+    return found
 
 
 def _none() -> Ints:
@@ -64,19 +70,25 @@ class Index:
     """Arrays by number, with room for more."""
 
     part_members: Ints = dataclasses.field(default_factory=lambda: np.full(LEAST, -1))  # -1: there is no such part
+    # What shims are told of parts, but for who tells what.
+    part_entries: rows.Rows = dataclasses.field(default_factory=lambda: np.zeros(LEAST, rows.ENTRY))
     entry_parts: Ints = dataclasses.field(default_factory=_none)  # -1: of all that a machine sends
     entry_members: Ints = dataclasses.field(default_factory=_none)
     entry_kinds: Ints = dataclasses.field(default_factory=_none)
     # What a machine was told of all that it sends, by its entry: bytes/s, and when; 0: nothing.
     heads: Floats = dataclasses.field(default_factory=lambda: np.zeros(0))
     heads_ns: Counts = dataclasses.field(default_factory=lambda: np.zeros(0, np.int64))
-    version: int = 0  # grows with every change of what is of what
 
-    def set_part(self, part: int, member: int) -> None:
-        """Take whose part a number is of; -1: nobody's."""
+    def set_part(self, part: int, member: int, name: Prefix) -> None:
+        """Take whose part a number is of, and what the part is called."""
         self.part_members = roomy(self.part_members, part + 1, -1)
+        self.part_entries = roomy(self.part_entries, part + 1)
         self.part_members[part] = member
-        self.version += 1
+        self.part_entries[part] = (0, name.first, name.bits, SCOPE_DESTINATION, b"", 0, 0)
+
+    def forget_part(self, part: int) -> None:
+        """Take note that a part is gone."""
+        self.part_members[part] = -1
 
     def set_entry(self, number: int, member: int, part: int, kind: int) -> None:
         """Take what an entry is of."""
@@ -88,7 +100,6 @@ class Index:
             self.heads_ns = roomy(self.heads_ns, number + 1)
         self.entry_parts[number], self.entry_members[number], self.entry_kinds[number] = part, member, kind
         self.heads[number], self.heads_ns[number] = 0.0, 0
-        self.version += 1
 
     def live_heads(self, now_ns: int) -> Floats:
         """Return what machines were told of all that they send and still obey, bytes/s by entry; infinite: nothing."""

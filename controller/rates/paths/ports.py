@@ -69,6 +69,7 @@ class Due(NamedTuple):
     """What is to be told, by entry."""
 
     numbers: Ints
+    ports: Ints
     rates: Floats  # bytes/s, whole
     weights: Floats  # of all machines that send by the port
 
@@ -149,7 +150,7 @@ class Ports:
 
     def decide(self, marks: Mapping[Hop, Marked], now_ns: int) -> list[Told]:
         """Take the marks of a period; return what is to be told."""
-        numbers, rates, weights = self.decide_rows(marks, now_ns)
+        numbers, _, rates, weights = self.decide_rows(marks, now_ns)
         names, found = self.table.entries.names, []
         for number, rate, total in zip(numbers.tolist(), rates.tolist(), weights.tolist()):
             entry = names[number]
@@ -163,7 +164,7 @@ class Ports:
         rows, sharing = table.rows, table.sharing
         elapsed_ns, self._decided_ns = now_ns - self._decided_ns, now_ns
         if not len(rows.numbers):
-            return Due(rows.numbers, rows.told, rows.told)
+            return Due(rows.numbers, rows.ports, rows.told, rows.told)
         sent = sums(rows.parts * rows.sent, sharing.ports)
         numbers = rows.ports[sharing.ports]
         allowed = self._allowed(numbers, sent, marks, elapsed_ns)
@@ -180,7 +181,7 @@ class Ports:
         rows.former[places[due]] = busy.told[due]
         rows.told[places[due]], rows.told_ns[places[due]] = busy.offers[due], now_ns
         weights = np.repeat(self._busy.weights, np.diff(self._busy.ports, append=len(busy.numbers)))
-        return Due(busy.numbers[due], busy.offers[due], weights[due])
+        return Due(busy.numbers[due], busy.ports[due], busy.offers[due], weights[due])
 
     def _grant(self, rows: Rows, sharing: Sharing, allowed: Floats) -> None:
         """Share what ports may carry among rows."""
