@@ -16,15 +16,12 @@ from sdngcc.controller.wire import experimenter
 
 STATE_LOST_NS = 2_000_000_000
 
+_ACTIVE = experimenter.VM_ACTIVE
+
 LOG = logging.getLogger(__name__)
 
 Known = TypeVar("Known")
 PortNames = Mapping[Port, str]  # (datapath id, port name) -> id of the machine
-
-
-def _sharing(reading: experimenter.VmReading) -> tuple[int, int]:
-    """Return what of a machine says how it shares ports."""
-    return reading.weight, reading.flags & experimenter.VM_ACTIVE
 
 
 class Machines:
@@ -156,10 +153,11 @@ class Machines:
             found |= number not in switch.vms
             vm = switch.vms.get(number) or self._add(switch, number)
             before = vm.reading
-            if before is None or _sharing(before) != _sharing(reading):
-                switch.revision += 1
             vm.reading, vm.read_ns = reading, now_ns
-            self._note_hearing(vm, reading, now_ns)
+            if before is None or (before.messages, before.refused) != (reading.messages, reading.refused):
+                self._note_hearing(vm, reading, now_ns)
+            if before is None or before.weight != reading.weight or (before.flags ^ reading.flags) & _ACTIVE:
+                switch.revision += 1
         for number in [number for number, vm in switch.vms.items() if number not in readings and vm.reading]:
             switch.lose(number)
         if readings or switch.vms:

@@ -32,11 +32,10 @@ class Host:
 
     def address(self, ipv4: bool) -> Optional[bytes]:
         """Return the address of one family seen last, or None."""
-        best: Optional[tuple[int, bytes]] = None
-        for address, seen in self.addresses.items():
-            if is_ipv4(address) == ipv4 and (best is None or (seen, address) > best):
-                best = seen, address
-        return best[1] if best else None
+        known = [address for address in self.addresses if is_ipv4(address) == ipv4]
+        if len(known) < 2:
+            return known[0] if known else None
+        return max(known, key=lambda address: (self.addresses[address], address))
 
 
 class Learned(enum.Enum):

@@ -7,6 +7,7 @@ messages of version 2, all else in those of the version that is set.
 """
 
 import collections
+import functools
 import itertools
 from typing import NamedTuple, Optional, Sequence
 
@@ -50,6 +51,12 @@ def _marks(path: PathMarks) -> bytes:
     return message.pack_entry(entry, message.TYPE_MARKS)
 
 
+@functools.lru_cache(1 << 16)
+def _in_front(port: int, pair: Pair, address: bytes, peer: bytes, protocol: int, length: int) -> bytes:
+    """Return what a packet-out has in front of a message of some bytes."""
+    return openflow.packet_out(packets.message_frame(*pair, address, peer, protocol, bytes(length)), (port,))[:-length]
+
+
 class Notifier:
     """Composes messages under the operator's ``key``; numbers them.
 
@@ -77,8 +84,10 @@ class Notifier:
         """Return the messages that tell a machine, none when it has no address to be told at."""
         notice, version = telling.whole, self._settings.message_version
         host, other = self._relations.hosts[telling.pair[0]], self._relations.hosts.get(telling.pair[1])
-        ipv4 = host.address(True) is not None
-        address = host.address(ipv4)
+        address = host.address(True)
+        ipv4 = address is not None
+        if address is None:
+            address = host.address(False)
         if address is None and version == "v1" and len(host.mac) == 6:
             # Known from flows only (cluster/adopt.py); the message leaves at its port whatever the address.
             address = packets.link_local(host.mac)
@@ -144,13 +153,11 @@ class Notifier:
 
     def _packet_outs(self, composed: Sequence[Composed]) -> bytes:
         """Return the packet-outs that bring composed ones to the machines of a bridge."""
-        return b"".join(
-            openflow.packet_out(
-                packets.message_frame(*one.pair, one.address, one.peer, self._settings.protocol, one.payload),
-                (one.port,),
-            )
-            for one in composed
-        )
+        protocol, data = self._settings.protocol, []
+        for one in composed:
+            data.append(_in_front(one.port, one.pair, one.address, one.peer, protocol, len(one.payload)))
+            data.append(one.payload)
+        return b"".join(data)
 
     @staticmethod
     def _hand_over(composed: Sequence[Composed]) -> bytes:

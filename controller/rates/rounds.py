@@ -36,7 +36,7 @@ from sdngcc.controller.trace import Trace
 from sdngcc.controller.wire import rows
 from sdngcc.controller.work import Backlog
 
-TOGETHER = 128  # messages that are sealed and packed at a time
+TOGETHER = 1024  # messages that are sealed and packed at a time
 
 
 @dataclasses.dataclass
