@@ -225,7 +225,7 @@ def main() -> None:
     """Measure, print a table, write results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--pairs", type=int, nargs="+", default=[100, 1000, 10_000, 100_000])
+    parser.add_argument("--pairs", type=int, nargs="+", default=[200, 1000, 10_000, 100_000])
     parser.add_argument("--periods", type=int, default=100)
     parser.add_argument("--controllers", type=int, default=10, help="of the largest network, in a row of its own")
     chosen = parser.parse_args()

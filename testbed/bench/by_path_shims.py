@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdngcc.controller.rates.by_path import teller
-from sdngcc.controller.wire import experimenter, openflow
+from sdngcc.controller.wire import experimenter, openflow, rows
 from sdngcc.controller.wire.experimenter import PATH_LIMITED, VM_ACTIVE
 
 Hop = Tuple[int, int]
@@ -21,15 +21,6 @@ Floats = npt.NDArray[np.float64]
 
 TIMEOUT_NS = 200_000_000  # rate-timeout
 FREE = 1e12  # bytes/s: what a port that told nothing allows
-STATE = np.dtype([(name, ">u4") for name in ("port", "uplink", "weight", "flags")]
-                 + [(name, ">u8") for name in ("rate", "share", "low", "high", "sent", "tx_bytes", "tx_packets",
-                                               "drops")]
-                 + [("messages", ">u4"), ("refused", ">u4"), ("marks", ">u8")])  # fmt: skip
-PATH = np.dtype([("vm", ">u4"), ("flags", ">u4"), ("prefix", "V16"), ("bits", "u1"), ("scope", "u1"), ("pad", "V2"),
-                 ("port", ">u4"), ("rate", ">u8"), ("sent", ">u8"), ("tx_bytes", ">u8"), ("tx_packets", ">u8"),
-                 ("held", ">u8")])  # fmt: skip
-ENTRY = np.dtype([("teller", ">u8"), ("prefix", "V16"), ("bits", "u1"), ("scope", "u1"), ("pad", "V2"),
-                  ("weights", ">u4"), ("rate", ">u8")])  # fmt: skip
 _MESSAGE = 14 + 20  # bytes before a control message in its frame
 _V1_RATE, _V2_RATE, _V2_ENTRIES, _TAG = 72, 40, 48, 8
 
@@ -69,7 +60,7 @@ class Shims:
                 pairs.append(pair)
         self._pairs = np.array(pairs, np.intp)
         self._told, self._until_ns = np.full(len(self._pairs), FREE), np.zeros(len(self._pairs), np.int64)
-        self._states, self._paths = np.zeros(len(senders), STATE), np.zeros(len(ways), PATH)
+        self._states, self._paths = np.zeros(len(senders), rows.STATE), np.zeros(len(ways), rows.PATH)
         self._states["port"] = [sender.place[1] for sender in senders]
         self._states["uplink"] = self._states["weight"] = 1
         self._states["flags"] = VM_ACTIVE
@@ -96,10 +87,10 @@ class Shims:
         over = total > heads
         sent *= np.where(over, heads / np.maximum(total, 1), 1)[self._of]
         states, paths = self._states, self._paths
-        states["rate"], states["sent"] = heads, np.minimum(total, heads)
+        states["rate"], states["sent_rate"] = heads, np.minimum(total, heads)
         states["drops"][over] += 1
         paths["flags"] = PATH_LIMITED * (wanted > limits)
-        paths["rate"], paths["sent"] = limits, sent
+        paths["rate"], paths["sent_rate"] = limits, sent
         paths["tx_bytes"] += (sent * 0.005).astype(">u8")
         return sent
 
@@ -108,18 +99,18 @@ class Shims:
         xid, kind, _, _, _ = experimenter.decode_request(request)
         first, end = self._bridges.get(dpid, (0, 0))
         if kind == experimenter.VM_STATE:
-            rows: npt.NDArray[np.void] = self._states[first:end]
+            found = self._states[first:end]
         else:
             some = slice(self._first_pair[first], self._first_pair[end])
-            rows = self._paths[some][self._there[some]]
-        size, most = rows.dtype.itemsize, 65_000 // rows.dtype.itemsize
-        found = []
-        for at in range(0, max(1, len(rows)), most):
-            data = rows[at : at + most].tobytes()
+            found = self._paths[some][self._there[some]]
+        size, most = found.dtype.itemsize, 65_000 // found.dtype.itemsize
+        answers = []
+        for at in range(0, max(1, len(found)), most):
+            data = found[at : at + most].tobytes()
             entries = [data[place : place + size] for place in range(0, len(data), size)]
-            more = at + most < len(rows)
-            found.append(experimenter.encode_reply(xid, kind, 1, 1, self._now_ns, entries, more))
-        return found
+            more = at + most < len(found)
+            answers.append(experimenter.encode_reply(xid, kind, 1, 1, self._now_ns, entries, more))
+        return answers
 
     def hear(self, dpid: int, data: bytes) -> int:
         """Take packet-outs for the machines of a bridge; return how many control messages were in them."""
@@ -140,7 +131,7 @@ class Shims:
         if rate:
             self._heads[machine], self._heads_ns[machine] = rate, until_ns
         if text[2] == 2:
-            entries = np.frombuffer(text[_V2_ENTRIES:-_TAG], ENTRY)
+            entries = np.frombuffer(text[_V2_ENTRIES:-_TAG], rows.ENTRY)
             for prefix, who, told in zip(entries["prefix"], entries["teller"].tolist(), entries["rate"].tolist()):
                 place = self._entries[machine, prefix.tobytes(), who]
                 self._told[place], self._until_ns[place] = told, until_ns
