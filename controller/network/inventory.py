@@ -10,7 +10,15 @@ from typing import Optional
 
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.rates.numbering import Hearing
-from sdngcc.controller.wire.experimenter import VM_ACTIVE, VmReading
+from sdngcc.controller.wire.experimenter import VM_ACTIVE, VmReading, vm_reading
+
+
+@dataclasses.dataclass
+class Answer:
+    """What a bridge told of its machines."""
+
+    entries: bytes = b""  # of VM_STATE, one a machine
+    time_ns: int = 0  # when it came
 
 
 @dataclasses.dataclass
@@ -20,11 +28,25 @@ class VmRecord:
     place: Hop
     id: str
     name: str  # of its port
-    reading: Optional[VmReading] = None  # last VM_STATE entry
-    read_ns: int = 0  # when it came
+    answer: Answer = dataclasses.field(default_factory=Answer)  # of its bridge, which has an entry of it ...
+    row: int = -1  # ... at this place; -1: in none yet
     notices: int = 0  # messages sent to it
     marks: int = 0  # marks in them
     hearing: Hearing = dataclasses.field(default_factory=Hearing)  # how it takes them
+    # The entries that its reading was made of, and the reading.
+    _read: tuple[bytes, Optional[VmReading]] = dataclasses.field(default=(b"", None), repr=False)
+
+    @property
+    def reading(self) -> Optional[VmReading]:
+        """Return its last VM_STATE entry, which is read when somebody asks for it."""
+        if self.row >= 0 and self._read[0] is not self.answer.entries:
+            self._read = (self.answer.entries, vm_reading(self.answer.entries, self.row))
+        return self._read[1]
+
+    @property
+    def read_ns(self) -> int:
+        """Return when that came; 0: there is none."""
+        return self.answer.time_ns if self.row >= 0 else 0
 
     @property
     def bridge_id(self) -> str:
@@ -65,7 +87,8 @@ class SwitchRecord:
     state_xid: int = 0  # of the VM_STATE request not answered yet; 0: none
     state_asked_ns: int = 0
     state_ns: int = 0  # when VM_STATE was last answered
-    states: bytes = b""  # entries of the last answer, one a machine; rows.STATE
+    answer: Answer = dataclasses.field(default_factory=Answer)  # the last one
+    answer_revision: int = -1  # ``revision`` when all machines of the answer had been found
     revision: int = 0  # grows when machines came or went, or are others as far as sharing goes
     paths: Optional[bool] = None  # whether it answers HOST_PATHS: machines may be told by path
     paths_xid: int = 0  # of the HOST_PATHS request not answered yet; 0: none

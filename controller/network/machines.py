@@ -5,18 +5,21 @@ import collections
 import logging
 from typing import Iterator, Mapping, TypeVar
 
+import numpy as np
+
 from sdngcc.controller.network.by_port import BySwitch, Port, by_switch, moved
-from sdngcc.controller.network.inventory import SwitchRecord, VmRecord
+from sdngcc.controller.network.inventory import Answer, SwitchRecord, VmRecord
 from sdngcc.controller.network.paths import Tunnel
 from sdngcc.controller.network.topology import Topology
 from sdngcc.controller.outbox import Outbox
 from sdngcc.controller.rates.numbering import Numbering
 from sdngcc.controller.settings import Settings
-from sdngcc.controller.wire import experimenter
+from sdngcc.controller.wire import experimenter, rows
 
 STATE_LOST_NS = 2_000_000_000
 
-_ACTIVE = experimenter.VM_ACTIVE
+_WORDS = rows.STATE.itemsize // 8
+_SHARING, _HEARING = slice(0, 2), 10  # words of an entry: which machine it is and how it shares, and how it hears
 
 LOG = logging.getLogger(__name__)
 
@@ -140,28 +143,49 @@ class Machines:
         switch.state_ns = now_ns
         if switch.dpid in self._settings.fabric:
             return False
+        entries = b"".join(reply.entries)
+        if self._take_same(switch, entries, now_ns):
+            return False
+        found = self._take_others(switch, reply, entries, now_ns)
+        if switch.vms:
+            found |= self.name(switch.dpid)
+        return found
+
+    def _take_same(self, switch: SwitchRecord, entries: bytes, now_ns: int) -> bool:
+        """Take entries of the same machines as before, that share as before; return False for others."""
+        answer = switch.answer
+        if len(entries) != len(answer.entries):
+            return False
+        words, before = (np.frombuffer(text, np.uint64).reshape(-1, _WORDS) for text in (entries, answer.entries))
+        if switch.revision != switch.answer_revision or not np.array_equal(words[:, _SHARING], before[:, _SHARING]):
+            return False
+        answer.entries, answer.time_ns = entries, now_ns
+        # Counters that stand still say nothing of how a machine hears.
+        for row in np.flatnonzero(words[:, _HEARING] != before[:, _HEARING]).tolist():
+            reading = experimenter.vm_reading(entries, row)
+            self._note_hearing(switch.vms[reading.port], reading, now_ns)
+        return True
+
+    def _take_others(self, switch: SwitchRecord, reply: experimenter.Reply, entries: bytes, now_ns: int) -> bool:
+        """Take entries of any machines; return whether one of them was not known."""
         readings: dict[int, experimenter.VmReading] = {}
-        switch.states = b"".join(reply.entries)
         several = experimenter.vm_readings(reply)
         for reading in several:
             known = readings.get(reading.port)
             readings[reading.port] = experimenter.merge(known, reading) if known else reading
         if len(readings) < len(several):
-            switch.states = b"".join(experimenter.encode_vm_state(reading) for reading in readings.values())
+            entries = b"".join(experimenter.encode_vm_state(reading) for reading in readings.values())
+        switch.answer = Answer(entries, now_ns)
+        switch.revision += 1
         found = False
-        for number, reading in readings.items():
+        for row, (number, reading) in enumerate(readings.items()):
             found |= number not in switch.vms
             vm = switch.vms.get(number) or self._add(switch, number)
-            before = vm.reading
-            vm.reading, vm.read_ns = reading, now_ns
-            if before is None or (before.messages, before.refused) != (reading.messages, reading.refused):
-                self._note_hearing(vm, reading, now_ns)
-            if before is None or before.weight != reading.weight or (before.flags ^ reading.flags) & _ACTIVE:
-                switch.revision += 1
-        for number in [number for number, vm in switch.vms.items() if number not in readings and vm.reading]:
+            vm.answer, vm.row = switch.answer, row
+            self._note_hearing(vm, reading, now_ns)
+        for number in [number for number, vm in switch.vms.items() if number not in readings and vm.row >= 0]:
             switch.lose(number)
-        if readings or switch.vms:
-            found |= self.name(switch.dpid)
+        switch.answer_revision = switch.revision
         return found
 
     def refuses(self, switch: SwitchRecord, xid: int, kind: int, code: int) -> bool:

@@ -209,6 +209,11 @@ def vm_readings(reply: Reply) -> list[VmReading]:
     return [VmReading(*entry) for part in reply.entries for entry in _STATE.iter_unpack(part)]
 
 
+def vm_reading(entries: bytes, row: int) -> VmReading:
+    """Return one of the packed entries of a VM_STATE reply."""
+    return VmReading._make(_STATE.unpack_from(entries, row * _STATE.size))
+
+
 def host_vms_request(xid: int, generation: int, boot: int) -> bytes:
     """Return the OpenFlow message that asks a host for the VMs whose state moved after a generation."""
     body = _REQUEST.pack(generation, boot, openflow.OFPP_ANY)

@@ -127,6 +127,7 @@ class Shims:
         if machine < 0 or frame[23] != 253:
             return 0
         text, until_ns = frame[_MESSAGE:], self._now_ns + TIMEOUT_NS
+        self._states["messages"][machine] += 1
         rate = struct.unpack_from("!Q", text, _V1_RATE if text[2] == 1 else _V2_RATE)[0]
         if rate:
             self._heads[machine], self._heads_ns[machine] = rate, until_ns

@@ -92,9 +92,9 @@ class Shown:
         dpids = list(self._entries.at)
         bridges = [self._switches[dpid] for dpid in dpids]
         versions = np.array([self._entries.versions[dpid] for dpid in dpids], np.intp)
-        counts = np.array([len(bridge.states) for bridge in bridges], np.intp) // rows.STATE.itemsize
-        self.states = np.frombuffer(b"".join([bridge.states for bridge in bridges]), rows.STATE)
-        self.times_ns = np.repeat(np.array([bridge.state_ns for bridge in bridges], np.int64), counts)
+        counts = np.array([len(bridge.answer.entries) for bridge in bridges], np.intp) // rows.STATE.itemsize
+        self.states = np.frombuffer(b"".join([bridge.answer.entries for bridge in bridges]), rows.STATE)
+        self.times_ns = np.repeat(np.array([bridge.answer.time_ns for bridge in bridges], np.int64), counts)
         self._members.update(dpids, versions, counts, self.states["port"].astype(np.uint64)[:, None])
         counts = np.array([len(bridge.path_entries) for bridge in bridges], np.intp) // rows.PATH.itemsize
         self.paths = np.frombuffer(b"".join([bridge.path_entries for bridge in bridges]), rows.PATH)

@@ -3,11 +3,11 @@
 
 import pytest
 
-from sdngcc.controller.network.inventory import SwitchRecord, VmRecord
+from sdngcc.controller.network.inventory import Answer, SwitchRecord, VmRecord
 from sdngcc.controller.rates.capacity import Marked
 from sdngcc.controller.rates.explicit import REFRESH_NS, ExplicitRates
 from sdngcc.controller.settings import Settings
-from sdngcc.controller.wire.experimenter import VM_ACTIVE, VmReading
+from sdngcc.controller.wire.experimenter import VM_ACTIVE, VmReading, encode_vm_state
 
 MS = 1_000_000
 C = 125_000_000  # bytes/s
@@ -59,10 +59,10 @@ class Network:
         for number, switch in self.switches.items():
             if self.wanted[number]:
                 vm = switch.vms.setdefault(1, VmRecord((number, 1), str(number), "tap"))
-                vm.read_ns = self.now
-                vm.reading = VmReading(1, UPLINK, self.weights[number], VM_ACTIVE, self.limit[number], C,
-                                       self.limits.get("low", 0), self.limits.get("high", 0), int(self.sent[number]),
-                                       0, 0, 0, 0, 0, 0)  # fmt: skip
+                reading = VmReading(1, UPLINK, self.weights[number], VM_ACTIVE, self.limit[number], C,
+                                    self.limits.get("low", 0), self.limits.get("high", 0), int(self.sent[number]),
+                                    0, 0, 0, 0, 0, 0)  # fmt: skip
+                vm.answer, vm.row = Answer(encode_vm_state(reading), self.now), 0
 
     def _late(self, fresh):
         for hop, marked in fresh.items():
@@ -234,7 +234,7 @@ def test_a_machine_whose_limiter_drops_is_not_taken_for_content():
     vm = network.switches[1].vms[1]
     network.now += T
     network._read()
-    vm.reading = vm.reading._replace(drops=1)
+    vm.answer = Answer(encode_vm_state(vm.reading._replace(drops=1)), vm.read_ns)
     rates = {notice.vm[0]: notice.rate for notice in network.explicit.decide({}, network.now)}
     assert rates == {0: pytest.approx(0.99 * C / 2), 1: pytest.approx(0.99 * C / 2)}
 

@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-from sdngcc.controller.network.inventory import SwitchRecord, VmRecord
+from sdngcc.controller.network.inventory import Answer, SwitchRecord, VmRecord
 from sdngcc.controller.rates.division import Congestion, Source
 from sdngcc.controller.rates.marks_by_path import PathDivider
 from sdngcc.controller.rates.paths.naming import REST, Prefix
@@ -13,7 +13,7 @@ from sdngcc.controller.tests.fabric import ip, mac, vm_reading
 from sdngcc.controller.tests.rates.shims import Shims
 from sdngcc.controller.tests.rates.test_by_path import CORE, FAR, H1, H2, H3, KEY, MB, NEAR, T1, build, want
 from sdngcc.controller.wire import message
-from sdngcc.controller.wire.experimenter import PathReading, encode_path
+from sdngcc.controller.wire.experimenter import PathReading, encode_path, encode_vm_state
 from sdngcc.controller.wire.packets import mapped
 
 P, Q = (9, 1), (9, 2)
@@ -58,7 +58,8 @@ class Network:
         congestions = []
         for place, some in self.sends.items():
             vm = self.switches[place[0]].vms[place[1]]
-            vm.reading = vm_reading(place[1], round(sum(rate for rate, _ in some.values())), self.weights.get(place, 1))
+            total = round(sum(rate for rate, _ in some.values()))
+            vm.answer, vm.row = Answer(encode_vm_state(vm_reading(place[1], total, self.weights.get(place, 1))), 1), 0
         for dpid, switch in self.switches.items():
             switch.path_entries = b"".join(
                 path_entry(place, peer, rate)
