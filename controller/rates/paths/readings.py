@@ -92,7 +92,7 @@ class Readings:
     def _make_room(self) -> None:
         """Begin anew what is known of machines and parts that have come since."""
         entries = self._entries
-        count = len(entries.numbers.things)
+        count = max(1, len(entries.numbers.things))  # -1 is an index, too
         self._read_ns, self._drops = roomy(self._read_ns, count), roomy(self._drops, count)
         self._revisions = roomy(self._revisions, count, -1)
         count = len(entries.index.part_members)

@@ -51,6 +51,15 @@ def sent(shims, *pairs):
     return [round(shims.sent[pair] / MB, 1) for pair in pairs]
 
 
+def test_nothing_is_decided_where_nobody_sends(tmp_path):
+    shims = make(tmp_path)
+    for switch in shims.fabric.switches.values():
+        switch.vms.clear()
+    shims.fabric.run(0.02)
+    shims.fabric.engine.switches.clear()
+    assert shims.fabric.engine.rounds.paths.decide({}, shims.fabric.now_ns) == []
+
+
 def test_who_is_held_at_one_port_is_free_at_others(tmp_path):
     shims = make(tmp_path)
     want(shims, (11, 31), (11, 21), (21, 31), (22, 31))
