@@ -6,9 +6,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import random
-import socket
-import struct
 import sys
 import traceback
 from typing import Any, Callable, Type
@@ -292,32 +289,6 @@ def other_namespace() -> None:
         except ShimRefused:
             pass
     equal(lab.shim.settings_get().law, "sdngcc", "law here")
-
-
-@check
-def fuzz() -> None:
-    """Ten thousand random requests break nothing"""
-    chance = random.Random(1)
-    raw = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 16)  # type: ignore[attr-defined]
-    raw.bind((0, 0))
-    raw.settimeout(1)
-    family = lab.shim._socket.prid
-    known = [(kind, size) for kind in range(1, 18) for size in (0, 1, 4, 8, 16)]
-    for number in range(10_000):
-        attrs = b""
-        for _ in range(chance.randrange(4)):
-            kind, size = chance.choice(known)
-            value = chance.choice([bytes(size), chance.randbytes(size), b"s1\0", b"static\0",
-                                   struct.pack("=HHI", 8, 1, chance.randrange(9))])
-            length = 4 + len(value) if chance.random() < 0.9 else chance.randrange(40)
-            attrs += struct.pack("=HH", length, kind | chance.choice((0, 0, 0x8000))) + value + bytes(-len(value) % 4)
-        body = struct.pack("=BBH", chance.choice((2, 4, 5)), 1, 0) + attrs
-        raw.send(struct.pack("=IHHII", 16 + len(body), family, 5, number, 0) + body)
-        raw.recv(65536)
-    raw.close()
-    lab.shim.settings_set(law="none")
-    lab.shim.settings_get()
-    lab.roles()
 
 
 @check
