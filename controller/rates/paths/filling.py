@@ -97,7 +97,7 @@ def grants(slopes: Floats, lows: Floats, highs: Floats, starts: Ints, capacities
     """Return what the basin of each member would let it take if it alone wanted more; arguments as of levels().
 
     That is at least its high where all highs fit, more by what is spare, and what a full basin gives it else.
-    It is continuous in highs and capacities.
+    It is continuous in highs and capacities, except where lows alone fill a basin exactly and highs are no higher.
     """
     counts = np.diff(starts, append=len(slopes))
     got = np.maximum(lows, slopes * np.repeat(levels(slopes, lows, highs, starts, capacities), counts))
