@@ -134,7 +134,7 @@ def marks_by_path() -> None:
 def readings(switch: Switch, generation: int = 0, boot: int = 0) -> List[experimenter.PathReading]:
     """Return the entries of a HOST_PATHS reply about v1."""
     reply = switch.ask(experimenter.host_paths_request(5, generation, boot))
-    return [one for one in experimenter.path_readings(reply) if one.vm == ifindex("s1")]
+    return [one for one in experimenter.path_readings(b"".join(reply.entries)) if one.vm == ifindex("s1")]
 
 
 @check
