@@ -131,6 +131,17 @@ def narrow(law: int) -> bytes:
     return b"".join(steps)
 
 
+def held() -> bytes:
+    """Return a life of a host whose VM has less by one uplink than by its path, and then sends by the other uplink."""
+    steps = [host(LAWS.index("maxmin")), bytes([KEY, 2 | 5 << 2]), setting(0, 1), setting(1, 100 * MS)]
+    steps += [setting(7, 3028), vm(0, 3, 0, 10**6), exchange(SENT)]
+    for sequence in range(1, 5):
+        steps += [paths(1, sequence, [entry(2 * 10**6, 3)])]
+        # The first wait for the VM's own bucket; the second uplink's is full, so that only the path can hold them.
+        steps += [exchange(SENT)] * 3 + [bytes([SENT, 0, 1]) + exchange(SENT)[3:]] * 3 + [passing(20 * MS)]
+    return b"".join(steps)
+
+
 def streams(law: int) -> bytes:
     """Return a life of a host whose VM sends frames by paths, cut and whole, by a rate, an horizon and none."""
     marks = law == LAWS.index("sdngcc")
@@ -334,6 +345,7 @@ _SEEDS: Dict[str, Callable[[], Dict[str, bytes]]] = {
         "ways-maxmin": ways(2),
         "narrow-sdngcc": narrow(1),
         "narrow-maxmin": narrow(2),
+        "held-maxmin": held(),
         **{name: messages(place) for place, name in enumerate(LAWS)},
     },
     "packet": lambda: {
