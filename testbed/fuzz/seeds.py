@@ -121,12 +121,14 @@ def narrow(law: int) -> bytes:
     marks = law == LAWS.index("sdngcc")
     kind = 0 if marks else 1
     steps = [host(law), bytes([KEY, 2 | 5 << 2]), exchange(SENT)]
-    steps += [bytes([FAIL, 0, 9]), paths(kind, 1, [entry(10**6, 3, 128, 1, marks)]), exchange(SENT)]
+    # For nothing, then for who sent it, and for an index without its path.
+    for turn in range(3):
+        steps += [bytes([FAIL, turn, 9]), paths(kind, 1 + turn, [entry(10**6, 3, 128, 1, marks)]), exchange(SENT)]
     for turn in range(5):
         # The last are shorter prefixes of the same places.
         bits = 128 if turn < 4 else 127
         said = [entry(10**6 + turn, (32 * turn + place) & 0x7F, bits, 1, marks) for place in range(32)]
-        steps += [paths(kind, 2 + turn, said), exchange(SENT), bytes([FAIL, 200, 1])]
+        steps += [paths(kind, 4 + turn, said), exchange(SENT), bytes([FAIL, 200, 1])]
     steps += [passing(5 * MS), exchange(SENT), passing(3000 * MS), exchange(SENT), passing(5 * MS)]
     return b"".join(steps)
 

@@ -296,8 +296,11 @@ void shim_paths_message(struct shim_vm *vm, const struct shim_message *message, 
 		else
 			paths_bind_rest(&told);
 	}
-	if (told.index)
+	/* There was memory for an index, but maybe for none of its paths. */
+	if (told.index && vm->n_paths)
 		shim_path_index_publish(vm, told.index);
+	else
+		shim_free(told.index);
 	if (message->type == SHIM_MESSAGE_RATE && vm->clock->law->on_paths)
 		paths_known(vm, now_ns);
 }
