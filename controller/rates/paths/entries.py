@@ -98,6 +98,7 @@ class Entries:
         self._seen: dict[int, _Seen] = {}  # bridges as their machines were followed last
         self._owned: dict[int, bool] = {}  # switches on anybody's way
         self._parted = 0  # version of how bytes part that is in the table
+        self._version = 0  # the highest in ``versions`` ever, so that none comes back
         self._caps: dict[str, Hop] = {}
         self._weighted: frozenset[str] = frozenset()  # tenants that the table knows
         attribution.moved = dict.fromkeys(attribution.places())
@@ -215,11 +216,15 @@ class Entries:
         self._join(member, None, {})
         self.numbers.give_back(member.number)
         self._leavers.pop(member.number, None)
-        self.versions[place[0]] += 1
+        self._renew(place[0])
         there = self.at[place[0]]
         del there[place[1]]
         if not there:
             del self.at[place[0]], self.versions[place[0]]
+
+    def _renew(self, dpid: int) -> None:
+        self._version += 1
+        self.versions[dpid] = self._version
 
     def _forget(self, part: Part) -> None:
         self.index.forget_part(part.number)
@@ -227,7 +232,7 @@ class Entries:
 
     def _place(self, place: Hop, member: Member) -> None:
         """Bring a machine's entries up to date."""
-        self.versions[place[0]] = self.versions.get(place[0], 0) + 1
+        self._renew(place[0])
         ways = {pair: self._fabric(place, hops) for pair, hops in self._attribution.ways(place).items()}
         member.pair = min(ways, default=None)
         member.parted = any(part < 1 for hops in ways.values() for part in hops.values())

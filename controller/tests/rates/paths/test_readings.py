@@ -82,6 +82,30 @@ def test_readings_are_those_of_each_machine_by_itself(tmp_path, monkeypatch, see
     assert all(counts) and sum(counts) > 300 and all(uplinks)
 
 
+def test_machines_that_are_replaced_leave_no_number_behind(tmp_path):
+    shims = make(tmp_path, headroom_percent=HEADROOM)
+    engine = shims.fabric.engine
+    want(shims, *((one, other) for one in (11, 12, 21) for other in (22, 31) if one != 21 or other == 31))
+    paths = engine.rounds.paths
+    entries, shown, number = paths.entries, paths._readings._shown, H1
+    shims.run(20)
+    for _ in range(3):
+        # All of a bridge gone and back between two periods.
+        for place in [place for place in entries.members if place[0] == number]:
+            entries._remove(place)
+        engine.switches[number].revision += 1
+        shims.run(1)
+        found = 0
+        for row, part in zip(shown.paths, shown.parts.tolist()):
+            known = entries.parts.things[part] if part >= 0 else None
+            if known is not None:
+                found += 1
+                member = entries.numbers.things[entries.index.part_members[part]]
+                assert member is not None and member.vm.place[1] == row["port"]
+                assert known.name.first == bytes(row["prefix"])
+        assert found >= 2
+
+
 class Bridges:
     """Rows of bridges, each with a key of two words; what one stands for is its key's sum and its bridge's version."""
 
