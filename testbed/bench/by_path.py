@@ -6,7 +6,8 @@ could send is spread widely (log-normal), and changes by 5% each period, which i
 process: each period it asks the bridges, takes their answers, decides, and sends messages, which shims in arrays
 (by_path_shims.py) obey.  Time is that of the processor, as of a core that does nothing else; there are no sockets.
 
-A row is a controller alone with its network, or one of ten, which owns the ports of every tenth switch.
+A row is a controller alone with its network, or one of ten, which owns the ports of every tenth switch, leaves and
+spines counted.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import pathlib
 import random
 import tempfile
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, FrozenSet, Iterable, List, Optional
 
 import numpy as np
 
@@ -67,13 +68,17 @@ class Took:
 
 
 class Some(Alone):
-    """Owns one of ``count`` switches, of dpid 0 modulo ``count``; all while ``count`` is 1."""
+    """Owns every tenth switch, say, of hosts' bridges, leaves and spines in a row; all until it is told which."""
 
-    count = 1
+    owned: Optional[FrozenSet[int]] = None
+
+    def divide(self, dpids: Iterable[int], count: int) -> None:
+        """Own every ``count``-th of these switches from now on, the first of which is number ``count``."""
+        self.owned = frozenset(sorted(dpids)[count - 1 :: count])
 
     def owns(self, dpid: int) -> bool:
         """Tell whether a switch is one of those."""
-        return dpid % self.count == 0
+        return self.owned is None or dpid in self.owned
 
 
 class Site(size.Site):
@@ -89,7 +94,7 @@ class Site(size.Site):
             capacity_mbps=CAPACITY * 8e-6, round_deadline_us=100_000,
         )  # fmt: skip
         self.build()
-        owner.count = controllers
+        owner.divide(self.engine.switches, controllers)
         for dpid in [dpid for dpid in self.engine.switches if not owner.owns(dpid)]:
             self.engine.give_up(dpid)
         self._virtual_ns = time.monotonic_ns() + LATER_NS
