@@ -9,6 +9,8 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile("shared-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared-machine")
+# Debian has daemons, ovsdb-server say, where the PATH of who is not root does not lead.
+os.environ["PATH"] += ":/usr/local/sbin:/usr/sbin:/sbin"
 # A key that everybody may read is refused.
 os.umask(0o027)
 

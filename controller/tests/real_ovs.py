@@ -7,7 +7,7 @@ import subprocess
 
 from .processes import PATIENCE_S, wait_for
 
-VSWITCHD = shutil.which("ovs-vswitchd", path="/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin")
+VSWITCHD = shutil.which("ovs-vswitchd")
 SCHEMA = pathlib.Path("/usr/share/openvswitch/vswitch.ovsschema")
 INSTALLED = VSWITCHD is not None and SCHEMA.exists() and shutil.which("ovs-pki") is not None
 # What set-manager and set-ssl of ovs-vsctl say is obeyed.

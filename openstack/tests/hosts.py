@@ -11,7 +11,7 @@ import time
 
 TESTS = pathlib.Path(__file__).resolve().parent
 SCHEMA = pathlib.Path("/usr/share/openvswitch/vswitch.ovsschema")
-INSTALLED = SCHEMA.exists() and shutil.which("ovs-vswitchd", path="/usr/sbin:/usr/bin:/sbin:/bin") is not None
+INSTALLED = SCHEMA.exists() and shutil.which("ovs-vswitchd") is not None
 PATIENCE_S = 240.0
 QUIET = ["-vconsole:off", "--no-chdir"]
 
