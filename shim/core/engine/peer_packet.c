@@ -8,6 +8,14 @@
  * the VM's bucket held back could catch up.  That time is no debt in bytes, so a change of rate
  * leaves it as it is.
  *
+ * Packets that the VM's bucket held back arrive in bunches: those of one peer come one after
+ * another, of whole GSO packets, however even they are over a few milliseconds.  With H the
+ * horizon, S a peer's bytes in a bunch and r its rate, the last one waits S / r behind the VM's
+ * bucket; a peer whose rate is just what it sends (eyeq: a sixteenth more) would drop where S / r
+ * is beyond H, and other peers of the VM, whose rates are higher, would take what it leaves.  So
+ * a peer that the VM's bucket held back lately may have packets wait HELD_BACK_HORIZONS * H behind
+ * that bucket, and one that its own rate alone holds back H, as any other bucket.
+ *
  * A report leaves from the address that the peer knows the VM by: the one that the VM last sent
  * from.  The shim sees packets behind the bridge's flows, both ways.  Where these translate
  * addresses (NAT), what is sent bears the address that the fabric knows, and what is received the
@@ -16,6 +24,12 @@
 #include "../arith.h"
 #include "decide.h"
 #include "engine.h"
+
+/* Horizons that packets of a peer may wait behind the VM's bucket, if that held it back lately. */
+#define HELD_BACK_HORIZONS 2U
+
+/* Horizons after such a packet's departure in which that counts as lately. */
+#define LATELY_HORIZONS 16U
 
 bool shim_peer_touch(struct shim_peer *peer)
 {
@@ -64,6 +78,17 @@ static void peer_tell_sent(struct shim_peer *peer, const struct shim_settings *s
 	action->echo = seen.echo;
 }
 
+/* Returns how long a packet of the peer may wait, ns; 0: not at all.  peer->lock. */
+static u64 peer_horizon_ns(const struct shim_peer *peer, u64 now_ns)
+{
+	u64 horizon_ns = READ_ONCE(peer->key.vm->mode.horizon_ns);
+
+	if (!horizon_ns || !peer->late_ns ||
+	    shim_sub_sat(now_ns, peer->late_ns) >= LATELY_HORIZONS * horizon_ns)
+		return horizon_ns;
+	return shim_add_sat(shim_sub_sat(peer->late_ns, now_ns), HELD_BACK_HORIZONS * horizon_ns);
+}
+
 /*
  * Judges a packet by its peer's bucket, whose state is *tat then; returns SHIM_COUNTER_NONE, or why
  * it must not leave.  peer->lock.
@@ -76,10 +101,8 @@ static enum shim_counter peer_judge(struct shim_peer *peer, const struct shim_pa
 	if (!peer->rate.bytes_per_s || shim_bucket_take(&peer->rate, tat, packet->now_ns,
 							packet->bytes, peer->rate.burst_ticks))
 		return SHIM_COUNTER_NONE;
-	/* How long the VM's bucket has packets wait is that one's to judge. */
 	verdict = shim_bucket_ask_behind(&peer->rate, *tat, packet->now_ns, peer->late_ns,
-					 packet->bytes,
-					 READ_ONCE(peer->key.vm->mode.horizon_ns));
+					 packet->bytes, peer_horizon_ns(peer, packet->now_ns));
 	if (verdict.kind == SHIM_DROP) {
 		WRITE_ONCE(peer->drops, peer->drops + packet->packets);
 		return SHIM_DROP_PEER;

@@ -180,6 +180,40 @@ def test_who_waited_for_the_vm_does_not_catch_up_with_the_peer(host: Host, size:
             assert number * size <= max(DEPTH, size) + 4_000_000 * (end_ns - begin_ns + 1) / SECOND, (start, number)
 
 
+def test_a_peer_that_the_vm_held_back_may_wait_longer(host: Host) -> None:
+    """Bunches behind the VM's bucket find two horizons; a peer that its own rate alone holds back has one."""
+    host.key(KEY)
+    host.law("eyeq")
+    host.set(segment=0, horizon_ns=MS)
+    uplink, vm = host.uplink(CAPACITY), host.vm(most=100_000_000)
+    assert host.send(vm, uplink, HERE, there(1)).passed
+    granted = Message(vm=HERE, peer=there(1), marks=0, type=TYPE_REPORT, rate=40_000_000, point_datapath=FULL,
+                      weight_total=1, interval_ns=MS // 2, sender=7, epoch=1000, sequence=1)
+    assert host.message(vm, uplink, there(1), HERE, encode_v1(granted, KEY)) == "reports"
+
+    def longest_wait() -> int:
+        """Send 60 MB/s, which the VM may and the peer may not, until packets are dropped; return ns of wait."""
+        longest, drops = 0, host.peer(vm, there(1)).drops
+        for _ in range(400):
+            assert host.peer(vm, there(1)).rate == 40_000_000
+            host.pass_time(MS // 40)
+            sent = host.send(vm, uplink, HERE, there(1))
+            longest = max(longest, sent.departure_ns - host.now_ns if sent.passed else 0)
+        assert host.peer(vm, there(1)).drops > drops, "the peer never had to wait too long"
+        return longest
+
+    own = longest_wait()
+    assert 0.9 * MS < own <= MS
+    host.pass_time(15 * MS)
+    while host.send(vm, uplink, HERE, there(2)).departure_ns < host.now_ns + MS // 2:
+        pass
+    held = host.send(vm, uplink, HERE, there(1))
+    assert held.departure_ns >= host.now_ns + MS // 2, "not held back by the VM"
+    assert 1.9 * MS < longest_wait() <= 2.5 * MS
+    host.pass_time(20 * MS)
+    assert 0.9 * MS < longest_wait() <= MS
+
+
 def test_a_wait_for_the_vm_is_no_debt_of_the_peer(host: Host) -> None:
     """A peer whose rate falls while the VM's bucket holds its packets back waits for that, and its own bytes, only."""
     host.key(KEY)
