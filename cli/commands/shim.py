@@ -109,7 +109,8 @@ def read_all(client: ShimClient, of: Optional[str] = None) -> Tuple[Settings, Li
 def settings_text(settings: Settings) -> str:
     """Return the settings as lines for people."""
     pace = settings.limiter == "pace"
-    depth = f"quantum {settings.quantum} bytes, horizon {settings.horizon / 1e6:g} ms" if pace else (
+    early = f", early drops from {settings.early / 1e6:g} ms" if settings.early else ""
+    depth = f"quantum {settings.quantum} bytes, horizon {settings.horizon / 1e6:g} ms{early}" if pace else (
         f"burst {settings.burst} bytes")
     words = ["yes" if flag else "no" for flag in (settings.segment, settings.ecn, settings.accept_v0, settings.key_set,
                                                   settings.key_other_set)]
@@ -256,6 +257,7 @@ def show(of: Optional[str], as_json: bool) -> None:
 @click.option("--burst", type=int, help="Depth of a policing bucket, bytes.")
 @click.option("--quantum", type=int, help="What a pacing bucket lets leave back to back, bytes.")
 @click.option("--horizon", type=Time(), help="Longest wait of a paced packet, such as 10ms.")
+@click.option("--early", type=Time(), help="Wait beyond which some packets are dropped, such as 500us; 0: none.")
 @click.option("--segment/--no-segment", default=None, help="Cut GSO packets before the bucket.")
 @click.option("--ecn/--no-ecn", default=None, help="Make Not-ECT packets ECT, and give them back Not-ECT.")
 @click.option("--inactive", type=Time(), help="Silence after which a VM's share goes to others, such as 1s.")

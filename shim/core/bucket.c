@@ -46,14 +46,6 @@
 /* Ticks that a rate of 1 byte/s takes for a byte: 2.56e11 < 2^38. */
 #define TICKS_PER_SEC (SHIM_TICKS_PER_NS * SHIM_NSEC_PER_SEC)
 
-/*
- * Bytes that may wait whatever the horizon: eleven full packets.  At a low rate a horizon in time
- * is less than one packet, and a TCP that may not have a few packets in flight gets a tenth of its
- * limit.  No more than that: a 64 KiB packet at 31 Mb/s takes four control periods, and TCP itself
- * makes smaller ones when it is slow.
- */
-#define WAIT_BYTES_MIN (11 * 1514U)
-
 /* Left shift under which TICKS_PER_SEC still fits 64 bits. */
 #define SAFE_SHIFT 26U
 
@@ -155,7 +147,8 @@ struct shim_verdict shim_bucket_ask(const struct shim_rate *rate, u64 tat, u64 n
 	u64 wait_ns;
 
 	if (verdict.kind == SHIM_DROP && horizon_ns) {
-		wait_ns = shim_rate_ns(rate, len > WAIT_BYTES_MIN ? len : WAIT_BYTES_MIN);
+		wait_ns = shim_rate_ns(rate, len > SHIM_WAIT_BYTES_MIN ? len :
+				       SHIM_WAIT_BYTES_MIN);
 		if (wait_ns > horizon_ns)
 			verdict = shim_bucket_pace(rate, tat, now_ns, len, wait_ns);
 	}

@@ -13,6 +13,14 @@
  */
 #define SHIM_TICKS_PER_NS 256ULL
 
+/*
+ * Bytes that may wait whatever the horizon: eleven full packets.  At a low rate a horizon in time
+ * is less than one packet, and a TCP that may not have a few packets in flight gets a tenth of its
+ * limit.  No more than that: a 64 KiB packet at 31 Mb/s takes four control periods, and TCP itself
+ * makes smaller ones when it is slow.
+ */
+#define SHIM_WAIT_BYTES_MIN (11 * 1514U)
+
 /* The furthest ahead of now that a state may be, in ticks: 2^61. */
 #define SHIM_DEBT_MAX 0x2000000000000000ULL
 

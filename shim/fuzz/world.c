@@ -38,6 +38,8 @@ static const struct fuzz_setting settings[] = {
 	{ "conversations", 0, 1 },
 	{ "ecn", 0, 1 },
 	{ "waiting_max", 0, 0 },
+	{ "early_ns", 1000, 10000000000ULL },
+	{ "early_ns", 0, 0 },
 };
 
 void fuzz_address(struct fuzz_input *input, u32 vm, struct shim_address *address)
@@ -217,7 +219,7 @@ void fuzz_world_passed(struct fuzz_world *world, u32 vm, u32 uplink, u32 bytes, 
 void fuzz_world_dropped(struct fuzz_world *world, u32 vm, u32 uplink, enum shim_counter drop,
 			u32 packets)
 {
-	if (drop == SHIM_DROP_POLICE || drop == SHIM_DROP_HORIZON || drop == SHIM_DROP_WAITING)
+	if (shim_counter_limiter(drop))
 		world->meters[vm][uplink].drops += packets;
 }
 
@@ -238,7 +240,8 @@ static void world_check_limiter(const struct fuzz_world *world, u32 v, u32 u,
 	fuzz_expect(limiter->tx.bytes == meter->bytes, "%llu bytes counted, %llu passed",
 		    limiter->tx.bytes, meter->bytes);
 	fuzz_expect(limiter->tx.drop_police + limiter->tx.drop_horizon +
-		    limiter->tx.drop_waiting == meter->drops, "drops are not all counted");
+		    limiter->tx.drop_waiting + limiter->tx.drop_early == meter->drops,
+		    "drops are not all counted");
 	if (!limiter->active || !world->fits)
 		return;
 	fuzz_expect(rate >= least, "law %s: R %llu below the guarantee %llu",

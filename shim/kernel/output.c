@@ -42,7 +42,7 @@ DEFINE_STATIC_KEY_FALSE(ovs_shim_key);
 static noinline void output_refuse(struct shim_vm *vm, struct sk_buff *skb,
 				   const struct shim_packet *packet, enum shim_counter drop)
 {
-	if (drop != SHIM_DROP_POLICE && drop != SHIM_DROP_HORIZON && drop != SHIM_DROP_WAITING)
+	if (!shim_counter_limiter(drop))
 		shim_vm_count(vm, drop, packet->packets);
 	trace_ovs_shim_drop(vm, skb, shim_counter_name(drop));
 	kfree_skb(skb);

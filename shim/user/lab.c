@@ -28,6 +28,7 @@ struct lab_setting {
 static const struct lab_setting lab_settings[] = {
 	SETTING(limiter),
 	SETTING(horizon_ns),
+	SETTING(early_ns),
 	SETTING(inactive_ns),
 	SETTING(peer_idle_ns),
 	SETTING(peers_max),
@@ -324,8 +325,7 @@ static void lab_write(struct shim_lab_result *result, const struct shim_action *
 /* Counts a packet that the engine refused; limiters count their own refusals themselves. */
 static void lab_count(struct shim_vm *vm, enum shim_counter drop, u32 packets)
 {
-	if (drop && drop != SHIM_DROP_POLICE && drop != SHIM_DROP_HORIZON &&
-	    drop != SHIM_DROP_WAITING)
+	if (drop && !shim_counter_limiter(drop))
 		shim_vm_count(vm, drop, packets);
 }
 
@@ -523,6 +523,7 @@ bool shim_lab_read_limiter(struct shim_vm *vm, struct shim_uplink *uplink,
 			.drop_police = tx.drop_police,
 			.drop_horizon = tx.drop_horizon,
 			.drop_waiting = tx.drop_waiting,
+			.drop_early = tx.drop_early,
 			.active = limiter->active,
 		};
 	}

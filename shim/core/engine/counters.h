@@ -5,6 +5,8 @@
 #ifndef SHIM_CORE_ENGINE_COUNTERS_H
 #define SHIM_CORE_ENGINE_COUNTERS_H
 
+#include "../types.h"
+
 /* Counters of a VM, packets unless said otherwise. */
 enum shim_counter {
 	SHIM_COUNTER_NONE,		/* counts nothing */
@@ -25,6 +27,7 @@ enum shim_counter {
 	SHIM_DROP_POLICE,		/* over the VM's rate; counted by the limiter */
 	SHIM_DROP_HORIZON,		/* would wait too long; counted by the limiter */
 	SHIM_DROP_WAITING,		/* too many wait already; counted by the limiter */
+	SHIM_DROP_EARLY,		/* to keep the queue short; counted by the limiter */
 	SHIM_MESSAGES,			/* control messages obeyed */
 	SHIM_MESSAGES_OTHER_KEY,	/* of these and of reports, signed with the other key */
 	SHIM_MARKS,			/* marks they carried */
@@ -57,6 +60,12 @@ enum shim_counter {
 
 	SHIM_N_COUNTERS
 };
+
+/* Tells whether limiters count such drops themselves. */
+static inline bool shim_counter_limiter(enum shim_counter drop)
+{
+	return drop >= SHIM_DROP_POLICE && drop <= SHIM_DROP_EARLY;
+}
 
 /* Returns what a trace calls a counter of drops or refusals. */
 const char *shim_counter_name(enum shim_counter counter);

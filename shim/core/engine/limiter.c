@@ -73,7 +73,7 @@ struct shim_law_input shim_limiter_input(const struct shim_vm *vm,
 		.sent_rate = limiter ? limiter->sent_rate : 0,
 		.max = vm->config.max,
 		.rx_rate = vm->rx_rate,
-		.horizon_ns = vm->mode.horizon_ns,
+		.horizon_ns = shim_mode_room(&vm->mode),
 		.rx_share = rx_share ? rx_share : shim_uplink_capacity(uplink),
 		.peers = vm->busy_peers,
 		.weight = vm->config.weight,
@@ -160,6 +160,22 @@ static enum shim_counter limiter_refuse(struct shim_limiter *limiter, u64 horizo
 }
 
 /*
+ * Tells whether a packet that is to wait is dropped to keep the queue short, and counts it if so.
+ * limiter->lock.
+ */
+static bool limiter_early(struct shim_limiter *limiter, const struct shim_packet *packet,
+			  u64 early_ns, u64 now_ns)
+{
+	u64 wait_ns = shim_bucket_wait(&limiter->rate, limiter->tat, now_ns);
+
+	if (!shim_early_drops(&limiter->early_credit, shim_early_start(&limiter->rate, early_ns),
+			      wait_ns, packet->bytes))
+		return false;
+	limiter->tx.drop_early += packet->packets;
+	return true;
+}
+
+/*
  * Judges a packet by the clock: returns SHIM_COUNTER_NONE, or why it must not leave.
  * limiter->lock.
  */
@@ -167,7 +183,7 @@ static enum shim_counter limiter_judge(struct shim_limiter *limiter,
 				       const struct shim_packet *packet, u64 *departure_ns)
 {
 	const struct shim_mode *mode = &limiter->vm->mode;
-	u64 horizon_ns = READ_ONCE(mode->horizon_ns);
+	u64 horizon_ns = READ_ONCE(mode->horizon_ns), early_ns = READ_ONCE(mode->early_ns);
 	struct shim_verdict verdict;
 	u64 now_ns;
 
@@ -178,6 +194,8 @@ static enum shim_counter limiter_judge(struct shim_limiter *limiter,
 	if (unlikely(verdict.kind == SHIM_DROP))
 		return limiter_refuse(limiter, horizon_ns, packet->packets);
 	if (verdict.kind == SHIM_PACE) {
+		if (unlikely(early_ns && limiter_early(limiter, packet, early_ns, now_ns)))
+			return SHIM_DROP_EARLY;
 		if (unlikely(shim_waiting_full(&limiter->waiting, READ_ONCE(mode->waiting_max),
 					       now_ns, verdict.departure_ns))) {
 			limiter->tx.drop_waiting += packet->packets;
@@ -230,6 +248,7 @@ void shim_limiter_add_counted(struct shim_limiter *limiter, struct shim_tx *sum)
 	sum->drop_police += tx.drop_police;
 	sum->drop_horizon += tx.drop_horizon;
 	sum->drop_waiting += tx.drop_waiting;
+	sum->drop_early += tx.drop_early;
 }
 
 void shim_limiter_counted(struct shim_limiter *limiter, struct shim_tx *tx)
@@ -252,7 +271,8 @@ u64 shim_limiter_rate(struct shim_limiter *limiter)
 /* Returns how many packets a limiter has held back, modulo 2^32. */
 static u32 limiter_held(const struct shim_tx *tx)
 {
-	return (u32)(tx->paced + tx->drop_police + tx->drop_horizon + tx->drop_waiting);
+	return (u32)(tx->paced + tx->drop_police + tx->drop_horizon + tx->drop_waiting +
+		     tx->drop_early);
 }
 
 /* Begins to look for use of a limiter anew.  vm->lock. */

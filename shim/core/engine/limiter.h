@@ -8,6 +8,7 @@
 #include "../bucket.h"
 #include "../host.h"
 #include "../law.h"
+#include "early.h"
 #include "packet.h"
 #include "waiting.h"
 
@@ -23,6 +24,7 @@ struct shim_tx {
 	u64 drop_police;		/* dropped: over the rate */
 	u64 drop_horizon;		/* dropped: would wait longer than the horizon */
 	u64 drop_waiting;		/* dropped: too many wait already */
+	u64 drop_early;			/* dropped: to keep the queue short */
 };
 
 struct shim_limiter {
@@ -38,6 +40,7 @@ struct shim_limiter {
 	u64 lease_ticks;		/* L as time at the rate */
 	struct shim_rate rate;		/* R(i,j) and B - L; changes with vm->lock held, too */
 	struct shim_tx tx;		/* what became of the packets */
+	u64 early_credit;		/* of early drops, bytes times ns */
 	struct shim_waiting waiting;	/* packets paced, some of their departures */
 
 	/* The rest: under vm->lock, unless said otherwise. */

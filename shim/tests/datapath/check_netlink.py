@@ -62,6 +62,8 @@ def settings_ranges() -> None:
         ({"codepoint": 2}, "codepoint", "0 and 1, for ECT(0) and ECT(1)"),
         ({"waiting_max": 15}, "waiting-max", "16 to 1048576 packets, or 0 for any number"),
         ({"waiting_max": 2**20 + 1}, "waiting-max", "16 to 1048576"),
+        ({"early": 999}, "early", "1000 to 10000000000 ns, or 0 for no early drops"),
+        ({"early": 10**10 + 1}, "early", "1000 to 10000000000"),
         ({"law": "fair"}, "law", "none, static, sdngcc"),
         ({"of": "fair", "period": 0}, "law", "none, static, sdngcc"),
         ({"of": "static", "knobs": {"rmin-ppm": 1}}, "knob rmin-ppm", "law static has no such knob"),
@@ -126,12 +128,13 @@ def settings_change() -> None:
     got = lab.shim.settings_get()
     equal((got.peers_max, got.peer_idle), (77, 5_000_000), "peers")
     lab.shim.settings_set(peers_max=4096, peer_idle=10**10)
-    lab.shim.settings_set(codepoint=0, waiting_max=16, key_other=b"fedcba9876543210")
+    lab.shim.settings_set(codepoint=0, waiting_max=16, early=500_000, key_other=b"fedcba9876543210")
     got = lab.shim.settings_get()
-    equal((got.codepoint, got.waiting_max, got.key_other_set, got.other_key_senders), (0, 16, True, {}), "new settings")
-    lab.shim.settings_set(codepoint=1, waiting_max=0, key_other=bytes(16))
+    equal((got.codepoint, got.waiting_max, got.early, got.key_other_set, got.other_key_senders),
+          (0, 16, 500_000, True, {}), "new settings")
+    lab.shim.settings_set(codepoint=1, waiting_max=0, early=0, key_other=bytes(16))
     got = lab.shim.settings_get()
-    equal((got.codepoint, got.waiting_max, got.key_other_set), (1, 0, False), "new settings taken back")
+    equal((got.codepoint, got.waiting_max, got.early, got.key_other_set), (1, 0, 0, False), "new settings taken back")
     lab.shim.settings_set(waiting_max=1024)
 
 

@@ -192,3 +192,13 @@ class Host:
         """Return how many connections of a VM are opening, closed and open."""
         opening, closed, is_open = (int(self.lib.shim_lab_connections(vm, rank)) for rank in range(3))
         return opening, closed, is_open
+
+
+def excess(passed: List[Tuple[int, int]], rate: float) -> float:
+    """Return the most bytes by which any span of time exceeds rate * t."""
+    worst = over = 0.0
+    last = passed[0][0]
+    for time_ns, size in sorted(passed):
+        over = max(over - (time_ns - last) * rate / SECOND, 0.0) + size
+        last, worst = time_ns, max(worst, over)
+    return worst

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from .host import ECT_0, FULL, MS, NOT_ECT, SECOND, Host, address
+from .host import ECT_0, FULL, MS, NOT_ECT, SECOND, Host, address, excess
 
 CAPACITY = 125_000_000  # 1 Gb/s
 THERE = address("10.9.9.9")
@@ -187,16 +187,6 @@ def greedy(host: Host, vm: Any, uplink: Any, seconds: float, size: int = FULL,
             passed.append((max(outcome.departure_ns, host.now_ns), size))
         host.pass_time(gap_ns if outcome.passed else 20 * gap_ns)
     return passed
-
-
-def excess(passed: List[Tuple[int, int]], rate: float) -> float:
-    """Return the most bytes by which any span of time exceeds rate * t."""
-    worst = over = 0.0
-    last = passed[0][0]
-    for time_ns, size in sorted(passed):
-        over = max(over - (time_ns - last) * rate / SECOND, 0.0) + size
-        last, worst = time_ns, max(worst, over)
-    return worst
 
 
 @pytest.mark.parametrize("limiter, depth, setting", [(0, 60_000, "burst_bytes"), (1, 6_000, "quantum_bytes")])

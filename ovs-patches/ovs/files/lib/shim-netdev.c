@@ -224,8 +224,7 @@ static void
 count_drop(struct shim_vm *vm, const struct shim_packet *packet,
            enum shim_counter drop)
 {
-    if (drop != SHIM_DROP_POLICE && drop != SHIM_DROP_HORIZON
-        && drop != SHIM_DROP_WAITING) {
+    if (!shim_counter_limiter(drop)) {
         shim_vm_count(vm, drop, packet->packets);
     }
 }

@@ -36,6 +36,7 @@ static const struct shown_setting shown_settings[] = {
     { OVS_SHIM_SETTINGS_CODEPOINT, "codepoint" },
     { OVS_SHIM_SETTINGS_WAITING_MAX, "waiting-max (packets)" },
     { OVS_SHIM_SETTINGS_CONVERSATIONS, "conversations" },
+    { OVS_SHIM_SETTINGS_EARLY, "early (ns)" },
 };
 
 /* Counters of packets of a VM that were dropped, OVS_SHIM_STAT_*. */
@@ -51,6 +52,7 @@ static const uint16_t drop_stats[] = {
     OVS_SHIM_STAT_DROP_SHARED,
     OVS_SHIM_STAT_DROP_WAITING,
     OVS_SHIM_STAT_DROP_PATH,
+    OVS_SHIM_STAT_DROP_EARLY,
 };
 
 /* Counters of strays at an uplink that were dropped, OVS_SHIM_STAT_*. */
