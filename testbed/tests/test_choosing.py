@@ -39,7 +39,7 @@ def test_new_rows_stand_beside_those_that_were_there(tmp_path, monkeypatch):
     assert choosing.main([str(page), str(result)]) == 0
     text = page.read_text()
     assert text.startswith("Before.\n") and text.endswith(f"{choosing.END}\nAfter.\n") and "old" not in text
-    assert text.index("### first\n") < text.index("### 10000 Mb/s, 8 VMs, load 30%, seed 3\n") < text.index("| scc |")
+    assert text.index("### 10000 Mb/s, 8 VMs, load 30%, seed 3\n") < text.index("| scc |") < text.index("### first\n")
     assert (tmp_path / "figures" / "page.png").stat().st_size > 1000
 
 
