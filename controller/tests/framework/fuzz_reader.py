@@ -5,12 +5,9 @@
 when no input raised anything but what ends a connection, and none took more steps than its length allows.
 """
 
-import contextlib
 import importlib
 import importlib.util
-import pathlib
 import struct
-import sys
 
 from sdngcc.controller.framework import launcher
 
@@ -22,30 +19,9 @@ with atheris.instrument_imports(include=["sdngcc.controller.framework.reader", "
     from sdngcc.controller.framework import reader
     from sdngcc.controller.wire import experimenter, openflow
 
+from .. import fuzzing  # noqa: E402
+
 FRAMEWORKS = [module for module in launcher.FRAMEWORKS.values() if importlib.util.find_spec(module)]
-
-
-class Steps:
-    """Raises AssertionError inside what takes more lines of Python than allowed; counts no library in C."""
-
-    def __init__(self, allowed):
-        self._left = allowed
-
-    def __call__(self, frame, event, argument):
-        if event == "line":
-            self._left -= 1
-            assert self._left > 0, f"too many steps in {frame.f_code.co_name}"
-        return self
-
-
-@contextlib.contextmanager
-def steps(size):
-    """Bound what happens inside by the size of the input."""
-    sys.settrace(Steps(5000 + 40 * size))
-    try:
-        yield
-    finally:
-        sys.settrace(None)
 
 
 class Parsers:
@@ -63,7 +39,7 @@ class Parsers:
         version, kind, length, xid = struct.unpack_from("!BBHI", data)
         assert length == len(data) and version == 4
         for parser, datapath in self._parsers:
-            with steps(length):
+            with fuzzing.steps(length):
                 message = parser(datapath, version, kind, length, xid, bytearray(data))
             assert message is not None
 
@@ -98,7 +74,7 @@ def read_counters(assembler, data):
 def take(data):
     """Let the reader take a connection's bytes; raises nothing."""
     one, assembler, passed, counters = reader.Reader(), experimenter.Assembler(), [], []
-    with steps(len(data)):
+    with fuzzing.steps(len(data)):
         try:
             for message in one.feed(data):
                 if isinstance(message, reader.ForFramework):
@@ -110,7 +86,7 @@ def take(data):
     for message in passed:
         PARSERS.parse(message)
     for message in counters:
-        with steps(len(message)):
+        with fuzzing.steps(len(message)):
             read_counters(assembler, message)
 
 
@@ -143,16 +119,5 @@ SEEDS = (
 )  # fmt: skip
 
 
-def main():
-    """Fuzz until told to stop."""
-    for argument in sys.argv[1:]:
-        folder = pathlib.Path(argument)
-        if not argument.startswith("-") and folder.is_dir():
-            for number, seed in enumerate(SEEDS):
-                (folder / f"seed-{number}").write_bytes(seed)
-    atheris.Setup(sys.argv, take)
-    atheris.Fuzz()
-
-
 if __name__ == "__main__":
-    main()
+    fuzzing.fuzz(take, SEEDS)

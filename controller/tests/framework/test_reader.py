@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reader of connections by itself: whatever bytes come, whole messages or an error come out."""
 
-import os
 import struct
 import subprocess
 import sys
@@ -27,6 +26,8 @@ from sdngcc.controller.framework.reader import (
     State,
     Unserved,
 )
+
+from .. import fuzzing
 
 
 def message(kind, body=b"", xid=7):
@@ -231,23 +232,16 @@ def test_how_bytes_arrive_makes_no_difference(stream, shaken, cuts):
             assert len(found.data) == found.data[2] << 8 | found.data[3]
 
 
-def _fuzz(corpus, runs, *options):
-    command = [sys.executable, "-m", "sdngcc.controller.tests.framework.fuzz_reader", f"-runs={runs}", *options]
-    environment = {**os.environ, "SDNGCC_CONTROLLER_NOTIFY": "false"}
-    done = subprocess.run([*command, str(corpus)], capture_output=True, text=True, env=environment, cwd=corpus)
-    assert done.returncode == 0 and f"Done {runs} runs" in done.stderr, done.stdout + done.stderr[-4000:]
-
-
 def test_no_input_raises_or_spins_behind_the_reader(tmp_path):
     pytest.importorskip("atheris")
-    _fuzz(tmp_path, 4000, "-max_len=600", "-seed=1")
+    fuzzing.run("framework.fuzz_reader", tmp_path, 4000, "-max_len=600", "-seed=1")
 
 
 @pytest.mark.release
 def test_no_input_of_many_does(tmp_path):
     pytest.importorskip("atheris")
-    _fuzz(tmp_path, 400_000, "-max_len=2000")
-    _fuzz(tmp_path, 20_000, "-max_len=70000", "-len_control=0")
+    fuzzing.run("framework.fuzz_reader", tmp_path, 400_000, "-max_len=2000")
+    fuzzing.run("framework.fuzz_reader", tmp_path, 20_000, "-max_len=70000", "-len_control=0")
 
 
 # The parser of a framework, as it is, given the HELLO that spins it: the fuzzer's measure has to see that.

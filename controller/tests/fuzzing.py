@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What programs that fuzz a parser share: a bound on its steps, inputs to begin with, and how a test runs them."""
+
+import contextlib
+import os
+import pathlib
+import subprocess
+import sys
+
+
+class Steps:
+    """Raises AssertionError inside what takes more lines of Python than allowed; counts no library in C."""
+
+    def __init__(self, allowed):
+        self._left = allowed
+
+    def __call__(self, frame, event, argument):
+        if event == "line":
+            self._left -= 1
+            assert self._left > 0, f"too many steps in {frame.f_code.co_name}"
+        return self
+
+
+@contextlib.contextmanager
+def steps(size):
+    """Bound what happens inside by the size of the input, in bytes."""
+    sys.settrace(Steps(5000 + 40 * size))
+    try:
+        yield
+    finally:
+        sys.settrace(None)
+
+
+def fuzz(take, seeds):
+    """Give take inputs until libFuzzer's options, of the command line, say to stop; its folder gets the seeds first."""
+    import atheris
+
+    for argument in sys.argv[1:]:
+        folder = pathlib.Path(argument)
+        if not argument.startswith("-") and folder.is_dir():
+            for number, seed in enumerate(seeds):
+                (folder / f"seed-{number}").write_bytes(seed)
+    atheris.Setup(sys.argv, take)
+    atheris.Fuzz()
+
+
+def run(program, corpus, runs, *options):
+    """Run a fuzzing program, a module of these tests, with a folder; AssertionError with what it found."""
+    command = [sys.executable, "-m", f"sdngcc.controller.tests.{program}", f"-runs={runs}", *options]
+    environment = {**os.environ, "SDNGCC_CONTROLLER_NOTIFY": "false"}
+    done = subprocess.run([*command, str(corpus)], capture_output=True, text=True, env=environment, cwd=corpus)
+    assert done.returncode == 0 and f"Done {runs} runs" in done.stderr, done.stdout + done.stderr[-4000:]
