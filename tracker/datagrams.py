@@ -12,7 +12,7 @@ import hmac
 import ipaddress
 from typing import Annotated, Any, Dict, List, Tuple, Type, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from sdngcc.tracker.decision import Flow
 
@@ -25,7 +25,16 @@ NUMBER_MAX = 1e30
 # Most flows of one registration, and divisions of one message.
 FLOWS_MAX, DIVISIONS_MAX = 4096, 1024
 
-Name = Annotated[str, Field(min_length=1, max_length=255)]
+
+
+def _printable(name: str) -> str:
+    if not name.isprintable():
+        raise ValueError("a name of printable characters is wanted")
+    return name
+
+
+# Names stand in logs and errors.
+Name = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(_printable)]
 Number = Annotated[float, Field(ge=0, le=NUMBER_MAX)]
 Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 Numbers = Annotated[Dict[Name, Number], Field(max_length=DIVISIONS_MAX)]
@@ -95,9 +104,10 @@ def _read(body: bytes, kind: Type[Kind]) -> Kind:
 
 
 def in_words(error: ValidationError) -> str:
-    """Return the first fault of a message, without what it held."""
+    """Return the first fault of a message, without what it held; of its own names, what can be printed."""
     fault: Dict[str, Any] = dict(error.errors(include_input=False, include_url=False)[0])
-    return f"{'.'.join(str(part)[:40] for part in fault['loc']) or 'message'}: {fault['msg']}"
+    place = ".".join(str(part)[:40] for part in fault["loc"])
+    return f"{''.join(one if one.isprintable() else '?' for one in place) or 'message'}: {fault['msg']}"
 
 
 def read_registration(data: bytes) -> Tuple[str, List[Flow]]:

@@ -45,8 +45,8 @@ def fuzz(take, seeds):
 
 
 def run(program, corpus, runs, *options):
-    """Run a fuzzing program, a module of these tests, with a folder; AssertionError with what it found."""
-    command = [sys.executable, "-m", f"sdngcc.controller.tests.{program}", f"-runs={runs}", *options]
+    """Run a fuzzing program, a module of sdngcc, with a folder; AssertionError with what it found."""
+    command = [sys.executable, "-m", f"sdngcc.{program}", f"-runs={runs}", *options]
     environment = {**os.environ, "SDNGCC_CONTROLLER_NOTIFY": "false"}
     done = subprocess.run([*command, str(corpus)], capture_output=True, text=True, env=environment, cwd=corpus)
     assert done.returncode == 0 and f"Done {runs} runs" in done.stderr, done.stdout + done.stderr[-4000:]

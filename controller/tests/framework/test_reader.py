@@ -234,14 +234,14 @@ def test_how_bytes_arrive_makes_no_difference(stream, shaken, cuts):
 
 def test_no_input_raises_or_spins_behind_the_reader(tmp_path):
     pytest.importorskip("atheris")
-    fuzzing.run("framework.fuzz_reader", tmp_path, 4000, "-max_len=600", "-seed=1")
+    fuzzing.run("controller.tests.framework.fuzz_reader", tmp_path, 4000, "-max_len=600", "-seed=1")
 
 
 @pytest.mark.release
 def test_no_input_of_many_does(tmp_path):
     pytest.importorskip("atheris")
-    fuzzing.run("framework.fuzz_reader", tmp_path, 400_000, "-max_len=2000")
-    fuzzing.run("framework.fuzz_reader", tmp_path, 20_000, "-max_len=70000", "-len_control=0")
+    fuzzing.run("controller.tests.framework.fuzz_reader", tmp_path, 400_000, "-max_len=2000")
+    fuzzing.run("controller.tests.framework.fuzz_reader", tmp_path, 20_000, "-max_len=70000", "-len_control=0")
 
 
 # The parser of a framework, as it is, given the HELLO that spins it: the fuzzer's measure has to see that.

@@ -5,7 +5,7 @@ import pytest
 
 from .. import fuzzing
 
-PROGRAM = "sources.fuzz_sflow"
+PROGRAM = "controller.tests.sources.fuzz_sflow"
 
 
 def test_no_datagram_raises_spins_or_makes_marks_of_nothing(tmp_path):
