@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fuzzes the tracker's datagrams: the first byte tells which reader gets the rest, with a tag that is right or not.
 
+With 4 added to it the rest is not the body, but what a JSON document is made from: fields as they are named, of any
+type, beside others.
+
 ``python -m sdngcc.tracker.tests.fuzz_datagrams [-runs=N] [libFuzzer's options] CORPUS`` ends with status 0 when nothing
 was refused but by name, and what was taken lies within its bounds, is read again as it is written, and leads to finite
 weights.
@@ -8,8 +11,9 @@ weights.
 
 from __future__ import annotations
 
+import json
 import math
-from typing import Type, Union
+from typing import Any, Dict, Type, Union
 
 import atheris
 
@@ -23,6 +27,42 @@ KEY = b"secret of sixteen or more bytes"
 DIVISIONS = {name: Division(weight, name) for weight, name in enumerate(OBJECTIVES, 1)}
 # What an error may say at most: names are cut.
 WORDS_MAX = 400
+
+
+FIELDS = (("peer", "flows"), ("host", "sums"), ("host", "epoch", "sequence", "sums"), ("epoch", "sequence", "factors"))
+TEXTS = ("ds", "cs", "10.0.0.1", "fe80::1%eth0", "", "x" * 256, "\x1b[2J", "\ud800", "1e999")
+
+
+def anything(provider: Any, depth: int = 0) -> Any:
+    """Return a JSON value of any type, most often one that a field has."""
+    kind = provider.ConsumeIntInRange(0, 7 if depth < 4 else 4)
+    if kind == 0:
+        return provider.ConsumeIntInRange(-(1 << 63), 1 << 64)
+    if kind == 1:
+        return provider.ConsumeFloat()
+    if kind == 2:
+        return provider.PickValueInList(list(TEXTS))
+    if kind == 3:
+        return provider.ConsumeUnicode(8)
+    if kind == 4:
+        return provider.PickValueInList([None, True, 0, 1])
+    if kind == 5:
+        return {provider.PickValueInList(list(TEXTS)): anything(provider, depth + 1)
+                for _ in range(provider.ConsumeIntInRange(0, 4))}
+    if kind == 6:
+        return [anything(provider, depth + 1) for _ in range(provider.ConsumeIntInRange(0, 4))]
+    return [[provider.ConsumeIntInRange(0, 1 << 53), provider.ConsumeIntInRange(-(1 << 53), 1 << 53)]] * 2
+
+
+def document(kind: int, data: bytes) -> bytes:
+    """Return a message of a kind, made from data: with some of its fields, and now and then one that it has not."""
+    provider = atheris.FuzzedDataProvider(data)
+    usual: Dict[str, Any] = {"peer": "10.0.0.1", "flows": [], "host": "h1", "epoch": 1, "sequence": 1, "sums": {},
+                             "factors": {}}
+    made = {name: usual[name] if provider.ConsumeBool() else anything(provider) for name in FIELDS[kind]}
+    if provider.ConsumeIntInRange(0, 7) == 7:
+        made[provider.ConsumeUnicode(8)] = anything(provider)
+    return json.dumps(made).encode()
 
 
 def check_sums(message: datagrams.Sums) -> None:
@@ -67,9 +107,12 @@ def take(data: bytes) -> None:
     """Let a reader take an input; raises AssertionError for what it should not have done."""
     if not data:
         return
-    with fuzzing.steps(len(data)):
+    kind, body = data[0] % 4, data[1:]
+    if data[0] & 4:
+        body = document(kind, body)
+    with fuzzing.steps(len(body)):
         try:
-            check(data[0] % 4, data[1:])
+            check(kind, body)
         except datagrams.Refused as error:
             assert str(error).isprintable() and 0 < len(str(error)) <= WORDS_MAX, ascii(str(error))
 
@@ -80,6 +123,7 @@ SEEDS = (
     b'\x02{"host":"h1","epoch":1,"sequence":2,"sums":{"ds":1e30,"cs":1e-300,"x":3}}',
     b'\x03{"epoch":1,"sequence":2,"factors":{"ds":0.5}}',
     b"\x01" + datagrams._tag(b"{}", b"another key") + b"{}",
+    *(bytes([4 + kind]) + bytes(range(64)) for kind in range(4)),
 )
 
 
