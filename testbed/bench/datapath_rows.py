@@ -55,6 +55,7 @@ class Row(NamedTuple):
 def _rows() -> List[Row]:
     rows = [
         Row("idle", PACKETS, "patched, nothing configured", NOTHING, switch="nothing"),
+        Row("roles", PACKETS, "ports have roles, no law is in force", law="none"),
         Row("limiter-100g", PACKETS, "one limiter of 100 Gb/s", EASY),
         Row("limiter-2g", PACKETS, "one limiter of 2 Gb/s", AT_WORK, limit_bits=2 * 10**9),
         Row("limiter-1.4g", PACKETS, "one limiter of 1.4 Gb/s", AT_WORK, limit_bits=14 * 10**8),

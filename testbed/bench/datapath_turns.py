@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One of the two machines of ``make bench-datapath``, inside User Mode Linux, in real time.
+"""One of the machines of ``make bench-datapath``, inside User Mode Linux, in real time.
 
-One machine has unpatched Open vSwitch, the other one what a row measures. Each sets a row up once; then the host lets
-them measure in turn, a short burst each (``take_turns`` in datapath). Two bursts that follow each other within some
+One machine has unpatched Open vSwitch, each other one what a row measures. Each sets a row up once; then the host lets
+them measure in turn, a short burst each (``take_turns`` in datapath). Bursts that follow each other within some
 tens of milliseconds see the same host, however busy it is.
 """
 
@@ -57,7 +57,7 @@ def main(path: Path) -> None:
     for row in (ROWS[name] for name in job["rows"]):
         if not there:
             # Anew for each row: nothing that was set before may stay. Rows with many VMs keep those they have.
-            load(*job["modules"]["patched" if ours and row.patched else "stock"])
+            load(*job["modules"]["ours" if row.patched else "stock"])
         enable = switch_on if ours else nothing
         work: ContextManager[Callable[[], float]]
         if row.load == VMS:

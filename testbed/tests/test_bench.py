@@ -47,7 +47,8 @@ def test_our_rows_are_judged_others_are_not():
 
 
 def test_every_row_of_ours_is_judged_or_is_a_piece_for_comparison():
-    assert {row.name for row in ROWS.values() if row.budget is None} == {"meter", "police", "htb", "stream-no-ecn"}
+    compared = {row.name for row in ROWS.values() if row.budget is None}
+    assert compared == {"roles", "meter", "police", "htb", "stream-no-ecn"}
     assert all(row.patched for row in ROWS.values() if row.budget is not None)
     assert {row.vms for row in ROWS.values() if row.load == VMS} == {1, 1000, 100_000}
 
@@ -68,15 +69,31 @@ def test_help_tells_every_row_and_its_budget():
 def test_the_table_tells_what_does_not_hold():
     entries = datapath.summarize({IDLE: [(1000.0, 900.0)]})
     text = io.StringIO()
-    Console(file=text, width=150).print(datapath.table(PACKETS, entries))
-    assert "does not hold" in text.getvalue() and "0.900" in text.getvalue()
+    Console(file=text, width=160).print(datapath.table(PACKETS, entries))
+    assert "does not hold" in text.getvalue() and "0.900" in text.getvalue() and "more" not in text.getvalue()
+
+
+def test_what_the_second_variant_costs_more_is_taken_within_a_round():
+    """The host slows down, and both variants with it."""
+    rounds = [(1000.0, 900.0, 880.0), (500.0, 400.0, 390.0), (1000.0, 950.0, 930.0)]
+    patched, beside = datapath.summarize({IDLE: rounds}, (datapath.PATCHED, datapath.BESIDE))
+    assert (patched["datapath"], patched["ratio"]) == ("patched", 0.9) and "more" not in patched
+    assert (beside["datapath"], beside["ratio"], beside["more"], beside["more_error"]) == ("beside", 0.88, 0.02, 0.0)
+    text = io.StringIO()
+    Console(file=text, width=180).print(datapath.table(PACKETS, [patched, beside]))
+    assert "0.020 +- 0.000" in text.getvalue()
+
+
+def test_both_and_beside_exclude_each_other():
+    refused = CliRunner().invoke(datapath.main, ["--both", "--beside", "--rows", "idle"])
+    assert refused.exit_code == 2 and "--beside and --both exclude each other" in refused.output
 
 
 def test_machines_measure_in_turn(tmp_path):
     """Each turn is given when the one before is over, the first one changing from round to round."""
     bench = datapath.Bench.__new__(datapath.Bench)
-    bench.rounds, bench.work, bench.console = 2, tmp_path, None
-    for name in datapath.MACHINES:
+    bench.rounds, bench.work, bench.console, bench.datapaths = 2, tmp_path, None, ("ours",)
+    for name in bench.machines:
         (tmp_path / name).mkdir()
     order, rates = [], {"unpatched": 1000.0, "ours": 900.0}
 
