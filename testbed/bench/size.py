@@ -182,7 +182,10 @@ class Site:
             for target in chance.sample([n for n in range(number % count, len(self.places), count) if n != number],
                                         TARGETS)
         ]  # fmt: skip
-        self.work_off()
+        # Switches settle while there are no pairs to look through; nothing is asked that nobody would answer.
+        self.call(self.engine.timers.run, self.clock())
+        while self._backlog():
+            self.call(self.engine.backlog.run)
         self.talk()
         self.go_on()
 
