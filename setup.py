@@ -9,7 +9,7 @@ stays importable when the repository's root is on ``sys.path``.
 from pathlib import Path
 from typing import Dict, List, Tuple
 
-from setuptools import setup
+from setuptools import Extension, setup
 
 ROOT = Path(__file__).resolve().parent
 
@@ -62,6 +62,15 @@ def all_packages() -> Dict[str, str]:
 
 MAPPING = all_packages()
 
+# No module of Python's: a library that controller/native/__init__.py loads by its name, with no header of Python's in
+# it.  The C core's SipHash is part of it.
+NATIVE = Extension(
+    "sdngcc.controller.native._native",
+    sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("controller/native/*.c")) + ["shim/core/siphash.c"],
+    depends=["controller/native/native.h", "shim/core/siphash.h", "shim/core/types.h"],
+    include_dirs=["shim/core"],
+)
+
 setup(
     name="sdn-gcc",
     version="0.1.0",
@@ -72,6 +81,7 @@ setup(
     python_requires=">=3.9",
     packages=sorted(MAPPING),
     package_dir=MAPPING,
+    ext_modules=[NATIVE],
     package_data={
         "sdngcc.controller": ["systemd/*.service", "systemd/*.timer", "systemd/*.path"],
         "sdngcc.controller.cluster": ["*.ovsschema"],

@@ -57,13 +57,13 @@ class LossyNotices:
         """Let the notifier of this process lose messages."""
         from sdngcc.controller.rates.notifier import Notifier
 
-        compose = Notifier.compose
+        address = Notifier.address
 
-        def lossy(notifier: Any, *args: Any) -> Any:
-            composed = compose(notifier, *args)
-            return [] if self._chance.random() * 100 < self.percent else composed
+        def lossy(notifier: Any, batch: Any) -> Any:
+            kept = [row for row in range(len(batch)) if self._chance.random() * 100 >= self.percent]
+            return address(notifier, batch.select(kept))
 
-        Notifier.compose = lossy  # type: ignore[assignment, method-assign]
+        Notifier.address = lossy  # type: ignore[assignment, method-assign]
 
 
 def main() -> None:

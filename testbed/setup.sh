@@ -61,6 +61,7 @@ stamp=$({
 	"$python" --version
 	pwd
 	cat requirements.txt constraints.txt setup.py pyproject.toml testbed/setup.sh controller/ryu-manager.pth
+	cat controller/native/*.[ch] shim/core/siphash.[ch] shim/core/types.h
 } | sha256sum | cut -c1-16)
 
 if [ "$(cat .venv/.stamp 2>/dev/null)" = "$stamp" ]; then

@@ -157,13 +157,16 @@ class Machines:
         if len(entries) != len(answer.entries):
             return False
         words, before = (np.frombuffer(text, np.uint64).reshape(-1, _WORDS) for text in (entries, answer.entries))
-        if switch.revision != switch.answer_revision or not np.array_equal(words[:, _SHARING], before[:, _SHARING]):
+        if switch.revision != switch.answer_revision or (words[:, _SHARING] != before[:, _SHARING]).any():
             return False
         answer.entries, answer.time_ns = entries, now_ns
         # Counters that stand still say nothing of how a machine hears.
-        for row in np.flatnonzero(words[:, _HEARING] != before[:, _HEARING]).tolist():
-            reading = experimenter.vm_reading(entries, row)
-            self._note_hearing(switch.vms[reading.port], reading, now_ns)
+        some = np.flatnonzero(words[:, _HEARING] != before[:, _HEARING])
+        if len(some):
+            states = np.frombuffer(entries, rows.STATE)[some]
+            columns = (states[name].tolist() for name in ("port", "messages", "refused"))
+            for port, messages, refused in zip(*columns):
+                self._note_hearing(switch.vms[port], messages, refused, now_ns)
         return True
 
     def _take_others(self, switch: SwitchRecord, reply: experimenter.Reply, entries: bytes, now_ns: int) -> bool:
@@ -182,7 +185,7 @@ class Machines:
             found |= number not in switch.vms
             vm = switch.vms.get(number) or self._add(switch, number)
             vm.answer, vm.row = switch.answer, row
-            self._note_hearing(vm, reading, now_ns)
+            self._note_hearing(vm, reading.messages, reading.refused, now_ns)
         for number in [number for number, vm in switch.vms.items() if number not in readings and vm.row >= 0]:
             switch.lose(number)
         switch.answer_revision = switch.revision
@@ -216,9 +219,9 @@ class Machines:
         switch.state_xid = switch.paths_xid = 0
         switch.paths = None
 
-    def _note_hearing(self, vm: VmRecord, reading: experimenter.VmReading, now_ns: int) -> None:
+    def _note_hearing(self, vm: VmRecord, messages: int, refused: int, now_ns: int) -> None:
         """Take note of whether a machine accepts what it is told."""
-        note = self._numbering.heard(vm.hearing, reading.messages, reading.refused, now_ns)
+        note = self._numbering.heard(vm.hearing, messages, refused, now_ns)
         if note:
             self._counters["epoch_raised"] += 1
             LOG.warning("%s (found at %s)", note, vm.id)

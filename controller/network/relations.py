@@ -51,7 +51,8 @@ class Relations:
     """Hosts by Ethernet address, and the pairs that talk.
 
     What changed waits for who follows it: in ``touched`` the pairs that came, went or moved, or whose destination has
-    other addresses, in ``readdressed`` the addresses whose first owner is another one, or elsewhere.
+    other addresses, in ``readdressed`` the addresses whose first owner is another one, or elsewhere, and in
+    ``renewed``, of the ``watched`` hosts, those that came, went, were heard with an address or lost one.
     """
 
     def __init__(self, hosts_a_port: int = 64, pairs_a_source: int = 1024) -> None:
@@ -67,6 +68,8 @@ class Relations:
         self._pairs_a_source = pairs_a_source
         self.touched: dict[Pair, None] = {}
         self.readdressed: dict[bytes, None] = {}
+        self.watched: set[bytes] = set()
+        self.renewed: dict[bytes, None] = {}
         self._newcomers: dict[bytes, None] = {}
 
     def take_newcomers(self) -> list[bytes]:
@@ -85,6 +88,7 @@ class Relations:
             if host is None:
                 outcome, host = Learned.NEW, Host(mac, place, now_ns)
                 self.hosts[mac] = host
+                self._renew(mac)
                 self._newcomers[mac] = None
                 self._pairs_at[place] += len(self._targets.get(mac, ()))
                 self._touch(mac)
@@ -115,6 +119,10 @@ class Relations:
             if not ports:
                 del self._hosts_at[host.place[0]]
 
+    def _renew(self, mac: bytes) -> None:
+        if mac in self.watched:
+            self.renewed[mac] = None
+
     def _touch(self, mac: bytes) -> None:
         self.touched.update(((mac, target), None) for target in self._targets.get(mac, ()))
         self._touch_sources(mac)
@@ -133,6 +141,7 @@ class Relations:
             self.readdressed[address] = None
             self._touch_sources(host.mac)
         host.addresses[address] = now_ns
+        self._renew(host.mac)
 
     def owner(self, address: bytes) -> Optional[bytes]:
         """Return the Ethernet address of the one who claims an address longest, or None."""
@@ -150,6 +159,7 @@ class Relations:
         """Note that a host no longer has an address."""
         host = self.hosts.get(mac)
         if host is not None and host.addresses.pop(address, None) is not None:
+            self._renew(mac)
             self._disown(address, mac)
 
     def forget_host(self, mac: bytes) -> None:
@@ -162,6 +172,7 @@ class Relations:
         for source in list(self._sources.get(mac, ())):
             self.forget_pair(source, mac)
         del self.hosts[mac]
+        self._renew(mac)
         self._leave(host)
         for address in host.addresses:
             self._disown(address, mac)

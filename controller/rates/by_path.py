@@ -11,58 +11,30 @@ Machines of other bridges are told one rate as a whole, which explicit.py finds 
 they take part in the sharing of ports: held by the port that bounds their rate, elsewhere with what they send.
 """
 
-import functools
-import hashlib
-from typing import Callable, Mapping, NamedTuple, Optional
+from typing import Callable, Mapping, Optional
 
 import numpy as np
 import numpy.typing as npt
 
+from sdngcc.controller.native import NOTICE
 from sdngcc.controller.network.attribution import Attribution
 from sdngcc.controller.network.inventory import SwitchRecord
-from sdngcc.controller.network.relations import Pair, Relations
+from sdngcc.controller.network.relations import Relations
 from sdngcc.controller.network.tenants import Tenants
 from sdngcc.controller.network.topology import Hop
+from sdngcc.controller.rates.batch import Batch, teller
 from sdngcc.controller.rates.capacity import Marked
 from sdngcc.controller.rates.division import Notice
 from sdngcc.controller.rates.paths.entries import CAPS, Entries
-from sdngcc.controller.rates.paths.filling import Floats, Ints, levels, runs
+from sdngcc.controller.rates.paths.filling import Floats, Ints, levels
 from sdngcc.controller.rates.paths.index import UPLINK
-from sdngcc.controller.rates.paths.naming import Prefix
 from sdngcc.controller.rates.paths.ports import MARGIN, Due, Ports
 from sdngcc.controller.rates.paths.readings import BINDING, Readings, States
 from sdngcc.controller.rates.paths.shown import Shown
 from sdngcc.controller.settings import Settings
-from sdngcc.controller.wire.message import RATE_MAX, RATE_MIN
+from sdngcc.controller.wire.message import RATE_MAX, RATE_MIN, TYPE_RATE
 
 _U32_MAX = 0xFFFFFFFF
-
-
-class PathMarks(NamedTuple):
-    """What is told of one path whose packets were marked."""
-
-    point: Hop  # the port that most of the marks came from
-    name: Prefix
-    marks: int
-    interval_ns: int  # time over which they were counted
-    weight_total: int  # such that the steps of all paths of the machine through the port are one machine's
-
-
-class Telling(NamedTuple):
-    """What a machine is told."""
-
-    pair: Pair  # one of the machine's, behind the port that what it is told of the whole is about
-    vm: Hop
-    whole: Optional[Notice]  # of all that it sends
-    paths: bytes = b""  # entries of messages; rows.ENTRY
-    marks: tuple[PathMarks, ...] = ()  # in place of these
-
-
-@functools.lru_cache(1 << 16)
-def teller(point: Hop) -> int:
-    """Return the number by which shims know a port: 64 bits, not 0."""
-    text = point[0].to_bytes(8, "big") + point[1].to_bytes(4, "big")
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") or 1
 
 
 class PathRates:
@@ -101,7 +73,7 @@ class PathRates:
             self.ports.forget(hop)
             self.points.pop(teller(hop), None)
 
-    def decide(self, marks: Mapping[Hop, Marked], now_ns: int) -> list[Telling]:
+    def decide(self, marks: Mapping[Hop, Marked], now_ns: int) -> Batch:
         """Take the marks of a period, and the machines' readings, and return who is to be told what."""
         self.entries.follow()
         states = self._readings.look()
@@ -109,31 +81,36 @@ class PathRates:
         self._readings.take(states, self._lows(states), now_ns)
         return self._tellings(self.ports.decide_rows(marks, now_ns), now_ns)
 
-    def _tellings(self, due: Due, now_ns: int) -> list[Telling]:
-        """Return what machines are to be told."""
-        index, members = self.entries.index, self.entries.numbers.things
+    def _tellings(self, due: Due, now_ns: int) -> Batch:
+        """Return what machines are to be told, in the order of their bridges."""
+        index = self.entries.index
         weights = np.minimum(np.rint(due.weights), _U32_MAX)
         of, parts = index.entry_members[due.numbers], index.entry_parts[due.numbers]
         wholes = self._wholes(due, np.flatnonzero(parts < 0).tolist(), now_ns)
-        # Those of a machine stand together, machines in the order of their numbers.
         some = np.flatnonzero(parts >= 0)
-        some = some[np.argsort(of[some], kind="stable")]
+        numbers = index.in_order(np.unique(np.append(of[some], np.array(list(wholes), np.intp))))
+        ranks = np.full(len(index.member_bridges), -1)
+        ranks[numbers] = np.arange(len(numbers))
+        some = some[ranks[of[some]] >= 0]
+        # Those of a machine stand together.
+        some = some[np.argsort(ranks[of[some]], kind="stable")]
         entries = index.part_entries[parts[some]]
         entries["teller"] = self._tellers(due.ports[some])
         entries["weight_total"], entries["rate"] = weights[some], due.rates[some]
-        starts = runs(of[some])
-        ends = np.append(starts[1:], len(some))
-        data, size = entries.tobytes(), entries.itemsize
-        paths = {
-            number: data[first * size : end * size]
-            for number, first, end in zip(of[some[starts]].tolist(), starts.tolist(), ends.tolist())
-        }
-        found = []
-        for number in (*paths, *(number for number in wholes if number not in paths)):
-            member = members[number]
-            if member is not None and member.pair is not None:
-                found.append(Telling(member.pair, member.vm.place, wholes.get(number), paths.get(number, b"")))
-        return found
+        rows = np.zeros(len(numbers), NOTICE)
+        rows["type"] = TYPE_RATE
+        ends = np.cumsum(np.bincount(ranks[of[some]], minlength=len(numbers)))
+        rows["first"][1:], rows["end"] = ends[:-1], ends
+        for row, notice in ((ranks[number], notice) for number, notice in wholes.items() if ranks[number] >= 0):
+            rows["rate"][row], rows["weight_total"][row] = notice.rate, min(notice.weight_total, _U32_MAX)
+            rows["datapath"][row], rows["port"][row] = notice.point
+        pairs, places = [], []
+        for number in numbers.tolist():
+            member = self.entries.numbers.things[number]
+            assert member is not None and member.pair is not None
+            pairs.append(member.pair)
+            places.append(member.vm.place)
+        return Batch(pairs, places, rows, entries, np.zeros(len(numbers), np.int64))
 
     def _tellers(self, ports: Ints) -> npt.NDArray[np.uint64]:
         """Return the numbers by which shims know ports."""

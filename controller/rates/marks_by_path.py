@@ -23,7 +23,7 @@ from sdngcc.controller.network.attribution import Attribution
 from sdngcc.controller.network.inventory import SwitchRecord, VmRecord
 from sdngcc.controller.network.relations import Pair, Relations
 from sdngcc.controller.network.topology import Hop
-from sdngcc.controller.rates.by_path import PathMarks, Telling
+from sdngcc.controller.rates.batch import PathMarks, Telling, teller
 from sdngcc.controller.rates.division import Congestion, Notice, portions, weight_total
 from sdngcc.controller.rates.paths.naming import REST, Prefix, names
 from sdngcc.controller.wire.experimenter import PathReading, path_readings
@@ -117,6 +117,7 @@ class PathDivider:
         self._devices = devices
         # By bridge, its entries of HOST_PATHS as last read, and those of destinations by machine.
         self._read: dict[int, tuple[bytes, dict[int, list[PathReading]]]] = {}
+        self.points: dict[int, Hop] = {}  # ports that told something, by the numbers that shims know them by
         self._owed: dict[Hop, dict[Part, float]] = {}  # marks
         self._owed_steps: dict[Hop, dict[Part, float]] = {}
 
@@ -147,6 +148,7 @@ class PathDivider:
             else:
                 said = PathMarks(congestion.point, name, marks, congestion.interval_ns, weights)
                 paths.setdefault(place, []).append(said)
+                self.points[teller(congestion.point)] = congestion.point
         return [
             Telling(min(self._attribution.ways(place)), place, wholes.get(place), marks=tuple(paths.get(place, ())))
             for place in dict.fromkeys((*paths, *wholes))

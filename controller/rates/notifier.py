@@ -7,54 +7,25 @@ messages of version 2, all else in those of the version that is set.
 """
 
 import collections
-import functools
-import itertools
-from typing import NamedTuple, Optional, Sequence
+from typing import Optional, Sequence
 
+import numpy as np
+import numpy.typing as npt
+
+from sdngcc.controller import native
 from sdngcc.controller.network.inventory import VmRecord
-from sdngcc.controller.network.relations import Pair, Relations
-from sdngcc.controller.rates.by_path import PathMarks, Telling, teller
-from sdngcc.controller.rates.division import Notice
+from sdngcc.controller.network.relations import Relations
+from sdngcc.controller.rates.batch import Batch
+from sdngcc.controller.rates.fronts import Fronts
 from sdngcc.controller.rates.numbering import Numbering
 from sdngcc.controller.settings import Settings
-from sdngcc.controller.wire import experimenter, message, openflow, packets
+from sdngcc.controller.wire import experimenter, message
 
 MESSAGES_XID = 0x80000002  # no request has it
 MOST = 600  # in one VM_MESSAGES, which may have 64 KiB
 MOST_PATHS = 48  # in one PATH_MESSAGES, each of up to 1,336 bytes and 8
 
-_U32_MAX = 0xFFFFFFFF
-_ENTRIES_BYTES = message.ENTRIES_MAX * message.ENTRY_BYTES
-
-
-class Composed(NamedTuple):
-    """A control message for a machine."""
-
-    port: int  # the machine's: of its bridge, or the index of its device
-    pair: Pair
-    address: bytes  # the machine's
-    peer: bytes
-    payload: bytes  # of all but version 0 without its tag
-    version: int  # 0, 1 or 2
-
-
-def _marks(path: PathMarks) -> bytes:
-    """Return the entry that tells the marks of a path."""
-    entry = message.PathEntry(
-        teller(path.point),
-        path.name.first,
-        path.name.bits,
-        weight_total=min(path.weight_total, _U32_MAX),
-        marks=min(path.marks, _U32_MAX),
-        interval_ns=min(path.interval_ns, _U32_MAX),
-    )
-    return message.pack_entry(entry, message.TYPE_MARKS)
-
-
-@functools.lru_cache(1 << 16)
-def _in_front(port: int, pair: Pair, address: bytes, peer: bytes, protocol: int, length: int) -> bytes:
-    """Return what a packet-out has in front of a message of some bytes."""
-    return openflow.packet_out(packets.message_frame(*pair, address, peer, protocol, bytes(length)), (port,))[:-length]
+Counts = npt.NDArray[np.int64]
 
 
 class Notifier:
@@ -71,108 +42,76 @@ class Notifier:
         epoch: Optional[int] = None,
     ) -> None:
         self.numbering = Numbering(epoch)
+        self.key = settings.read_key()
         self._settings = settings
+        self._version = int(settings.message_version[1:])
         self._relations = relations
         self._counters = counters
-        self.key = settings.read_key()
+        self._fronts = Fronts(settings, relations)
 
-    def knows(self, mac: bytes) -> bool:
-        """Tell whether a host of that Ethernet address is known."""
-        return mac in self._relations.hosts
+    def address(self, batch: Batch) -> Batch:
+        """Return what of a batch machines can be told, with their addresses; who is not known is told nothing."""
+        numbers = self._fronts.find(batch.places, batch.pairs)
+        if -1 in numbers:
+            hosts = self._relations.hosts
+            without = [pair for pair, number in zip(batch.pairs, numbers) if number < 0]
+            self._counters["notices_without_address"] += sum(pair[0] in hosts for pair in without)
+            some = [row for row, number in enumerate(numbers) if number >= 0]
+            batch, numbers = batch.select(some), [numbers[row] for row in some]
+        self._fronts.fill(batch.rows, numbers)
+        return batch
 
-    def compose(self, telling: Telling, vm: VmRecord) -> list[Composed]:
-        """Return the messages that tell a machine, none when it has no address to be told at."""
-        notice, version = telling.whole, self._settings.message_version
-        host, other = self._relations.hosts[telling.pair[0]], self._relations.hosts.get(telling.pair[1])
-        address = host.address(True)
-        ipv4 = address is not None
-        if address is None:
-            address = host.address(False)
-        if address is None and version == "v1" and len(host.mac) == 6:
-            # Known from flows only (cluster/adopt.py); the message leaves at its port whatever the address.
-            address = packets.link_local(host.mac)
-        if address is None or (version == "v0" and not ipv4):
-            self._counters["notices_without_address"] += 1
-            return []
-        peer = (other.address(ipv4) if other else None) or address
-        if telling.paths or telling.marks:
-            payloads = self._by_path(telling, vm, address)
-        else:
-            payloads = [self._payload(notice, vm, address, peer)] if notice else []
-        vm.notices += len(payloads)
-        vm.marks += sum(one.marks for one in (*((notice,) if notice else ()), *telling.marks))
-        self._counters["notices"] += len(payloads)
-        number = 2 if telling.paths or telling.marks else int(version[1:])
-        return [Composed(telling.vm[1], telling.pair, address, peer, payload, number) for payload in payloads]
+    def pack(self, batch: Batch, vms: Sequence[VmRecord]) -> list[tuple[int, bytes]]:
+        """Return for each bridge, or host, the OpenFlow messages that tell its machines an addressed batch.
 
-    def _payload(self, notice: Notice, vm: VmRecord, address: bytes, peer: bytes) -> bytes:
-        """Return the message of a notice, a tag it has without it."""
-        if self._settings.message_version == "v0":
-            return message.encode_v0(notice.marks)
-        epoch, sequence = self.numbering.next(vm.hearing)
-        return message.body_v1(
-            message.Message(
-                vm=address,
-                peer=peer,
-                marks=min(notice.marks, _U32_MAX),
-                interval_ns=notice.interval_ns,
-                rate=notice.rate,
-                weight_total=min(notice.weight_total, _U32_MAX),
-                point_datapath=notice.point[0],
-                point_port=notice.point[1],
-                sender=self._settings.sender_id,
-                epoch=epoch,
-                sequence=sequence,
-                type=message.TYPE_RATE if notice.rate else message.TYPE_MARKS,
-            )
-        )
-
-    def _by_path(self, telling: Telling, vm: VmRecord, address: bytes) -> list[bytes]:
-        """Return the messages, without tags, that tell a machine by path; the first has the rate of all it sends."""
-        rate, payloads, sender = telling.whole.rate if telling.whole else 0, [], self._settings.sender_id
-        kind = message.TYPE_MARKS if telling.marks else message.TYPE_RATE
-        entries = telling.paths or b"".join(_marks(path) for path in telling.marks)
-        for first in range(0, len(entries), _ENTRIES_BYTES):
-            epoch, sequence = self.numbering.next(vm.hearing)
-            head = message.PathMessage(address, (), rate, sender, epoch, sequence, kind)
-            payloads.append(message.frame_v2(head, entries[first : first + _ENTRIES_BYTES]))
-            rate = 0
-        return payloads
-
-    def pack(self, composed: Sequence[tuple[int, Composed]]) -> list[tuple[int, bytes]]:
-        """Return for each bridge, or host, the OpenFlow messages that bring composed ones to its machines.
-
-        Composed ones come with the datapath id of their bridge, those of one bridge together.
+        ``vms`` are the machines, those of one bridge together.
         """
-        sealed = iter(message.seal([one.payload for _, one in composed if one.version], self.key))
-        ready = [(dpid, one._replace(payload=next(sealed)) if one.version else one) for dpid, one in composed]
-        pack = self._hand_over if self._settings.forwarding == "none" else self._packet_outs
-        return [
-            (dpid, pack([one for _, one in some])) for dpid, some in itertools.groupby(ready, key=lambda pair: pair[0])
-        ]
-
-    def _packet_outs(self, composed: Sequence[Composed]) -> bytes:
-        """Return the packet-outs that bring composed ones to the machines of a bridge."""
-        protocol, data = self._settings.protocol, []
-        for one in composed:
-            data.append(_in_front(one.port, one.pair, one.address, one.peer, protocol, len(one.payload)))
-            data.append(one.payload)
-        return b"".join(data)
+        if not vms:
+            return []
+        rows = batch.rows
+        rows["version"] = np.where(rows["end"] > rows["first"], 2, self._version)
+        counts = np.maximum(1, -(-(rows["end"].astype(np.int64) - rows["first"]) // message.ENTRIES_MAX))
+        sequence = self.numbering.reserve(int(counts[rows["version"] > 0].sum()))
+        rows["epoch"] = [self.numbering.epoch_for(vm.hearing) for vm in vms]
+        for vm, messages, marks in zip(vms, counts.tolist(), batch.marks.tolist()):
+            vm.notices += messages
+            vm.marks += marks
+        data, ends = native.compose(
+            rows, counts, self._fronts.blob, batch.entries, self.key, self._settings.sender_id, sequence
+        )
+        self._counters["notices"] += len(ends)
+        if self._settings.forwarding == "none":
+            return self._hand_over(vms, rows["version"], counts, data, ends)
+        bridges = [vm.place[0] for vm in vms]
+        begins = [row for row, dpid in enumerate(bridges) if not row or dpid != bridges[row - 1]]
+        after = ends[np.cumsum(counts) - 1].tolist()  # where the messages of each machine end
+        bounds = [0, *(after[row - 1] for row in begins[1:]), len(data)]
+        return [(bridges[row], data[first:end]) for row, first, end in zip(begins, bounds, bounds[1:])]
 
     @staticmethod
-    def _hand_over(composed: Sequence[Composed]) -> bytes:
-        """Return the experimenter messages that hand composed ones to the machines of a host."""
-        wholes = [(one.port, one.payload) for one in composed if one.version != 2]
-        paths = [(one.port, one.payload) for one in composed if one.version == 2]
-        return b"".join(
+    def _hand_over(
+        vms: Sequence[VmRecord], versions: "npt.NDArray[np.uint8]", counts: Counts, data: bytes, ends: native.Ends
+    ) -> list[tuple[int, bytes]]:
+        """Return the experimenter messages that hand ``data`` to the machines of hosts."""
+        found: dict[int, tuple[list[tuple[int, bytes]], list[tuple[int, bytes]]]] = {}  # in all; by path
+        first = 0
+        for vm, version, end in zip(
+            np.repeat(np.array(vms, object), counts), np.repeat(versions, counts).tolist(), ends.tolist()
+        ):
+            dpid, port = vm.place
+            found.setdefault(dpid, ([], []))[version == 2].append((port, data[first:end]))
+            first = end
+        return [
             (
-                *(
-                    experimenter.vm_messages(MESSAGES_XID, wholes[first : first + MOST])
-                    for first in range(0, len(wholes), MOST)
-                ),
-                *(
-                    experimenter.path_messages(MESSAGES_XID, paths[first : first + MOST_PATHS])
-                    for first in range(0, len(paths), MOST_PATHS)
+                dpid,
+                b"".join(
+                    make(MESSAGES_XID, some[begin : begin + most])
+                    for make, some, most in (
+                        (experimenter.vm_messages, wholes, MOST),
+                        (experimenter.path_messages, paths, MOST_PATHS),
+                    )
+                    for begin in range(0, len(some), most)
                 ),
             )
-        )
+            for dpid, (wholes, paths) in found.items()
+        ]

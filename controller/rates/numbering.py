@@ -53,13 +53,17 @@ class Numbering:
         """Number no message with an earlier epoch from now on."""
         self.epoch = max(self.epoch, epoch)
 
-    def next(self, hearing: Hearing) -> tuple[int, int]:
-        """Return epoch and sequence of a message that is about to be sent to a machine."""
-        if self.sequence == SEQUENCE_MAX:
+    def reserve(self, count: int) -> int:
+        """Return the first of so many sequences of messages that are about to be sent, all of one epoch."""
+        if self.sequence > SEQUENCE_MAX - count:
             self.epoch, self.sequence = min(max(self.epoch + 1, self._of_today()), U32_MAX), 0
-        self.sequence += 1
+        self.sequence += count
+        return self.sequence - count + 1
+
+    def epoch_for(self, hearing: Hearing) -> int:
+        """Return the epoch of messages to a machine that are about to be sent."""
         hearing.told = True
-        return max(self.epoch, hearing.trial), self.sequence
+        return max(self.epoch, hearing.trial)
 
     def heard(self, hearing: Hearing, messages: int, refused: int, now_ns: int) -> Optional[str]:
         """Take a machine's counters of messages; return what to log when the epoch was raised."""

@@ -10,9 +10,7 @@ of machines whose bridges can tell that, and explicit.py those of others.
 
 import collections
 import dataclasses
-from typing import Any, Callable, Iterator, Optional
-
-import numpy as np
+from typing import Any, Callable, Iterator, Optional, Sequence
 
 from sdngcc.controller.network.attribution import Attribution
 from sdngcc.controller.network.inventory import SwitchRecord, VmRecord
@@ -21,22 +19,24 @@ from sdngcc.controller.network.relations import Pair, Relations
 from sdngcc.controller.network.tenants import Tenants
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.outbox import Outbox
-from sdngcc.controller.rates.by_path import PathRates, Telling
+from sdngcc.controller.rates.batch import Batch, Telling, gather, join
+from sdngcc.controller.rates.by_path import PathRates
 from sdngcc.controller.rates.capacity import Marked
 from sdngcc.controller.rates.division import Congestion, Divider, Source, marks_before_drops
 from sdngcc.controller.rates.explicit import ExplicitRates
 from sdngcc.controller.rates.histogram import Histogram
 from sdngcc.controller.rates.marks_by_path import PathDivider
 from sdngcc.controller.rates.monitor import Monitor
-from sdngcc.controller.rates.notifier import Composed, Notifier
+from sdngcc.controller.rates.notifier import Notifier
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.sources import SOURCES, PortMarks, Semantics
 from sdngcc.controller.timers import Timers
 from sdngcc.controller.trace import Trace
-from sdngcc.controller.wire import rows
+from sdngcc.controller.wire.message import TYPE_RATE
 from sdngcc.controller.work import Backlog
 
-TOGETHER = 1024  # messages that are sealed and packed at a time
+TOGETHER = 1024  # machines whose messages are sealed and packed at a time
+_U32_MAX = 0xFFFFFFFF
 
 
 @dataclasses.dataclass
@@ -184,59 +184,52 @@ class Rounds:
         network = self._network
         current, self._round = self._round, None
         assert current is not None
-        tellings = self._rates(current, self.paths) if self.paths else self._divided(current)
+        told = self._rates(current, self.paths) if self.paths else gather(self._divided(current))
         if network.settings.notify and not self.silent:
-            self._backlog.add_first(self._tell(current.started_ns, tellings))
+            self._backlog.add_first(self._tell(current.started_ns, told))
 
-    def _tell(self, started_ns: int, tellings: list[Telling]) -> Iterator[None]:
-        """Tell machines, bridge by bridge."""
+    def _tell(self, started_ns: int, told: Batch) -> Iterator[None]:
+        """Tell machines, some at a time."""
         network = self._network
-        by_bridge: dict[int, list[Telling]] = {}
-        for telling in tellings:
-            by_bridge.setdefault(telling.vm[0], []).append(telling)
-        waiting: list[tuple[int, Composed]] = []
-        for dpid, some in by_bridge.items():
-            waiting += [(dpid, one) for telling in some for one in self._compose(telling)]
-            if len(waiting) >= TOGETHER:
-                self._send(waiting)
-                waiting = []
+        for first in range(0, len(told), TOGETHER):
+            self._send(told, range(first, min(first + TOGETHER, len(told))))
             yield
-        self._send(waiting)
         took_ns = network.clock() - started_ns
         self.latency.add(took_ns)
         self.notice_max_ns = max(self.notice_max_ns, took_ns)
 
-    def _send(self, composed: list[tuple[int, Composed]]) -> None:
-        for dpid, data in self._notifier.pack(composed):
+    def _send(self, told: Batch, some: Sequence[int]) -> None:
+        """Tell some machines, but for those that are gone or cannot be told."""
+        switches = self._network.switches
+        here = [row for row in some if (at := switches.get(told.places[row][0])) and told.places[row][1] in at.vms]
+        addressed = self._notifier.address(told.select(here))
+        vms = [switches[dpid].vms[port] for dpid, port in addressed.places]
+        packed = self._notifier.pack(addressed, vms)
+        if self._network.trace.on:
+            for row, vm in enumerate(vms):
+                self._trace(addressed, row, vm)
+        for dpid, data in packed:
             self._outbox.put_notice(dpid, data)
 
-    def _compose(self, telling: Telling) -> list[Composed]:
-        """Return the messages for a machine, none when it cannot be told or is gone."""
-        network = self._network
-        switch = network.switches.get(telling.vm[0])
-        vm = switch.vms.get(telling.vm[1]) if switch else None
-        if vm is None or not self._notifier.knows(telling.pair[0]):
-            return []
-        composed = self._notifier.compose(telling, vm)
-        if composed and network.trace.on:
-            self._trace(telling, vm)
-        return composed
-
-    def _trace(self, telling: Telling, vm: VmRecord) -> None:
-        notice = telling.whole
-        if notice is not None:
-            values: dict[str, Any] = {"rate_bps": notice.rate * 8} if notice.rate else {}
-            values.update(marks=notice.marks, interval_ms=notice.interval_ns / 1e6)
-            self._trace_one(vm, notice.point, notice.weight_total, values)
-        for entry in np.frombuffer(telling.paths, rows.ENTRY):
-            assert self.paths is not None
-            point = self.paths.points.get(int(entry["teller"]), (0, 0))
-            values = {"rate_bps": int(entry["rate"]) * 8, "prefix": bytes(entry["prefix"]).hex()}
-            self._trace_one(vm, point, int(entry["weight_total"]), {**values, "bits": int(entry["bits"])})
-        for path in telling.marks:
-            values = {"prefix": path.name.first.hex(), "bits": path.name.bits}
-            values.update(marks=path.marks, interval_ms=path.interval_ns / 1e6)
-            self._trace_one(vm, path.point, path.weight_total, values)
+    def _trace(self, told: Batch, number: int, vm: VmRecord) -> None:
+        """Write what a machine is told into the trace."""
+        row = told.rows[number]
+        entries = told.entries[int(row["first"]) : int(row["end"])]
+        rates = row["type"] == TYPE_RATE
+        if int(row["datapath"]) or int(row["port"]):
+            values: dict[str, Any] = {"rate_bps": int(row["rate"]) * 8} if row["rate"] else {}
+            values.update(marks=int(row["marks"]), interval_ms=int(row["interval_ns"]) / 1e6)
+            self._trace_one(vm, (int(row["datapath"]), int(row["port"])), int(row["weight_total"]), values)
+        points = self.paths.points if self.paths else self.path_divider.points if self.path_divider else {}
+        for entry in entries:
+            said = int(entry["rate"])
+            values = {"prefix": bytes(entry["prefix"]).hex(), "bits": int(entry["bits"])}
+            if rates:
+                values["rate_bps"] = said * 8
+            else:
+                values.update(marks=said >> 32, interval_ms=(said & _U32_MAX) / 1e6)
+            point = points.get(int(entry["teller"]), (0, 0))
+            self._trace_one(vm, point, int(entry["weight_total"]), values)
 
     def _trace_one(self, vm: VmRecord, point: Hop, weight_total: int, values: dict[str, Any]) -> None:
         self._network.trace.add(
@@ -268,11 +261,13 @@ class Rounds:
                 marks = marks_before_drops(marks, through.values(), self.explicit.known_capacity(point))
             congestions.append(Congestion(point, marks, current.interval_ns[point], sources))
         if self.path_divider is not None:
-            return self.path_divider.tellings([one for one in congestions if one.sources])
-        notices = self.divider.notices(congestions)
-        return [Telling(pairs[notice.point][notice.vm], notice.vm, notice) for notice in notices]
+            found = self.path_divider.tellings([one for one in congestions if one.sources])
+        else:
+            notices = self.divider.notices(congestions)
+            found = [Telling(pairs[notice.point][notice.vm], notice.vm, notice) for notice in notices]
+        return sorted(found, key=lambda telling: telling.vm[0])
 
-    def _rates(self, current: _Round, paths: PathRates) -> list[Telling]:
+    def _rates(self, current: _Round, paths: PathRates) -> Batch:
         """Compute rates after a round; return what machines are told."""
         network = self._network
         marks = {point: Marked(count, current.interval_ns[point]) for point, count in current.marks.items()}
@@ -280,10 +275,11 @@ class Rounds:
         if not any(switch.vms and not switch.paths for switch in network.switches.values()):
             return found
         behind: dict[Hop, dict[Hop, Pair]] = {}
-        for notice in self.explicit.decide(marks, network.clock(), paths.taken()):
+        others = []
+        for notice in sorted(self.explicit.decide(marks, network.clock(), paths.taken()), key=lambda one: one.vm[0]):
             if notice.point not in behind:
                 behind[notice.point] = network.attribution.machines_behind(notice.point)
             pair = behind[notice.point].get(notice.vm)
             if pair is not None:
-                found.append(Telling(pair, notice.vm, notice))
-        return found
+                others.append(Telling(pair, notice.vm, notice))
+        return join(found, gather(others))

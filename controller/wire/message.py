@@ -8,9 +8,9 @@ docs/protocol.md has the layout, shim/core/message.h the C side of it.
 
 import dataclasses
 import struct
-from typing import NamedTuple, Sequence
+from typing import NamedTuple
 
-from sdngcc.controller.wire.siphash import siphash24, siphash24_all
+from sdngcc.controller.wire.siphash import siphash24
 
 MAGIC = 0x5347
 TYPE_MARKS = 1
@@ -82,23 +82,18 @@ class Message:
         return self.weight_total
 
 
-def seal(bodies: Sequence[bytes], key: bytes) -> list[bytes]:
-    """Return messages with their tags, from body_v1() or body_v2()."""
-    return [body + _TAG.pack(tag) for body, tag in zip(bodies, siphash24_all(key, bodies))]
+def _seal(body: bytes, key: bytes) -> bytes:
+    return body + _TAG.pack(siphash24(key, body))
 
 
 def encode_v1(message: Message, key: bytes) -> bytes:
     """Return the 96 bytes of a v1 message with its tag; struct.error when a field is out of its range."""
-    return seal((body_v1(message),), key)[0]
-
-
-def body_v1(message: Message) -> bytes:
-    """Return a v1 message without its tag; struct.error when a field is out of its range."""
-    return _V1.pack(
+    body = _V1.pack(
         MAGIC, 1, message.type, message.flags, V1_BYTES, message.epoch, message.sequence,
         message.vm, message.peer, message.point_datapath, message.point_port, message.marks,
         message.interval_ns, message.rate, message.weight_total, message.sender,
     )  # fmt: skip
+    return _seal(body, key)
 
 
 def decode_v1(data: bytes, key: bytes) -> Message:
@@ -163,21 +158,12 @@ class PathMessage:
 
 def encode_v2(message: PathMessage, key: bytes) -> bytes:
     """Return the bytes of a v2 message with its tag; struct.error when a field is out of its range."""
-    return seal((body_v2(message),), key)[0]
-
-
-def body_v2(message: PathMessage) -> bytes:
-    """Return a v2 message without its tag; struct.error when a field is out of its range."""
-    return frame_v2(message, b"".join([pack_entry(entry, message.type) for entry in message.entries]))
-
-
-def frame_v2(message: PathMessage, entries: bytes) -> bytes:
-    """Return a v2 message without its tag, with these entries, as rows.ENTRY has them, in place of its own."""
+    entries = b"".join([pack_entry(entry, message.type) for entry in message.entries])
     head = _V2.pack(
         MAGIC, 2, message.type, message.flags, V2_BYTES + len(entries), message.epoch, message.sequence, message.vm,
-        message.sender, len(entries) // ENTRY_BYTES, message.rate,
+        message.sender, len(message.entries), message.rate,
     )  # fmt: skip
-    return head + entries
+    return _seal(head + entries, key)
 
 
 def pack_entry(entry: PathEntry, kind: int) -> bytes:

@@ -5,6 +5,7 @@ import struct
 
 import pytest
 
+from sdngcc.controller.rates.batch import Telling, gather
 from sdngcc.controller.rates.notifier import Notifier
 from sdngcc.testbed.lossy import LossyNotices, loss_filter
 
@@ -60,11 +61,11 @@ def test_the_filter_takes_its_part(percent, number, lost):
 
 
 def test_losses_of_notices_follow_each_other(monkeypatch):
-    monkeypatch.setattr(Notifier, "compose", lambda self: ["notice"])
+    monkeypatch.setattr(Notifier, "address", lambda self, batch: batch)
     loss = LossyNotices(iter([100.0, 50.0, 0.0]), 1)
     loss.install()
-    rates = []
+    rates, batch = [], gather([Telling((b"a", b"b"), (1, 2), None)] * 1000)
     for _ in range(4):
-        rates.append(sum(not Notifier.compose(None) for _ in range(1000)) / 1000)
+        rates.append(1 - len(Notifier.address(None, batch)) / 1000)
         loss.next()
     assert rates == pytest.approx([1.0, 0.5, 0.0, 0.0], abs=0.05)

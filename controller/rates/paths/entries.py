@@ -215,6 +215,7 @@ class Entries:
             self._forget(part)
         self._join(member, None, {})
         self.numbers.give_back(member.number)
+        self.index.set_member(member.number, place[0], False)
         self._leavers.pop(member.number, None)
         self._renew(place[0])
         there = self.at[place[0]]
@@ -235,6 +236,7 @@ class Entries:
         self._renew(place[0])
         ways = {pair: self._fabric(place, hops) for pair, hops in self._attribution.ways(place).items()}
         member.pair = min(ways, default=None)
+        self.index.set_member(member.number, place[0], member.pair is not None)
         member.parted = any(part < 1 for hops in ways.values() for part in hops.values())
         for hops in ways.values():
             for dpid, _ in hops:

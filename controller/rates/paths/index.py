@@ -11,7 +11,7 @@ from typing import Generic, Optional, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sdngcc.controller.rates.paths.filling import Floats, Ints
+from sdngcc.controller.rates.paths.filling import Flags, Floats, Ints
 from sdngcc.controller.rates.paths.naming import Prefix
 from sdngcc.controller.wire import rows
 from sdngcc.controller.wire.message import SCOPE_DESTINATION
@@ -78,6 +78,20 @@ class Index:
     # What a machine was told of all that it sends, by its entry: bytes/s, and when; 0: nothing.
     heads: Floats = dataclasses.field(default_factory=lambda: np.zeros(0))
     heads_ns: Counts = dataclasses.field(default_factory=lambda: np.zeros(0, np.int64))
+
+    member_bridges: npt.NDArray[np.uint64] = dataclasses.field(default_factory=lambda: np.zeros(LEAST, np.uint64))
+    member_told: Flags = dataclasses.field(default_factory=lambda: np.zeros(LEAST, np.bool_))  # can be told anything
+
+    def set_member(self, member: int, bridge: int, told: bool) -> None:
+        """Take at which bridge a machine is, and whether it can be told anything: it has a pair."""
+        self.member_bridges = roomy(self.member_bridges, member + 1)
+        self.member_told = roomy(self.member_told, member + 1)
+        self.member_bridges[member], self.member_told[member] = bridge, told
+
+    def in_order(self, members: Ints) -> Ints:
+        """Return those of some machines that can be told anything, one bridge's after the other's."""
+        members = members[self.member_told[members]]
+        return members[np.argsort(self.member_bridges[members], kind="stable")]
 
     def set_part(self, part: int, member: int, name: Prefix) -> None:
         """Take whose part a number is of, and what the part is called."""

@@ -5,7 +5,7 @@ Which machine a row is of, and which part a path belongs to, is found out row by
 others than they were, or whose machines or parts are.
 """
 
-from typing import Callable, Optional
+from typing import Callable, NamedTuple, Optional
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from sdngcc.controller.wire.message import SCOPE_DESTINATION
 
 PREFIX_WORDS = slice(1, 3)  # where a path's prefix is in its 8-byte words
 WORDS = rows.PATH.itemsize // 8
+KEY_WORDS = 4  # of what tells paths of a bridge apart: prefix, machine, bits and scope
+KEY_BYTES = 8 * KEY_WORDS
+KNOWN_MOST = 1 << 16  # paths of a bridge whose parts are remembered
 
 
 def ranges(starts: Ints, counts: Ints) -> Ints:
@@ -61,6 +64,13 @@ class Resolved:
         self._starts, self._keys = starts, keys
 
 
+class _Known(NamedTuple):
+    """What paths of a bridge belonged to while its machines and their parts are what they were."""
+
+    version: int
+    numbers: dict[bytes, int]  # of parts, by what tells paths apart
+
+
 class Shown:
     """The rows of the bridges of ``entries``; look() brings them up to date.
 
@@ -76,6 +86,8 @@ class Shown:
         self._key = "vm" if devices else "port"
         self._members = Resolved(self._resolve_members)
         self._parts = Resolved(self._resolve_parts)
+        self._keys = np.zeros((0, KEY_WORDS), np.uint64)
+        self._known: dict[int, _Known] = {}
 
     @property
     def members(self) -> Ints:
@@ -90,6 +102,8 @@ class Shown:
     def look(self) -> None:
         """Take what bridges told since."""
         dpids = list(self._entries.at)
+        for dpid in self._known.keys() - self._entries.at.keys():
+            del self._known[dpid]
         bridges = [self._switches[dpid] for dpid in dpids]
         versions = np.array([self._entries.versions[dpid] for dpid in dpids], np.intp)
         counts = np.array([len(bridge.answer.entries) for bridge in bridges], np.intp) // rows.STATE.itemsize
@@ -98,7 +112,7 @@ class Shown:
         self._members.update(dpids, versions, counts, self.states["port"].astype(np.uint64)[:, None])
         counts = np.array([len(bridge.path_entries) for bridge in bridges], np.intp) // rows.PATH.itemsize
         self.paths = np.frombuffer(b"".join([bridge.path_entries for bridge in bridges]), rows.PATH)
-        keys = np.empty((len(self.paths), 4), np.uint64)
+        keys = self._keys = np.empty((len(self.paths), KEY_WORDS), np.uint64)
         keys[:, :2] = self.paths.view(np.uint64).reshape(-1, WORDS)[:, PREFIX_WORDS]
         keys[:, 2] = self.paths[self._key]
         keys[:, 3] = self.paths["bits"].astype(np.uint64) * 256 + self.paths["scope"]
@@ -110,16 +124,28 @@ class Shown:
         return np.array([-1 if member is None else member.number for member in members], np.intp)
 
     def _resolve_parts(self, dpid: int, first: int, end: int) -> Ints:
-        there, some = self._entries.at[dpid], self.paths[first:end]
-        found = []
-        fields = (some[self._key], some["prefix"], some["bits"], some["scope"])
-        for number, prefix, bits, scope in zip(*(field.tolist() for field in fields)):
-            member = there.get(number)
-            name = None
-            if member is not None and scope == SCOPE_DESTINATION:
-                name = _name(member, Prefix(bytes(prefix), bits))
-            found.append(-1 if member is None or name is None else member.parts[name].number)
+        version = self._entries.versions[dpid]
+        known = self._known.get(dpid)
+        if known is None or known.version != version:
+            known = self._known[dpid] = _Known(version, {})
+        numbers, text = known.numbers, self._keys[first:end].tobytes()
+        found = [numbers.get(text[place : place + KEY_BYTES]) for place in range(0, len(text), KEY_BYTES)]
+        for row, number in enumerate(found):
+            if number is None:
+                number = self._part(dpid, first + row)
+                if len(numbers) >= KNOWN_MOST:
+                    numbers.clear()
+                numbers[text[row * KEY_BYTES : (row + 1) * KEY_BYTES]] = found[row] = number
         return np.array(found, np.intp)
+
+    def _part(self, dpid: int, row: int) -> int:
+        """Return the number of the part that a path of a bridge belongs to; -1: there is none."""
+        path = self.paths[row]
+        member = self._entries.at[dpid].get(int(path[self._key]))
+        if member is None or path["scope"] != SCOPE_DESTINATION:
+            return -1
+        name = _name(member, Prefix(bytes(path["prefix"]), int(path["bits"])))
+        return -1 if name is None else member.parts[name].number
 
 
 def _name(member: Member, prefix: Prefix) -> Optional[Prefix]:

@@ -26,9 +26,15 @@ def today(wall_s=TODAY):
     return Numbering(wall_s=lambda: float(wall_s))
 
 
+def number(numbering, hearing):
+    """Return epoch and sequence of a message to a machine."""
+    sequence = numbering.reserve(1)
+    return numbering.epoch_for(hearing), sequence
+
+
 def told(numbering, hearing, shim, now_ns=0):
     """Tell a machine something and read its counters; return the epoch it was told with."""
-    epoch, sequence = numbering.next(hearing)
+    epoch, sequence = number(numbering, hearing)
     shim.take(epoch, sequence)
     numbering.heard(hearing, shim.messages, shim.refused, now_ns)
     return epoch
@@ -42,7 +48,7 @@ def known(shim=None):
 
 def test_one_sequence_over_all_machines():
     numbering, one, other = today(), Hearing(), Hearing()
-    assert [numbering.next(one), numbering.next(other), numbering.next(one)] == [(TODAY, n) for n in (1, 2, 3)]
+    assert [number(numbering, one), number(numbering, other), number(numbering, one)] == [(TODAY, n) for n in (1, 2, 3)]
 
 
 def test_the_epoch_is_the_time_of_day_and_never_goes_back():
@@ -57,9 +63,9 @@ def test_the_epoch_is_the_time_of_day_and_never_goes_back():
 def test_sequences_that_ran_out_take_a_new_epoch():
     numbering = Numbering(TODAY, wall_s=lambda: TODAY - 100.0)
     numbering.sequence = U32_MAX - 1
-    assert [numbering.next(Hearing()) for _ in range(2)] == [(TODAY, U32_MAX), (TODAY + 1, 1)]
+    assert [number(numbering, Hearing()) for _ in range(2)] == [(TODAY, U32_MAX), (TODAY + 1, 1)]
     numbering.sequence, numbering._wall_s = U32_MAX, lambda: TODAY + 100.0
-    assert numbering.next(Hearing()) == (TODAY + 100, 1)
+    assert number(numbering, Hearing()) == (TODAY + 100, 1)
 
 
 def test_a_clock_that_stepped_back_by_any_time_is_overcome():
@@ -121,20 +127,20 @@ def test_readings_count_only_after_something_was_said():
     numbering, hearing = today(), known()
     for refused in range(1, 50):
         numbering.heard(hearing, 0, refused, 0)
-    assert numbering.next(hearing)[0] == TODAY
+    assert number(numbering, hearing)[0] == TODAY
 
 
 def test_a_machine_that_accepts_others_messages_beside_is_left_alone():
     numbering, hearing = today(), known()
     for count in range(1, 50):
-        assert numbering.next(hearing)[0] == TODAY
+        assert number(numbering, hearing)[0] == TODAY
         numbering.heard(hearing, count, count, 0)
 
 
 def test_counters_that_begin_anew_or_wrap_mean_nothing():
     numbering, hearing = today(), Hearing()
     for refused in (500, 1, 600, 2, 700, 3, 800, 4):
-        numbering.next(hearing)
+        number(numbering, hearing)
         numbering.heard(hearing, 1000, refused, 0)
         numbering.heard(hearing, 0, 0, 0)
     assert hearing.trial == 0
@@ -142,7 +148,7 @@ def test_counters_that_begin_anew_or_wrap_mean_nothing():
     shim.refused = U32_MAX
     numbering.heard(hearing, 0, shim.refused, 0)
     for _ in range(PATIENCE):
-        epoch, sequence = numbering.next(hearing)
+        epoch, sequence = number(numbering, hearing)
         shim.take(epoch, sequence)
         numbering.heard(hearing, 0, shim.refused & U32_MAX, 0)
     assert hearing.trial == TODAY + 1

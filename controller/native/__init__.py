@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the controller computes in C: what has to be done for each of thousands of machines and paths in each period.
+
+setup.py builds the functions of native.h into a library beside this file, with the C core's SipHash; ``make setup``
+does so in a checkout, Debian's packages bring it.  Arrays go by address and are C-contiguous.
+"""
+
+import ctypes
+import pathlib
+import sysconfig
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+#: What one machine is told: struct native_notice.
+NOTICE = np.dtype(
+    [
+        *((name, np.uint64) for name in ("rate", "interval_ns", "datapath")),
+        *((name, np.uint32) for name in ("port", "weight_total", "marks", "epoch")),
+        *((name, np.uint32) for name in ("first", "end", "front", "front_bytes")),
+        *((name, np.uint8) for name in ("version", "type")),
+        ("unused", "V6"),
+        ("vm", "V16"),
+        ("peer", "V16"),
+    ]
+)
+KEY_BYTES = 16
+_LARGEST_HEAD = 96  # bytes of a message without entries, at most
+
+_FILE = pathlib.Path(__file__).parent / f"_native{sysconfig.get_config_var('EXT_SUFFIX')}"
+_POINTER, _SIZE, _NUMBER = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32
+
+Ends = npt.NDArray[np.uint64]
+Rows = npt.NDArray[np.void]
+
+
+def _library() -> Any:
+    """Return the library; ImportError where it was not built."""
+    try:
+        found = ctypes.CDLL(str(_FILE))
+    except OSError as error:
+        raise ImportError(f"{error}: run `make setup`, which builds it") from error
+    found.native_tags.argtypes = (_POINTER, _POINTER, _POINTER, _SIZE, _POINTER)
+    found.native_tags.restype = None
+    found.native_compose.argtypes = (
+        _POINTER, _SIZE, _POINTER, _POINTER, _POINTER, _NUMBER, _NUMBER, _POINTER, _POINTER,
+    )  # fmt: skip
+    found.native_compose.restype = _SIZE
+    return found
+
+
+_LIBRARY = _library()
+
+
+def _checked(key: bytes) -> bytes:
+    if len(key) != KEY_BYTES:
+        raise ValueError(f"SipHash key has {len(key)} bytes; it must have {KEY_BYTES}")
+    return key
+
+
+def tags(key: bytes, texts: Sequence[bytes]) -> list[int]:
+    """Return SipHash-2-4 of each text under a key; ValueError for one that has not 16 bytes."""
+    ends = np.cumsum([len(text) for text in texts], dtype=np.uint64)
+    found = np.empty(len(texts), np.uint64)
+    _LIBRARY.native_tags(_checked(key), b"".join(texts), ends.ctypes.data, len(texts), found.ctypes.data)
+    return found.tolist()  # type: ignore[no-any-return]
+
+
+def compose(
+    notices: Rows, counts: npt.NDArray[np.int64], fronts: Rows, entries: Rows, key: bytes, sender: int, sequence: int
+) -> tuple[bytes, Ends]:
+    """Return the sealed messages of notices, of type NOTICE, one behind the other, and where each ends.
+
+    ``counts`` is how many messages each takes: 1, or of version 2 one for each 32 of its entries.  These stand in
+    ``entries`` as messages have them.  A notice's front, in ``fronts``, is in front of each of its messages.  They are
+    numbered from ``sequence`` on.  ValueError for a key that has not 16 bytes.
+    """
+    room = int(np.dot(counts, notices["front_bytes"].astype(np.int64) + _LARGEST_HEAD)) + entries.nbytes
+    out, ends = np.empty(room, np.uint8), np.empty(int(counts.sum()), np.uint64)
+    _LIBRARY.native_compose(
+        notices.ctypes.data, len(notices), fronts.ctypes.data, entries.ctypes.data, _checked(key), sender, sequence,
+        out.ctypes.data, ends.ctypes.data,
+    )  # fmt: skip
+    return out[: int(ends[-1]) if len(ends) else 0].tobytes(), ends
