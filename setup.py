@@ -69,6 +69,7 @@ NATIVE = Extension(
     sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("controller/native/*.c")) + ["shim/core/siphash.c"],
     depends=["controller/native/native.h", "shim/core/siphash.h", "shim/core/types.h"],
     include_dirs=["shim/core"],
+    libraries=["m"],
 )
 
 setup(

@@ -34,6 +34,16 @@ _POINTER, _SIZE, _NUMBER = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32
 
 Ends = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.void]
+Floats = npt.NDArray[np.float64]
+
+
+class _Basins(ctypes.Structure):
+    """struct native_basins."""
+
+    _fields_ = [
+        *((name, _POINTER) for name in ("slopes", "lows", "highs", "starts", "capacities")),
+        *((name, _SIZE) for name in ("members", "count")),
+    ]
 
 
 def _library() -> Any:
@@ -48,6 +58,9 @@ def _library() -> Any:
         _POINTER, _SIZE, _POINTER, _POINTER, _POINTER, _NUMBER, _NUMBER, _POINTER, _POINTER,
     )  # fmt: skip
     found.native_compose.restype = _SIZE
+    for function in (found.native_levels, found.native_grants):
+        function.argtypes = (ctypes.POINTER(_Basins), _POINTER)
+        function.restype = None
     return found
 
 
@@ -84,3 +97,28 @@ def compose(
         out.ctypes.data, ends.ctypes.data,
     )  # fmt: skip
     return out[: int(ends[-1]) if len(ends) else 0].tobytes(), ends
+
+
+def levels(slopes: Floats, lows: Floats, highs: Floats, starts: npt.NDArray[np.intp], capacities: Floats) -> Floats:
+    """Return the level of each basin (rates/paths/filling.py); members stand together, ``starts`` has each first."""
+    found = np.empty(len(starts))
+    return _fill(_LIBRARY.native_levels, found, slopes, lows, highs, starts, capacities)
+
+
+def grants(slopes: Floats, lows: Floats, highs: Floats, starts: npt.NDArray[np.intp], capacities: Floats) -> Floats:
+    """Return what the basin of each member would let it take if it alone wanted more; arguments as of levels()."""
+    found = np.empty(len(slopes))
+    return _fill(_LIBRARY.native_grants, found, slopes, lows, highs, starts, capacities)
+
+
+def _fill(function: Any, found: Floats, *arrays: npt.NDArray[Any]) -> Floats:
+    """Let a function write to ``found`` what it finds of basins."""
+    kinds = (np.float64, np.float64, np.float64, np.uint64, np.float64)
+    columns = [np.ascontiguousarray(array, kind) for array, kind in zip(arrays, kinds)]
+    slopes, lows, highs, starts, capacities = columns
+    if not len(slopes) == len(lows) == len(highs) or len(starts) != len(capacities):
+        lengths = ", ".join(str(len(array)) for array in columns)
+        raise ValueError(f"{lengths} are not lengths of three columns of members and two of basins")
+    basins = _Basins(*(array.ctypes.data for array in columns), len(slopes), len(starts))
+    function(ctypes.byref(basins), found.ctypes.data)
+    return found

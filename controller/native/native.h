@@ -44,4 +44,21 @@ void native_tags(const u8 *key, const u8 *texts, const u64 *ends, size_t count, 
 size_t native_compose(const struct native_notice *notices, size_t count, const u8 *fronts, const u8 *entries,
 		      const u8 *key, u32 sender, u32 sequence, u8 *out, u64 *ends);
 
+/* Basins whose members stand one behind the other; none is empty. */
+struct native_basins {
+	const double *slopes;		/* by member, above 0 */
+	const double *lows;		/* by member, bytes/s */
+	const double *highs;		/* by member, bytes/s, finite and no less than its low */
+	const u64 *starts;		/* by basin, its first member */
+	const double *capacities;	/* by basin, bytes/s */
+	size_t members;			/* of all basins */
+	size_t count;			/* of basins */
+};
+
+/* Writes the level of each basin. */
+void native_levels(const struct native_basins *all, double *levels);
+
+/* Writes what the basin of each member would let it take if it alone wanted more, bytes/s. */
+void native_grants(const struct native_basins *all, double *grants);
+
 #endif

@@ -122,6 +122,11 @@ class Attribution:
         """Return a number that changes whenever the counters say something else of shares()."""
         return self._pair_bytes.proportions.revision(place)
 
+    @property
+    def measured(self) -> int:
+        """Return a number that changes whenever revision() does of any machine."""
+        return self._pair_bytes.proportions.version
+
     def want(self, dpid: int) -> None:
         """Keep the counters fresh that shares() of a bridge's machines come from."""
         self._pair_bytes.want(dpid, self._clock())

@@ -110,6 +110,7 @@ class SentBytes:
 
     def forget(self, place: Hop) -> None:
         """Forget a machine that is gone."""
+        self.version += 1
         for table in (self._sent, self._revisions, self._origin_ns):
             table.pop(place, None)
 

@@ -39,7 +39,7 @@ class _Item:
 
 
 class Proportions(Generic[Owner, Item]):
-    """The proportions of all owners.  ``version`` grows with every reading that moved one."""
+    """The proportions of all owners.  ``version`` grows with readings that moved one, and when one is forgotten."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -91,7 +91,9 @@ class Proportions(Generic[Owner, Item]):
     def keep(self, dpid: int, wanted: Container[Owner]) -> None:
         """Forget all owners that a switch counts for but the wanted ones."""
         owners = self._at.get(dpid, set())
-        for owner in [owner for owner in owners if owner not in wanted]:
+        gone = [owner for owner in owners if owner not in wanted]
+        self.version += bool(gone)
+        for owner in gone:
             owners.discard(owner)
             del self._owners[owner]
             self._revisions.pop(owner, None)

@@ -88,8 +88,10 @@ class PathRates:
         of, parts = index.entry_members[due.numbers], index.entry_parts[due.numbers]
         wholes = self._wholes(due, np.flatnonzero(parts < 0).tolist(), now_ns)
         some = np.flatnonzero(parts >= 0)
-        numbers = index.in_order(np.unique(np.append(of[some], np.array(list(wholes), np.intp))))
-        ranks = np.full(len(index.member_bridges), -1)
+        told = np.zeros(len(index.member_bridges), np.bool_)
+        told[of[some]] = told[list(wholes)] = True
+        numbers = index.in_order(np.flatnonzero(told))
+        ranks = np.full(len(told), -1)
         ranks[numbers] = np.arange(len(numbers))
         some = some[ranks[of[some]] >= 0]
         # Those of a machine stand together.
@@ -101,16 +103,17 @@ class PathRates:
         rows["type"] = TYPE_RATE
         ends = np.cumsum(np.bincount(ranks[of[some]], minlength=len(numbers)))
         rows["first"][1:], rows["end"] = ends[:-1], ends
-        for row, notice in ((ranks[number], notice) for number, notice in wholes.items() if ranks[number] >= 0):
-            rows["rate"][row], rows["weight_total"][row] = notice.rate, min(notice.weight_total, _U32_MAX)
-            rows["datapath"][row], rows["port"][row] = notice.point
-        pairs, places = [], []
-        for number in numbers.tolist():
-            member = self.entries.numbers.things[number]
-            assert member is not None and member.pair is not None
-            pairs.append(member.pair)
-            places.append(member.vm.place)
-        return Batch(pairs, places, rows, entries, np.zeros(len(numbers), np.int64))
+        heads = [(ranks[number], *notice.point, notice.rate, notice.weight_total) for number, notice in wholes.items()]
+        heads = [head for head in heads if head[0] >= 0]
+        if heads:
+            places, datapaths, ports, rates, totals = zip(*heads)
+            at = np.array(places)
+            rows["datapath"][at], rows["port"][at] = np.array(datapaths, np.uint64), ports
+            rows["rate"][at], rows["weight_total"][at] = rates, np.minimum(totals, _U32_MAX)
+        members = [self.entries.numbers.things[number] for number in numbers.tolist()]
+        pairs = [member.pair for member in members if member is not None and member.pair is not None]
+        machines = [member.vm.place for member in members if member is not None]
+        return Batch(pairs, machines, rows, entries, np.zeros(len(numbers), np.int64))
 
     def _tellers(self, ports: Ints) -> npt.NDArray[np.uint64]:
         """Return the numbers by which shims know ports."""

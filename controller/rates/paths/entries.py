@@ -215,7 +215,7 @@ class Entries:
             self._forget(part)
         self._join(member, None, {})
         self.numbers.give_back(member.number)
-        self.index.set_member(member.number, place[0], False)
+        self.index.set_member(member.number, place[0], False, False)
         self._leavers.pop(member.number, None)
         self._renew(place[0])
         there = self.at[place[0]]
@@ -236,8 +236,8 @@ class Entries:
         self._renew(place[0])
         ways = {pair: self._fabric(place, hops) for pair, hops in self._attribution.ways(place).items()}
         member.pair = min(ways, default=None)
-        self.index.set_member(member.number, place[0], member.pair is not None)
         member.parted = any(part < 1 for hops in ways.values() for part in hops.values())
+        self.index.set_member(member.number, place[0], member.pair is not None, member.parted)
         for hops in ways.values():
             for dpid, _ in hops:
                 self._owned.setdefault(dpid, self._owns(dpid))

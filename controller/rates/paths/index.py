@@ -81,12 +81,14 @@ class Index:
 
     member_bridges: npt.NDArray[np.uint64] = dataclasses.field(default_factory=lambda: np.zeros(LEAST, np.uint64))
     member_told: Flags = dataclasses.field(default_factory=lambda: np.zeros(LEAST, np.bool_))  # can be told anything
+    member_parted: Flags = dataclasses.field(default_factory=lambda: np.zeros(LEAST, np.bool_))  # as entries.Member
 
-    def set_member(self, member: int, bridge: int, told: bool) -> None:
-        """Take at which bridge a machine is, and whether it can be told anything: it has a pair."""
+    def set_member(self, member: int, bridge: int, told: bool, parted: bool) -> None:
+        """Take a machine's bridge, whether it has a pair and so can be told anything, and whether it is parted."""
         self.member_bridges = roomy(self.member_bridges, member + 1)
         self.member_told = roomy(self.member_told, member + 1)
-        self.member_bridges[member], self.member_told[member] = bridge, told
+        self.member_parted = roomy(self.member_parted, member + 1)
+        self.member_bridges[member], self.member_told[member], self.member_parted[member] = bridge, told, parted
 
     def in_order(self, members: Ints) -> Ints:
         """Return those of some machines that can be told anything, one bridge's after the other's."""

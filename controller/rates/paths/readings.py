@@ -60,6 +60,7 @@ class Readings:
         self._read_ns: Counts = np.zeros(0, np.int64)
         self._drops: Counts = np.zeros(0, np.int64)
         self._revisions: Counts = np.zeros(0, np.int64)  # of the counters that say how its bytes part; -1: not known
+        self._looked: Counts = np.zeros(0, np.int64)  # what was measured when these were looked at; -1: they were not
         # By number of a part: its shim had a path for it, as last read; of the machine's bytes, as counters say.
         self._seen: Flags = np.zeros(0, np.bool_)
         self._shares: Floats = np.zeros(0)
@@ -94,14 +95,15 @@ class Readings:
         entries = self._entries
         count = max(1, len(entries.numbers.things))  # -1 is an index, too
         self._read_ns, self._drops = roomy(self._read_ns, count), roomy(self._drops, count)
-        self._revisions = roomy(self._revisions, count, -1)
+        self._revisions, self._looked = roomy(self._revisions, count, -1), roomy(self._looked, count, -1)
         count = len(entries.index.part_members)
         self._seen, self._shares = roomy(self._seen, count), roomy(self._shares, count)
         fresh = entries.numbers.fresh
         self._read_ns[fresh], self._drops[fresh] = 0, 0
         self._seen[entries.parts.fresh] = False
-        self._revisions[fresh] = -1
-        self._revisions[entries.index.part_members[entries.parts.fresh]] = -1
+        self._revisions[fresh] = self._looked[fresh] = -1
+        fresh_parts = entries.index.part_members[entries.parts.fresh]
+        self._revisions[fresh_parts] = self._looked[fresh_parts] = -1
         fresh.clear()
         entries.parts.fresh.clear()
 
@@ -168,21 +170,24 @@ class Readings:
         """Return what parts without a count sent, bytes/s, of what no path of their machines counted."""
         counts = np.bincount(members, minlength=len(left))
         several = counts[members] > 1
-        self._follow_shares(np.flatnonzero(fresh & (counts > 1)).tolist())
+        self._follow_shares(np.flatnonzero(fresh & (counts > 1)))
         weights = np.where(several, self._shares[parts], 1.0)
         totals = np.bincount(members, weights, len(left))
         weights = np.where(totals[members] > 0, weights, 1.0)
         totals = np.where(totals > 0, totals, counts)
         return left[members] * weights / totals[members]
 
-    def _follow_shares(self, numbers: list[int]) -> None:
+    def _follow_shares(self, numbers: Ints) -> None:
         """Bring up to date how the bytes of machines go to their parts."""
-        things, attribution, bridges = self._entries.numbers.things, self._attribution, set()
-        for number in numbers:
-            member = things[number]
+        index, attribution = self._entries.index, self._attribution
+        for dpid in np.unique(index.member_bridges[numbers]).tolist():
+            attribution.want(dpid)
+        measured = attribution.measured
+        for number in numbers[(self._looked[numbers] != measured) | index.member_parted[numbers]].tolist():
+            self._looked[number] = measured
+            member = self._entries.numbers.things[number]
             assert member is not None
             place = member.vm.place
-            bridges.add(place[0])
             revision = attribution.revision(place)
             if revision == self._revisions[number] and not member.parted:
                 continue
@@ -190,8 +195,6 @@ class Readings:
             shares = attribution.shares(place)
             for part in member.parts.values():
                 self._shares[part.number] = sum(weight * shares.get(pair, 0.0) for pair, weight in part.pairs.items())
-        for dpid in bridges:
-            attribution.want(dpid)
 
     @staticmethod
     def _floors(members: Ints, sent: Floats, rates: Floats, bound: Flags, lows: Floats) -> Floats:

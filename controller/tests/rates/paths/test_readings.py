@@ -148,3 +148,25 @@ def test_rows_are_resolved_again_only_where_something_changed():
     known = dict(reversed(known.items()))
     assert bridges.update(known, versions) == []
     assert bridges.update({}, versions) == []
+
+
+def test_shares_follow_what_counters_say(tmp_path):
+    shims = make(tmp_path, headroom_percent=HEADROOM)
+    engine = shims.fabric.engine
+    want(shims, (11, 22), (11, 31))
+    shims.run(5)
+    paths, proportions = engine.rounds.paths, engine.pair_bytes.proportions
+    [member] = [one for place, one in paths.entries.members.items() if len(one.parts) == 2]
+    place, pairs = member.vm.place, [next(iter(part.pairs)) for part in member.parts.values()]
+    numbers = [part.number for part in member.parts.values()]
+    looked = []
+    for counters in ((1000, 3000), (8000, 3000), None):
+        if counters is None:
+            proportions.keep(place[0], ())
+        else:
+            proportions.take(place, {pair: (1 << 20, counter) for pair, counter in zip(pairs, counters)})
+        paths._readings._follow_shares(np.array([member.number]))
+        looked.append(paths._readings._shares[numbers].tolist())
+        shares = engine.attribution.shares(place)
+        assert looked[-1] == pytest.approx([shares[pair] for pair in pairs])
+    assert looked[0] == pytest.approx([0.25, 0.75]) and looked[2] == [0.5, 0.5] and looked[1][0] > 0.8

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Water that rises in many basins, each among members of its own (rates/paths/filling.py has what it is for).
+ *
+ * A member of a basin takes max(low, min(high, slope * y)) of it while water stands at level y.  A basin of capacity c
+ * whose highs do not all fit is full at the level y where these add up to c.  The sum never falls with y and is made of
+ * straight pieces, so Newton's method finds the piece on which it meets c in a few steps; a step that leaves the
+ * interval known to hold the level halves that interval.  Slopes are above 0, highs finite and no less than lows.
+ */
+#include <math.h>
+
+#include "native.h"
+
+#define STEPS 100	/* of Newton's method or of halving, at most */
+#define EXACT 1e-12	/* of a capacity: what may be missing */
+
+/* Members of a basin, and what they can have. */
+struct basin {
+	const double *slopes;
+	const double *lows;
+	const double *highs;
+	size_t count;		/* of members */
+	double capacity;
+};
+
+/* Returns the sum of a basin's numbers. */
+static double sum(const double *values, size_t count)
+{
+	double found = 0;
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		found += values[i];
+	return found;
+}
+
+/* Returns what a member wants at a level, within its low and its high. */
+static double taken(const struct basin *b, size_t i, double level)
+{
+	double wanted = b->slopes[i] * level;
+
+	return wanted < b->lows[i] ? b->lows[i] : wanted > b->highs[i] ? b->highs[i] : wanted;
+}
+
+/* Returns what is missing at a level for a basin to be full; below 0: it is more than full. */
+static double missing_at(const struct basin *b, double level)
+{
+	double found = 0;
+	size_t i;
+
+	for (i = 0; i < b->count; i++)
+		found += taken(b, i, level);
+	return b->capacity - found;
+}
+
+/* Returns how much the sum rises for each unit of level; at a bend the piece on the side of the answer counts. */
+static double rise_at(const struct basin *b, double level, bool up)
+{
+	double found = 0;
+	size_t i;
+
+	for (i = 0; i < b->count; i++) {
+		double wanted = b->slopes[i] * level;
+
+		if ((up ? wanted >= b->lows[i] : wanted > b->lows[i]) &&
+		    (up ? wanted < b->highs[i] : wanted <= b->highs[i]))
+			found += b->slopes[i];
+	}
+	return found;
+}
+
+/* Returns the level at which a basin is full whose capacity is above its lows and below its highs. */
+static double meet(const struct basin *b)
+{
+	double level = b->capacity / sum(b->slopes, b->count);
+	double below = 0, above = INFINITY;
+	int step;
+
+	for (step = 0; step < STEPS; step++) {
+		double missing = missing_at(b, level);
+		bool up = missing > 0;
+		double rise, next;
+
+		if (up)
+			below = level;
+		else
+			above = level;
+		rise = rise_at(b, level, up);
+		next = rise > 0 ? level + missing / rise : 0;
+		if (!(rise > 0 && next > below && next < above))
+			next = isinf(above) ? 2 * level : (below + above) / 2;
+		if (fabs(missing) <= EXACT * b->capacity || next == level)
+			break;
+		level = next;
+	}
+	return level;
+}
+
+/* Returns the level of a basin: 0 where lows fill it; where all highs fit, the one at which all members have them. */
+static double level_of(const struct basin *b)
+{
+	double found = 0;
+	size_t i;
+
+	if (sum(b->lows, b->count) >= b->capacity)
+		return 0;
+	if (sum(b->highs, b->count) > b->capacity)
+		return meet(b);
+	for (i = 0; i < b->count; i++)
+		if (b->highs[i] / b->slopes[i] > found)
+			found = b->highs[i] / b->slopes[i];
+	return found;
+}
+
+/* Returns basin number i of basins that stand one behind the other. */
+static struct basin basin_at(const struct native_basins *all, size_t i)
+{
+	size_t first = all->starts[i];
+	size_t end = i + 1 < all->count ? all->starts[i + 1] : all->members;
+	struct basin found = {
+		.slopes = all->slopes + first,
+		.lows = all->lows + first,
+		.highs = all->highs + first,
+		.count = end - first,
+		.capacity = all->capacities[i],
+	};
+
+	return found;
+}
+
+void native_levels(const struct native_basins *all, double *levels)
+{
+	size_t i;
+
+	for (i = 0; i < all->count; i++) {
+		struct basin b = basin_at(all, i);
+
+		levels[i] = level_of(&b);
+	}
+}
+
+void native_grants(const struct native_basins *all, double *grants)
+{
+	size_t i, j;
+
+	for (i = 0; i < all->count; i++) {
+		struct basin b = basin_at(all, i);
+		double level = level_of(&b);
+		double spare = b.capacity - sum(b.highs, b.count);
+		double *found = grants + all->starts[i];
+
+		for (j = 0; j < b.count; j++) {
+			found[j] = fmax(b.lows[j], b.slopes[j] * level);
+			if (spare > 0)
+				found[j] = fmax(found[j], b.highs[j] + spare);
+		}
+	}
+}
