@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Water that rises in many basins, each among members of its own (rates/paths/filling.py has what it is for).
+ * Water that rises in many basins, each among members of its own (rates/paths/filling.py has what
+ * it is for).
  *
- * A member of a basin takes max(low, min(high, slope * y)) of it while water stands at level y.  A basin of capacity c
- * whose highs do not all fit is full at the level y where these add up to c.  The sum never falls with y and is made of
- * straight pieces, so Newton's method finds the piece on which it meets c in a few steps; a step that leaves the
- * interval known to hold the level halves that interval.  Slopes are above 0, highs finite and no less than lows.
+ * A member of a basin takes max(low, min(high, slope * y)) of it while water stands at level y.
+ * A basin of capacity c whose highs do not all fit is full at the level y where these add up to
+ * c.  The sum never falls with y and is made of straight pieces, so Newton's method finds the
+ * piece on which it meets c in a few steps; a step that leaves the interval known to hold the
+ * level halves that interval.  Slopes are above 0, highs finite and no less than lows.
  */
 #include <math.h>
 
 #include "native.h"
 
 #define STEPS 100	/* of Newton's method or of halving, at most */
-#define EXACT 1e-12	/* of a capacity: what may be missing */
+#define EXACT 0.000000000001	/* of a capacity: what may be missing */
 
 /* Members of a basin, and what they can have. */
 struct basin {
@@ -53,7 +55,10 @@ static double missing_at(const struct basin *b, double level)
 	return b->capacity - found;
 }
 
-/* Returns how much the sum rises for each unit of level; at a bend the piece on the side of the answer counts. */
+/*
+ * Returns how much the sum rises for each unit of level; at a bend the piece on the side of the
+ * answer counts.
+ */
 static double rise_at(const struct basin *b, double level, bool up)
 {
 	double found = 0;
@@ -69,7 +74,10 @@ static double rise_at(const struct basin *b, double level, bool up)
 	return found;
 }
 
-/* Returns the level at which a basin is full whose capacity is above its lows and below its highs. */
+/*
+ * Returns the level at which a basin is full whose capacity is above its lows and below its
+ * highs.
+ */
 static double meet(const struct basin *b)
 {
 	double level = b->capacity / sum(b->slopes, b->count);
@@ -96,7 +104,10 @@ static double meet(const struct basin *b)
 	return level;
 }
 
-/* Returns the level of a basin: 0 where lows fill it; where all highs fit, the one at which all members have them. */
+/*
+ * Returns the level of a basin: 0 where lows fill it; where all highs fit, the one at which all
+ * members have them.
+ */
 static double level_of(const struct basin *b)
 {
 	double found = 0;

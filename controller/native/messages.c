@@ -2,9 +2,10 @@
 /*
  * Control messages of many machines, one behind the other, as docs/protocol.md has them.
  *
- * A front is a packet-out (OpenFlow 1.3) of a frame whose IP header has an empty payload.  Three lengths in it grow
- * with the message: of the packet-out, of the IPv4 packet or the IPv6 payload; and IPv4's checksum is computed anew.
- * No length overflows: a front has less than 200 bytes and a message at most 1336.
+ * A front is a packet-out (OpenFlow 1.3) of a frame whose IP header has an empty payload.  Three
+ * lengths in it grow with the message: of the packet-out, of the IPv4 packet or the IPv6 payload;
+ * and IPv4's checksum is computed anew. No length overflows: a front has less than 200 bytes and
+ * a message at most 1336.
  */
 #include "native.h"
 #include "siphash.h"
@@ -121,9 +122,12 @@ static u8 *put_v1(u8 *p, const struct native_notice *notice, u32 sender, u32 seq
 	return put32(p, sender);
 }
 
-/* Writes a message of version 2 without its tag, with so many entries; rate 0 tells nothing of all that is sent. */
-static u8 *put_v2(u8 *p, const struct native_notice *notice, const u8 *entries, u32 count, u64 rate, u32 sender,
-		  u32 sequence)
+/*
+ * Writes a message of version 2 without its tag, with so many entries; rate 0 tells nothing of
+ * all that is sent.
+ */
+static u8 *put_v2(u8 *p, const struct native_notice *notice, const u8 *entries, u32 count,
+		  u64 rate, u32 sender, u32 sequence)
 {
 	p = put_head(p, notice, V2_BYTES + count * NATIVE_ENTRY_BYTES, sequence);
 	p = put32(p, sender);
@@ -140,9 +144,12 @@ static u32 entries_of(const struct native_notice *notice, u32 first)
 	return left < NATIVE_ENTRIES_MAX ? left : NATIVE_ENTRIES_MAX;
 }
 
-/* Writes a message of a notice, without its front; its entries are those from first on.  Returns what is behind it. */
-static u8 *put_message(u8 *begin, const struct native_notice *notice, u32 first, const u8 *entries, const u8 *key,
-		       u32 sender, u32 sequence)
+/*
+ * Writes a message of a notice, without its front; its entries are those from first on.  Returns
+ * what is behind it.
+ */
+static u8 *put_message(u8 *begin, const struct native_notice *notice, u32 first,
+		       const u8 *entries, const u8 *key, u32 sender, u32 sequence)
 {
 	u8 *p;
 
@@ -151,8 +158,9 @@ static u8 *put_message(u8 *begin, const struct native_notice *notice, u32 first,
 	if (notice->version == 1)
 		p = put_v1(begin, notice, sender, sequence);
 	else
-		p = put_v2(begin, notice, entries + (size_t)first * NATIVE_ENTRY_BYTES, entries_of(notice, first),
-			   first == notice->first ? notice->rate : 0, sender, sequence);
+		p = put_v2(begin, notice, entries + (size_t)first * NATIVE_ENTRY_BYTES,
+			   entries_of(notice, first), first == notice->first ? notice->rate : 0,
+			   sender, sequence);
 	return put64(p, shim_siphash(key, begin, (size_t)(p - begin)));
 }
 
@@ -167,8 +175,9 @@ void native_tags(const u8 *key, const u8 *texts, const u64 *ends, size_t count, 
 	}
 }
 
-size_t native_compose(const struct native_notice *notices, size_t count, const u8 *fronts, const u8 *entries,
-		      const u8 *key, u32 sender, u32 sequence, u8 *out, u64 *ends)
+size_t native_compose(const struct native_notice *notices, size_t count, const u8 *fronts,
+		      const u8 *entries, const u8 *key, u32 sender, u32 sequence, u8 *out,
+		      u64 *ends)
 {
 	size_t i, messages = 0;
 	u8 *p = out;

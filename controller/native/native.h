@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the controller computes in C, as Python calls it (native/__init__.py has the same layouts).
+ * What the controller computes in C, as Python calls it (native/__init__.py has the same
+ * layouts).
  *
- * Nothing here keeps state, allocates memory or calls the system.  Numbers in control messages are in network order;
- * everything else is the machine's own.
+ * Nothing here keeps state, allocates memory or calls the system.  Numbers in control messages
+ * are in network order; everything else is the machine's own.
  */
 #ifndef SDNGCC_CONTROLLER_NATIVE_H
 #define SDNGCC_CONTROLLER_NATIVE_H
@@ -14,7 +15,10 @@
 #define NATIVE_ENTRY_BYTES 40
 #define NATIVE_ENTRIES_MAX 32
 
-/* What one machine is told, in one message, or in several of version 2 where there are more entries than fit. */
+/*
+ * What one machine is told, in one message, or in several of version 2 where there are more
+ * entries than fit.
+ */
 struct native_notice {
 	u64 rate;		/* of all that the machine sends, bytes/s; 0: not told */
 	u64 interval_ns;	/* time over which marks were counted; 0: unknown */
@@ -26,7 +30,7 @@ struct native_notice {
 	u32 first;		/* of the machine's entries, by number ... */
 	u32 end;		/* ... and the one after its last */
 	u32 front;		/* where the bytes begin that go in front of each message ... */
-	u32 front_bytes;	/* ... and how many they are: 0, or a packet-out of an empty payload */
+	u32 front_bytes;	/* ... and how many: 0, or a packet-out of an empty payload */
 	u8 version;		/* 0, 1 or 2 */
 	u8 type;		/* 1: marks, 2: a rate */
 	u8 unused[6];
@@ -34,15 +38,20 @@ struct native_notice {
 	u8 peer[16];		/* address of one of its destinations */
 };
 
-/* Writes SipHash-2-4 of count texts, which stand one behind the other and end at ends, under a key of 16 bytes. */
+/*
+ * Writes SipHash-2-4 of count texts, which stand one behind the other and end at ends, under a
+ * key of 16 bytes.
+ */
 void native_tags(const u8 *key, const u8 *texts, const u64 *ends, size_t count, u64 *tags);
 
 /*
- * Writes the messages of count notices to out, each behind its front and sealed under a key of 16 bytes, numbered from
- * sequence on, and to ends where each message ends.  Returns how many messages there are.
+ * Writes the messages of count notices to out, each behind its front and sealed under a key of 16
+ * bytes, numbered from sequence on, and to ends where each message ends.  Returns how many
+ * messages there are.
  */
-size_t native_compose(const struct native_notice *notices, size_t count, const u8 *fronts, const u8 *entries,
-		      const u8 *key, u32 sender, u32 sequence, u8 *out, u64 *ends);
+size_t native_compose(const struct native_notice *notices, size_t count, const u8 *fronts,
+		      const u8 *entries, const u8 *key, u32 sender, u32 sequence, u8 *out,
+		      u64 *ends);
 
 /* Basins whose members stand one behind the other; none is empty. */
 struct native_basins {
