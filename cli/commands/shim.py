@@ -110,7 +110,8 @@ def settings_text(settings: Settings) -> str:
     """Return the settings as lines for people."""
     pace = settings.limiter == "pace"
     early = f", early drops from {settings.early / 1e6:g} ms" if settings.early else ""
-    depth = f"quantum {settings.quantum} bytes, horizon {settings.horizon / 1e6:g} ms{early}" if pace else (
+    ahead = ", small packets ahead" if settings.ahead else ""
+    depth = f"quantum {settings.quantum} bytes, horizon {settings.horizon / 1e6:g} ms{early}{ahead}" if pace else (
         f"burst {settings.burst} bytes")
     words = ["yes" if flag else "no" for flag in (settings.segment, settings.ecn, settings.accept_v0, settings.key_set,
                                                   settings.key_other_set)]
@@ -258,6 +259,7 @@ def show(of: Optional[str], as_json: bool) -> None:
 @click.option("--quantum", type=int, help="What a pacing bucket lets leave back to back, bytes.")
 @click.option("--horizon", type=Time(), help="Longest wait of a paced packet, such as 10ms.")
 @click.option("--early", type=Time(), help="Wait beyond which some packets are dropped, such as 500us; 0: none.")
+@click.option("--ahead/--no-ahead", default=None, help="Let a VM's small packets leave ahead of its own that wait.")
 @click.option("--segment/--no-segment", default=None, help="Cut GSO packets before the bucket.")
 @click.option("--ecn/--no-ecn", default=None, help="Make Not-ECT packets ECT, and give them back Not-ECT.")
 @click.option("--inactive", type=Time(), help="Silence after which a VM's share goes to others, such as 1s.")

@@ -14,6 +14,13 @@
 /* Bytes that may wait at any rate, as bucket.c has them. */
 #define WAIT_BYTES_LEAST (11 * 1514U)
 
+/* The most bytes of a packet that may go ahead, and the part of the rate, as ahead.c has them. */
+#define AHEAD_BYTES 378U
+#define AHEAD_PART 16
+
+/* The longest that the engine remembers a debt, ns. */
+#define DEBT_NS 0x20000000000000ULL
+
 /* A setting and the range that the netlink family allows. */
 struct fuzz_setting {
 	const char *name;		/* as shim_lab_set() has it */
@@ -40,6 +47,7 @@ static const struct fuzz_setting settings[] = {
 	{ "waiting_max", 0, 0 },
 	{ "early_ns", 1000, 10000000000ULL },
 	{ "early_ns", 0, 0 },
+	{ "ahead", 0, 1 },
 };
 
 void fuzz_address(struct fuzz_input *input, u32 vm, struct shim_address *address)
@@ -137,6 +145,18 @@ static u64 limiter_depth(const struct shim_limiter *limiter)
 	return limiter->rate.burst_bytes + lease + !!limiter->lease_ticks;
 }
 
+/* Lets what went ahead be paid by its part of a rate. */
+static void world_pay_ahead(struct fuzz_meter *meter, u64 bytes_per_s, u64 ns)
+{
+	fuzz_wide most = (fuzz_wide)bytes_per_s * (fuzz_wide)DEBT_NS;
+
+	meter->ahead -= (fuzz_wide)bytes_per_s * (fuzz_wide)ns;
+	if (meter->ahead < 0)
+		meter->ahead = 0;
+	if (meter->ahead > most)
+		meter->ahead = most;
+}
+
 /* Lets accounts have what the rates in force paid in some time. */
 static void world_pay(struct fuzz_world *world, u64 ns)
 {
@@ -160,6 +180,7 @@ static void world_pay(struct fuzz_world *world, u64 ns)
 			meter->credit += (fuzz_wide)limiter->rate.bytes_per_s * (fuzz_wide)ns;
 			if (meter->credit > most)
 				meter->credit = most;
+			world_pay_ahead(meter, limiter->rate.bytes_per_s, ns);
 		}
 	}
 }
@@ -211,9 +232,18 @@ void fuzz_world_passed(struct fuzz_world *world, u32 vm, u32 uplink, u32 bytes, 
 		most = rate * (fuzz_wide)horizon_ns;
 	fuzz_expect(debt <= most, "%u bytes passed beyond the horizon of %llu ns", bytes,
 		    horizon_ns);
-	fuzz_expect((fuzz_wide)departure_ns * rate >= (fuzz_wide)now_ns * rate + debt,
+	if ((fuzz_wide)departure_ns * rate >= (fuzz_wide)now_ns * rate + debt)
+		return;
+	fuzz_expect(world->vms[vm]->mode.ahead && bytes <= AHEAD_BYTES,
 		    "%u bytes are to depart %lld ns from now, before their rate of %llu paid them",
 		    bytes, (s64)(departure_ns - now_ns), limiter->rate.bytes_per_s);
+	most = (fuzz_wide)WAIT_BYTES_LEAST * (s64)SHIM_NSEC_PER_SEC;
+	if (most < rate * (fuzz_wide)horizon_ns)
+		most = rate * (fuzz_wide)horizon_ns;
+	meter->ahead += AHEAD_PART * (fuzz_wide)bytes * (s64)SHIM_NSEC_PER_SEC;
+	fuzz_expect(meter->ahead <= most + AHEAD_PART * slack,
+		    "%u bytes go ahead, more than a part of %u of what %llu ns bring", bytes,
+		    AHEAD_PART, horizon_ns);
 }
 
 void fuzz_world_dropped(struct fuzz_world *world, u32 vm, u32 uplink, enum shim_counter drop,

@@ -223,6 +223,8 @@ u32 shim_host_flow_hash(const struct shim_packet *packet)
 		memcpy(&word, packet->destination.bytes + i, sizeof(word));
 		hash = (hash ^ hash >> 32 ^ word) * 0xc4ceb9fe1a85ec53ULL;
 	}
+	/* The last bytes of addresses stand highest, and a product carries upwards only. */
+	hash = (hash ^ hash >> 32) * 0xff51afd7ed558ccdULL;
 	return (u32)(hash >> 32);
 }
 

@@ -41,6 +41,7 @@ struct shim_lab_packet {
 	bool is_tcp;		/* what says TCP is valid */
 	bool tunnelled;		/* it goes into a tunnel: tunnel_end is valid */
 	bool echo;		/* the reserved bit of the IPv4 header */
+	bool fragment;		/* one of a datagram */
 };
 
 /* What became of a packet. */
@@ -69,6 +70,7 @@ struct shim_lab_limiter {
 	u64 drop_horizon;	/* packets that would wait too long */
 	u64 drop_waiting;	/* packets too many */
 	u64 drop_early;		/* packets dropped to keep the queue short */
+	u64 ahead;		/* packets that left at once, ahead of those that wait */
 	bool active;		/* a packet came in the last T_o */
 };
 

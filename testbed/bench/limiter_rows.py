@@ -24,6 +24,9 @@ class Limiter(NamedTuple):
 LIMITERS: Dict[str, Limiter] = {one.name: one for one in (
     Limiter("shim", "ours, default settings", "shim"),
     Limiter("shim-early", "ours, early drops from 700 us on", "shim", (("early", 700_000),)),
+    Limiter("shim-ahead", "ours, small packets ahead", "shim", (("ahead", True),)),
+    Limiter("shim-both", "ours, small packets ahead, early drops from 700 us on", "shim",
+            (("ahead", True), ("early", 700_000))),
     Limiter("meter", "OVS meter, burst of 10 ms", "meter"),
     Limiter("police", "OVS ingress policing, burst of 10 ms", "police"),
     Limiter("htb", "HTB at the uplink, 1,000 packets of queue", "htb"),
@@ -43,7 +46,7 @@ CONTROLS = ("reno", "cubic", "bbr", "dctcp")
 
 # Bulk flows beside which a ping and a small request are sent each so often; their limits and congestion controls.
 BULK, SMALL_NS = 128, 5_000_000
-BESIDE = ((TCP_BITS, "cubic"), (TCP_BITS, "dctcp"))
+BESIDE = (*((TCP_BITS, one) for one in CONTROLS), (10**9, "cubic"))
 
 # Of a full frame without its check sequence so many bytes are payload of TCP with time stamps.
 FRAME_BYTES, TCP_PAYLOAD, UDP_PAYLOAD = 1514, 1448, 1472

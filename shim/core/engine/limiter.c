@@ -110,13 +110,32 @@ static u32 limiter_lease(const struct shim_mode *mode)
 	return mode->depth >= LEASE_MOST * 64 ? LEASE_MOST : 0;
 }
 
+/* Begins or ends to let small packets go ahead, as the settings say.  vm->lock. */
+static void limiter_set_ahead(struct shim_limiter *limiter, u64 now_ns)
+{
+	struct shim_ahead *old = limiter->ahead;
+
+	if (limiter->vm->mode.ahead == !!old)
+		return;
+	spin_lock(&limiter->lock);
+	now_ns = max(now_ns, shim_now_ns());
+	/* Whose packets wait now is not known.  Without memory nothing goes ahead. */
+	limiter->ahead = old ? NULL :
+			 shim_ahead_create(now_ns + shim_bucket_wait(&limiter->rate, limiter->tat,
+								     now_ns));
+	spin_unlock(&limiter->lock);
+	if (old)
+		shim_free_rcu(old, rcu);
+}
+
 void shim_limiter_apply(struct shim_limiter *limiter, u64 now_ns)
 {
 	u64 bytes_per_s = clamp_t(u64, limiter->state.rate, SHIM_RATE_MIN, SHIM_RATE_MAX);
 	u32 lease = limiter_lease(&limiter->vm->mode);
 	u32 depth = limiter->vm->mode.depth - lease;
-	struct shim_rate rate;
+	struct shim_rate rate, was;
 
+	limiter_set_ahead(limiter, now_ns);
 	if (limiter->rate.bytes_per_s == bytes_per_s && limiter->rate.burst_bytes == depth &&
 	    limiter->lease_ticks == shim_bucket_cost(&limiter->rate, lease))
 		return;
@@ -127,6 +146,10 @@ void shim_limiter_apply(struct shim_limiter *limiter, u64 now_ns)
 	/* No packet judged so far is later: time must not be credited twice. */
 	now_ns = max(now_ns, shim_now_ns());
 	limiter->tat = shim_bucket_rerate(&limiter->rate, &rate, limiter->tat, now_ns);
+	/* What went ahead is in debt by bytes, too, whatever the depth. */
+	was = limiter->rate;
+	was.burst_bytes = depth;
+	limiter->ahead_tat = shim_bucket_rerate(&was, &rate, limiter->ahead_tat, now_ns);
 	limiter->read_ns = max(limiter->read_ns, now_ns);
 	limiter->rate = rate;
 	limiter->lease_ticks = shim_bucket_cost(&rate, lease);
@@ -176,14 +199,45 @@ static bool limiter_early(struct shim_limiter *limiter, const struct shim_packet
 }
 
 /*
+ * Has a packet wait until departure_ns, by the bucket, or lets it go ahead: returns
+ * SHIM_COUNTER_NONE, or why it must not leave.  limiter->lock.
+ */
+static enum shim_counter limiter_pace(struct shim_limiter *limiter,
+				      const struct shim_packet *packet, u64 now_ns,
+				      u64 horizon_ns, u64 own_ns, u64 *departure_ns)
+{
+	const struct shim_mode *mode = &limiter->vm->mode;
+	u64 early_ns = READ_ONCE(mode->early_ns);
+
+	if (unlikely(limiter->ahead &&
+		     shim_ahead_passes(limiter->ahead, &limiter->ahead_tat, &limiter->rate, packet,
+				       now_ns, horizon_ns))) {
+		limiter->tx.ahead += packet->packets;
+		return SHIM_COUNTER_NONE;
+	}
+	if (unlikely(early_ns && limiter_early(limiter, packet, early_ns, now_ns)))
+		return SHIM_DROP_EARLY;
+	if (unlikely(shim_waiting_full(&limiter->waiting, READ_ONCE(mode->waiting_max), now_ns,
+				       own_ns))) {
+		limiter->tx.drop_waiting += packet->packets;
+		return SHIM_DROP_WAITING;
+	}
+	*departure_ns = max(*departure_ns, own_ns);
+	if (unlikely(limiter->ahead))
+		shim_ahead_waits(limiter->ahead, packet, now_ns, *departure_ns);
+	limiter->tx.paced += packet->packets;
+	return SHIM_COUNTER_NONE;
+}
+
+/*
  * Judges a packet by the clock: returns SHIM_COUNTER_NONE, or why it must not leave.
  * limiter->lock.
  */
 static enum shim_counter limiter_judge(struct shim_limiter *limiter,
 				       const struct shim_packet *packet, u64 *departure_ns)
 {
-	const struct shim_mode *mode = &limiter->vm->mode;
-	u64 horizon_ns = READ_ONCE(mode->horizon_ns), early_ns = READ_ONCE(mode->early_ns);
+	u64 horizon_ns = READ_ONCE(limiter->vm->mode.horizon_ns);
+	enum shim_counter drop = SHIM_COUNTER_NONE;
 	struct shim_verdict verdict;
 	u64 now_ns;
 
@@ -193,19 +247,12 @@ static enum shim_counter limiter_judge(struct shim_limiter *limiter,
 	verdict = shim_bucket_ask(&limiter->rate, limiter->tat, now_ns, packet->bytes, horizon_ns);
 	if (unlikely(verdict.kind == SHIM_DROP))
 		return limiter_refuse(limiter, horizon_ns, packet->packets);
-	if (verdict.kind == SHIM_PACE) {
-		if (unlikely(early_ns && limiter_early(limiter, packet, early_ns, now_ns)))
-			return SHIM_DROP_EARLY;
-		if (unlikely(shim_waiting_full(&limiter->waiting, READ_ONCE(mode->waiting_max),
-					       now_ns, verdict.departure_ns))) {
-			limiter->tx.drop_waiting += packet->packets;
-			return SHIM_DROP_WAITING;
-		}
-		*departure_ns = max(*departure_ns, verdict.departure_ns);
-		limiter->tx.paced += packet->packets;
-	}
-	limiter->tat = verdict.tat;
-	return SHIM_COUNTER_NONE;
+	if (verdict.kind == SHIM_PACE)
+		drop = limiter_pace(limiter, packet, now_ns, horizon_ns, verdict.departure_ns,
+				    departure_ns);
+	if (likely(!drop))
+		limiter->tat = verdict.tat;
+	return drop;
 }
 
 enum shim_counter shim_limiter_admit(struct shim_limiter *limiter, const struct shim_packet *packet,
@@ -249,6 +296,7 @@ void shim_limiter_add_counted(struct shim_limiter *limiter, struct shim_tx *sum)
 	sum->drop_horizon += tx.drop_horizon;
 	sum->drop_waiting += tx.drop_waiting;
 	sum->drop_early += tx.drop_early;
+	sum->ahead += tx.ahead;
 }
 
 void shim_limiter_counted(struct shim_limiter *limiter, struct shim_tx *tx)
@@ -411,6 +459,8 @@ void shim_limiter_remove(struct shim_limiter __rcu **link)
 	if (limiter->active)
 		shim_limiter_stop(limiter);
 	shim_limiter_add_counted(limiter, &limiter->vm->lost);
+	if (limiter->ahead)
+		shim_free_rcu(limiter->ahead, rcu);
 	rcu_assign_pointer(*link, rcu_dereference_protected(limiter->next, true));
 	shim_free_rcu(limiter, rcu);
 }

@@ -51,6 +51,7 @@ struct shim_settings {
 	bool accept_v0;			/* unauthenticated messages are obeyed */
 	bool segment;			/* GSO packets are cut before the bucket */
 	bool ecn;			/* Not-ECT packets are made ECT, and given back */
+	bool ahead;			/* small packets leave ahead of those that wait */
 	bool conversations;	/* VMs have peers under all laws, for whoever reads them */
 	struct shim_law_settings laws[SHIM_LAW_SLOTS];	/* by the law's index */
 };

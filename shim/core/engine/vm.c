@@ -157,6 +157,7 @@ static void vm_set_mode(struct shim_vm *vm, const struct shim_settings *settings
 	WRITE_ONCE(vm->mode.codepoint, settings->codepoint);
 	WRITE_ONCE(vm->mode.segment, settings->segment);
 	WRITE_ONCE(vm->mode.ecn, settings->ecn);
+	WRITE_ONCE(vm->mode.ahead, pace && settings->ahead);
 	WRITE_ONCE(vm->mode.wants, vm_wants(vm, settings));
 	WRITE_ONCE(vm->mode.ruled, !!vm->clock);
 }

@@ -46,6 +46,7 @@ struct shim_mode {
 	bool ruled;			/* the VM has a law: else its packets pass untouched */
 	bool segment;			/* as in settings */
 	bool ecn;			/* as in settings */
+	bool ahead;			/* as in settings; false: police */
 };
 
 /*

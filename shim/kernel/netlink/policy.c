@@ -154,6 +154,7 @@ const struct ovs_shim_nl_rule ovs_shim_settings_rules[] = {
 		.offset = offsetof(struct shim_settings, early_ns),
 		.bytes = sizeof_field(struct shim_settings, early_ns),
 	},
+	NL_SWITCH(OVS_SHIM_SETTINGS_AHEAD, "ahead", ahead),
 	{}
 };
 
@@ -279,6 +280,7 @@ const struct nla_policy ovs_shim_settings_policy[OVS_SHIM_SETTINGS_MAX + 1] = {
 	[OVS_SHIM_SETTINGS_WAITING_MAX] = { .type = NLA_U32 },
 	[OVS_SHIM_SETTINGS_CONVERSATIONS] = { .type = NLA_U8 },
 	[OVS_SHIM_SETTINGS_EARLY] = { .type = NLA_U64 },
+	[OVS_SHIM_SETTINGS_AHEAD] = { .type = NLA_U8 },
 };
 
 /* Of the nest OVS_SHIM_ADDRESSES_ADDRESS. */

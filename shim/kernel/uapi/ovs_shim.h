@@ -77,6 +77,7 @@ enum ovs_shim_settings_attr {
 	OVS_SHIM_SETTINGS_OTHER_KEY_SENDERS, /* nest of SENDERS_SENDER; get only */
 	OVS_SHIM_SETTINGS_CONVERSATIONS,	/* u8: 1 keeps peers under laws that need none */
 	OVS_SHIM_SETTINGS_EARLY,	/* u64 ns: wait beyond which some are dropped; 0: none */
+	OVS_SHIM_SETTINGS_AHEAD,	/* u8: 1 lets small packets leave ahead of others */
 
 	__OVS_SHIM_SETTINGS_MAX
 };
@@ -244,6 +245,7 @@ enum ovs_shim_stat {
 	OVS_SHIM_STAT_PATHS_FULL,	/* entries of messages that bound the rest: no room */
 	OVS_SHIM_STAT_PATHS_NO_MEMORY,	/* the same, or the whole VM: no memory */
 	OVS_SHIM_STAT_DROP_EARLY,	/* dropped: to keep the VM's queue short */
+	OVS_SHIM_STAT_TX_AHEAD,		/* left at once, ahead of those that wait */
 
 	__OVS_SHIM_STAT_MAX
 };

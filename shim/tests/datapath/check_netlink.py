@@ -128,13 +128,14 @@ def settings_change() -> None:
     got = lab.shim.settings_get()
     equal((got.peers_max, got.peer_idle), (77, 5_000_000), "peers")
     lab.shim.settings_set(peers_max=4096, peer_idle=10**10)
-    lab.shim.settings_set(codepoint=0, waiting_max=16, early=500_000, key_other=b"fedcba9876543210")
+    lab.shim.settings_set(codepoint=0, waiting_max=16, early=500_000, ahead=True, key_other=b"fedcba9876543210")
     got = lab.shim.settings_get()
-    equal((got.codepoint, got.waiting_max, got.early, got.key_other_set, got.other_key_senders),
-          (0, 16, 500_000, True, {}), "new settings")
-    lab.shim.settings_set(codepoint=1, waiting_max=0, early=0, key_other=bytes(16))
+    equal((got.codepoint, got.waiting_max, got.early, got.ahead, got.key_other_set, got.other_key_senders),
+          (0, 16, 500_000, True, True, {}), "new settings")
+    lab.shim.settings_set(codepoint=1, waiting_max=0, early=0, ahead=False, key_other=bytes(16))
     got = lab.shim.settings_get()
-    equal((got.codepoint, got.waiting_max, got.early, got.key_other_set), (1, 0, 0, False), "new settings taken back")
+    equal((got.codepoint, got.waiting_max, got.early, got.ahead, got.key_other_set), (1, 0, 0, False, False),
+          "new settings taken back")
     lab.shim.settings_set(waiting_max=1024)
 
 

@@ -222,12 +222,12 @@ def rotation() -> None:
     """Two keys are exchanged in one change; shim/show tells who used the second one, and never a key"""
     fresh()
     run(f"echo {OLD.hex()} > old; echo {NEW.hex()} > new")
-    setting("law=sdngcc", "codepoint=0", "waiting-max=2000", "early-us=500", "key-file=$PWD/old",
+    setting("law=sdngcc", "codepoint=0", "waiting-max=2000", "early-us=500", "ahead=true", "key-file=$PWD/old",
             "key-other-file=$PWD/new")
     equal(complaint(), "", "complaint")
     got = lab.shim.settings_get()
-    equal((got.key_set, got.key_other_set, got.codepoint, got.waiting_max, got.early), (True, True, 0, 2000, 500_000),
-          "settings")
+    equal((got.key_set, got.key_other_set, got.codepoint, got.waiting_max, got.early, got.ahead),
+          (True, True, 0, 2000, 500_000, True), "settings")
     lab.v1.send(ipv4(V1, U, udp(500)))
     time.sleep(0.1)
     for number, key in enumerate((OLD, NEW)):
@@ -241,12 +241,13 @@ def rotation() -> None:
     equal(lab.shim.settings_get().other_key_senders.keys(), {71, 80}, "senders with the second key, exchanged")
     text = run("ovs-appctl shim/show")
     for words in (r"key-other +set", r"other key used by sender 80 \(s ago\) +[0-9]+\n", r"codepoint +0\n",
-                  r"waiting-max \(packets\) +2000\n", r"early \(ns\) +500000\n"):
+                  r"waiting-max \(packets\) +2000\n", r"early \(ns\) +500000\n", r"ahead +1\n"):
         assert re.search(words, text), f"'{words}' is not in: {text}"
     assert OLD.hex() not in text and NEW.hex() not in text
-    unset("key-other-file", "codepoint", "waiting-max", "early-us")
+    unset("key-other-file", "codepoint", "waiting-max", "early-us", "ahead")
     got = lab.shim.settings_get()
-    equal((got.key_other_set, got.codepoint, got.waiting_max, got.early), (False, 1, 1024, 0), "defaults")
+    equal((got.key_other_set, got.codepoint, got.waiting_max, got.early, got.ahead), (False, 1, 1024, 0, False),
+          "defaults")
 
 
 def alarms(device: str) -> int:

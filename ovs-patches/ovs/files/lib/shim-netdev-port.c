@@ -307,6 +307,7 @@ read_stats(struct shim_vm *vm, struct shim_nl_port *to)
     to->stats[OVS_SHIM_STAT_DROP_HORIZON] = tx.drop_horizon;
     to->stats[OVS_SHIM_STAT_DROP_WAITING] = tx.drop_waiting;
     to->stats[OVS_SHIM_STAT_DROP_EARLY] = tx.drop_early;
+    to->stats[OVS_SHIM_STAT_TX_AHEAD] = tx.ahead;
     for (size_t i = 0; i < SHIM_N_COUNTERS; i++) {
         if (stats_of[i]) {
             to->stats[stats_of[i]] = atomic64_read(&vm->counters[i]);

@@ -76,9 +76,11 @@ static const struct setting settings[] = {
       1, 0, { 0, 0, NULL, NULL } },
     { "shim-early-us", OVS_SHIM_SETTINGS_EARLY, 8, SETTING_NUMBER, 1000, 0,
       { 1, 10 * 1000 * 1000, " us", "no early drops" } },
+    { "shim-ahead", OVS_SHIM_SETTINGS_AHEAD, 1, SETTING_BOOL, 1, 0,
+      { 0, 0, NULL, NULL } },
 };
 enum { N_SETTINGS = ARRAY_SIZE(settings) };
-BUILD_ASSERT_DECL(ARRAY_SIZE(settings) == 16);
+BUILD_ASSERT_DECL(ARRAY_SIZE(settings) == 17);
 
 /* A key of control messages, which the database names a file of. */
 struct key_file {

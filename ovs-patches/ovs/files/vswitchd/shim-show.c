@@ -37,6 +37,7 @@ static const struct shown_setting shown_settings[] = {
     { OVS_SHIM_SETTINGS_WAITING_MAX, "waiting-max (packets)" },
     { OVS_SHIM_SETTINGS_CONVERSATIONS, "conversations" },
     { OVS_SHIM_SETTINGS_EARLY, "early (ns)" },
+    { OVS_SHIM_SETTINGS_AHEAD, "ahead" },
 };
 
 /* Counters of packets of a VM that were dropped, OVS_SHIM_STAT_*. */

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Small packets that leave ahead of a VM's bulk; ahead.c has the algebra.
+ */
+#ifndef SHIM_CORE_ENGINE_AHEAD_H
+#define SHIM_CORE_ENGINE_AHEAD_H
+
+#include "../bucket.h"
+#include "../host.h"
+#include "packet.h"
+
+/* S, bytes with headers as on the wire: a larger packet waits for its turn. */
+#define SHIM_AHEAD_BYTES 378U
+
+/* n: what goes ahead is at most an n-th of the rate, in the long run. */
+#define SHIM_AHEAD_PART 16U
+
+/* Flows of a set that are told apart. */
+#define SHIM_AHEAD_WAYS 7
+
+/* Sets of flows: with them a table just fits a page. */
+#define SHIM_AHEAD_SETS 63
+
+/* Flows that have packets waiting: a cache line. */
+struct shim_ahead_set {
+	u64 flows[SHIM_AHEAD_WAYS];	/* when the last one leaves, ns, and a part of the hash */
+	u64 rest_ns;			/* when the last one of all other flows leaves */
+};
+
+/* Which flows of a VM have packets waiting on an uplink. */
+struct shim_ahead {
+	struct shim_ahead_set sets[SHIM_AHEAD_SETS];	/* by hash */
+	shim_rcu_t rcu;			/* deferred free */
+};
+
+/* Returns a table for a limiter, all of whose packets have left at late_ns; NULL without memory. */
+struct shim_ahead *shim_ahead_create(u64 late_ns);
+
+/*
+ * Tells whether a packet that the bucket has wait may leave at once, and charges *tat for it, the
+ * word of what goes ahead.  The limiter's lock.
+ */
+bool shim_ahead_passes(const struct shim_ahead *ahead, u64 *tat, const struct shim_rate *rate,
+		       const struct shim_packet *packet, u64 now_ns, u64 horizon_ns);
+
+/* Remembers that a packet waits until departure_ns.  The limiter's lock. */
+void shim_ahead_waits(struct shim_ahead *ahead, const struct shim_packet *packet, u64 now_ns,
+		      u64 departure_ns);
+
+#endif
