@@ -227,23 +227,23 @@ void fuzz_world_passed(struct fuzz_world *world, u32 vm, u32 uplink, u32 bytes, 
 	if (debt <= 0)
 		return;
 	fuzz_expect(horizon_ns, "%u bytes passed for which there is no credit", bytes);
-	most = (fuzz_wide)max_t(u32, bytes, WAIT_BYTES_LEAST) * (s64)SHIM_NSEC_PER_SEC;
-	if (most < rate * (fuzz_wide)horizon_ns)
-		most = rate * (fuzz_wide)horizon_ns;
-	fuzz_expect(debt <= most, "%u bytes passed beyond the horizon of %llu ns", bytes,
-		    horizon_ns);
-	if ((fuzz_wide)departure_ns * rate >= (fuzz_wide)now_ns * rate + debt)
-		return;
-	fuzz_expect(world->vms[vm]->mode.ahead && bytes <= AHEAD_BYTES,
-		    "%u bytes are to depart %lld ns from now, before their rate of %llu paid them",
-		    bytes, (s64)(departure_ns - now_ns), limiter->rate.bytes_per_s);
 	most = (fuzz_wide)WAIT_BYTES_LEAST * (s64)SHIM_NSEC_PER_SEC;
 	if (most < rate * (fuzz_wide)horizon_ns)
 		most = rate * (fuzz_wide)horizon_ns;
-	meter->ahead += AHEAD_PART * (fuzz_wide)bytes * (s64)SHIM_NSEC_PER_SEC;
-	fuzz_expect(meter->ahead <= most + AHEAD_PART * slack,
-		    "%u bytes go ahead, more than a part of %u of what %llu ns bring", bytes,
-		    AHEAD_PART, horizon_ns);
+	if ((fuzz_wide)departure_ns * rate < (fuzz_wide)now_ns * rate + debt) {
+		fuzz_expect(world->vms[vm]->mode.ahead && bytes <= AHEAD_BYTES,
+			    "%u bytes are to depart %lld ns from now, before %llu paid them", bytes,
+			    (s64)(departure_ns - now_ns), limiter->rate.bytes_per_s);
+		meter->ahead += AHEAD_PART * (fuzz_wide)bytes * (s64)SHIM_NSEC_PER_SEC;
+		fuzz_expect(meter->ahead <= most - most / 8 + AHEAD_PART * slack,
+			    "%u bytes go ahead, more than a part of %u of what %llu ns bring",
+			    bytes, AHEAD_PART, horizon_ns);
+		most += most / 8;
+	}
+	if (most < (fuzz_wide)bytes * (s64)SHIM_NSEC_PER_SEC)
+		most = (fuzz_wide)bytes * (s64)SHIM_NSEC_PER_SEC;
+	fuzz_expect(debt <= most, "%u bytes passed beyond the horizon of %llu ns", bytes,
+		    horizon_ns);
 }
 
 void fuzz_world_dropped(struct fuzz_world *world, u32 vm, u32 uplink, enum shim_counter drop,

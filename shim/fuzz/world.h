@@ -9,7 +9,8 @@
  *   police:  c >= 0 after each packet that passed
  *   pace:    -c <= max(R * horizon, the packet, 11 full packets), and the packet departs no
  *            earlier than R has paid for -c; where small packets may go ahead, earlier if a
- *            sixteenth of R pays for all that did, but for max(R * horizon, 11 full packets) / 16
+ *            sixteenth of R pays for all that did, but for 7/8 of max(R * horizon, 11 full
+ *            packets) / 16, and then -c may be an eighth more
  *
  * That is "no more than B + R * t in any time t", for rates that change.
  */

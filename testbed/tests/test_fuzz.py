@@ -28,7 +28,7 @@ MISTAKES = [
      "\t\tgate->tat = shim_bucket_charge(&gate->rate, verdict.tat, *departure_ns,\n\t\t\t\t\t       packet->bytes);\n",
      ""),
     ("packet", "shim/core/engine/decide.c", "action->ecn = SHIM_ECT_ZERO;", "action->ecn = SHIM_CE;"),
-    ("packet", "shim/core/engine/limiter.c", "\tif (likely(!drop))\n\t\tlimiter->tat = verdict.tat;\n", ""),
+    ("packet", "shim/core/engine/limiter.c", "\tlimiter->tat = verdict.tat;\n\treturn", "\treturn"),
     ("packet", "shim/core/engine/ahead.c", "SHIM_AHEAD_PART * shim_bucket_cost", "shim_bucket_cost"),
     ("packet", "ovs-patches/ovs/files/lib/shim-frame.c", "!(frag_off & (IP_MORE_FRAGMENTS | IP_FRAG_OFF_MASK))",
      "!(frag_off & IP_MORE_FRAGMENTS)"),

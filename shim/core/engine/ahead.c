@@ -3,25 +3,29 @@
  * Small packets that leave ahead of a VM's bulk: the bucket is charged for them as for any packet,
  * but they need not wait for what it is in debt.
  *
- * With R the rate, H the horizon and L a packet's bytes, one that the bucket would have wait leaves
- * at once if
+ * With R the rate, H the horizon and L a packet's bytes, one that the bucket would have wait, or
+ * drop for want of room, leaves at once if
  *
  *   L <= S                     it is small
  *   no packet of its flow waits
- *   fill <= W,                 W = max(H, time of SHIM_WAIT_BYTES_MIN at R)
+ *   its turn comes within W + X, with W = max(H, time of SHIM_WAIT_BYTES_MIN at R), X = W / 8
+ *   fill <= W - X
  *     fill = used + n L / R,   used = max(0, A - now), and then A = now + fill
  *
  * where A, a word like a bucket's, is that of what went ahead: a bucket of rate R / n and depth
- * R W / n bytes.  Else it waits as if there were none of this, or is dropped where it would be.
+ * R (W - X) / n bytes.  Else it waits as if there were none of this, or is dropped.
+ *
+ * X is there for bulk that is more than the rate, as UDP's may be: it keeps the queue so full that
+ * one in some twenty small packets would find no room.  All that goes ahead behind a queue of W
+ * takes it to W + (W - X) / n at most, for what is paid meanwhile is more than what comes.
  *
  * The bound.  Let packet k have been judged at t_k and V_k = TAT_k - B/R be its turn, when an
  * ordinary packet leaves.  TAT is the same whether a packet goes ahead or not, so in any time t
  * packets of B + R t bytes have their turns (bucket.c; B is to be the largest packet, if that is
- * more).  One that goes ahead leaves at t_k, and t_k <= V_k <= t_k + W, for the bucket lets nothing
- * of this size wait longer.  So what leaves within [a, b] but has its turn later was judged within
- * [b - W, b]; of that there are at most (W + W) R / n bytes, as A is at least b - W before the
- * first of these and at most b + W behind the last.  All others that leave within [a, b] have
- * their turn there:
+ * more).  One that goes ahead leaves at t_k, and t_k <= V_k <= t_k + W + X.  So what leaves within
+ * [a, b] but has its turn later was judged within [b - W - X, b]; of that there are at most
+ * ((W - X) + (W + X)) R / n bytes, as A is at least b - W - X before the first of these and at
+ * most b + W - X behind the last.  All others that leave within [a, b] have their turn there:
  *
  *   bytes within t  <=  B + R t + 2 R W / n,   with n = 16: an eighth of R W more than without
  *
@@ -42,7 +46,7 @@
  * not tell bulk from a ping: at 250 Mb/s 41 full packets wait, of 41 of 128 flows.  Size does.  A
  * flow's ACKs and its requests are small, and wait for its own data only.
  *
- * With the policer nothing waits, and none of this does anything.
+ * With the policer nothing waits, and there is no table.
  *
  * Overflow: n L / R is at most 16 * 378 bytes at SHIM_RATE_MIN, below 2^44 ticks, and W below 2^46,
  * so fill < 2^47 wherever used was not cut short.
@@ -93,19 +97,24 @@ static bool ahead_flow_waits(const struct shim_ahead *ahead, u32 hash, u64 now_n
 	return set->rest_ns > now_ns;
 }
 
-bool shim_ahead_passes(const struct shim_ahead *ahead, u64 *tat, const struct shim_rate *rate,
-		       const struct shim_packet *packet, u64 now_ns, u64 horizon_ns)
+bool shim_ahead_passes(const struct shim_ahead *ahead, u64 *ahead_tat, u64 *tat,
+		       const struct shim_rate *rate, const struct shim_packet *packet, u64 now_ns,
+		       u64 horizon_ns)
 {
-	u64 most_ns = max(horizon_ns, shim_rate_ns(rate, SHIM_WAIT_BYTES_MIN)), fill;
+	u64 most_ns = max(horizon_ns, shim_rate_ns(rate, SHIM_WAIT_BYTES_MIN));
+	u64 room_ns = most_ns / SHIM_AHEAD_ROOM, fill;
+	struct shim_verdict verdict;
 
 	if (packet->bytes > SHIM_AHEAD_BYTES || !ahead_known(packet))
 		return false;
-	fill = shim_bucket_used(*tat, now_ns * SHIM_TICKS_PER_NS) +
+	verdict = shim_bucket_pace(rate, *tat, now_ns, packet->bytes, most_ns + room_ns);
+	fill = shim_bucket_used(*ahead_tat, now_ns * SHIM_TICKS_PER_NS) +
 	       SHIM_AHEAD_PART * shim_bucket_cost(rate, packet->bytes);
-	if (fill > most_ns * SHIM_TICKS_PER_NS ||
+	if (verdict.kind == SHIM_DROP || fill > (most_ns - room_ns) * SHIM_TICKS_PER_NS ||
 	    ahead_flow_waits(ahead, shim_host_flow_hash(packet), now_ns))
 		return false;
-	*tat = now_ns * SHIM_TICKS_PER_NS + fill;
+	*ahead_tat = now_ns * SHIM_TICKS_PER_NS + fill;
+	*tat = verdict.tat;
 	return true;
 }
 

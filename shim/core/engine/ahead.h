@@ -15,6 +15,9 @@
 /* n: what goes ahead is at most an n-th of the rate, in the long run. */
 #define SHIM_AHEAD_PART 16U
 
+/* W/X: what goes ahead has a part more of the horizon. */
+#define SHIM_AHEAD_ROOM 8U
+
 /* Flows of a set that are told apart. */
 #define SHIM_AHEAD_WAYS 7
 
@@ -37,11 +40,13 @@ struct shim_ahead {
 struct shim_ahead *shim_ahead_create(u64 late_ns);
 
 /*
- * Tells whether a packet that the bucket has wait may leave at once, and charges *tat for it, the
- * word of what goes ahead.  The limiter's lock.
+ * Tells whether a packet that the bucket would have wait or drop may leave at once; charges *tat,
+ * the bucket's word, and *ahead_tat, that of what goes ahead, if so.  horizon_ns is not 0.  The
+ * limiter's lock.
  */
-bool shim_ahead_passes(const struct shim_ahead *ahead, u64 *tat, const struct shim_rate *rate,
-		       const struct shim_packet *packet, u64 now_ns, u64 horizon_ns);
+bool shim_ahead_passes(const struct shim_ahead *ahead, u64 *ahead_tat, u64 *tat,
+		       const struct shim_rate *rate, const struct shim_packet *packet, u64 now_ns,
+		       u64 horizon_ns);
 
 /* Remembers that a packet waits until departure_ns.  The limiter's lock. */
 void shim_ahead_waits(struct shim_ahead *ahead, const struct shim_packet *packet, u64 now_ns,

@@ -199,34 +199,19 @@ static bool limiter_early(struct shim_limiter *limiter, const struct shim_packet
 }
 
 /*
- * Has a packet wait until departure_ns, by the bucket, or lets it go ahead: returns
- * SHIM_COUNTER_NONE, or why it must not leave.  limiter->lock.
+ * Tells whether a packet that would wait, or find no room, leaves ahead of those that wait; charges
+ * and counts it if so.  limiter->lock.
  */
-static enum shim_counter limiter_pace(struct shim_limiter *limiter,
-				      const struct shim_packet *packet, u64 now_ns,
-				      u64 horizon_ns, u64 own_ns, u64 *departure_ns)
+static bool limiter_ahead(struct shim_limiter *limiter, const struct shim_packet *packet,
+			  u64 now_ns, u64 horizon_ns)
 {
-	const struct shim_mode *mode = &limiter->vm->mode;
-	u64 early_ns = READ_ONCE(mode->early_ns);
-
-	if (unlikely(limiter->ahead &&
-		     shim_ahead_passes(limiter->ahead, &limiter->ahead_tat, &limiter->rate, packet,
-				       now_ns, horizon_ns))) {
-		limiter->tx.ahead += packet->packets;
-		return SHIM_COUNTER_NONE;
-	}
-	if (unlikely(early_ns && limiter_early(limiter, packet, early_ns, now_ns)))
-		return SHIM_DROP_EARLY;
-	if (unlikely(shim_waiting_full(&limiter->waiting, READ_ONCE(mode->waiting_max), now_ns,
-				       own_ns))) {
-		limiter->tx.drop_waiting += packet->packets;
-		return SHIM_DROP_WAITING;
-	}
-	*departure_ns = max(*departure_ns, own_ns);
-	if (unlikely(limiter->ahead))
-		shim_ahead_waits(limiter->ahead, packet, now_ns, *departure_ns);
-	limiter->tx.paced += packet->packets;
-	return SHIM_COUNTER_NONE;
+	/* The settings may have become police since the table was made. */
+	if (!horizon_ns ||
+	    !shim_ahead_passes(limiter->ahead, &limiter->ahead_tat, &limiter->tat, &limiter->rate,
+			       packet, now_ns, horizon_ns))
+		return false;
+	limiter->tx.ahead += packet->packets;
+	return true;
 }
 
 /*
@@ -236,8 +221,8 @@ static enum shim_counter limiter_pace(struct shim_limiter *limiter,
 static enum shim_counter limiter_judge(struct shim_limiter *limiter,
 				       const struct shim_packet *packet, u64 *departure_ns)
 {
-	u64 horizon_ns = READ_ONCE(limiter->vm->mode.horizon_ns);
-	enum shim_counter drop = SHIM_COUNTER_NONE;
+	const struct shim_mode *mode = &limiter->vm->mode;
+	u64 horizon_ns = READ_ONCE(mode->horizon_ns), early_ns = READ_ONCE(mode->early_ns);
 	struct shim_verdict verdict;
 	u64 now_ns;
 
@@ -245,14 +230,26 @@ static enum shim_counter limiter_judge(struct shim_limiter *limiter,
 	now_ns = max(limiter->read_ns, packet->timed ? packet->now_ns : shim_now_ns());
 	limiter->read_ns = now_ns;
 	verdict = shim_bucket_ask(&limiter->rate, limiter->tat, now_ns, packet->bytes, horizon_ns);
+	if (unlikely(limiter->ahead && verdict.kind != SHIM_SEND &&
+		     limiter_ahead(limiter, packet, now_ns, horizon_ns)))
+		return SHIM_COUNTER_NONE;
 	if (unlikely(verdict.kind == SHIM_DROP))
 		return limiter_refuse(limiter, horizon_ns, packet->packets);
-	if (verdict.kind == SHIM_PACE)
-		drop = limiter_pace(limiter, packet, now_ns, horizon_ns, verdict.departure_ns,
-				    departure_ns);
-	if (likely(!drop))
-		limiter->tat = verdict.tat;
-	return drop;
+	if (verdict.kind == SHIM_PACE) {
+		if (unlikely(early_ns && limiter_early(limiter, packet, early_ns, now_ns)))
+			return SHIM_DROP_EARLY;
+		if (unlikely(shim_waiting_full(&limiter->waiting, READ_ONCE(mode->waiting_max),
+					       now_ns, verdict.departure_ns))) {
+			limiter->tx.drop_waiting += packet->packets;
+			return SHIM_DROP_WAITING;
+		}
+		*departure_ns = max(*departure_ns, verdict.departure_ns);
+		if (unlikely(limiter->ahead))
+			shim_ahead_waits(limiter->ahead, packet, now_ns, *departure_ns);
+		limiter->tx.paced += packet->packets;
+	}
+	limiter->tat = verdict.tat;
+	return SHIM_COUNTER_NONE;
 }
 
 enum shim_counter shim_limiter_admit(struct shim_limiter *limiter, const struct shim_packet *packet,
