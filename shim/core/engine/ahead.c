@@ -16,7 +16,7 @@
  * R (W - X) / n bytes.  Else it waits as if there were none of this, or is dropped.
  *
  * X is there for bulk that is more than the rate, as UDP's may be: it keeps the queue so full that
- * one in some twenty small packets would find no room.  All that goes ahead behind a queue of W
+ * one in some sixteen pings would find no room.  All that goes ahead behind a queue of W
  * takes it to W + (W - X) / n at most, for what is paid meanwhile is more than what comes.
  *
  * The bound.  Let packet k have been judged at t_k and V_k = TAT_k - B/R be its turn, when an
