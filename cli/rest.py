@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import http.client
 import json
 import pathlib
 import ssl
@@ -26,6 +27,11 @@ SILENCE_S = 40.0
 # VMs a page of a long list.
 PAGE = 500
 
+# Most that is taken of a server: bytes of an answer or of a line of events, items of a list, characters of a refusal.
+ANSWER_MAX_BYTES = 64 << 20
+ITEMS_MAX = 1_000_000
+WORDS_MAX = 2000
+
 
 class RestError(click.ClickException):
     """The controller could not be asked, or refused; the text says which, why and what is allowed.
@@ -34,12 +40,21 @@ class RestError(click.ClickException):
     """
 
 
+def printable(text: str) -> str:
+    """Return a text of a server without what a terminal would obey, of WORDS_MAX characters at most."""
+    return "".join(one if one.isprintable() else "?" for one in text[:WORDS_MAX])
+
+
 def explain(status: int, body: bytes) -> str:
     """Turn an error response of the controller (status, JSON body) into one line for a user."""
+    return printable(_explain(status, body))
+
+
+def _explain(status: int, body: bytes) -> str:
     try:
         details = json.loads(body)
         text = str(details.pop("error"))
-    except (ValueError, KeyError, AttributeError, TypeError):
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         return f"the controller answered with status {status}: {body[:200].decode('utf-8', 'replace')}"
     for key, words in (("allowed", "allowed"), ("in_force", "still in force")):
         if details.get(key):
@@ -52,6 +67,13 @@ def explain(status: int, body: bytes) -> str:
     return text
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follows a server nowhere else: the token is meant for it alone."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Return that there is nothing to be asked instead."""
+
+
 class RestClient:
     """Asks one controller; url is its base address, such as http://127.0.0.1:8080.
 
@@ -61,7 +83,8 @@ class RestClient:
     def __init__(self, url: str = DEFAULT_URL, token: Optional[str] = None, ca_file: Optional[str] = None) -> None:
         self.url = url.rstrip("/")
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._tls = ssl.create_default_context(cafile=ca_file) if self.url.startswith("https:") else None
+        tls = ssl.create_default_context(cafile=ca_file) if self.url.startswith("https:") else None
+        self._opener = urllib.request.build_opener(_NoRedirect(), urllib.request.HTTPSHandler(context=tls))
 
     def _open(self, method: str, path: str, data: Optional[bytes], timeout_s: float) -> Any:
         headers = dict(self._headers)
@@ -69,95 +92,116 @@ class RestClient:
             headers["Content-Type"] = "application/json"
         try:
             request = urllib.request.Request(self.url + path, data=data, headers=headers, method=method)
-            return urllib.request.urlopen(request, timeout=timeout_s, context=self._tls)
+            return self._opener.open(request, timeout=timeout_s)
         except urllib.error.HTTPError as error:
-            raise RestError(explain(error.code, error.read())) from None
-        except (urllib.error.URLError, OSError, ValueError) as error:
-            reason = getattr(error, "reason", error)
+            raise RestError(explain(error.code, self._read(error))) from None
+        except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
+            reason = printable(str(getattr(error, "reason", None) or error or type(error).__name__))
             raise RestError(f"no controller answers at {self.url} ({reason}); start one by `sdngcc controller`, "
                             "or name another with --url or SDNGCC_URL") from None
 
-    def request(self, method: str, path: str, body: Optional[Dict[str, Any]] = None) -> Any:
-        """Send a request and return the decoded JSON answer. Raises RestError."""
-        data = None if body is None else json.dumps(body).encode()
+    def _read(self, response: Any) -> bytes:
+        """Return the whole body of an answer. Raises RestError."""
         try:
-            with self._open(method, path, data, TIMEOUT_S) as response:
-                return json.load(response)
-        except (OSError, ValueError) as error:
-            raise RestError(f"the controller at {self.url} broke off its answer ({error})") from None
+            body: bytes = response.read(ANSWER_MAX_BYTES + 1)
+            if len(body) <= ANSWER_MAX_BYTES and response.length:
+                raise http.client.IncompleteRead(body, response.length)
+        except (http.client.HTTPException, OSError, ValueError) as error:
+            raise self._broken(error) from None
+        if len(body) > ANSWER_MAX_BYTES:
+            raise RestError(f"the controller at {self.url} answered with more than {ANSWER_MAX_BYTES} bytes")
+        return body
+
+    def _broken(self, error: Exception) -> RestError:
+        return RestError(f"the controller at {self.url} broke off its answer ({printable(str(error))})")
+
+    def _odd(self, what: str) -> RestError:
+        return RestError(f"at {self.url} something answers as no controller of this version does: {what}")
+
+    def request(self, method: str, path: str, body: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
+        """Send a request and return the JSON object it is answered with. Raises RestError."""
+        data = None if body is None else json.dumps(body).encode()
+        with self._open(method, path, data, TIMEOUT_S) as response:
+            text = self._read(response)
+        try:
+            answer = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise self._broken(error) from None
+        if not isinstance(answer, dict):
+            raise self._odd("no JSON object")
+        return answer
+
+    def _list(self, answer: Dict[str, Any], key: str) -> List[Dict[str, Any]]:
+        """Return the list of objects that an answer has. Raises RestError."""
+        found = answer.get(key)
+        if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+            raise self._odd(f"no list of {key}")
+        return found
+
+    def _pages(self, path: str, key: str, filters: Dict[str, str]) -> List[Dict[str, Any]]:
+        """Return all items of a list that comes in pages. Raises RestError."""
+        found: List[Dict[str, Any]] = []
+        after: Dict[str, str] = {}
+        while True:
+            query = urllib.parse.urlencode({"limit": PAGE, **filters, **after})
+            answer = self.request("GET", f"{path}?{query}")
+            some, following = self._list(answer, key), answer.get("next")
+            found += some
+            if following is None:
+                return found
+            if not isinstance(following, str) or not some or after.get("after") == following:
+                raise self._odd(f"pages of {key} that lead nowhere")
+            if len(found) > ITEMS_MAX:
+                raise self._odd(f"more than {ITEMS_MAX} {key}")
+            after = {"after": following}
 
     def vms(self, filters: Optional[Dict[str, str]] = None) -> List[Dict[str, Any]]:
         """Return all VMs that fit the filters of GET /v1/vms; rates in bit/s. Raises RestError."""
-        found: List[Dict[str, Any]] = []
-        after: Dict[str, str] = {}
-        while True:
-            query = urllib.parse.urlencode({"limit": PAGE, **(filters or {}), **after})
-            answer = self.request("GET", f"/v1/vms?{query}")
-            found += answer["vms"]
-            if answer["next"] is None:
-                return found
-            after = {"after": answer["next"]}
+        return self._pages("/v1/vms", "vms", filters or {})
 
     def vm(self, name: str) -> Dict[str, Any]:
         """Return the VM of that id, MAC, IP address or port name. Raises RestError."""
-        answer: Dict[str, Any] = self.request("GET", f"/v1/vms/{urllib.parse.quote(name, safe='')}")
-        return answer
+        return self.request("GET", f"/v1/vms/{urllib.parse.quote(name, safe='')}")
 
     def vm_change(self, name: str, changes: Dict[str, Any]) -> Dict[str, Any]:
         """Change weight, min, max (bit/s) or law of a VM, None: default; return it as it is then. Raises RestError."""
-        answer: Dict[str, Any] = self.request("PUT", f"/v1/vms/{urllib.parse.quote(name, safe='')}", changes)
-        return answer
+        return self.request("PUT", f"/v1/vms/{urllib.parse.quote(name, safe='')}", changes)
 
     def vm_reset(self, name: str) -> Dict[str, Any]:
         """Take back all policy that is set for a VM and return it as it is then. Raises RestError."""
-        answer: Dict[str, Any] = self.request("DELETE", f"/v1/vms/{urllib.parse.quote(name, safe='')}")
-        return answer
+        return self.request("DELETE", f"/v1/vms/{urllib.parse.quote(name, safe='')}")
 
     def vms_change(self, changes: List[Dict[str, Any]]) -> Dict[str, Any]:
         """Change the policy of many VMs and return what came of each. Raises RestError when nothing was begun."""
-        answer: Dict[str, Any] = self.request("PATCH", "/v1/vms", {"changes": changes})
-        return answer
+        return self.request("PATCH", "/v1/vms", {"changes": changes})
 
     def drain(self, wanted: bool) -> Dict[str, Any]:
         """Let the controller hand its switches over, or take switches again; return how far. Raises RestError."""
-        answer: Dict[str, Any] = self.request("PUT", "/v1/drain", {"draining": wanted})
-        return answer
+        return self.request("PUT", "/v1/drain", {"draining": wanted})
 
     def drain_state(self) -> Dict[str, Any]:
         """Return how far the controller is with handing its switches over. Raises RestError."""
-        answer: Dict[str, Any] = self.request("GET", "/v1/drain")
-        return answer
+        return self.request("GET", "/v1/drain")
 
     def tenants(self) -> List[Dict[str, Any]]:
         """Return all tenants by name; rates in bit/s. Raises RestError."""
-        found: List[Dict[str, Any]] = []
-        after: Dict[str, str] = {}
-        while True:
-            answer = self.request("GET", f"/v1/tenants?{urllib.parse.urlencode({'limit': PAGE, **after})}")
-            found += answer["tenants"]
-            if answer["next"] is None:
-                return found
-            after = {"after": answer["next"]}
+        return self._pages("/v1/tenants", "tenants", {})
 
     def tenant(self, name: str) -> Dict[str, Any]:
         """Return the tenant of that name with its VMs. Raises RestError."""
-        answer: Dict[str, Any] = self.request("GET", _tenant_path(name))
-        return answer
+        return self.request("GET", _tenant_path(name))
 
     def tenant_change(self, name: str, changes: Dict[str, Optional[int]]) -> Dict[str, Any]:
         """Change weight, min or max (bit/s) of a tenant, None: default; return it as it is then. Raises RestError."""
-        answer: Dict[str, Any] = self.request("PUT", _tenant_path(name), changes)
-        return answer
+        return self.request("PUT", _tenant_path(name), changes)
 
     def tenant_reset(self, name: str) -> Dict[str, Any]:
         """Take back all policy of a tenant and return it as it is then. Raises RestError."""
-        answer: Dict[str, Any] = self.request("DELETE", _tenant_path(name))
-        return answer
+        return self.request("DELETE", _tenant_path(name))
 
     def nodes(self) -> List[Dict[str, Any]]:
         """Return all compute nodes whose databases connect to the controller. Raises RestError."""
-        answer: List[Dict[str, Any]] = self.request("GET", "/v1/nodes")["nodes"]
-        return answer
+        return self._list(self.request("GET", "/v1/nodes"), "nodes")
 
     def node_forget(self, name: str) -> None:
         """Make the controller forget a node that is gone. Raises RestError."""
@@ -168,17 +212,23 @@ class RestClient:
         kind, data = "", ""
         with self._open("GET", "/v1/events", None, SILENCE_S) as stream:
             try:
-                for raw in stream:
+                while raw := stream.readline(ANSWER_MAX_BYTES):
+                    if len(raw) == ANSWER_MAX_BYTES:
+                        raise self._odd(f"a line of events of {ANSWER_MAX_BYTES} bytes")
                     line = raw.decode().rstrip("\n")
                     if line.startswith("event: "):
                         kind = line[7:]
                     elif line.startswith("data: "):
                         data = line[6:]
                     elif not line and kind:
-                        yield kind, json.loads(data)
+                        found = json.loads(data)
+                        if not isinstance(found, dict):
+                            raise self._odd("an event without a JSON object")
+                        yield kind, found
                         kind, data = "", ""
-            except (OSError, ValueError) as error:
-                raise RestError(f"the event stream of {self.url} broke off ({error})") from None
+            except (http.client.HTTPException, OSError, ValueError, RecursionError) as error:
+                reason = printable(str(error))
+                raise RestError(f"the event stream of {self.url} broke off ({reason})") from None
 
 
 def _tenant_path(name: str) -> str:
