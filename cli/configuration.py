@@ -50,6 +50,8 @@ class _YamlLoader(yaml.SafeLoader):
         """Return a table; raises YAMLError for a key that comes twice."""
         seen = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key is a text", key.start_mark)
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f'"{key.value}" is given twice; once is allowed', key.start_mark
@@ -77,8 +79,16 @@ def _once(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
     return found
 
 
+def _read_yaml(text: str) -> Any:
+    """Return a document of YAML; raises YAMLError or ValueError."""
+    try:
+        return yaml.load(text, _YamlLoader)  # a SafeLoader
+    except (AttributeError, LookupError):  # what PyYAML raises of "!!bool x" and the like
+        raise ValueError("a value is not what its tag (!!...) says") from None
+
+
 def read_file(path: pathlib.Path) -> Dict[str, Any]:
-    """Return the keys and values of a settings file; raises SettingsError."""
+    """Return the keys and values of a file of settings; raises SettingsError."""
     try:
         text = path.read_text("utf-8")
         if path.suffix == ".toml":
@@ -86,7 +96,7 @@ def read_file(path: pathlib.Path) -> Dict[str, Any]:
         elif path.suffix == ".json":
             values = json.loads(text, object_pairs_hook=_once)
         else:
-            values = yaml.load(text, _YamlLoader)  # a SafeLoader
+            values = _read_yaml(text)
     except RecursionError:
         raise SettingsError(f"settings file {path}: it is nested too deeply") from None
     except (OSError, ValueError, yaml.YAMLError) as error:  # TOML's, JSON's and Unicode's errors are ValueErrors

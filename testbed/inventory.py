@@ -10,9 +10,9 @@ import ipaddress
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from sdngcc.configuration import SettingsError, read_file
 from sdngcc.testbed.parameters import CONTROLLED, Parameters
 from sdngcc.testbed.workload import Workload
 
@@ -156,21 +156,15 @@ class Inventory(_Part):
 def read_inventory(path: Path) -> Inventory:
     """Return the inventory of a file; InventoryError names the file, the place in it and what is allowed there."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InventoryError(f"{path}: {error}") from None
-    if not isinstance(content, dict):
-        raise InventoryError(f"{path}: the file has no keys; it needs hosts, senders, receivers, switch and link_mbps")
-    try:
-        return Inventory(**content)
-    except (ValidationError, TypeError) as error:
+        return Inventory.model_validate(read_file(path))
+    except SettingsError as error:
+        raise InventoryError(str(error)) from None
+    except ValidationError as error:
         raise InventoryError(f"{path}: {_reasons(error)}") from None
 
 
-def _reasons(error: Exception) -> str:
+def _reasons(error: ValidationError) -> str:
     """Return what a validation says, each place with its value."""
-    if not isinstance(error, ValidationError):
-        return str(error)
     reasons = []
     for item in error.errors():
         place = ".".join(str(part) for part in item["loc"])

@@ -89,3 +89,19 @@ def test_files_that_cannot_be_read(tmp_path, name, text, said):
     (tmp_path / name).write_text(text)
     with pytest.raises(SettingsError, match=f"settings file .*{name}: (.|\n)*{said}"):
         read_file(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("? [a, b]\n: 1\n", "a key is a text"), ("? {a: 1}\n: 1\n", "a key is a text"),
+        ("a: !!timestamp x\n", "not what its tag"), ("a: !!bool x\n", "not what its tag"),
+        ("a: !!float ''\n", "not what its tag"), ("a: !!int x\n", "invalid literal"),
+    ],
+)  # fmt: skip
+def test_yaml_that_is_not_what_it_says_is_refused_by_name(tmp_path, text, words):
+    path = tmp_path / "settings.yaml"
+    path.write_text(text)
+    with pytest.raises(SettingsError, match=words) as refused:
+        read_file(path)
+    assert str(path) in str(refused.value)
