@@ -5,6 +5,7 @@ A key may stand in three columns, and the first of COLUMNS that has it counts, a
 patches: a cloud's agent may write, and clear, Interface:other_config at will.
 """
 
+import re
 from typing import Any, Literal, Mapping, NamedTuple, Optional, Union, get_args
 
 KEYS = {"weight": "shim-weight", "min": "shim-min-rate", "max": "shim-max-rate", "law": "shim-law"}
@@ -84,4 +85,7 @@ def _value(key: str, text: str) -> Optional[Value]:
 
 
 def _number(text: Optional[str]) -> Optional[int]:
-    return int(text) if text is not None and text.isascii() and text.isdecimal() else None
+    """Return a number of 64 bits; None for what ovs-vswitchd reads none in, too."""
+    if text is None or not re.fullmatch("[0-9]{1,20}", text) or int(text) >= 1 << 64:
+        return None
+    return int(text)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which of several columns counts, and what is shown of it."""
 
+import pytest
+
 from sdngcc.controller.databases.stored import COLUMNS, HOST_COLUMN, Setting, Stored
 
 FIRST, SECOND, THIRD = COLUMNS
@@ -35,3 +37,8 @@ def test_a_law_named_default_is_the_hosts_even_before_another_column():
 def test_numbers_are_decimal_ascii():
     keys = Stored(({"shim-min-rate": "٣", "shim-capacity": "5"}, {}, {}))
     assert keys.policy() == {"min": None} and keys.number("shim-min-rate") == 0 and keys.number("shim-capacity") == 5
+
+
+@pytest.mark.parametrize("text", ["1" * 5000, "18446744073709551616", "\u0663", "-1", "1.5", ""])
+def test_what_is_no_number_of_64_bits_cannot_be_read(text):
+    assert Stored(({"shim-min-rate": text}, {}, {})).policy() == {"min": None}
