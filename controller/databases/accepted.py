@@ -323,7 +323,7 @@ class AcceptedClient(Client):
 def system_name(row: str, external_ids: Mapping[str, str]) -> str:
     """Return what a node is called: the system-id of its Open_vSwitch row, else that row's UUID.
 
-    Of a system-id the first 128 characters count, those that cannot be printed as question marks.
+    The first 128 characters count, those that cannot be printed as question marks.
     """
-    given = external_ids.get("system-id", "").strip()[:128]
-    return "".join(one if one.isprintable() else "?" for one in given) or row
+    given = external_ids.get("system-id", "").strip() or row
+    return "".join(one if one.isprintable() else "?" for one in given[:128])

@@ -46,4 +46,4 @@ def _name(result: Any) -> str:
     map_kind, pairs = row["external_ids"]
     if (kind, map_kind) != ("uuid", "map") or not isinstance(uuid, str) or not uuid:
         raise ValueError("no row of table Open_vSwitch")
-    return system_name(uuid[:128], {str(key): str(value) for key, value in pairs})
+    return system_name(uuid, {str(key): str(value) for key, value in pairs})

@@ -55,3 +55,10 @@ def test_no_document_makes_it_fail_but_with_a_named_error(result):
         except IntroductionError:
             continue
         assert step.name is None or 0 < len(step.name) <= 128
+
+
+def test_the_name_of_a_row_is_fit_for_a_terminal():
+    row = {"_uuid": ["uuid", "\x1b[2J" + "x" * 500], "external_ids": ["map", []]}
+    answer = json.dumps({"id": "which node", "result": [{"rows": [row]}]}).encode()
+    name = read(answer).name
+    assert name.isprintable() and len(name) == 128
