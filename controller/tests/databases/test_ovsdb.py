@@ -2,6 +2,7 @@
 """Names and policy in a real ovsdb-server with Open vSwitch's schema."""
 
 import pathlib
+import resource
 import shutil
 import signal
 import subprocess
@@ -27,6 +28,7 @@ class Database:
         self.remote = f"unix:{folder}/db.sock"
         subprocess.run(["ovsdb-tool", "create", f"{folder}/db", SCHEMA], check=True)
         self._socket = folder / "db.sock"
+        self._file = folder / "db"
         self._command = ["ovsdb-server", f"--remote=p{self.remote}", f"--unixctl={folder}/ctl", "-vconsole:off",
                          f"{folder}/db"]  # fmt: skip
         self._start()
@@ -39,7 +41,8 @@ class Database:
                    "other_config:shim-capacity=10000000")  # fmt: skip
 
     def _start(self):
-        self.process = subprocess.Popen(self._command)
+        # Python ignores SIGXFSZ; so does the server, then, as if its disk were full rather than its limit reached.
+        self.process = subprocess.Popen(self._command, restore_signals=False)
         for _ in range(100):
             if self._socket.exists():
                 break
@@ -59,6 +62,19 @@ class Database:
 
     def hang(self):
         self.process.send_signal(signal.SIGSTOP)
+
+    def fill_disk(self):
+        """Let its file become no larger than it is, until make_room()."""
+        resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (self._file.stat().st_size, resource.RLIM_INFINITY))
+
+    def make_room(self):
+        resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+
+    def bound_memory(self):
+        """Let it have no more memory than it has."""
+        pages = int(pathlib.Path(f"/proc/{self.process.pid}/statm").read_text().split()[0])
+        bytes_now = pages * resource.getpagesize()
+        resource.prlimit(self.process.pid, resource.RLIMIT_AS, (bytes_now, resource.RLIM_INFINITY))
 
     def resume(self):
         self.process.send_signal(signal.SIGCONT)
@@ -206,6 +222,40 @@ def test_database_that_is_gone(database, policy, hasty, caplog):
     said = [record.message for record in caplog.records if database.remote in record.message]
     assert [text.split(": ")[1].split()[0] for text in said[-2:]] == ["unreachable", "connected"], said
     assert sum("unreachable:" in text for text in said) == 1
+
+
+@needs_ovsdb
+def test_a_database_whose_disk_is_full_refuses_changes_and_tells_all_else(database, policy):
+    database.fill_disk()
+    for _ in range(2):
+        with pytest.raises(PolicyError, match="nothing was stored|I/O error|refused"):
+            policy.write(0xA1, {"tap0": {"weight": 9}})
+    assert state(policy) == ["connected"] and policy.read(0xA1, "tap0") == {}
+    assert policy.guarantees(0xA1, {"tap0"}) == (3_000_000, 10_000_000)
+    assert database.vsctl("get", "interface", "tap0", "other_config").strip() == "{}"
+    database.make_room()
+    policy.write(0xA1, {"tap0": {"weight": 4}})
+    database.restart()
+    assert database.vsctl("get", "interface", "tap0", "other_config").strip() == '{shim-weight="4"}'
+
+
+@needs_ovsdb
+def test_a_database_out_of_memory_is_gone_and_as_it_was_when_it_is_back(database, policy, hasty):
+    policy.write(0xA1, {"tap0": {"weight": 4}})
+    database.bound_memory()
+    for number in range(200):
+        name = f"other_config:n{number}={'x' * 100_000}"
+        command = ["ovs-vsctl", "--no-wait", "--timeout=5", f"--db={database.remote}", "set", "bridge", "br0", name]
+        if subprocess.run(command, stderr=subprocess.DEVNULL).returncode:
+            break
+    assert database.process.wait(10)  # it ends rather than going on with a part
+    run_until(policy, lambda: state(policy) == ["unreachable"])
+    with pytest.raises(PolicyError, match="nothing was sent"):
+        policy.write(0xA1, {"tap0": {"weight": 9}})
+    assert policy.read(0xA1, "tap0") == {"weight": 4}  # what was known stays in force
+    database.restart()
+    run_until(policy, lambda: state(policy) == ["connected"])
+    assert database.vsctl("get", "interface", "tap0", "other_config").strip() == '{shim-weight="4"}'
 
 
 @needs_ovsdb
