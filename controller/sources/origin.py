@@ -4,6 +4,7 @@
 import dataclasses
 from typing import Any
 
+ERROR_MAX = 200  # characters
 
 @dataclasses.dataclass
 class Origin:
@@ -32,10 +33,10 @@ class Origin:
         self.state, self.error = ("fresh" if in_time else "slow"), ""
 
     def failed(self, state: str, error: str) -> bool:
-        """Note a failure; return whether the state is news."""
+        """Note a failure, in words of which ERROR_MAX count; return whether the state is news."""
         news = self.state != state
         self.failures += 1
-        self.state, self.error = state, error
+        self.state, self.error = state, error[:ERROR_MAX]
         return news
 
     def view(self, now_ns: int) -> dict[str, Any]:

@@ -25,7 +25,6 @@ import functools
 import http.client
 import json
 import logging
-import math
 import time
 import urllib.parse
 from typing import Any, Callable, Optional
@@ -150,7 +149,7 @@ class SFlowRtMarks(MarkSource):
             key, value = one.get("key"), one.get("value")
             if not isinstance(key, str) or isinstance(value, bool) or not isinstance(value, (int, float)):
                 raise AnswerError("a flow without key or value")
-            if not (math.isfinite(value) and 0 <= value < 1e12 and key.isascii() and key.isdecimal()):
+            if not (0 <= value < 1e12 and key.isascii() and key.isdecimal()):
                 raise AnswerError(f"a flow with key {key[:20]!r} and value {value}")
             port = self._port(agent, int(key[:10]))
             if port is None:
@@ -235,7 +234,7 @@ class SFlowRtMarks(MarkSource):
     def _failed(self, agent: Agent, state: str, error: Exception) -> None:
         agent.defined_ns = None
         if agent.origin.failed(state, f"{type(error).__name__}: {error}"):
-            LOG.warning("sflow-rt: server is %s when asked for agent %s: %s", state, agent.address, error)
+            LOG.warning("sflow-rt: server is %s when asked for agent %s: %s", state, agent.address, agent.origin.error)
 
     # What is known
 

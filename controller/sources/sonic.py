@@ -218,7 +218,7 @@ class SonicMarks(MarkSource):
                 pipe = client.pipeline(transaction=False)
                 pipe.hgetall(PORT_MAP)
                 pipe.hgetall(QUEUE_MAP)
-                port_map, queue_map = pipe.execute()
+                port_map, queue_map = map(_names, pipe.execute())
                 self.take_maps(switch, port_map, queue_map, begun)
             pipe = client.pipeline(transaction=False)
             for oid in switch.queues:
@@ -226,21 +226,24 @@ class SonicMarks(MarkSource):
             for port in switch.ports.values():
                 pipe.hmget(f"COUNTERS:{port.oid}", PORT_FIELDS)
             values = pipe.execute()
+            queues = [_values(one, QUEUE_FIELDS) for one in values[: len(switch.queues)]]
+            ports = [_values(one, PORT_FIELDS) for one in values[len(switch.queues) :]]
         except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
             refused = isinstance(error, redis.AuthenticationError)
             self._failed(switch, "refused" if refused else "silent", error)
             return []
-        except (redis.RedisError, ValueError) as error:
+        except Exception as error:  # whatever the client raises of replies that no such command has
             self._failed(switch, "refused", error)
             return []
         now = clock()
         switch.origin.heard(now, in_time=now - begun <= self._period_ns)
-        return self.take_counters(switch, values[: len(switch.queues)], values[len(switch.queues) :], now)
+        return self.take_counters(switch, queues, ports, now)
 
     def _failed(self, switch: Switch, state: str, error: Exception) -> None:
         switch.maps_ns = None
         if switch.origin.failed(state, f"{type(error).__name__}: {error}"):
-            LOG.warning("sonic: database %s of switch %016x is %s: %s", switch.origin.name, switch.dpid, state, error)
+            origin = switch.origin
+            LOG.warning("sonic: database %s of switch %016x is %s: %s", origin.name, switch.dpid, state, origin.error)
 
     # What is known
 
@@ -272,3 +275,19 @@ class SonicMarks(MarkSource):
         for switch in self.switches:
             if switch.dpid == dpid:
                 switch.maps_ns = None
+
+
+def _names(answer: Any) -> dict[str, str]:
+    """Return the names and oids of a map; raises ValueError for what is none."""
+    if not isinstance(answer, dict) or not all(isinstance(one, str) for pair in answer.items() for one in pair):
+        raise ValueError("a map of names that is no hash of texts")
+    return answer
+
+
+def _values(answer: Any, fields: tuple[str, ...]) -> list[Optional[str]]:
+    """Return the values of fields; raises ValueError for another number of them, or what is no text."""
+    if not isinstance(answer, list) or len(answer) != len(fields):
+        raise ValueError(f"no values of {len(fields)} counters")
+    if not all(one is None or isinstance(one, str) for one in answer):
+        raise ValueError("a counter that is no text")
+    return answer
