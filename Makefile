@@ -10,7 +10,7 @@ PYTEST := $(PY) -m pytest --numprocesses $(JOBS) --dist loadgroup --durations 15
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo reproduce test test-all lint unit integration bench-controller bench-datapath bench-limiter bench-overhead \
-	bench-tick fuzz prove sanitize smp check-kernels packages openvswitch-packages check-packages check-stock check-ovs clean
+	bench-tick fuzz fuzz-parsers prove sanitize smp check-kernels packages openvswitch-packages check-packages check-stock check-ovs clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -76,6 +76,9 @@ SECONDS ?= 60
 
 fuzz: setup  ## Fuzz messages, packets, laws and divisions with sanitizers; coverage of shim/core (SECONDS=60 for each)
 	@$(PY) -m sdngcc.testbed.fuzz --seconds $(SECONDS) --out results/fuzz
+
+fuzz-parsers: setup  ## Fuzz the parsers in Python; the lines of each that were reached (SECONDS=60 for each program)
+	@$(PY) -m sdngcc.testbed.fuzz.parsers --seconds $(SECONDS) --out results/fuzz-parsers
 
 prove:  ## Prove the bucket, messages and replay by Frama-C, which this installs
 	@testbed/setup.sh prove

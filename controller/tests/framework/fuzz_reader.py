@@ -50,6 +50,7 @@ READINGS = {
     experimenter.VM_STATE: experimenter.vm_readings,
     experimenter.HOST_VMS: experimenter.vm_readings,
     experimenter.HOST_PEERS: experimenter.peer_readings,
+    experimenter.HOST_PATHS: lambda reply: [experimenter.path_readings(part) for part in reply.entries],
 }
 
 
@@ -59,6 +60,7 @@ def read_counters(assembler, data):
                openflow.OFPMP_GROUP: (openflow.group_statistics,)}  # fmt: skip
     for read in readers.get(data[8] << 8 | data[9], ()):
         try:
+            openflow.more_parts(data)
             read(data)
         except openflow.MessageError:
             pass
@@ -111,10 +113,23 @@ PORT_STATUS = message(12, struct.pack("!B7x", 2) + port(2))
 FLOWS = message(19, struct.pack("!HH4x", 1, 0) + struct.pack("!H22xQQQ", 64, 5, 1, 2) + MATCH)
 GROUPS = message(19, struct.pack("!HH4xH2xI32x", 6, 0, 56, 3) + struct.pack("!QQ", 1, 2))
 ANSWERS = b"".join(experimenter.encode_reply(7, kind, 1, 9, 5, []) for kind in READINGS)
+PARTS = b"".join(
+    experimenter.encode_reply(7, experimenter.PORT_MARKS, 1, 9, 5, [bytes(48)] * 2, more=more) for more in (True, True,
+        False)
+)
+OUTPUT = struct.pack("!HH4x", 4, 32) + struct.pack("!HHII", 25, 8, 0, 0)[:8] + struct.pack("!HHIH6x", 0, 16, 7, 0)
+OUTPUTS = message(19, struct.pack("!HH4x", 1, 0) + struct.pack("!H22xQQQ", 96, 5, 1, 2) + MATCH + OUTPUT)
+SHORT = message(19, struct.pack("!HH4x", 1, 0) + bytes(20)) + message(19, struct.pack("!HH4x", 6, 0) + bytes(20))
+ERRORS = message(1, struct.pack("!HH", 1, 0) + bytes(8))
 ECHOES = message(2, b"abc") + message(3)
 SEEDS = (
     HANDSHAKE + ECHOES, HANDSHAKE + PACKET_IN + FLOW_REMOVED, HANDSHAKE + PORT_STATUS, HANDSHAKE + FLOWS + GROUPS,
     HANDSHAKE + ANSWERS, HANDSHAKE + message(1, bytes(4)) + message(25, struct.pack("!I4xQ", 2, 7)),
+    HANDSHAKE + PARTS, HANDSHAKE + OUTPUTS + SHORT, HELLO + ERRORS, HANDSHAKE + message(19, b"\0"),
+    message(19, bytes(8)),
+    HANDSHAKE + message(11, bytes(3)), HANDSHAKE + message(12, struct.pack("!B7x", 1) + port(2)),
+    HELLO + message(6, bytes(3)),
+    HANDSHAKE + message(11) + message(12), message(11) + message(12), HELLO + message(12, bytes(72)),
     bytes.fromhex("0400001000000001ffff000000000000"),
 )  # fmt: skip
 
