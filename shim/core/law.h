@@ -24,6 +24,9 @@
 
 #define SHIM_KNOBS_MAX 17
 
+/* The most that a law may say in shim_limiter_state.burst, bytes. */
+#define SHIM_BURST_MAX 16777216
+
 /* Tellers that a law can heed at a time, of one VM or path. */
 #define SHIM_TELLERS_MAX 8
 
@@ -76,6 +79,7 @@ struct shim_limiter_state {
 	u64 rx_demand;		/* the same of what it could receive */
 	u64 message_ns;		/* time of the last message that carried marks; 0: never */
 	u32 weight_total;	/* of the last message; 0: unknown */
+	u32 burst;		/* K: the bucket is deeper by so many bytes than set: a result */
 	bool congested;		/* a message came less than T_c ago */
 };
 

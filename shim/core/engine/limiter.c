@@ -132,7 +132,7 @@ void shim_limiter_apply(struct shim_limiter *limiter, u64 now_ns)
 {
 	u64 bytes_per_s = clamp_t(u64, limiter->state.rate, SHIM_RATE_MIN, SHIM_RATE_MAX);
 	u32 lease = limiter_lease(&limiter->vm->mode);
-	u32 depth = limiter->vm->mode.depth - lease;
+	u32 depth = limiter->vm->mode.depth - lease + limiter->state.burst;
 	struct shim_rate rate, was;
 
 	limiter_set_ahead(limiter, now_ns);

@@ -95,7 +95,10 @@ struct shim_law_input shim_limiter_input(const struct shim_vm *vm,
 					 const struct shim_limiter *limiter,
 					 const struct shim_uplink *uplink, u64 now_ns);
 
-/* Puts the law's rate and the settings' depth in force; credit and debt stay.  vm->lock. */
+/*
+ * Puts the law's rate in force, and the settings' depth with what the law adds; credit and debt
+ * stay.  vm->lock.
+ */
 void shim_limiter_apply(struct shim_limiter *limiter, u64 now_ns);
 
 /* Returns how long a packet would wait in the limiter, ns, but for its own length. */

@@ -20,6 +20,17 @@
  *
  * SHIM_TELLERS_MAX tellers are remembered: of more, the lowest rates.
  *
+ * A VM that uses less than it may earns credit for a burst at line rate.  W is the sum of weights
+ * that came with G, w the VM's weight, B the depth of buckets as set, D the knob burst-bytes:
+ *
+ *   while there is G:    K = min(1, w/W) * D, or 0 where W is not known;   else K = 0
+ *   the bucket's depth:  B + K
+ *
+ * So in any time t the VM passes B + K + R*t at most, however it goes on and off (bucket.c), and
+ * what it sends at line rate it has sent less before: a deeper bucket is not filled, it fills with
+ * R.  VMs that share a port are told its W, so their K add up to D at most.  Where their R add up
+ * to what the port carries, its queue is at most D and one B for each VM.
+ *
  * An explicit rate may exceed E: the controller sees the uplink as one more port, and knows who
  * leaves his part of it unused, which E does not.  When messages stop, R returns to at most E
  * with the next period, so nobody is left unlimited; who is below E climbs there by sdngcc's
@@ -47,6 +58,7 @@
 enum {
 	RATE_TIMEOUT = SDNGCC_KNOBS,
 	START,
+	BURST,
 };
 
 /* What a teller told. */
@@ -57,6 +69,7 @@ struct maxmin_told {
 	u32 sender;		/* of the message; 0, with the epoch 0: the start */
 	u32 epoch;		/* the sender's */
 	u32 sequence;		/* of the message */
+	u32 weight_total;	/* W that came with it; 0: unknown */
 	u8 bits;		/* of the prefix that it was told of */
 	bool lowest;		/* of several that the teller told of, the lowest */
 	bool set;		/* there is one */
@@ -89,6 +102,15 @@ static const struct shim_knob maxmin_knobs[] = {
 		.min = 0,
 		.max = 1000000,
 	},
+	[BURST] = {
+		.name = "burst-bytes",
+		.unit = "bytes",
+		.help = "D: what VMs that share a port may burst together after silence; 0: none",
+		.source = "ours, after Silo and PicNIC",
+		.value = 60000,
+		.min = 0,
+		.max = SHIM_BURST_MAX,
+	},
 };
 
 /* Tells whether what came at a time is in force. */
@@ -103,9 +125,9 @@ static bool maxmin_holds(const struct maxmin_told *told, const struct shim_law_i
 	return told->set && maxmin_recent(told->ns, input);
 }
 
-/* Finds G, bytes/s; false if there is none. */
-static bool maxmin_rate(const struct maxmin_limiter *own, const struct shim_law_input *input,
-			u64 *rate)
+/* Returns what G was told by; NULL: nothing. */
+static const struct maxmin_told *maxmin_lowest(const struct maxmin_limiter *own,
+					       const struct shim_law_input *input)
 {
 	const struct maxmin_told *lowest = NULL;
 	u32 i;
@@ -116,10 +138,31 @@ static bool maxmin_rate(const struct maxmin_limiter *own, const struct shim_law_
 		if (maxmin_holds(told, input) && (!lowest || told->rate < lowest->rate))
 			lowest = told;
 	}
+	return lowest;
+}
+
+/* Finds G, bytes/s; false if there is none. */
+static bool maxmin_rate(const struct maxmin_limiter *own, const struct shim_law_input *input,
+			u64 *rate)
+{
+	const struct maxmin_told *lowest = maxmin_lowest(own, input);
+
 	if (!lowest && !(own->paths_ns && maxmin_recent(own->paths_ns, input)))
 		return false;
 	*rate = lowest ? lowest->rate : input->share;
 	return true;
+}
+
+/* Returns K, bytes. */
+static u32 maxmin_burst(const struct maxmin_limiter *own, const struct shim_law_input *input)
+{
+	const struct maxmin_told *lowest = maxmin_lowest(own, input);
+
+	if (!lowest || !lowest->weight_total)
+		return 0;
+	if (input->weight >= lowest->weight_total)
+		return (u32)input->knobs[BURST];
+	return (u32)shim_mul_div(input->knobs[BURST], input->weight, lowest->weight_total);
 }
 
 /* Puts the rates told in force, within guarantee and maximum; false if there is none. */
@@ -129,6 +172,7 @@ static bool maxmin_obey(struct shim_limiter_state *state, const struct shim_law_
 	u64 most = input->max && input->max < input->capacity ? input->max : input->capacity;
 	u64 rate;
 
+	state->burst = maxmin_burst(own, input);
 	if (!maxmin_rate(own, input, &rate))
 		return false;
 	if (rate > most)
@@ -222,6 +266,7 @@ static bool maxmin_hear(struct maxmin_limiter *own, const struct shim_law_input 
 		.sender = message->sender,
 		.epoch = message->epoch,
 		.sequence = message->sequence,
+		.weight_total = message->weight_total,
 		.bits = message->bits,
 		.lowest = message->lowest,
 		.set = true,

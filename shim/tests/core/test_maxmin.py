@@ -66,13 +66,14 @@ def text(core: Any, pointer: Any) -> str:
     return raw.decode()
 
 
-def test_knobs_are_those_of_sdngcc_and_two_more(core: Any) -> None:
+def test_knobs_are_those_of_sdngcc_and_three_more(core: Any) -> None:
     laws = [core.lib.shim_law_find(name) for name in (b"sdngcc", b"maxmin")]
     mine, own = ({text(core, knob.name): (text(core, knob.unit), knob.value, knob.min, knob.max)
                   for knob in law.knobs[0:law.n_knobs]} for law in laws)
     assert {name: own[name] for name in mine} == mine
     assert {name: own[name] for name in set(own) - set(mine)} == {
-        "rate-timeout": ("ns", TIMEOUT, MS, 10 * SECOND), "start-ppm": ("ppm of share", 100_000, 0, 10**6)}
+        "rate-timeout": ("ns", TIMEOUT, MS, 10 * SECOND), "start-ppm": ("ppm of share", 100_000, 0, 10**6),
+        "burst-bytes": ("bytes", 60_000, 0, 2**24)}
     assert laws[1].obeys_rates and not laws[0].obeys_rates
 
 
