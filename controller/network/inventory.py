@@ -19,6 +19,7 @@ class Answer:
 
     entries: bytes = b""  # of VM_STATE, one a machine
     time_ns: int = 0  # when it came
+    clock_ns: int = 0  # when it was read, by the bridge's clock; 0: it did not say
 
 
 @dataclasses.dataclass
@@ -47,6 +48,11 @@ class VmRecord:
     def read_ns(self) -> int:
         """Return when that came; 0: there is none."""
         return self.answer.time_ns if self.row >= 0 else 0
+
+    @property
+    def clock_ns(self) -> int:
+        """Return when that was read, by its bridge's clock; 0: there is none, or nobody knows."""
+        return self.answer.clock_ns if self.row >= 0 else 0
 
     @property
     def bridge_id(self) -> str:

@@ -144,14 +144,14 @@ class Machines:
         if switch.dpid in self._settings.fabric:
             return False
         entries = b"".join(reply.entries)
-        if self._take_same(switch, entries, now_ns):
+        if self._take_same(switch, entries, now_ns, reply.time_ns):
             return False
         found = self._take_others(switch, reply, entries, now_ns)
         if switch.vms:
             found |= self.name(switch.dpid)
         return found
 
-    def _take_same(self, switch: SwitchRecord, entries: bytes, now_ns: int) -> bool:
+    def _take_same(self, switch: SwitchRecord, entries: bytes, now_ns: int, clock_ns: int) -> bool:
         """Take entries of the same machines as before, that share as before; return False for others."""
         answer = switch.answer
         if len(entries) != len(answer.entries):
@@ -159,7 +159,7 @@ class Machines:
         words, before = (np.frombuffer(text, np.uint64).reshape(-1, _WORDS) for text in (entries, answer.entries))
         if switch.revision != switch.answer_revision or (words[:, _SHARING] != before[:, _SHARING]).any():
             return False
-        answer.entries, answer.time_ns = entries, now_ns
+        answer.entries, answer.time_ns, answer.clock_ns = entries, now_ns, clock_ns
         # Counters that stand still say nothing of how a machine hears.
         some = np.flatnonzero(words[:, _HEARING] != before[:, _HEARING])
         if len(some):
@@ -178,7 +178,7 @@ class Machines:
             readings[reading.port] = experimenter.merge(known, reading) if known else reading
         if len(readings) < len(several):
             entries = b"".join(experimenter.encode_vm_state(reading) for reading in readings.values())
-        switch.answer = Answer(entries, now_ns)
+        switch.answer = Answer(entries, now_ns, reply.time_ns)
         switch.revision += 1
         found = False
         for row, (number, reading) in enumerate(readings.items()):

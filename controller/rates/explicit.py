@@ -12,7 +12,8 @@ A machine whose last WINDOW readings all sent less than BINDING of its limit, an
 MARGIN times the most of the LATEST; the rest goes to others.  What nobody can use is offered to all, by weight, so that
 limits add up to what the port carries and yet nobody starts from nothing.  Where others use all of it, such a machine
 is told no less than an eighth of the part it would have, though only what it uses is set aside for it.  One reading at
-its limit, and it may have its whole part again: in two periods.
+its limit, and it may have its whole part again: in two periods at most.  What it sent is what its counter says it sent
+between two readings; what its shim measured last may have ended a period before.
 
 A machine is told when its rate moved or a refresh is due, for the shim's law goes on by itself after a silence.  One
 that is entitled to its share E(i) and has it is told nothing: the shim gives it that without the controller.
@@ -37,6 +38,7 @@ from sdngcc.controller.rates import hierarchy, maxmin
 from sdngcc.controller.rates.capacity import Capacity, Marked
 from sdngcc.controller.rates.division import Notice
 from sdngcc.controller.settings import Settings
+from sdngcc.controller.wire.experimenter import VmReading
 from sdngcc.controller.wire.message import RATE_MAX, RATE_MIN
 
 WINDOW = 3  # readings
@@ -49,6 +51,8 @@ FALL = 0.9975
 AT_SHARE = 0.999
 NEAR_SHARE = 0.95
 REFRESH_NS = 40_000_000  # a fifth of the shim's rate-timeout
+LEAST_NS = 400_000  # between two readings that are compared: a packet or two say nothing of a rate
+SECOND_NS = 1_000_000_000
 MBPS = 125_000  # bytes/s
 
 
@@ -64,6 +68,8 @@ class _Machine:
     """What is remembered of a machine that sends."""
 
     read_ns: int = 0  # when its last reading came
+    clock_ns: int = 0  # when that was read, by the bridge's clock
+    bytes: int = 0  # sent by then
     sent: "collections.deque[int]" = dataclasses.field(default_factory=lambda: collections.deque(maxlen=LATEST))
     bound: "collections.deque[bool]" = dataclasses.field(default_factory=lambda: collections.deque(maxlen=WINDOW))
     drops: int = 0  # by its limiter, as last read
@@ -73,9 +79,20 @@ class _Machine:
         """Take the machine's reading, once."""
         if vm.reading and vm.read_ns != self.read_ns:
             self.read_ns = vm.read_ns
-            self.sent.append(vm.reading.sent_rate)
+            sent = self._sent(vm.reading, vm.clock_ns)
+            self.sent.append(sent)
             dropped, self.drops = vm.reading.drops > self.drops, vm.reading.drops
-            self.bound.append(dropped or vm.reading.sent_rate >= BINDING * vm.reading.rate)
+            self.bound.append(dropped or sent >= BINDING * vm.reading.rate)
+
+    def _sent(self, reading: VmReading, clock_ns: int) -> int:
+        """Return what it sent since the reading before, bytes/s; what its shim says where that is not known.
+
+        The shim says what it sent over the shim's last period, which may have ended a whole period ago.
+        """
+        elapsed_ns, sent = clock_ns - self.clock_ns, reading.tx_bytes - self.bytes
+        known = self.clock_ns > 0 and elapsed_ns >= LEAST_NS and sent >= 0
+        self.clock_ns, self.bytes = clock_ns, reading.tx_bytes
+        return sent * SECOND_NS // elapsed_ns if known else reading.sent_rate
 
     def demand(self) -> float:
         """Return what it can use, bytes/s; infinite while that is not known."""

@@ -50,6 +50,7 @@ class Switch:
         self.flows: list[Flow] = []
         self.marks: dict[int, PortReading] = {}
         self.vms: dict[int, VmReading] = {}
+        self.sent = Sent()
         self.boot = 77
         self.generation = 1
         self.supported = True
@@ -199,13 +200,14 @@ class Switch:
         if not self.supported or (exp_type == experimenter.HOST_PATHS and not self.by_path):
             self.fabric.queue(lambda: self.fabric.engine.error(self.dpid, xid, 1, 3))
             return
+        now = self.fabric.now_ns
         if exp_type == experimenter.PORT_MARKS:
             entries = [experimenter.encode_port_marks(reading) for _, reading in sorted(self.marks.items())]
         elif exp_type == experimenter.HOST_PATHS:
             entries = [experimenter.encode_path(reading) for reading in self.paths]
         else:
-            entries = [experimenter.encode_vm_state(reading) for _, reading in sorted(self.vms.items())]
-        now = self.fabric.now_ns
+            counted = (self.sent.count(reading, now) for _, reading in sorted(self.vms.items()))
+            entries = [experimenter.encode_vm_state(reading) for reading in counted]
         reply = experimenter.encode_reply(xid, exp_type, self.generation, self.boot, now, entries)
         self.fabric.queue(lambda: self.fabric.engine.multipart(self.dpid, reply))
 
@@ -359,3 +361,17 @@ def port_reading(port: int, kinds: int = 1, count: int = 0) -> PortReading:
 
 def vm_reading(port: int, sent_rate: int = 0, weight: int = 1, flags: int = experimenter.VM_ACTIVE) -> VmReading:
     return VmReading(port, 1, weight, flags, 10**8, 10**8, 0, 0, sent_rate, 0, 0, 0, 0, 0, 0)
+
+
+class Sent:
+    """Counters of bytes that go by what machines' readings say is sent."""
+
+    def __init__(self) -> None:
+        self._bytes: dict[int, tuple[int, int]] = {}  # by port: so many, and when
+
+    def count(self, reading: VmReading, now_ns: int) -> VmReading:
+        """Return a reading with the counter's value at a time, where the reading has none of its own."""
+        before, since_ns = self._bytes.get(reading.port, (0, now_ns))
+        total = before + reading.sent_rate * (now_ns - since_ns) // 1_000_000_000
+        self._bytes[reading.port] = (total, now_ns)
+        return reading if reading.tx_bytes else reading._replace(tx_bytes=total)

@@ -12,7 +12,7 @@ from sdngcc.controller.wire import experimenter, message, openflow
 from sdngcc.controller.wire.experimenter import PathReading, PeerReading, VmReading
 from sdngcc.controller.wire.packets import mapped
 
-from .fabric import ip, mac, vm_reading
+from .fabric import Sent, ip, mac, vm_reading
 
 UPLINK = 2  # the kernel's index of each host's uplink
 KEY = bytes(range(16))
@@ -32,6 +32,7 @@ class Host:
     now_ns: int = 5_000_000_000
     generation: int = 1
     vms: dict[int, VmReading] = dataclasses.field(default_factory=dict)
+    sent: Sent = dataclasses.field(default_factory=Sent)
     peers: dict[tuple[object, ...], tuple[int, PeerReading]] = dataclasses.field(default_factory=dict)
     told: list[tuple[int, message.Message]] = dataclasses.field(default_factory=list)
     seen: list[int] = dataclasses.field(default_factory=list)  # types of messages received
@@ -77,7 +78,7 @@ class Host:
             return struct.pack("!BBHIHH", openflow.VERSION, openflow.OFPT_ERROR, 12, xid, 1, 3)
         since = generation if boot == self.boot else 0
         if exp_type == experimenter.HOST_VMS:
-            entries = [experimenter.encode_vm_state(vm) for vm in self.vms.values()]
+            entries = [experimenter.encode_vm_state(self.sent.count(vm, self.now_ns)) for vm in self.vms.values()]
         elif exp_type == experimenter.HOST_PATHS:
             entries = [experimenter.encode_path(path) for path in self.paths]
         else:

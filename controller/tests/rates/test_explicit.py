@@ -279,3 +279,31 @@ def test_late_marks_find_a_capacity_that_is_less_than_said(mark_delay):
     assert max(totals) < 1.06 * 0.75 * C
     used = [min(total, 0.75 * C) for total in totals]
     assert sum(used) / len(used) > 0.85 * 0.75 * C
+
+
+def test_what_a_machine_sent_is_counted_between_readings():
+    """Its shim's last period ended before it came back: what that says of it is of the time when it was silent."""
+    network = Network([C, 1000])
+    network.step(100)
+    vm = network.switches[1].vms[1]
+    bytes_sent, clock_ns = 10_000, 1_000 * MS
+    for rate in (vm.reading.sent_rate, network.limit[1]):
+        bytes_sent, clock_ns, network.now = bytes_sent + rate * T // 10**9, clock_ns + T, network.now + T
+        reading = vm.reading._replace(tx_bytes=bytes_sent, rate=network.limit[1])
+        vm.answer = Answer(encode_vm_state(reading), network.now, clock_ns)
+        notices = network.explicit.decide({}, network.now)
+    assert max(notice.rate for notice in notices if notice.vm[0] == 1) > 0.45 * C
+
+
+@pytest.mark.parametrize("elapsed, moved", [(0, 0), (100_000, 0), (T, -5_000)])
+def test_where_counters_cannot_be_compared_what_the_shim_measured_counts(elapsed, moved):
+    """The same reading twice, readings close together, and a counter that began anew."""
+    network = Network([C, 1000])
+    network.step(100)
+    vm, limit = network.switches[1].vms[1], network.limit[1]
+    for number, sent in enumerate((vm.reading.sent_rate, limit)):
+        network.now += T
+        reading = vm.reading._replace(tx_bytes=10_000 + number * moved, sent_rate=sent, rate=limit)
+        vm.answer = Answer(encode_vm_state(reading), network.now, 1_000 * MS + number * elapsed)
+        notices = network.explicit.decide({}, network.now)
+    assert max(notice.rate for notice in notices if notice.vm[0] == 1) > 0.45 * C
