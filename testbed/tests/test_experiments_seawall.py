@@ -78,12 +78,13 @@ def test_weights_without_a_shim_are_only_measured():
 
 
 def web_runs(tmp_path, *measured):
-    """Return web's runs in which wrk reported those mean latencies and rates."""
+    """Return web's runs in which wrk reported those mean latencies and rates, and p50 and p99 (1 us if not given)."""
     runs = []
-    for case, (mean_us, mbps) in zip(EXPERIMENTS["web"].cases([]), measured):
+    for case, (mean_us, mbps, p50_us, p99_us) in zip(EXPERIMENTS["web"].cases([]),
+                                                     [(*one, 1, 1)[:4] for one in measured]):
         (tmp_path / "program-wrk.log").write_text("Running 4s test\nRESULT " + json.dumps({
             "requests": 100, "bytes": round(mbps * 1e6 / 8), "us": 10**6, "errors": 0, "mean_us": mean_us, "sd_us": 1,
-            "p50_us": 1, "p99_us": 1}) + "\n")
+            "p50_us": p50_us, "p99_us": p99_us}) + "\n")
         label, run = result(case, 0)
         runs.append((label, {**run, "measured": EXPERIMENTS["web"].measure(tmp_path, run)}))
     return runs
@@ -95,6 +96,13 @@ def web_runs(tmp_path, *measured):
 def test_web_compares_latency_and_throughput(tmp_path, measured, holds):
     verdicts = EXPERIMENTS["web"].judge(web_runs(tmp_path, *measured))
     assert len(verdicts) == 5 and all(verdict.holds for verdict in verdicts) == holds
+
+
+@pytest.mark.parametrize("p50_us, p99_us, holds", [(200, 8000, True), (201, 8000, False), (200, 8001, False)])
+def test_web_holds_maxmin_to_latencies_without_the_flood(tmp_path, p50_us, p99_us, holds):
+    measured = (300, 250, 160, 4000), (1000, 200, 900, 90_000), (500, 200, 900, 90_000), (500, 200, p50_us, p99_us)
+    verdicts = EXPERIMENTS["web"].judge(web_runs(tmp_path, *measured))
+    assert len(verdicts) == 10 and all(verdict.holds for verdict in verdicts) == holds
 
 
 def test_web_needs_wrks_report(tmp_path):
