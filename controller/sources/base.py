@@ -42,6 +42,7 @@ class PortMarks(NamedTuple):
     point: Hop  # the port whose queue set them
     marks: int  # more than 0
     interval_ns: int  # over which they were counted
+    carried: float = 0.0  # bytes/s that the port sent meanwhile, if a queue stood there all the time; 0: not known
 
 
 Deliver = Callable[[list[PortMarks]], None]

@@ -27,6 +27,7 @@ class _Switch:
     boot: int = 0
     time_ns: int = 0  # of the last reply, clock of the switch; 0: none
     ports: dict[int, PortReading] = dataclasses.field(default_factory=dict)
+    moved_ns: dict[int, int] = dataclasses.field(default_factory=dict)  # when a port was last in a reply, same clock
 
 
 class OpenFlowMarks(MarkSource):
@@ -68,21 +69,26 @@ class OpenFlowMarks(MarkSource):
                 self.restarts += 1
             switch.boot = reply.boot
             switch.ports.clear()
+            switch.moved_ns.clear()
             switch.time_ns = 0
         elapsed = max(reply.time_ns - switch.time_ns, 1) if switch.time_ns else self.period_ns
         interval = min(elapsed, 2 * self.period_ns)
-        switch.generation, switch.time_ns = reply.generation, reply.time_ns
+        last_ns, switch.generation, switch.time_ns = switch.time_ns, reply.generation, reply.time_ns
         fresh = []
         for reading in experimenter.port_readings(reply):
             before = switch.ports.get(reading.port)
-            switch.ports[reading.port] = reading
+            follows = switch.moved_ns.get(reading.port) == last_ns != 0
+            switch.ports[reading.port], switch.moved_ns[reading.port] = reading, reply.time_ns
             if before is None or not reading.kinds:
                 continue
             if before.kinds != reading.kinds or reading.marks < before.marks:
                 self.resets += 1
             elif reading.marks > before.marks:
                 new = max(1, (reading.marks - before.marks) * interval // elapsed)
-                fresh.append(PortMarks((dpid, reading.port), new, interval))
+                # A port that is in two replies on end marked before this interval and in it.
+                stood = follows and before.backlog_bytes and reading.backlog_bytes
+                carried = max(0, reading.bytes - before.bytes) * 1e9 / elapsed if stood else 0.0
+                fresh.append(PortMarks((dpid, reading.port), new, interval, carried))
         return fresh
 
     def counted(self, dpid: int) -> bool:
@@ -112,3 +118,4 @@ class OpenFlowMarks(MarkSource):
             self._switches.pop(dpid, None)
         elif dpid in self._switches:
             self._switches[dpid].ports.pop(port, None)
+            self._switches[dpid].moved_ns.pop(port, None)

@@ -54,3 +54,17 @@ def test_request_names_the_last_generation():
     assert experimenter.decode_request(source.request(1, 9))[2:4] == (0, 0)
     source.take(1, reply(port_reading(3), generation=44, boot=55))
     assert experimenter.decode_request(source.request(1, 9)) == (9, experimenter.PORT_MARKS, 44, 55, 0xFFFFFFFF)
+
+
+def test_what_a_port_carried_is_known_where_a_queue_stood_all_the_time():
+    """Where it marked in the interval before, too, and had a backlog at both of its ends."""
+    for backlogs, missed, known in (((9, 9), False, True), ((0, 9), False, False), ((9, 0), False, False),
+                                    ((9, 9), True, False)):  # fmt: skip
+        source = OpenFlowMarks(T)
+        source.take(1, reply(port_reading(3)))
+        source.take(1, reply(port_reading(3, count=10)._replace(bytes=1000, backlog_bytes=backlogs[0]), time_ns=2 * T))
+        if missed:
+            source.take(1, reply(time_ns=3 * T))
+        last = port_reading(3, count=20)._replace(bytes=626_000, backlog_bytes=backlogs[1])
+        (found,) = source.take(1, reply(last, time_ns=(4 if missed else 3) * T))
+        assert found.carried == (125_000_000 if known else 0)
