@@ -431,11 +431,9 @@ class Engine:
         if now >= self._rates_ns:
             self._rates_ns += ((now - self._rates_ns) // self.monitor.period_ns + 1) * self.monitor.period_ns
             self.rounds.begin(now)
+        self.rounds.follow(now)
         self._housekeeping.run(now)
-        if self.hosting:
-            self.hosting.run(now)
-        else:
-            self._expire(now)
+        (self.hosting.run if self.hosting else self._expire)(now)
         self._run_backlog()
         return self.next_ns()
 

@@ -4,7 +4,7 @@
 import dataclasses
 import functools
 import hashlib
-from typing import NamedTuple, Optional, Sequence
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -87,23 +87,36 @@ def _entry(path: PathMarks) -> bytes:
     return message.pack_entry(entry, message.TYPE_MARKS)
 
 
-def gather(tellings: Sequence[Telling]) -> Batch:
-    """Return what machines are told, in arrays."""
-    found = np.zeros(len(tellings), NOTICE)
-    marks = np.zeros(len(tellings), np.int64)
-    entries: list[bytes] = []
-    for row, telling in enumerate(tellings):
+def _with_levels(tellings: Sequence[Telling]) -> Iterator[tuple[Telling, bool]]:
+    """Return what each message is to tell, and whether that is a level: it goes in front of all else."""
+    for telling in tellings:
         notice = telling.whole
-        found["type"][row] = message.TYPE_MARKS
+        if notice is not None and notice.level:
+            yield telling._replace(marks=()), True
+            if not (notice.rate or notice.marks or telling.marks):
+                continue
+        yield telling, False
+
+
+def gather(tellings: Sequence[Telling]) -> Batch:
+    """Return what machines are told, in arrays; a machine with a level has a row for it."""
+    messages = list(_with_levels(tellings))
+    found = np.zeros(len(messages), NOTICE)
+    marks = np.zeros(len(messages), np.int64)
+    entries: list[bytes] = []
+    for row, (telling, level) in enumerate(messages):
+        notice = telling.whole
+        found["type"][row] = message.TYPE_LEVEL if level else message.TYPE_MARKS
         if notice is not None:
-            marks[row] = notice.marks
-            for name in ("rate", "interval_ns"):
-                found[name][row] = getattr(notice, name)
-            for name in ("weight_total", "marks"):
-                found[name][row] = min(getattr(notice, name), _U32_MAX)
+            found["rate"][row] = notice.level if level else notice.rate
+            found["weight_total"][row] = min(notice.weight_total, _U32_MAX)
             found["datapath"][row], found["port"][row] = notice.point
-            if notice.rate:
-                found["type"][row] = message.TYPE_RATE
+            if not level:
+                marks[row] = notice.marks
+                found["marks"][row] = min(notice.marks, _U32_MAX)
+                found["interval_ns"][row] = notice.interval_ns
+                if notice.rate:
+                    found["type"][row] = message.TYPE_RATE
         found["first"][row] = len(entries)
         entries += [_entry(path) for path in telling.marks]
         found["end"][row] = len(entries)
@@ -111,8 +124,8 @@ def gather(tellings: Sequence[Telling]) -> Batch:
         if telling.marks:
             found["type"][row] = message.TYPE_MARKS
     return Batch(
-        [telling.pair for telling in tellings],
-        [telling.vm for telling in tellings],
+        [telling.pair for telling, _ in messages],
+        [telling.vm for telling, _ in messages],
         found,
         np.frombuffer(b"".join(entries), rows.ENTRY),
         marks,

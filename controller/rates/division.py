@@ -33,6 +33,9 @@ class Source:
     sent_rate: int = 0  # bytes/s over its last period, through the port
     weight: int = 1
     active: bool = True
+    all_sent: int = 0  # bytes/s over its last period, wherever to
+    limit: int = 0  # bytes/s that it may send
+    guarantee: int = 0  # bytes/s
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +46,7 @@ class Congestion:
     marks: int
     interval_ns: int  # time over which they were counted
     sources: Sequence[Source]
+    carried: float = 0.0  # bytes/s that the port sent meanwhile, if a queue stood there all the time; 0: not known
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +59,7 @@ class Notice:
     weight_total: int  # of the sources sharing the point below
     point: Hop  # the port most of the marks came from; with a rate, the one it is shared at
     rate: int = 0  # explicit, bytes/s; 0: none
+    level: int = 0  # beside marks: what it has by weight at a port, bytes/s; 0: not told
 
 
 def marks_before_drops(marks: int, rates: Iterable[float], capacity: float) -> int:

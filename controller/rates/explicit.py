@@ -135,10 +135,15 @@ class ExplicitRates:
         self._capacities: dict[Hop, Capacity] = {}
         self._decided_ns = 0
 
+    def set_capacity(self, hop: Hop) -> float:
+        """Return a port's capacity in bytes/s as set; infinite where nothing is."""
+        set_mbps = self._set_mbps.get(hop, self._settings.capacity_mbps)
+        return set_mbps * MBPS if set_mbps else math.inf
+
     def known_capacity(self, hop: Hop) -> float:
         """Return a port's capacity in bytes/s as set, else as its switch says; infinite if neither does."""
-        set_mbps = self._set_mbps.get(hop, self._settings.capacity_mbps)
-        return set_mbps * MBPS if set_mbps else float(self.speeds.get(hop) or math.inf)
+        known = self.set_capacity(hop)
+        return known if math.isfinite(known) else float(self.speeds.get(hop) or math.inf)
 
     def set_speed(self, hop: Hop, speed: int) -> None:
         """Take a port's speed, bytes/s, from its switch; 0: the switch does not know."""

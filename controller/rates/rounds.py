@@ -25,6 +25,7 @@ from sdngcc.controller.rates.capacity import Marked
 from sdngcc.controller.rates.division import Congestion, Divider, Source, marks_before_drops
 from sdngcc.controller.rates.explicit import ExplicitRates
 from sdngcc.controller.rates.histogram import Histogram
+from sdngcc.controller.rates.levels import Levels, with_levels
 from sdngcc.controller.rates.marks_by_path import PathDivider
 from sdngcc.controller.rates.monitor import Monitor
 from sdngcc.controller.rates.notifier import Notifier
@@ -32,7 +33,7 @@ from sdngcc.controller.settings import Settings
 from sdngcc.controller.sources import SOURCES, PortMarks, Semantics
 from sdngcc.controller.timers import Timers
 from sdngcc.controller.trace import Trace
-from sdngcc.controller.wire.message import TYPE_RATE
+from sdngcc.controller.wire.message import TYPE_LEVEL, TYPE_RATE
 from sdngcc.controller.work import Backlog
 
 TOGETHER = 1024  # machines whose messages are sealed and packed at a time
@@ -47,6 +48,8 @@ class _Round:
     cancel: Callable[[], None]
     marks: dict[Hop, int] = dataclasses.field(default_factory=dict)
     interval_ns: dict[Hop, int] = dataclasses.field(default_factory=dict)
+    carried: dict[Hop, float] = dataclasses.field(default_factory=dict)
+    looked_at: set[Hop] = dataclasses.field(default_factory=set)  # ports without fresh marks, for their level
     waiting: set[int] = dataclasses.field(default_factory=set)
     asked: set[int] = dataclasses.field(default_factory=set)
 
@@ -90,6 +93,9 @@ class Rounds:
         self.explicit = ExplicitRates(
             network.settings, network.switches, network.attribution, network.owns, network.is_silent, network.tenants
         )
+        self.levels: Optional[Levels] = None
+        if network.settings.levels:
+            self.levels = Levels(self.explicit.set_capacity, network.settings.period_us * 1000)
         self.paths: Optional[PathRates] = None
         if network.settings.decision == "maxmin":
             self.paths = PathRates(
@@ -118,6 +124,8 @@ class Rounds:
             self.paths.forget(dpid, port)
         if self.path_divider is not None:
             self.path_divider.forget(dpid)
+        if self.levels is not None:
+            self.levels.forget(dpid, port)
 
     def begin(self, now: int) -> None:
         """Begin the round of a period for explicit rates: all bridges with machines are asked."""
@@ -126,6 +134,14 @@ class Rounds:
             if switch.vms:
                 self._ask(current, dpid, now)
         self.finish_if_complete()
+
+    def follow(self, now: int) -> None:
+        """Look at the ports where marks have ceased lately, if it is time to."""
+        for point in self.levels.to_look_at(now) if self.levels and self._network.settings.notify else ():
+            current = self._open(now)
+            current.looked_at.add(point)
+            for vm in self._network.attribution.machines_behind(point):
+                self._ask(current, vm[0], now)
 
     def _open(self, now: int) -> _Round:
         if self._round is None:
@@ -156,6 +172,7 @@ class Rounds:
             point = port_marks.point
             current.marks[point] = current.marks.get(point, 0) + port_marks.marks
             current.interval_ns[point] = current.interval_ns.get(point, 0) + port_marks.interval_ns
+            current.carried[point] = port_marks.carried
             network.counters["marks"] += port_marks.marks
             if rates or self.divider.division == "equal" or not network.settings.notify:
                 continue
@@ -217,7 +234,8 @@ class Rounds:
         entries = told.entries[int(row["first"]) : int(row["end"])]
         rates = row["type"] == TYPE_RATE
         if int(row["datapath"]) or int(row["port"]):
-            values: dict[str, Any] = {"rate_bps": int(row["rate"]) * 8} if row["rate"] else {}
+            name = "level_bps" if row["type"] == TYPE_LEVEL else "rate_bps"
+            values: dict[str, Any] = {name: int(row["rate"]) * 8} if row["rate"] else {}
             values.update(marks=int(row["marks"]), interval_ms=int(row["interval_ns"]) / 1e6)
             self._trace_one(vm, (int(row["datapath"]), int(row["port"])), int(row["weight_total"]), values)
         points = self.paths.points if self.paths else self.path_divider.points if self.path_divider else {}
@@ -247,7 +265,8 @@ class Rounds:
         network = self._network
         congestions = []
         pairs: dict[Hop, dict[Hop, Pair]] = {}
-        for point, marks in sorted(current.marks.items()):
+        for point in sorted({*current.marks, *current.looked_at}):
+            marks = current.marks.get(point, 0)
             machines = pairs[point] = network.attribution.machines_behind(point)
             if not machines:
                 network.counters["marks_without_source"] += marks
@@ -256,14 +275,18 @@ class Rounds:
             for place in sorted(machines):
                 vm = network.switches[place[0]].vms[place[1]]
                 rate = through.get(place, vm.sent_rate)
-                sources.append(Source(place, rate, vm.weight, vm.active))
+                limit, guarantee = (vm.reading.rate, vm.reading.min_rate) if vm.reading else (0, 0)
+                sources.append(Source(place, rate, vm.weight, vm.active, vm.sent_rate, limit, guarantee))
             if self._behind:
                 marks = marks_before_drops(marks, through.values(), self.explicit.known_capacity(point))
-            congestions.append(Congestion(point, marks, current.interval_ns[point], sources))
+            carried = current.carried.get(point, 0.0)
+            congestions.append(Congestion(point, marks, current.interval_ns.get(point, 0), sources, carried))
         if self.path_divider is not None:
             found = self.path_divider.tellings([one for one in congestions if one.sources])
         else:
-            notices = self.divider.notices(congestions)
+            notices = self.divider.notices([one for one in congestions if one.marks])
+            if self.levels is not None:
+                notices = with_levels(notices, self.levels.decide(congestions, network.clock()))
             found = [Telling(pairs[notice.point][notice.vm], notice.vm, notice) for notice in notices]
         return sorted(found, key=lambda telling: telling.vm[0])
 

@@ -59,6 +59,10 @@ class Settings(Rates, MarkSources, Messages, NetworkSettings, Databases, Rest, P
                 raise ValueError(f"{key} is needed for mark_source {source}")
         if self.by_path and self.decision == "marks" and self.division != "bytes":
             raise ValueError(f"by_path needs division bytes, not {self.division}: marks go by what a port carries")
+        if self.levels and (self.decision != "marks" or self.by_path):
+            raise ValueError("levels needs decision marks without by_path: it is told of all that a machine sends")
+        if self.levels and (self.division != "bytes" or self.message_version == "v0"):
+            raise ValueError("levels needs division bytes and message_version v1: it goes by what a port carries")
         if self.by_path and self.message_version == "v0":
             raise ValueError("by_path needs message_version v1: v0 names no path")
         if self.decision == "maxmin" and self.message_version == "v0":

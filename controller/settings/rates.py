@@ -29,6 +29,9 @@ class Rates(pydantic.BaseModel):
         "marks",
         description="what machines are told: their part of the marks, or weighted max-min rates (law maxmin)",
     )
+    levels: bool = pydantic.Field(
+        False, description="with marks machines are told what they have by weight at a port (law sdngcc)"
+    )
     by_path: bool = pydantic.Field(
         False, description="machines are told by path, not as a whole, where their bridge tells what goes by each"
     )

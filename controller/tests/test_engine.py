@@ -143,6 +143,32 @@ def test_marks_are_divided_by_bytes_over_three_hops(tmp_path):
     assert told[PLACES[11]].sequence == 1 and told[PLACES[11]].epoch == 1000
 
 
+@pytest.mark.parametrize("levels", [True, False])
+def test_levels_are_told_before_marks_where_a_queue_stood(tmp_path, levels):
+    fabric = connected(tmp_path, levels=levels)
+    for source in (11, 12):
+        talk(fabric, source, 31)
+    fabric.switches[H1].vms = {port: vm_reading(port, 90_000_000) for port in (2, 3)}
+    fabric.run(1.0)
+    port = fabric.switches[T2].marks
+    for _ in range(2):
+        fabric.delivered.clear()
+        port[1] = port[1]._replace(bytes=port[1].bytes + 625_000, backlog_bytes=50_000)
+        fabric.switches[T2].add_marks(1, 100)
+        fabric.run(0.005)
+    sent = [message.decode_v1(frame[34:], KEY) for place, frame in fabric.delivered if place == PLACES[11]]
+    kinds = [message.TYPE_LEVEL] * levels + [message.TYPE_MARKS]
+    assert [one.type for one in sent] == kinds and sent[-1].marks == 50
+    if levels:
+        assert (sent[0].rate, sent[0].marks, sent[0].interval_ns) == (62_500_000, 0, 0)
+        assert (sent[0].point_datapath, sent[0].point_port, sent[0].weight_total) == (T2, 1, 2)
+        fabric.delivered.clear()
+        fabric.switches[H1].vms[3] = vm_reading(3, 0)
+        fabric.switches[H1].vms[2] = vm_reading(2, 60_000_000)._replace(rate=62_500_000)
+        fabric.run(0.03)
+        assert notices(fabric)[PLACES[11]].rate == 125_000_000, "what 12 left"
+
+
 def test_two_congested_ports_give_one_message_a_machine(tmp_path):
     fabric = connected(tmp_path)
     talk(fabric, 11, 31)

@@ -312,6 +312,21 @@ def test_every_setting_is_documented_with_its_default():
         assert rows.get(name, "").strip() == shown, name
 
 
+@pytest.mark.parametrize(
+    "other, named",
+    [
+        ({"by_path": True}, "decision marks without by_path"),
+        ({"decision": "maxmin"}, "decision marks without by_path"),
+        ({"division": "equal"}, "division bytes and message_version v1"),
+        ({"message_version": "v0"}, "division bytes and message_version v1"),
+    ],
+)
+def test_levels_go_with_marks_of_what_a_port_carries(key_file, other, named):
+    assert Settings(key_file=key_file, levels=True).levels
+    with pytest.raises(ValueError, match=f"levels needs {named}"):
+        Settings(key_file=key_file, levels=True, **other)
+
+
 def test_marks_by_path_need_their_division_and_messages_that_name_paths(key_file):
     assert Settings(key_file=key_file, decision="maxmin", division="sent", by_path=True).by_path
     assert Settings(key_file=key_file, by_path=True).decision == "marks"

@@ -16,6 +16,7 @@ MAGIC = 0x5347
 TYPE_MARKS = 1
 TYPE_RATE = 2
 TYPE_REPORT = 3
+TYPE_LEVEL = 4  # v1 only
 V1_BYTES = 96
 V0_BYTES = 2
 V0_MARKS_MAX = 0xFFFF
@@ -56,7 +57,7 @@ class Message:
     peer: bytes  # its destination behind the congestion point
     marks: int  # this machine's part of the marks
     interval_ns: int = 0  # time over which they were counted; 0: unknown
-    rate: int = 0  # explicit rate, bytes/s, RATE_MIN to RATE_MAX; 0: none
+    rate: int = 0  # explicit rate or level, bytes/s, RATE_MIN to RATE_MAX; 0: none
     weight_total: int = 0  # sum of the weights sharing the point; 0: unknown
     point_datapath: int = 0  # congestion point: OpenFlow datapath id ...
     point_port: int = 0  # ... and port number
@@ -109,9 +110,9 @@ def decode_v1(data: bytes, key: bytes) -> Message:
     ) = _V1.unpack(body)  # fmt: skip
     if magic != MAGIC or version != 1 or length != V1_BYTES:
         raise MessageError("form", f"magic {magic:#06x}, version {version}, length {length} is no version 1")
-    if kind not in (TYPE_MARKS, TYPE_RATE, TYPE_REPORT) or flags != 0:
+    if kind not in (TYPE_MARKS, TYPE_RATE, TYPE_REPORT, TYPE_LEVEL) or flags != 0:
         raise MessageError("form", f"type {kind} with flags {flags:#06x} is not defined")
-    if kind == TYPE_RATE and not RATE_MIN <= rate <= RATE_MAX:
+    if kind in (TYPE_RATE, TYPE_LEVEL) and not RATE_MIN <= rate <= RATE_MAX:
         raise MessageError("form", f"rate {rate} bytes/s is not within {RATE_MIN} to {RATE_MAX}")
     if kind == TYPE_REPORT and marks > weight:
         raise MessageError("form", f"a report of {weight} packets cannot have {marks} marks")

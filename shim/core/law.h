@@ -151,6 +151,7 @@ struct shim_law {
 	u32 wants;		/* SHIM_LAW_* */
 	const struct shim_knob *flows_knob;	/* 0 means that no flows are wanted; NULL: none */
 	bool obeys_rates;	/* messages of SHIM_MESSAGE_RATE mean something to it */
+	bool obeys_levels;	/* messages of SHIM_MESSAGE_LEVEL do */
 	u64 period_ns;		/* default T */
 	u32 limiter_size;	/* bytes of its own behind a struct shim_limiter_state; 0: none */
 	u32 peer_size;		/* the same behind a struct shim_peer_state */

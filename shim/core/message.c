@@ -91,7 +91,7 @@ static bool fields_valid(const struct shim_message *message)
 {
 	if (message->flags || !message->epoch || !message->sequence)
 		return false;
-	if (message->type == SHIM_MESSAGE_RATE)
+	if (message->type == SHIM_MESSAGE_RATE || message->type == SHIM_MESSAGE_LEVEL)
 		return message->rate >= SHIM_RATE_MIN && message->rate <= SHIM_RATE_MAX;
 	if (message->type == SHIM_MESSAGE_REPORT)
 		return message->marks <= message->packets;

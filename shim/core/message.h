@@ -27,6 +27,7 @@ enum shim_message_type {
 	SHIM_MESSAGE_MARKS = 1,	/* marks counted at a congestion point */
 	SHIM_MESSAGE_RATE = 2,	/* an explicit rate, of a controller */
 	SHIM_MESSAGE_REPORT = 3,	/* what a peer's shim received, or what it grants */
+	SHIM_MESSAGE_LEVEL = 4,	/* what the VM has by weight at a congestion point */
 };
 
 /* What the prefix of an entry is compared with. */
@@ -62,7 +63,7 @@ struct shim_message {
 		u64 bytes;	/* report: received from the VM over the interval */
 	};
 	u64 interval_ns;	/* time over which marks were counted; 0: unknown */
-	u64 rate;		/* explicit rate, bytes/s, SHIM_RATE_MIN to _MAX; 0: none */
+	u64 rate;		/* explicit, or a level, bytes/s, SHIM_RATE_MIN to _MAX; 0: none */
 	union {
 		u32 point_port;	/* ... and port number */
 		u32 lost;	/* report: packets missing among those from the VM */

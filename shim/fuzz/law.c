@@ -149,6 +149,9 @@ static void tell(struct fixture *fixture, struct fuzz_input *input)
 	if (fixture->law->obeys_rates && fuzz_u8(input) & 1) {
 		message.type = SHIM_MESSAGE_RATE;
 		message.rate = fuzz_within(input, SHIM_RATE_MIN, SHIM_RATE_MAX);
+	} else if (fixture->law->obeys_levels && fuzz_u8(input) & 1) {
+		message.type = SHIM_MESSAGE_LEVEL;
+		message.rate = fuzz_within(input, SHIM_RATE_MIN, SHIM_RATE_MAX);
 	}
 	if (!fixture->law->on_message)
 		return;

@@ -214,6 +214,8 @@ static enum shim_counter engine_obey(struct shim_vm *vm, const struct shim_uplin
 			return SHIM_REFUSED_LAW;
 		if (message->type == SHIM_MESSAGE_RATE && !vm->clock->law->obeys_rates)
 			return SHIM_REFUSED_LAW;
+		if (message->type == SHIM_MESSAGE_LEVEL && !vm->clock->law->obeys_levels)
+			return SHIM_REFUSED_LAW;
 		if (message->type == SHIM_MESSAGE_REPORT &&
 		    memcmp(message->peer, packet->source.bytes, sizeof(message->peer)))
 			return SHIM_REFUSED_ADDRESS;

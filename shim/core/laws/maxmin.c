@@ -329,6 +329,7 @@ const struct shim_law shim_law_maxmin = {
 	.knobs = maxmin_knobs,
 	.n_knobs = SHIM_COUNT(maxmin_knobs),
 	.obeys_rates = true,
+	.obeys_levels = true,
 	.period_ns = 5000000,
 	.limiter_size = sizeof(struct maxmin_limiter),
 	.init = maxmin_init,

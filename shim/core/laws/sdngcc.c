@@ -11,11 +11,14 @@
  *              or, with cut-full = 0,  m * cut-mark * C * T / I
  *              h = min(2^max(0, k - cut-patience), cut-haste) for the k-th message in a row that is
  *              full (m * 1514 bytes / I at least 3/4 of the rate sent), else 1
- *              more by cut-excess * marked * max(0, 1 - part/R)    from the second message in a row
+ *              with a level L,  cut <= h * cut-full * R, and cut * (R/L)^2 where R < L
+ *   level L:   R = max(floor, min(R, L))
  *   each T:    R = min(E, R + step * T/P)
  *              step = step-slow * C * w/W                          silence < S
  *              step = min(step-fast * C * w/W * 2^k, step-max * C)  k = silence / S - 1
  *              P = max(T, I/5), S = max(T_c, 3 I)      I of the last message, up to 2 s
+ *              with a level L, for S after it was told: L in place of C * w/W, and
+ *              step >= (L - R) / level-periods         silence >= 2 P
  *   floor = min(E, max(guarantee, rmin * E))
  *
  * m * 1514 bytes / I is the rate at which the VM's full packets were marked.  A port of capacity C
@@ -27,14 +30,16 @@
  * that small cuts would take long to end: a start or a newcomer at line rate.  The haste h ends it
  * in tens of ms.
  *
- * marked = m * 1514 bytes / max(I, T), part = C * w/(W - w), at most C.  A newcomer at line rate
- * among N loses 5% of what is marked of it as all others do, and is far ahead for seconds.  With
- * cut-excess the further above its part it is, the more it loses: a newcomer among 64 is there in
- * ten messages.  That part is what each of the others has before it comes, and what all lose
- * alike from then on leaves them at w/W.  A first message costs no more than ever, for a burst that
- * passes within T is no newcomer.  It is off by default: W counts VMs that send little as much as
- * others, and C is the uplink's, so a VM among many small ones, or on a port faster than the
- * uplinks, would lose what nobody else can use.
+ * A level is what the VM has by weight at a congested port where all that want more are equal: a
+ * controller that knows what the port carries, who sends by it and how much tells it beside the
+ * marks.  Marks go on to say when to send less, and by how much.  The level says whose excess it
+ * is: a newcomer at line rate, that by marks loses 5% of what is marked of it as all others do, is
+ * at its part with the first level; marks set on its excess cut it no further.  Where marks have
+ * cut a VM below it, they cut it less the further below it is, and it regains what it lacks as soon
+ * as they cease: a burst of others leaves nobody low.  Steps are parts of the level: a VM that
+ * sends little takes no part in them away from others, as it does in W, and a port that is faster
+ * than the uplink is climbed in the same time.  level-periods = 0 ignores levels: the paper has
+ * none.
  *
  * Marks that are counted seldom arrive seldom: a switch that tells once in I cuts its VMs once in
  * I.  Steps taken each T all the same would outrun the cuts from some 8 T on, and T_c would pass
@@ -84,7 +89,7 @@
 #define INTERVAL_MOST 2000000000ULL
 /* P in I, and I in S. */
 #define INTERVAL_PACES 5
-#define SILENCE_INTERVALS 3
+#define SILENCE_INTERVALS 3ULL
 
 static const struct shim_knob sdngcc_knobs[] = {
 #include "sdngcc_knobs.h"
@@ -167,34 +172,37 @@ static u64 sdngcc_haste(const struct shim_limiter_state *state, struct sdngcc_li
 	return haste < most ? haste : most;
 }
 
-/* Returns what the others have by weight before this VM comes, in bytes/s, at most the capacity. */
-static u64 sdngcc_part_rate(const struct shim_limiter_state *state,
-			    const struct shim_law_input *input)
+/* Returns L in bytes/s, at most C; 0 if none was told within S, or levels are ignored. */
+static u64 sdngcc_level(const struct sdngcc_limiter *own, const struct shim_law_input *input)
 {
-	u64 others = shim_sub_sat(state->weight_total, input->weight);
-
-	if (others <= input->weight)
-		return input->capacity;
-	return shim_mul_div(input->capacity, input->weight, others);
+	if (!input->knobs[SDNGCC_LEVEL_PERIODS] ||
+	    shim_sub_sat(input->now_ns, own->level_ns) > sdngcc_silence_ns(own, input))
+		return 0;
+	return own->level < input->capacity ? own->level : input->capacity;
 }
 
-/*
- * Returns what a VM above its part loses besides, in bytes/s, of the rate at which it was marked,
- * and keeps count of messages in a row.
- */
-static u64 sdngcc_excess_cut(const struct shim_limiter_state *state, struct sdngcc_limiter *own,
-			     const struct shim_law_input *input, u64 marked, u64 interval_ns)
+/* Takes a level, and falls to it. */
+static void sdngcc_take_level(struct shim_limiter_state *state, struct sdngcc_limiter *own,
+			      const struct shim_law_input *input, u64 level)
 {
-	u64 pause = shim_sub_sat(input->now_ns, state->message_ns);
-	u64 part = sdngcc_part_rate(state, input);
-	u64 most = input->knobs[SDNGCC_CUT_EXCESS];
+	if (!input->knobs[SDNGCC_LEVEL_PERIODS])
+		return;
+	own->level = level;
+	own->level_ns = input->now_ns;
+	if (state->rate > level)
+		shim_climb_cut(state, input, shim_climb_floor(input, input->knobs[SDNGCC_RMIN]),
+			       state->rate - level);
+}
 
-	own->run = state->message_ns && shim_div(pause, 2) <= interval_ns ?
-		   shim_add_sat32(own->run, 1) : 0;
-	if (!own->run || state->rate <= part || !most)
-		return 0;
-	marked = shim_mul_div(marked, most, SHIM_PPM);
-	return shim_mul_div(marked, state->rate - part, state->rate);
+/* Returns the part of a cut, in bytes/s, that a VM takes at its level, or as far below it. */
+static u64 sdngcc_below(const struct shim_limiter_state *state, const struct sdngcc_limiter *own,
+			const struct shim_law_input *input, u64 less)
+{
+	u64 level = sdngcc_level(own, input);
+
+	if (state->rate >= level)
+		return less;
+	return shim_mul_div(shim_mul_div(less, state->rate, level), state->rate, level);
 }
 
 /* Returns the cut in bytes/s for marks counted over interval_ns. */
@@ -202,40 +210,43 @@ static u64 sdngcc_cut_rate(const struct shim_limiter_state *state, struct sdngcc
 			   const struct shim_law_input *input, u32 marks, u64 interval_ns)
 {
 	u64 full = input->knobs[SDNGCC_CUT_FULL];
-	u64 mark, marked;
+	u64 mark, most;
 
 	if (full) {
 		u64 least = interval_ns < input->period_ns ? input->period_ns : interval_ns;
 
 		mark = shim_mul_div(marks * SHIM_MARK_BYTES, full * (SHIM_NSEC_PER_SEC / SHIM_PPM),
 				    least);
-		mark = shim_mul_div(mark, sdngcc_haste(state, own, input, marks, interval_ns), 1);
-		marked = shim_mul_div(marks * SHIM_MARK_BYTES, SHIM_NSEC_PER_SEC, least);
-		return shim_add_sat(mark, sdngcc_excess_cut(state, own, input, marked,
-							    interval_ns));
+		most = shim_mul_div(state->rate, full, SHIM_PPM);
+		if (sdngcc_level(own, input) && mark > most)
+			mark = most;
+		return shim_mul_div(mark, sdngcc_haste(state, own, input, marks, interval_ns), 1);
 	}
 	mark = shim_mul_div(input->capacity, input->knobs[SDNGCC_CUT_MARK], SHIM_PPM);
 	return shim_mul_div(shim_mul_div(mark, marks, 1), input->period_ns, interval_ns);
 }
 
-/* Returns ppm of the capacity in bytes/s, or what of it belongs to one period where P is longer. */
+/* Returns what of a rate in bytes/s belongs to one period where P is longer. */
 static u64 sdngcc_paced_rate(const struct sdngcc_limiter *own, const struct shim_law_input *input,
-			     u64 ppm)
+			     u64 rate)
 {
-	u64 rate = shim_mul_div(input->capacity, ppm, SHIM_PPM);
 	u64 pace_ns = sdngcc_pace_ns(own, input);
 
 	return pace_ns > input->period_ns ? shim_mul_div(rate, input->period_ns, pace_ns) : rate;
 }
 
-/* Returns a step in bytes/s for one period: this VM's part of ppm of the capacity. */
+/* Returns a step in bytes/s for one P: ppm of the level, or this VM's part of ppm of C. */
 static u64 sdngcc_step_rate(const struct shim_limiter_state *state,
 			    const struct sdngcc_limiter *own, const struct shim_law_input *input,
 			    u64 ppm)
 {
-	u64 rate = sdngcc_paced_rate(own, input, ppm);
 	u64 total = state->weight_total ? state->weight_total : input->knobs[SDNGCC_STEP_SHARERS];
+	u64 level = sdngcc_level(own, input);
+	u64 rate;
 
+	if (level)
+		return shim_mul_div(level, ppm, SHIM_PPM);
+	rate = shim_mul_div(input->capacity, ppm, SHIM_PPM);
 	if (input->knobs[SDNGCC_STEP_SCALED] && input->weight < total)
 		return shim_mul_div(rate, input->weight, total);
 	return rate;
@@ -246,25 +257,52 @@ void shim_sdngcc_message(struct shim_limiter_state *state, struct sdngcc_limiter
 {
 	u64 interval_ns, less;
 
+	if (message->type == SHIM_MESSAGE_LEVEL)
+		sdngcc_take_level(state, own, input, message->rate);
 	if (message->type != SHIM_MESSAGE_MARKS || !message->marks)
 		return;
 	interval_ns = sdngcc_interval_ns(state, input, message);
 	state->weight_total = message->weight_total;
 	own->interval_ns = message->interval_ns < INTERVAL_MOST ?
-			   message->interval_ns : INTERVAL_MOST;
+			   (u32)message->interval_ns : (u32)INTERVAL_MOST;
 	less = sdngcc_cut_rate(state, own, input, message->marks, interval_ns);
+	less = sdngcc_below(state, own, input, less);
 	shim_climb_cut(state, input, shim_climb_floor(input, input->knobs[SDNGCC_RMIN]), less);
+}
+
+/* Returns the least step in bytes/s for one P: what a VM below its level regains without marks. */
+static u64 sdngcc_regain_rate(const struct shim_limiter_state *state,
+			      const struct sdngcc_limiter *own, const struct shim_law_input *input)
+{
+	u64 silence = shim_sub_sat(input->now_ns, state->message_ns);
+	u64 level = sdngcc_level(own, input);
+
+	if (!level || shim_div(silence, 2) < sdngcc_pace_ns(own, input))
+		return 0;
+	return shim_div(shim_sub_sat(level, state->rate), input->knobs[SDNGCC_LEVEL_PERIODS]);
+}
+
+/* Returns what is to be added in each period for ppm of what the VM has by weight, bytes/s. */
+static u64 sdngcc_climb_rate(const struct shim_limiter_state *state,
+			     const struct sdngcc_limiter *own, const struct shim_law_input *input,
+			     u64 ppm)
+{
+	u64 step = sdngcc_step_rate(state, own, input, ppm);
+	u64 least = sdngcc_regain_rate(state, own, input);
+
+	return sdngcc_paced_rate(own, input, step > least ? step : least);
 }
 
 void shim_sdngcc_period(struct shim_limiter_state *state, struct sdngcc_limiter *own,
 			const struct shim_law_input *input)
 {
+	u64 most = shim_mul_div(input->capacity, input->knobs[SDNGCC_STEP_MAX], SHIM_PPM);
 	const struct shim_climb climb = {
 		.timeout_ns = sdngcc_silence_ns(own, input),
 		.floor = shim_climb_floor(input, input->knobs[SDNGCC_RMIN]),
-		.slow = sdngcc_step_rate(state, own, input, input->knobs[SDNGCC_STEP_SLOW]),
-		.fast = sdngcc_step_rate(state, own, input, input->knobs[SDNGCC_STEP_FAST]),
-		.most = sdngcc_paced_rate(own, input, input->knobs[SDNGCC_STEP_MAX]),
+		.slow = sdngcc_climb_rate(state, own, input, input->knobs[SDNGCC_STEP_SLOW]),
+		.fast = sdngcc_climb_rate(state, own, input, input->knobs[SDNGCC_STEP_FAST]),
+		.most = sdngcc_paced_rate(own, input, most),
 	};
 
 	shim_climb_step(state, &own->climb, input, &climb);
@@ -301,6 +339,7 @@ const struct shim_law shim_law_sdngcc = {
 	.name = "sdngcc",
 	.knobs = sdngcc_knobs,
 	.n_knobs = SHIM_COUNT(sdngcc_knobs),
+	.obeys_levels = true,
 	.period_ns = 5000000,
 	.limiter_size = sizeof(struct sdngcc_limiter),
 	.init = sdngcc_init,

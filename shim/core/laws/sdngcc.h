@@ -16,7 +16,6 @@ enum sdngcc_knob {
 	SDNGCC_CUT_FULL,
 	SDNGCC_CUT_PATIENCE,
 	SDNGCC_CUT_HASTE,
-	SDNGCC_CUT_EXCESS,
 	SDNGCC_CUT_MARK,
 	SDNGCC_CONGESTION_TIMEOUT,
 	SDNGCC_STEP_SLOW,
@@ -25,6 +24,7 @@ enum sdngcc_knob {
 	SDNGCC_STEP_SHARERS,
 	SDNGCC_STEP_SCALED,
 	SDNGCC_RMIN,
+	SDNGCC_LEVEL_PERIODS,
 
 	SDNGCC_KNOBS
 };
@@ -32,8 +32,9 @@ enum sdngcc_knob {
 /* What law sdngcc keeps of a limiter. */
 struct sdngcc_limiter {
 	struct shim_climb_state climb;	/* since the last step */
-	u64 interval_ns;	/* I of the last message, up to 2 s; 0: it did not say */
-	u32 run;	/* messages in a row before the last one; U32_MAX: or more */
+	u64 level;		/* what the VM has by weight, bytes/s; 0: never told */
+	u64 level_ns;		/* when that was told */
+	u32 interval_ns;	/* I of the last message, up to 2 s; 0: it did not say */
 	u32 full_run;	/* full messages in a row, the last one included; U32_MAX: or more */
 };
 

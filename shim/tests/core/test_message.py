@@ -119,7 +119,8 @@ def test_noise_is_refused(data: bytes, key: bytes) -> None:
 
 
 @pytest.mark.parametrize("change", [
-    {"type": 0}, {"type": 3}, {"flags": 1}, {"epoch": 0}, {"sequence": 0}, {"type": 2, "rate": 0},
+    {"type": 0}, {"type": 3}, {"type": 4, "rate": 124}, {"type": 5},
+    {"flags": 1}, {"epoch": 0}, {"sequence": 0}, {"type": 2, "rate": 0},
     {"type": 2, "rate": 124}, {"type": 2, "rate": 10**11 + 1}])
 def test_fields_out_of_range_are_refused_though_signed(change: Dict[str, int]) -> None:
     assert binding.decode(layout({**SAMPLE, **change}, KEY), KEY) == ("form", {})

@@ -11,7 +11,7 @@ from .host import FULL, KEY, Host, address
 
 CAPACITY = 125_000_000
 HERE, THERE, OTHER, CONTROLLER = (address(text) for text in ("10.0.0.1", "10.1.0.1", "10.0.0.2", "10.3.0.1"))
-MARKS, RATE, REPORT = 1, 2, 3
+MARKS, RATE, REPORT, LEVEL = 1, 2, 3, 4
 NEW_KEY = bytes(range(50, 66))
 
 
@@ -37,6 +37,16 @@ def test_marks_cut_the_rate(host: Host, vm: Any) -> None:
     assert say(host, vm) == "messages"
     assert host.limiter(vm, host.near).rate < before
     assert host.counter(vm, "messages") == 1 and host.counter(vm, "marks") == 50
+
+
+@pytest.mark.parametrize("law, verdict", [
+    ("sdngcc", "messages"), ("maxmin", "messages"), ("static", "refused_law"), ("hygenicc", "refused_law")])
+def test_who_heeds_levels(host: Host, vm: Any, law: str, verdict: str) -> None:
+    host.law(law)
+    host.send(vm, host.near, HERE, THERE)
+    assert say(host, vm, type=LEVEL, rate=1_000_000, marks=0, interval_ns=0) == verdict
+    if law == "sdngcc":
+        assert host.limiter(vm, host.near).rate == CAPACITY // 100, "R_min"
 
 
 def test_each_is_obeyed_once(host: Host, vm: Any) -> None:
