@@ -96,6 +96,7 @@ class Parameters(BaseModel):
     ovs: OvsVersion = Field("3.1", description="version of Open vSwitch, with the series for it")
     kernel: Literal["6.1", "6.12", "7.3"] = Field("6.1", description="Linux of the machine")
     by_path: bool = Field(False, description="laws maxmin, sdngcc: VMs are told by path, not as a whole")
+    levels: bool = Field(False, description="law sdngcc: VMs are told levels beside marks")
     limiter: Literal["pace", "police"] = Field("pace", description="what happens to a packet over the rate")
     guest_ecn: bool = Field(False, description="the tagged VM and tcp competitors negotiate ECN")
     accecn: bool = Field(False, description="with guest_ecn, AccECN is offered and accepted (kernel 7.3)")
@@ -264,6 +265,7 @@ class Parameters(BaseModel):
         self._check_guarantees()
         self._check_tenants()
         self._check_by_path()
+        self._check_levels()
         return self
 
     def _check_tenants(self) -> None:
@@ -283,6 +285,11 @@ class Parameters(BaseModel):
             raise ValueError(f"by_path needs law={' or '.join(sorted(CONTROLLED))}, not {self.law}")
         if self.by_path and self.law == "sdngcc" and self.division != "bytes":
             raise ValueError(f"by_path needs division=bytes, not {self.division}")
+
+    def _check_levels(self) -> None:
+        if self.levels and (self.law != "sdngcc" or self.by_path or self.division != "bytes"):
+            raise ValueError("levels needs law=sdngcc, division=bytes and by_path=false, not "
+                             f"{self.law}, {self.division} and {str(self.by_path).lower()}")
 
     def _check_loss(self) -> None:
         if len(self.loss) != len(self.loss_at_s):

@@ -90,6 +90,8 @@ def test_settings_override_defaults_and_the_last_counts():
     (["agent=ovn", "network=vlan", "fabric=linux", "loss=5"], ["loss", "agent=none", "ovn"]),
     (["agent=ovn", "network=vlan", "fabric=linux", "receivers=2", "destinations=2"], ["agent=ovn", "destinations"]),
     (["by_path=true", "law=eyeq"], ["by_path", "law=maxmin or sdngcc", "eyeq"]),
+    (["levels=true", "law=maxmin"], ["levels", "law=sdngcc", "maxmin"]),
+    (["levels=true", "law=sdngcc", "division=equal"], ["levels", "division=bytes", "equal"]),
     (["by_path=true", "law=sdngcc", "division=sent"], ["by_path", "division=bytes", "sent"]),
 ])
 def test_refusals_name_the_setting_and_what_is_allowed(settings, named):
