@@ -10,7 +10,8 @@ PYTEST := $(PY) -m pytest --numprocesses $(JOBS) --dist loadgroup --durations 15
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo reproduce test test-all lint unit integration bench-controller bench-datapath bench-limiter bench-overhead \
-	bench-tick fuzz fuzz-parsers prove sanitize smp check-kernels packages openvswitch-packages check-packages check-stock check-ovs clean
+	bench-tick fuzz fuzz-parsers prove sanitize smp check-kernels packages openvswitch-packages check-packages check-stock check-ovs \
+	soak clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -120,6 +121,12 @@ VERSIONS ?= 3.1,3.3,3.5,4.0
 
 check-ovs: build  ## Build versions of Open vSwitch, run their own tests and an experiment on each (VERSIONS=3.1,3.3,3.5,4.0)
 	@$(PY) -m sdngcc.testbed.ovs --versions $(VERSIONS)
+
+# Virtual time of a soak.
+HOURS ?= 24
+
+soak: build  ## Virtual hours of mixed tenants, changes and faults, after which all is as it was (HOURS=1)
+	@$(PY) -m sdngcc.testbed.soak --hours $(HOURS)
 
 clean:  ## Remove .venv and results (the build cache stays; see `sdngcc testbed build --help`)
 	rm -rf .venv results build *.egg-info .mypy_cache .ruff_cache .pytest_cache

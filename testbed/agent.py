@@ -246,7 +246,7 @@ class Agent:
         }
         losses = [str(percent) for _, percent in self.job["loss"][self.loss_stage:]]
         program = (["sdngcc.testbed.lossy", str(self.job["seed"]), *losses] if losses
-                   else ["sdngcc.main", "controller"])
+                   else self.job["controller"].get("program", ["sdngcc.main", "controller"]))
         with open(self.out / f"{name}.log", "ab") as log:
             return subprocess.Popen([sys.executable, "-m", *program], env=environment,
                                     stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The soak: what its judge lets pass and what not, a short one, and leaks that are planted and must be found."""
+
+import copy
+import random
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, Callable, Dict, List
+
+import pytest
+
+from sdngcc.testbed.build import build
+from sdngcc.testbed.soak import __main__ as command
+from sdngcc.testbed.soak.judge import NEVER, Row, judge, slope
+from sdngcc.testbed.soak.run import Plan, make_plan, soak, table
+
+CYCLES, CHANGES = 24, 1000
+#: Cycles of two minutes, for tests.
+SHORT = Plan(6, 120.0, 4000)
+
+#: What is planted where a VM's memory is given back: 32 bytes that nobody frees.
+FREED, LEAK = "\tshim_free_rcu(vm, rcu);\n", "\t(void)shim_alloc_now(32);\n"
+
+
+def rows() -> List[Row]:
+    """Return rows of a soak that ends as it began; processes begin anew in the middle, and all wanders a little."""
+    chance = random.Random(1)
+    found = []
+    for cycle in range(1, CYCLES + 1):
+        anew = cycle > CYCLES // 2
+        found.append({
+            "cycle": cycle, "law": "sdngcc", "fault": "none", "jain": 0.9999, "share_error": 0.01, "utilisation": 0.95,
+            "fell": [], "devices": 23, "faulty_lines": {"controller": []}, "counters": dict.fromkeys(NEVER, 0),
+            "memory_kb": {"SUnreclaim": 6700 + chance.randrange(80), "MemAvailable": 1880000 + chance.randrange(4000),
+                          "Shmem": 100, "KernelStack": 624, "PageTables": 770, "VmallocUsed": 480, "Percpu": 96},
+            "processes": {"controller": {"pid": 200 + anew, "rss_kb": 103000 + 900 * anew + chance.randrange(60),
+                                         "threads": 1, "files": 11},
+                          "ovs-vswitchd": {"pid": 46, "rss_kb": 10460, "threads": 4, "files": 47},
+                          "ovsdb-server": {"pid": 42, "rss_kb": 6924, "threads": 1, "files": 18}}})
+    return found
+
+
+def failed(changed: List[Row]) -> List[str]:
+    """Return the names of what does not pass."""
+    return [verdict.name for verdict in judge(changed, CYCLES, CHANGES) if not verdict.passed]
+
+
+def test_what_ends_as_it_began_passes() -> None:
+    assert failed(rows()) == []
+
+
+def _leak_slab(row: Row) -> None:
+    row["memory_kb"]["SUnreclaim"] += row["cycle"] * 32 * CHANGES // 1024
+
+
+def _leak_controller(row: Row) -> None:
+    row["processes"]["controller"]["rss_kb"] += 100 * row["cycle"]
+
+
+def _leak_file(row: Row) -> None:
+    row["processes"]["ovs-vswitchd"]["files"] += row["cycle"]
+
+
+def _less_available(row: Row) -> None:
+    row["memory_kb"]["MemAvailable"] -= 1500 * row["cycle"]
+
+
+def _drift(row: Row) -> None:
+    row["jain"] -= 0.001 * row["cycle"]
+
+
+def _mistake(row: Row) -> None:
+    row["counters"]["drop_memory"] += row["cycle"] == 9
+
+
+def _complaint(row: Row) -> None:
+    row["faulty_lines"]["controller"] += ["Traceback"] if row["cycle"] == 9 else []
+
+
+def _device(row: Row) -> None:
+    row["devices"] += row["cycle"] > 9
+
+
+def _fall(row: Row) -> None:
+    row["fell"] += ["hv1-vm1:tx_bytes"] if row["cycle"] == 9 else []
+
+
+@pytest.mark.parametrize("change, name", [
+    (_leak_slab, "unreclaimable slab"), (_leak_controller, "resident memory of controller"),
+    (_leak_file, "files of ovs-vswitchd"), (_less_available, "memory available, and in tmpfs"),
+    (_drift, "jain of the reference load, first to last"), (_mistake, "counters of mistakes"), (_complaint, "logs"),
+    (_device, "network devices"), (_fall, "counters that fell")])
+def test_what_does_not_is_told(change: Callable[[Row], None], name: str) -> None:
+    changed = copy.deepcopy(rows())
+    for row in changed:
+        change(row)
+    assert name in failed(changed)
+
+
+def test_a_soak_that_was_cut_short_does_not_pass() -> None:
+    assert failed(rows()[:-1]) == ["cycles"]
+    assert failed([]) == ["cycles", "cycles after the warm-up"]
+
+
+def test_slopes_are_of_one_process() -> None:
+    assert slope([(1, 100, 1), (2, 110, 1), (3, 50, 2), (4, 60, 2)]) == 10
+    assert slope([(1, 100, 1), (2, 90, 2)]) is None
+
+
+@pytest.mark.parametrize("hours, cycles, cycle_s", [(24, 24, 3600), (1, 6, 600), (0.2, 6, 120)])
+def test_plans(hours: float, cycles: int, cycle_s: float) -> None:
+    assert (make_plan(hours).cycles, make_plan(hours).cycle_s) == (cycles, pytest.approx(cycle_s))
+
+
+def test_hours_out_of_range_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["--hours", "0.05"])
+    assert "allowed is 0.1 to 1000" in capsys.readouterr().err
+
+
+def unfit(result: Dict[str, Any]) -> List[str]:
+    """Print a soak's table; return the names of what did not pass."""
+    print(table(result))
+    return [verdict["name"] for verdict in result["verdicts"] if not verdict["passed"]]
+
+
+@pytest.mark.release
+@pytest.mark.uml
+@pytest.mark.timeout(1800)
+def test_a_short_soak_ends_as_it_began(tmp_path: Path) -> None:
+    assert unfit(soak(SHORT, build(), tmp_path)) == []
+
+
+@pytest.mark.release
+@pytest.mark.uml
+@pytest.mark.timeout(1800)
+def test_32_bytes_lost_with_each_vm_are_found(tmp_path: Path) -> None:
+    artifacts = build()
+    tree = tmp_path / "source"
+    shutil.copytree(artifacts.beside_source, tree)
+    path = tree / "core" / "engine" / "vm.c"
+    text = path.read_text(encoding="utf-8")
+    assert text.count(FREED) == 1
+    path.write_text(text.replace(FREED, LEAK + FREED), encoding="utf-8")
+    subprocess.run(["make", "ARCH=um", "-C", str(artifacts.kernel_build), f"M={tree}", "modules"], check=True)
+
+    def plant(job: Dict[str, Any]) -> None:
+        job["modules"][-1] = str(tree / Path(job["modules"][-1]).name)
+
+    assert unfit(soak(SHORT, artifacts, tmp_path / "out", change=plant)) == ["unreclaimable slab"]
+
+
+@pytest.mark.release
+@pytest.mark.uml
+@pytest.mark.timeout(1800)
+def test_16_kilobytes_that_the_controller_keeps_of_each_vm_are_found(tmp_path: Path) -> None:
+    def plant(job: Dict[str, Any]) -> None:
+        job["controller"]["program"] = ["sdngcc.testbed.tests.leaky_controller"]
+
+    assert unfit(soak(SHORT, build(), tmp_path, change=plant)) == ["resident memory of controller"]
