@@ -11,7 +11,7 @@ PYTEST := $(PY) -m pytest --numprocesses $(JOBS) --dist loadgroup --durations 15
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo reproduce test test-all lint unit integration bench-controller bench-datapath bench-limiter bench-overhead \
 	bench-tick fuzz fuzz-parsers prove sanitize smp check-kernels packages openvswitch-packages check-packages check-stock check-ovs \
-	soak clean
+	check-suites soak clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -121,6 +121,13 @@ VERSIONS ?= 3.1,3.3,3.5,4.0
 
 check-ovs: build  ## Build versions of Open vSwitch, run their own tests and an experiment on each (VERSIONS=3.1,3.3,3.5,4.0)
 	@$(PY) -m sdngcc.testbed.ovs --versions $(VERSIONS)
+
+# Suites of check-suites, and tests of kmod (numbers and ranges), with commas: all.
+SUITES ?= selftests,kmod
+TESTS ?=
+
+check-suites: build  ## The kernel's and Open vSwitch's tests of the datapath, with the shim and without (slow; TESTS=1-50)
+	@$(PY) -m sdngcc.testbed.suites --suites '$(SUITES)' --tests '$(TESTS)'
 
 # Virtual time of a soak.
 HOURS ?= 24
