@@ -90,7 +90,7 @@ class Relations:
                 self.hosts[mac] = host
                 self._renew(mac)
                 self._newcomers[mac] = None
-                self._pairs_at[place] += len(self._targets.get(mac, ()))
+                self._count_pairs(place, len(self._targets.get(mac, ())))
                 self._touch(mac)
             else:
                 outcome = Learned.MOVED
@@ -105,11 +105,19 @@ class Relations:
         mac = host.mac
         self._leave(host)
         count = len(self._targets.get(mac, ()))
-        self._pairs_at[host.place] -= count
-        self._pairs_at[place] += count
+        self._count_pairs(host.place, -count)
+        self._count_pairs(place, count)
         host.place = place
         self._touch(mac)
         self.readdressed.update(dict.fromkeys(host.addresses))
+
+    def _count_pairs(self, place: Hop, more: int) -> None:
+        """Count that so many more pairs, or fewer, have their source at a port; ports without any are not kept."""
+        count = self._pairs_at[place] + more
+        if count:
+            self._pairs_at[place] = count
+        else:
+            self._pairs_at.pop(place, None)
 
     def _leave(self, host: Host) -> None:
         ports = self._hosts_at[host.place[0]]
@@ -205,7 +213,7 @@ class Relations:
             self._sources.setdefault(target, {})[source] = None
             self._pair_count += 1
             if host:
-                self._pairs_at[host.place] += 1
+                self._count_pairs(host.place, 1)
             self.touched[source, target] = None
         targets[target] = now_ns
         return True
@@ -224,9 +232,7 @@ class Relations:
         self._pair_count -= 1
         host = self.hosts.get(source)
         if host:
-            self._pairs_at[host.place] -= 1
-            if not self._pairs_at[host.place]:
-                del self._pairs_at[host.place]
+            self._count_pairs(host.place, -1)
         self.touched[source, target] = None
 
     def heard_ns(self, source: bytes, target: bytes) -> Optional[int]:

@@ -112,6 +112,19 @@ def test_pairs_age():
     assert relations.heard_ns(mac(11), mac(31)) == 30 and relations.heard_ns(mac(31), mac(11)) is None
 
 
+def test_nothing_is_kept_of_ports_whose_hosts_left():
+    relations = Relations()
+    for place in ((1, 2), (1, 3), (2, 2)):
+        relations.learn_host(mac(1), place, None, 0)
+        relations.learn_pair(mac(1), mac(2), 0)
+        assert dict(relations._pairs_at) == {place: 1}
+        relations.forget_pair(mac(1), mac(2))
+        relations.learn_host(mac(2), place, None, 0)
+    relations.forget_place(1)
+    relations.forget_place(2)
+    assert not relations._pairs_at and not relations._hosts_at and not relations.hosts
+
+
 def test_hosts_of_a_port_are_bounded():
     relations = Relations(hosts_a_port=3)
     learned = [relations.learn_host(mac(number), (1, 2), None, 0) for number in range(5)]
