@@ -28,7 +28,8 @@ LAWS = ("sdngcc", "maxmin", "hygenicc", "eyeq", "seawall", "scc", "vcc", "static
 # What happens in the cycles in turn. Where a process ends, so does what it leaked: many cycles lie between two ends.
 FAULTS = ("module", "ovs-vswitchd", "none", "ovsdb-server", "module", "none", "controller", "none")
 CONTROLLER_AWAY_S = 5.0
-# ovs-vswitchd does not sleep until its database is back: a second of that costs two minutes of wall time here.
+# While the database is away, and until all are connected to it again, one of the processes does not sleep (not traced
+# which): a second of virtual time costs two minutes of wall time then.
 DATABASE_AWAY_S = 0.05
 # Length of the mixed load, of the reference load, and of what counts of that, seconds.
 MIXED_S, REFERENCE_S, COUNTED_S = 12.0, 20.0, 10.0

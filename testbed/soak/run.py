@@ -17,8 +17,8 @@ from sdngcc.testbed.soak.judge import Row, judge
 from sdngcc.testbed.workload import Workload
 
 # Two hosts of two VMs each behind one port of 10 Mb/s: some hundred packets a second, for each costs wall time. A full
-# packet takes 5 ms of a VM's quarter, so the shim holds packets for longer than by default; polls are seldom, because
-# nothing in a soak costs more; so rates must be good for longer.
+# packet takes 5 ms of a VM's quarter, so the shim holds packets for longer than by default. Each poll costs
+# 5 ms of wall time, so polls are seldom, and rates good for longer.
 SETTINGS = ("datapath=beside", "law=maxmin", "senders=4", "hosts=2", "link_mbps=10", "horizon_us=100000",
             "period_ms=1000", "knob.rate-timeout=5000000000", "phases=0,1,0")
 # Wall time that a cycle, and each virtual second, may take: ten times what they do on an idle machine.

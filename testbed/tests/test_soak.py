@@ -16,8 +16,8 @@ from sdngcc.testbed.soak.judge import NEVER, Row, judge, slope
 from sdngcc.testbed.soak.run import Plan, make_plan, soak, table
 
 CYCLES, CHANGES = 24, 1000
-#: Cycles of two minutes, for tests.
-SHORT = Plan(6, 120.0, 4000)
+#: Cycles of 90 s, for tests.
+SHORT = Plan(6, 90.0, 4000)
 
 #: What is planted where a VM's memory is given back: 32 bytes that nobody frees.
 FREED, LEAK = "\tshim_free_rcu(vm, rcu);\n", "\t(void)shim_alloc_now(32);\n"
