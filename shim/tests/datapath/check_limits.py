@@ -6,8 +6,6 @@ Argument: the traffic generator. VMs' links and the uplink are 1 Gb/s; the round
 
 from __future__ import annotations
 
-import re
-import statistics
 import subprocess
 import sys
 import time
@@ -172,29 +170,6 @@ def early() -> None:
     assert stats["drop_early"] > 10_000 and not stats["drop_horizon"], stats
     tcp_under_limit("pace", 0.97)
     lab.shim.settings_set(early=0)
-
-
-@check
-def ahead() -> None:
-    """Pings wait behind a VM's own TCP, but not where small packets go ahead; TCP gets its limit"""
-    median = {}
-    for setting in (False, True):
-        lab.shim.settings_set(law="static", limiter="pace", ahead=setting)
-        lab.roles()
-        lab.shim.port_set("s1", max_rate=LIMIT)
-        ping = subprocess.Popen(["ip", "netns", "exec", "v1", "ping", "-n", "-i", "0.01", "-c", "400", "10.9.0.3"],
-                                stdout=subprocess.PIPE, text=True)
-        part = mean(transfer({"v1": "tcp:5001:cubic"}, 3)["v1"][1:]) / (LIMIT * TCP_PART)
-        took = [float(text) for text in re.findall(r"time=([0-9.]+) ms", ping.communicate()[0])]
-        # The transfer begins a second after the first ping and lasts for three.
-        median[setting] = statistics.median(took[200:350])
-        stats = lab.stats("s1")
-        print(f"# ahead {setting}: {part:.3f} of the limit, ping {median[setting]:.2f} ms, {stats['tx_ahead']} ahead",
-              flush=True)
-        assert part >= 0.98, f"{part:.3f} of the limit"
-        assert (stats["tx_ahead"] >= 150) == setting, stats
-    assert median[True] < 0.8 < 1.5 < median[False], median
-    lab.shim.settings_set(ahead=False)
 
 
 @check
