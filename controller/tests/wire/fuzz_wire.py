@@ -18,6 +18,7 @@ from .. import fuzzing
 from ..fabric import arp, ipv4
 
 KEY = bytes(range(16))
+TAG_BYTES = 8
 PROTOCOL = 253
 FRAME, LLDP, V0, V1, V2, V1_SIGNED, V2_SIGNED = range(7)
 
@@ -107,13 +108,21 @@ def ipv6(following, *headers, source=b"\xfe\x80" + bytes(13) + b"\1"):
 
 
 ADDRESS = bytes(10) + b"\xff\xff\x0a\0\0\1"
-MARKS = message.body_v1(message.Message(ADDRESS, ADDRESS, 5, 7, epoch=1, sequence=1, weight_total=9))
-RATE = message.body_v1(message.Message(ADDRESS, ADDRESS, 0, rate=10**6, epoch=1, sequence=1, type=message.TYPE_RATE))
-REPORT = message.body_v1(message.Message(ADDRESS, ADDRESS, 1, epoch=1, sequence=1, type=3, weight_total=1))
+
+
+def body(told):
+    """Give a control message without its tag."""
+    encode = message.encode_v1 if isinstance(told, message.Message) else message.encode_v2
+    return encode(told, KEY)[:-TAG_BYTES]
+
+
+MARKS = body(message.Message(ADDRESS, ADDRESS, 5, 7, epoch=1, sequence=1, weight_total=9))
+RATE = body(message.Message(ADDRESS, ADDRESS, 0, rate=10**6, epoch=1, sequence=1, type=message.TYPE_RATE))
+REPORT = body(message.Message(ADDRESS, ADDRESS, 1, epoch=1, sequence=1, type=3, weight_total=1))
 ENTRIES = (message.PathEntry(7, ADDRESS, 128, rate=1000), message.PathEntry(7, bytes(16), 0, rate=1000))
 TOLD = message.PathEntry(7, ADDRESS, 128, 1, marks=3, interval_ns=9)
-PATHS = message.body_v2(message.PathMessage(ADDRESS, ENTRIES, 1000, epoch=1, sequence=1))
-PATH_MARKS = message.body_v2(message.PathMessage(ADDRESS, (TOLD,), epoch=1, sequence=1, type=message.TYPE_MARKS))
+PATHS = body(message.PathMessage(ADDRESS, ENTRIES, 1000, epoch=1, sequence=1))
+PATH_MARKS = body(message.PathMessage(ADDRESS, (TOLD,), epoch=1, sequence=1, type=message.TYPE_MARKS))
 SOLICITATION = b"\x87" + bytes(7) + b"\xfe\x80" + bytes(13) + b"\3"
 TAGGED = b"\2" * 12 + b"\x88\xa8\0\7\x81\0\0\5"
 

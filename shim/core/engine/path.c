@@ -71,10 +71,10 @@ static struct shim_law_input path_input(const struct shim_path *path,
 	return input;
 }
 
-/* Puts the law's rate and depth of a path in force.  vm->lock. */
+/* Puts the law's rate of a path in force; K is the VM's own.  vm->lock. */
 static void path_apply(struct shim_vm *vm, struct shim_path *path, u64 now_ns)
 {
-	shim_gate_set(&path->gate, path->state.rate, vm->mode.depth + path->state.burst, now_ns);
+	shim_gate_set(&path->gate, path->state.rate, vm->mode.depth, now_ns);
 }
 
 /* Tells whether a prefix is in front of a path, or the path's own, in the list of a VM. */

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdngcc.controller.wire.message import TYPE_RATE, Message, PathEntry, PathMessage, encode_v1, encode_v2
+from sdngcc.controller.wire.message import TYPE_RATE, Message, encode_v1
 
 from .host import FULL, KEY, MS, SECOND, Host, address, excess
 
@@ -99,17 +99,6 @@ def test_there_is_none(host: Host, case: str) -> None:
     if case == "no rate any more":
         guest.host.pass_time(250 * MS)
     assert host.limiter(guest.vm, guest.uplink).depth <= DEPTH
-
-
-def test_a_path_has_a_burst_of_its_own(host: Host) -> None:
-    guest = Guest(host)
-    for _ in range(12):
-        entry = PathEntry(5, THERE, 128, rate=RATE, weight_total=3)
-        said = PathMessage(HERE, (entry,), 0, 1, 1000, next(NUMBERS), TYPE_RATE)
-        assert host.message(guest.vm, None, CONTROLLER, HERE, encode_v2(said, KEY)) == "messages"
-        host.pass_time(20 * MS)
-    credit = DEPTH + SUM // 3
-    assert credit - 2 * FULL < guest.blast(2 * MS) <= credit + 2 * MS * RATE // SECOND
 
 
 def test_bursts_of_all_who_share_a_port_fit_its_buffer(host: Host) -> None:
