@@ -137,25 +137,27 @@ static void make_gso(struct journey *journey, u8 parts)
 /* Lets a packet that is to be cut ask for each part. */
 static u32 cut(struct journey *journey, const struct shim_passage *passage)
 {
-	struct shim_packet part = journey->frame.packet;
-	u32 n = part.packets, i, passed = 0;
+	/* A host finds the frame by the packet in it, for its flow's hash. */
+	struct shim_frame frame = journey->frame;
+	struct shim_packet *part = &frame.packet;
+	u32 n = part->packets, i, passed = 0;
 
-	part.packets = 1;
-	part.bytes /= n;
-	part.gso = false;
+	part->packets = 1;
+	part->bytes /= n;
+	part->gso = false;
 	for (i = 0; i < n; i++) {
 		struct shim_action one = journey->action;
 
 		one.id = (u16)(one.id + i);
-		shim_admit(passage, &part, &one);
+		shim_admit(passage, part, &one);
 		fuzz_world_dropped(journey->world, journey->v, journey->u, one.drop, 1);
 		if (one.drop)
 			continue;
 		passed++;
-		fuzz_paths_passed(journey->world, journey->v, journey->path, part.bytes,
+		fuzz_paths_passed(journey->world, journey->v, journey->path, part->bytes,
 				  one.departure_ns);
 		if (passage->limiter)
-			fuzz_world_passed(journey->world, journey->v, journey->u, part.bytes,
+			fuzz_world_passed(journey->world, journey->v, journey->u, part->bytes,
 					  one.departure_ns);
 	}
 	return passed;
