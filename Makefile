@@ -10,7 +10,7 @@ PYTEST := $(PY) -m pytest --numprocesses $(JOBS) --dist loadgroup --durations 15
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo reproduce test test-all lint unit integration bench-controller bench-datapath bench-limiter bench-overhead \
-	bench-tick fuzz fuzz-parsers prove sanitize smp check-kernels packages openvswitch-packages check-packages check-stock check-ovs \
+	bench-tick fuzz fuzz-parsers prove sanitize smp check-kernels packages openvswitch-packages check-packages check-container check-stock check-ovs \
 	check-suites soak clean
 
 help:  ## List the targets
@@ -112,6 +112,9 @@ check-packages: packages  ## Install, start, upgrade, remove and purge these pac
 
 openvswitch-packages: setup  ## Build Debian's Open vSwitch with the series (a quarter of an hour for each release)
 	@$(PY) -m sdngcc.testbed.packages openvswitch --releases $(RELEASES)
+
+check-container: packages  ## Build the controller's container image of these packages, and ask the controller in it (with buildah)
+	@$(PY) -m sdngcc.testbed.packages container --releases $(RELEASES)
 
 check-stock: packages openvswitch-packages  ## Install what these targets made on a release's own kernel in QEMU: README's commands, upgrade, remove
 	@$(PY) -m sdngcc.testbed.packages stock --releases $(RELEASES)

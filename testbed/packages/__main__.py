@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``make packages``, ``make check-packages`` and ``make check-stock``."""
+"""``make packages``, and the targets that check what it made."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Callable, List
 
 from sdngcc.testbed.build import ROOT
-from sdngcc.testbed.packages import openvswitch
+from sdngcc.testbed.packages import container, openvswitch
 from sdngcc.testbed.packages.build import build
 from sdngcc.testbed.packages.check import CheckError, check, require
 from sdngcc.testbed.packages.dkms import MODULES, check_module
@@ -60,12 +60,20 @@ def _check_stock(release: Release, out: Path) -> None:
     stock.check(release, out / release.suite, say)
 
 
+def _check_container(release: Release, out: Path) -> None:
+    def say(text: str) -> None:
+        print(f"check-container: {release.suite}: {text}", flush=True)
+
+    container.check(release, out / release.suite, say)
+
+
 def _open_vswitch(release: Release, out: Path) -> None:
     for path in openvswitch.build(release, out):
         print(path)
 
 
-_WHAT = {"build": _build, "check": _check, "stock": _check_stock, "openvswitch": _open_vswitch}
+_WHAT = {"build": _build, "check": _check, "stock": _check_stock, "container": _check_container,
+         "openvswitch": _open_vswitch}
 
 
 def main() -> int:
