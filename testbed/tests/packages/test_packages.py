@@ -17,7 +17,7 @@ from sdngcc import __version__
 from sdngcc.controller import settings as controller
 from sdngcc.main import COMMANDS
 from sdngcc.testbed.build import ROOT
-from sdngcc.testbed.packages import defaults, layout, manual, version
+from sdngcc.testbed.packages import container, defaults, layout, manual, version
 from sdngcc.testbed.packages.build import BESIDE, configure, control, modules
 from sdngcc.testbed.packages.check import differences, later, newer, snapshot
 from sdngcc.testbed.packages.dkms import MODULES
@@ -286,12 +286,18 @@ def test_series_is_added_to_debians_source_package(tmp_path: Path) -> None:
     assert done.returncode == 1 and "no series for Open vSwitch 2.17.0" in done.stderr
 
 
+def test_the_containers_user_is_one_of_a_systems() -> None:
+    """adduser --system of the package's script takes an account that is there with such a number alone."""
+    numbers = re.findall(r"--[gu]id (\d+)", container.DEFINITION.read_text())
+    assert len(numbers) == 2 and len(set(numbers)) == 1 and 100 <= int(numbers[0]) <= 999
+
+
 @pytest.mark.release
 @pytest.mark.timeout(7200)
 @pytest.mark.skipif(os.environ.get("SDNGCC_RELEASE") != "1", reason="only a release needs it: SDNGCC_RELEASE=1")
 @pytest.mark.skipif(bool(missing_programs()), reason="; ".join(missing_programs()))
 @pytest.mark.parametrize("release", ["bookworm"])
 def test_packages_install_run_upgrade_and_go(release: str, tmp_path: Path) -> None:
-    for what in ("build", "check"):
+    for what in ("build", "check", *([] if container.missing() else ["container"])):
         subprocess.run([sys.executable, "-m", "sdngcc.testbed.packages", what, "--releases", release, "--out",
                         str(tmp_path)], check=True)
