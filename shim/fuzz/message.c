@@ -47,7 +47,7 @@ static void fill(struct fuzz_input *input, u32 vm, struct shim_message *message)
 	struct shim_address address;
 	u8 kind = fuzz_u8(input);
 
-	*message = (struct shim_message){ .type = 1 + kind % 3, .version = 1 };
+	*message = (struct shim_message){ .type = 1 + kind % 4, .version = 1 };
 	if (kind & 0x80)
 		message->type = fuzz_u8(input);
 	if (kind & 0x40)

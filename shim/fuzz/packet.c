@@ -300,11 +300,13 @@ static void pass(struct fuzz_world *world, struct fuzz_input *input, bool sent)
 	free(room);
 }
 
-/* Tells a VM of paths, with a key in force. */
+/* Tells a VM of paths, or a level, with a key in force. */
 static void tell(struct fuzz_world *world, struct fuzz_input *input)
 {
 	u8 how = fuzz_u8(input), data[FUZZ_PATHS_BYTES];
-	u32 v = how % FUZZ_VMS, len;
+	const u8 *key = world->keys[how >> 5 & 1];
+	u32 v = how % FUZZ_VMS, len = SHIM_MESSAGE_V1_BYTES;
+	bool level = how & 0x10;
 	struct shim_message head = {
 		.type = how & 0x80 ? SHIM_MESSAGE_MARKS : SHIM_MESSAGE_RATE, .sender = 1,
 		.epoch = 1 + (how >> 6 & 1),
@@ -315,12 +317,18 @@ static void tell(struct fuzz_world *world, struct fuzz_input *input)
 	fuzz_address(input, v + 1, &source);
 	fuzz_address(input, v, &own);
 	memcpy(head.vm, &own, sizeof(head.vm));
-	len = fuzz_paths_build(input, v, &head, world->keys[how >> 5 & 1], data);
+	if (level) {
+		head.type = SHIM_MESSAGE_LEVEL;
+		head.rate = fuzz_within(input, SHIM_RATE_MIN, SHIM_RATE_MAX);
+		shim_message_encode(data, &head, key);
+	} else {
+		len = fuzz_paths_build(input, v, &head, key, data);
+	}
 	if (!world->vms[v])
 		return;
 	fuzz_world_pass(world, 0);
 	if (shim_lab_message(world->vms[v], NULL, source.bytes, own.bytes, data, len) ==
-	    SHIM_MESSAGES)
+	    SHIM_MESSAGES && !level)
 		fuzz_paths_heard(world, v, data, len);
 }
 

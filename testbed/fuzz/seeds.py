@@ -41,7 +41,7 @@ def vm(which: int, weight: int, least: int, most: int, law: int = 9) -> bytes:
 
 
 def message(kind: int, sequence: int, how: int = 1, marks: int = 9, rate: int = 10**7, packets: int = 100) -> bytes:
-    """Return a signed message for VM 0 by an uplink; kind 0: marks, 1: a rate, 2: a peer's report."""
+    """Return a signed message for VM 0 by an uplink; kind 0: marks, 1: a rate, 2: a peer's report, 3: a level."""
     numbers = (sequence, marks, 5 * MS, rate, packets, 10**6, 1)
     return bytes([MESSAGE, how, 0, 4, 0, kind, 0, 4, 3, 100]) + b"".join(map(number, numbers))
 
@@ -63,7 +63,12 @@ def paths(kind: int, sequence: int, entries: List[bytes], rate: int = 0) -> byte
 
 def tell(kind: int, sequence: int, entries: List[bytes]) -> bytes:
     """Return the same for fuzzer packet."""
-    return bytes([TELL, 0x80 if kind == 0 else 0, sequence - 1, 3, 0, len(entries) - 1]) + b"".join(entries)
+    return bytes([TELL, 0x81 if kind == 0 else 0, sequence - 1, 3, 0, len(entries) - 1]) + b"".join(entries)
+
+
+def level(sequence: int, rate: int) -> bytes:
+    """Return a signed level for VM 0, for fuzzer packet."""
+    return bytes([TELL, 0x12, sequence - 1, 3, 0]) + number(rate)
 
 
 def exchange(operation: int, which: int = 0, size: int = 1514, ecn: int = 2) -> bytes:
@@ -81,7 +86,7 @@ def messages(law: int) -> bytes:
     steps = [host(law), bytes([KEY, 2 | 5 << 2]), vm(0, 3, 10**6, 0)]
     for sequence in range(1, 7):
         steps += [exchange(SENT), exchange(RECEIVED, ecn=3), passing(5 * MS)]
-        steps += [message(kind, sequence) for kind in range(3)]
+        steps += [message(kind, sequence) for kind in range(3)] + [message(3, 20 + sequence)]
     steps += [
         message(0, 3),
         message(0, 9, how=0),
@@ -145,12 +150,12 @@ def held() -> bytes:
 
 
 def streams(law: int) -> bytes:
-    """Return a life of a host whose VM sends frames by paths, cut and whole, by a rate, an horizon and none."""
+    """Return a life of a host whose VM sends frames, cut and whole, is told of paths and levels, and has no horizon."""
     marks = law == LAWS.index("sdngcc")
     steps = [host(law), bytes([KEY, 2 | 5 << 2]), frame(FRAME_SENT)]
     for turn in range(6):
         said = [entry(10**6 * (turn + 1), 3, 128, 1, marks), entry(10**5, 0, 0, 2, marks)]
-        steps += [tell(0 if marks else 1, turn + 1, said)]
+        steps += [tell(0 if marks else 1, turn + 1, said), level(11 + turn, 10**6 << turn)]
         packet = frame(FRAME_SENT, second=0x29, body=(1400).to_bytes(2, "little"))
         steps += [packet, packet[:2] + bytes([0x3C]) + packet[3:], passing(MS)] * 6
         steps += [[setting(1, 1000), setting(11, 1), setting(6, 3028), setting(12, 1), setting(0, 0), b""][turn]]
