@@ -16,7 +16,7 @@ from sdngcc.topologies.placement import LINKS_OF_GROUP
 
 __all__ = ["Case", "Experiment", "Measure", "Program", "Run", "Verdict", "Workload", "at_least", "at_most",
            "fair_share_mbps", "given", "goodput_by_second", "jain", "mean", "near", "percentile", "phase", "sweep",
-           "vm_frame_mbps"]
+           "vm_frame_mbps", "without_law"]
 
 # Payload in a full frame as the queues count it, of TCP with timestamps and of our UDP.
 TCP_PAYLOAD = 1448 / FRAME_BYTES
@@ -76,6 +76,11 @@ class Experiment:
 def given(settings: Sequence[str], name: str) -> bool:
     """Return whether the user set that parameter."""
     return any(setting.startswith(f"{name}=") for setting in settings)
+
+
+def without_law(settings: Sequence[str]) -> List[str]:
+    """Return the settings for a run without a shim: without the law and what is for laws alone."""
+    return [setting for setting in settings if not setting.startswith(("law=", "levels=", "by_path=", "knob."))]
 
 
 def sweep(settings: Sequence[str], defaults: Dict[str, Any], name: str, values: Sequence[Any]) -> List[Case]:

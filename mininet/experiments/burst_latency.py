@@ -26,6 +26,7 @@ from sdngcc.experiments.base import (
     given,
     percentile,
     phase,
+    without_law,
 )
 from sdngcc.testbed.parameters import Parameters, parse_settings
 
@@ -54,8 +55,7 @@ def workload(parameters: Parameters, bursts: bool) -> Workload:
 def cases(settings: Sequence[str]) -> List[Case]:
     """Return the runs: an idle network, bursts without a shim, bursts with the law."""
     chosen = parse_settings(settings, DEFAULTS)
-    plain = parse_settings([one for one in settings if not one.startswith(("law=", "knob."))],
-                           {**DEFAULTS, "law": "none"})
+    plain = parse_settings(without_law(settings), {**DEFAULTS, "law": "none"})
     runs = [Case("idle", plain, workload(plain, False)), Case("law=none", plain, workload(plain, True))]
     if chosen.law != "none" or not given(settings, "law"):
         runs.append(Case(f"law={chosen.law}", chosen, workload(chosen, True)))

@@ -18,7 +18,19 @@ import sys
 from dataclasses import replace
 from typing import Any, Dict, List, Sequence, Tuple
 
-from sdngcc.experiments.base import Case, Experiment, Program, Run, Verdict, Workload, at_most, given, near, phase
+from sdngcc.experiments.base import (
+    Case,
+    Experiment,
+    Program,
+    Run,
+    Verdict,
+    Workload,
+    at_most,
+    given,
+    near,
+    phase,
+    without_law,
+)
 from sdngcc.experiments.objectives import Group, measure_groups, workload
 from sdngcc.testbed.parameters import Parameters, make_parameters, parse_settings
 from sdngcc.topologies.placement import hypervisor_of
@@ -78,7 +90,7 @@ def steady(parameters: Parameters, groups: Sequence[Group]) -> Workload:
 
 def cases(settings: Sequence[str]) -> List[Case]:
     """Return each scenario without a shim and under scc (or the law given), and backlogged divisions under it."""
-    plain = [setting for setting in settings if not setting.startswith(("law=", "knob."))]
+    plain = without_law(settings)
     runs = []
     for label, objectives, percent, weights in SCENARIOS:
         defaults = {**DEFAULTS, "weights": weights}

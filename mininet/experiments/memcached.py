@@ -23,6 +23,7 @@ from sdngcc.experiments.base import (
     at_least,
     at_most,
     percentile,
+    without_law,
 )
 from sdngcc.testbed.parameters import Parameters, parse_settings
 
@@ -57,8 +58,7 @@ def workload(parameters: Parameters, bursts: bool) -> Workload:
 def cases(settings: Sequence[str]) -> List[Case]:
     """Return the runs: memcached alone, beside UDP without a shim, and both with the law."""
     chosen = parse_settings(settings, DEFAULTS)
-    plain = parse_settings([one for one in settings if not one.startswith(("law=", "knob."))],
-                           {**DEFAULTS, "law": "none"})
+    plain = parse_settings(without_law(settings), {**DEFAULTS, "law": "none"})
     runs = [Case("alone", plain, workload(plain, False)), Case("law=none", plain, workload(plain, True))]
     if chosen.law != "none":
         runs += [Case(f"law={chosen.law}, alone", chosen, workload(chosen, False)),

@@ -29,6 +29,7 @@ from sdngcc.experiments.base import (
     near,
     percentile,
     phase,
+    without_law,
 )
 from sdngcc.testbed.parameters import ParameterError, Parameters, parse_settings
 
@@ -85,7 +86,7 @@ def cases(settings: Sequence[str]) -> List[Case]:
     """Return the unprotected run and that of the law."""
     defaults: Dict[str, Any] = {"topology": "racks", "racks": 3, "senders": 63, "hosts": 21, "receivers": 1,
                                 "phases": (0, 6, 0)}
-    plain = [setting for setting in settings if not setting.startswith(("law=", "knob."))]
+    plain = without_law(settings)
     runs = [parse_settings(plain, {**defaults, "law": "none"})]
     law = parse_settings(settings, {**defaults, "law": "sdngcc"})
     runs += [law] if law.law != "none" or not given(settings, "law") else []

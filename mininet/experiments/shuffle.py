@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
-from sdngcc.experiments.base import Case, Experiment, Run, Verdict, Workload, given
+from sdngcc.experiments.base import Case, Experiment, Run, Verdict, Workload, given, without_law
 from sdngcc.testbed.parameters import Parameters, parse_settings
 
 JOBS = ("P1", "P2", "P4")
@@ -48,7 +48,7 @@ def cases(settings: Sequence[str]) -> List[Case]:
     chosen = parse_settings(settings, DEFAULTS)
     runs = []
     if not given(settings, "law"):
-        bare = parse_settings([one for one in settings if not one.startswith("knob.")], {**DEFAULTS, "law": "none"})
+        bare = parse_settings(without_law(settings), {**DEFAULTS, "law": "none"})
         runs.append(Case("law=none", bare, workload(bare)))
     return [*runs, Case(f"law={chosen.law}", chosen, workload(chosen))]
 

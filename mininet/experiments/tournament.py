@@ -18,7 +18,18 @@ from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
 from sdngcc.experiments import laws as all_laws
-from sdngcc.experiments.base import TCP_PAYLOAD, Case, Experiment, Run, Verdict, Workload, given, percentile, phase
+from sdngcc.experiments.base import (
+    TCP_PAYLOAD,
+    Case,
+    Experiment,
+    Run,
+    Verdict,
+    Workload,
+    given,
+    percentile,
+    phase,
+    without_law,
+)
 from sdngcc.experiments.traces import MEANT_FOR_MBPS, TRACES, classes, draw
 from sdngcc.testbed.parameters import ParameterError, Parameters, make_parameters, parse_settings
 
@@ -105,7 +116,7 @@ def cases(settings: Sequence[str]) -> List[Case]:
     from sdngcc.shim.knobs import laws
 
     names = [""] if given(settings, "law") else ["none", *(law.name for law in laws())]
-    plain = [one for one in settings if not one.startswith(("law=", "knob.", "phases="))]
+    plain = [one for one in without_law(settings) if not one.startswith("phases=")]
     runs = []
     chosen = parse_settings(settings, DEFAULTS)
     if chosen.senders < TENANTS or chosen.topology not in ("dumbbell", "star"):

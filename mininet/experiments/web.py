@@ -23,6 +23,7 @@ from sdngcc.experiments.base import (
     at_least,
     at_most,
     given,
+    without_law,
 )
 from sdngcc.testbed.parameters import Parameters, parse_settings
 
@@ -95,7 +96,7 @@ def cases(settings: Sequence[str]) -> List[Case]:
     """Return the runs: web alone, and beside the flood without a shim, under seawall and under maxmin."""
     defaults: Dict[str, Any] = {"senders": 2, "receivers": 2, "competitor": "udp", "phases": (0.5, 4, 0)}
     laws = [""] if given(settings, "law") else ["none", "seawall", "maxmin"]
-    plain = [setting for setting in settings if not setting.startswith(("law=", "knob."))]
+    plain = without_law(settings)
     alone = parse_settings(plain, {**defaults, "law": "none"})
     runs = [Case("no flood", alone, workload(alone, False))]
     for law in laws:

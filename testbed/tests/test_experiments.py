@@ -190,6 +190,16 @@ def test_every_experiment_says_what_must_be_seen(name):
     assert one.name == name and one.summary and one.paper and one.seen
 
 
+@pytest.mark.parametrize("setting", ["levels=true", "knob.level-periods=4", "by_path=true"])
+@pytest.mark.parametrize("name", ["mice", "memcached", "burst-latency", "web", "tournament", "divisions", "shuffle"])
+def test_what_is_for_a_law_alone_leaves_the_runs_without_one(name, setting):
+    found = EXPERIMENTS[name].cases(["law=sdngcc", setting])
+    assert {case.parameters.law for case in found} <= {"none", "sdngcc"}
+    for one in (case.parameters for case in found):
+        chosen = (one.levels, one.by_path, one.knobs)
+        assert (chosen == (False, False, {})) == (one.law == "none"), chosen
+
+
 MICE = {"mean_ms": 100.0, "stdev_ms": 200.0, "p50_ms": 1.0, "p99_ms": 1.0, "max_ms": 1.0, "unfinished": 0}
 
 
