@@ -134,6 +134,8 @@ class Parameters(BaseModel):
         None, ge=1514, le=16777216, description="limiter police: depth of the bucket; default: the shim's")
     horizon_us: Optional[int] = Field(
         None, ge=100, le=10000000, description="limiter pace: longest wait of a packet, us; default: the shim's")
+    ahead: bool = Field(
+        False, description="limiter pace: small packets of a VM leave ahead of its own that wait (shim-ahead)")
     shim_period_us: Optional[int] = Field(
         None, ge=100, le=1000000, description="T of the law in the shim, us; default: the law's")
     controllers: int = Field(

@@ -56,6 +56,8 @@ def _shim(parameters: Parameters) -> Optional[Dict[str, Any]]:
                        ("shim-horizon-us", parameters.horizon_us), ("shim-period-us", parameters.shim_period_us)):
         if value is not None:
             settings[key] = str(value)
+    if parameters.ahead:
+        settings["shim-ahead"] = "true"
     if parameters.fabric == "linux":
         settings["shim-conversations"] = "true"
     settings.update({f"shim-knob-{name}": str(value) for name, value in parameters.knobs.items()})

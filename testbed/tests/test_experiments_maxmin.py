@@ -37,6 +37,12 @@ def test_both_laws_do_the_same_work():
         "SDNGCC_CONTROLLER_CAPACITY_MBPS"] == "500"
 
 
+def test_small_packets_go_ahead_where_that_is_set():
+    for ahead, shown in (("true", "true"), ("false", None)):
+        job = make_job(parse_settings([f"ahead={ahead}"], {}), ARTIFACTS, 1)
+        assert job["shim"]["settings"].get("shim-ahead") == shown
+
+
 @pytest.mark.parametrize("label", ["maxmin, share", "maxmin, weights", "maxmin, parking-lot"])
 def test_maxmin_holds_when_all_is_well(label):
     assert failing("maxmin", made(label)) == []
