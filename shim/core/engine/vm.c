@@ -173,13 +173,13 @@ static bool vm_set_law(struct shim_vm *vm, const struct shim_settings *settings)
 		return false;
 	if (vm->clock) {
 		vm_unrule(vm);
-		engine->n_ruled--;
+		WRITE_ONCE(engine->n_ruled, engine->n_ruled - 1);
 		WRITE_ONCE(engine->metered, engine->metered -
 			   !!(vm->clock->law->wants & SHIM_LAW_RECEIVER));
 	}
 	vm->clock = clock;
 	if (clock) {
-		engine->n_ruled++;
+		WRITE_ONCE(engine->n_ruled, engine->n_ruled + 1);
 		WRITE_ONCE(engine->metered, engine->metered +
 			   !!(clock->law->wants & SHIM_LAW_RECEIVER));
 	}
