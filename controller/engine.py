@@ -173,7 +173,7 @@ class Engine:
             self.notifier.key = key
             self.discovery.other_key = None if other is None else _common(other)
             if settings.key_file is not None:
-                self.discovery.key = _common(key)
+                self.discovery.set_key(_common(key))
 
         return commit
 
@@ -271,6 +271,7 @@ class Engine:
             return
         LOG.info("switch %016x disconnected", dpid)
         self._ask_no_more(dpid)
+        self.discovery.forget(dpid)
         self.source.forget(dpid)
         self._assembler.forget(dpid)
         if self.hosting:
@@ -316,6 +317,7 @@ class Engine:
         """Forget a port, its hosts and its link."""
         if self.hosting or dpid not in self.switches:
             return
+        self.discovery.forget(dpid, number)
         self.source.forget(dpid, number)
         self.rounds.forget(dpid, number)
         self.switches[dpid].lose(number)

@@ -41,6 +41,7 @@ class Discovery:
         counters: "collections.Counter[str]",
     ) -> None:
         self.key = key
+        self._frames: dict[int, dict[int, bytes]] = {}  # by switch and port, under the key
         self.other_key: Optional[bytes] = None
         self._switches = switches
         self._topology = topology
@@ -48,6 +49,19 @@ class Discovery:
         self._outbox = outbox
         self._timers = timers
         self._counters = counters
+
+    def set_key(self, key: bytes) -> None:
+        """Send frames under another key from now on."""
+        if key != self.key:
+            self.key = key
+            self._frames.clear()
+
+    def forget(self, dpid: int, port: Optional[int] = None) -> None:
+        """Forget a port that is gone, or a whole switch."""
+        if port is None:
+            self._frames.pop(dpid, None)
+        else:
+            self._frames.get(dpid, {}).pop(port, None)
 
     def look(self, dpid: int, only: Optional[int] = None) -> None:
         """Look for the links of a switch, or of one of its ports, now and some times soon."""
@@ -60,10 +74,12 @@ class Discovery:
         switch = self._switches.get(dpid)
         if switch is None or not self._owner.owns(dpid):
             return
-        data = b""
+        data, frames = b"", self._frames.setdefault(dpid, {})
         for number, port in sorted(self._topology.ports.get(dpid, {}).items()):
             if port.up and number not in switch.vms and only in (None, number):
-                data += openflow.packet_out(packets.lldp_frame(dpid, number, self.key), (number,))
+                if number not in frames:
+                    frames[number] = packets.lldp_frame(dpid, number, self.key)
+                data += openflow.packet_out(frames[number], (number,))
         if data:
             self._outbox.put(dpid, data)
 

@@ -4,7 +4,6 @@
 Addresses of hosts are 16 bytes everywhere, IPv4 as ::ffff:a.b.c.d.
 """
 
-import functools
 import struct
 from typing import NamedTuple, Optional
 
@@ -160,7 +159,6 @@ def _tlv(kind: int, value: bytes) -> bytes:
     return struct.pack("!H", kind << 9 | len(value)) + value
 
 
-@functools.lru_cache(maxsize=1 << 17)
 def lldp_frame(datapath: int, port: int, key: bytes) -> bytes:
     """Return the LLDP frame that tells a neighbour which switch and port it came from."""
     place = struct.pack("!QI", datapath, port)
