@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import collections
+import contextlib
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -11,6 +14,8 @@ from typing import Any, Dict, List
 # Of /proc/meminfo: what the kernel has for itself, kB.
 MEMORY = ("MemAvailable", "Slab", "SReclaimable", "SUnreclaim", "KernelStack", "PageTables", "VmallocUsed", "Percpu",
           "Shmem")
+# Tables of sockets below /proc/PID/net, and which column has a socket's inode.
+SOCKETS = {"unix": 6, "packet": 8, "netlink": 9, "tcp": 9, "tcp6": 9, "udp": 9, "udp6": 9}
 # Lines of logs that tell of a mistake in the program itself.
 FAULTY = {"controller": re.compile(r"Traceback|\bCRITICAL\b"), "ovs": re.compile(r"\|EMER\|")}
 
@@ -23,11 +28,27 @@ def memory_kb() -> Dict[str, int]:
     return {name: int(found[name].split()[0]) for name in MEMORY if name in found}
 
 
-def process(pid: int) -> Dict[str, int]:
-    """Return a process' number, resident memory in kB, threads and open files."""
+def process(pid: int) -> Dict[str, Any]:
+    """Return a process' number, resident memory in kB (all of it, and what no file is behind), threads and files."""
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    return {"pid": pid, "rss_kb": int(status["VmRSS"].split()[0]), "threads": int(status["Threads"]),
-            "files": len(list(Path(f"/proc/{pid}/fd").iterdir()))}
+    return {"pid": pid, "rss_kb": int(status["VmRSS"].split()[0]), "anonymous_kb": int(status["RssAnon"].split()[0]),
+            "threads": int(status["Threads"]), "files": open_files(pid)}
+
+
+def open_files(pid: int) -> Dict[str, int]:
+    """Return how many files of each kind a process has open: names, families of sockets, netlink's with protocols."""
+    kinds: Dict[str, str] = {}
+    for family, column in SOCKETS.items():
+        for line in Path(f"/proc/{pid}/net/{family}").read_text().splitlines()[1:]:
+            fields = line.split()
+            kinds[f"socket:[{fields[column]}]"] = f"netlink {fields[1]}" if family == "netlink" else family
+    found: collections.Counter[str] = collections.Counter()
+    for number in os.listdir(f"/proc/{pid}/fd"):
+        # What is closed meanwhile is not open.
+        with contextlib.suppress(FileNotFoundError):
+            target = os.readlink(f"/proc/{pid}/fd/{number}")
+            found[kinds.get(target, target.split(":[")[0])] += 1
+    return dict(sorted(found.items()))
 
 
 def pid_of(program: str) -> int:

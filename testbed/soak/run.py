@@ -64,7 +64,8 @@ def soak(plan: Plan, artifacts: Artifacts, out: Path, seed: int = 1, progress: O
          change: Optional[Callable[[Dict[str, Any]], None]] = None) -> Dict[str, Any]:
     """Run a soak, leave result.json in out, and return it. change is called with the job before it runs.
 
-    A machine that does not come to its end is a verdict of its own, and the cycles before that are judged.
+    A machine that does not come to its end is a verdict of its own, and the cycles before that are judged; so it is
+    when KeyboardInterrupt ends the soak.
     """
     shutil.rmtree(out, ignore_errors=True)
     job = soak_job(plan, artifacts, seed)
@@ -77,6 +78,8 @@ def soak(plan: Plan, artifacts: Artifacts, out: Path, seed: int = 1, progress: O
                          main="sdngcc.testbed.soak.guest")
     except MachineError as error:
         ended = str(error)
+    except KeyboardInterrupt:
+        ended = "it was interrupted"
     return leave_result(plan, out, seed, ended, timing.wall_s if timing else None)
 
 
@@ -90,6 +93,13 @@ def leave_result(plan: Plan, out: Path, seed: int, ended: str, wall_s: Optional[
               "wall_s": None if wall_s is None else round(wall_s)}
     write_json(out / "result.json", result)
     return result
+
+
+def judge_so_far(out: Path) -> Dict[str, Any]:
+    """Judge what a soak that runs, or was cut off, has left in a folder; raises FileNotFoundError if there was none."""
+    job = json.loads((out / "job.json").read_text())
+    plan, rows = Plan(**job["soak"]), read_rows(out)
+    return {"rows": rows, "verdicts": [verdict.as_dict() for verdict in judge(rows, plan.cycles, plan.changes)]}
 
 
 def table(result: Dict[str, Any]) -> str:

@@ -2,9 +2,12 @@
 """The soak: what its judge lets pass and what not, a short one, and leaks that are planted and must be found."""
 
 import copy
+import json
 import random
 import shutil
 import subprocess
+import sys
+import types
 from pathlib import Path
 from typing import Any, Callable, Dict, List
 
@@ -12,6 +15,8 @@ import pytest
 
 from sdngcc.testbed.build import build
 from sdngcc.testbed.soak import __main__ as command
+from sdngcc.testbed.soak import readings
+from sdngcc.testbed.soak import run as runs
 from sdngcc.testbed.soak.judge import NEVER, Row, judge, slope
 from sdngcc.testbed.soak.run import Plan, make_plan, soak, table
 
@@ -35,9 +40,10 @@ def rows() -> List[Row]:
             "memory_kb": {"SUnreclaim": 6700 + chance.randrange(80), "MemAvailable": 1880000 + chance.randrange(4000),
                           "Shmem": 100, "KernelStack": 624, "PageTables": 770, "VmallocUsed": 480, "Percpu": 96},
             "processes": {"controller": {"pid": 200 + anew, "rss_kb": 103000 + 900 * anew + chance.randrange(60),
-                                         "threads": 1, "files": 11},
-                          "ovs-vswitchd": {"pid": 46, "rss_kb": 10460, "threads": 4, "files": 47},
-                          "ovsdb-server": {"pid": 42, "rss_kb": 6924, "threads": 1, "files": 18}}})
+                                         "threads": 1, "files": {"tcp": 5, "netlink 16": 1}},
+                          "ovs-vswitchd": {"pid": 46, "rss_kb": 10460, "threads": 4,
+                                           "files": {"pipe": 16, "unix": 14, "netlink 16": 2 + (cycle > 9)}},
+                          "ovsdb-server": {"pid": 42, "rss_kb": 6924, "threads": 1, "files": {"unix": 18}}}})
     return found
 
 
@@ -59,7 +65,15 @@ def _leak_controller(row: Row) -> None:
 
 
 def _leak_file(row: Row) -> None:
-    row["processes"]["ovs-vswitchd"]["files"] += row["cycle"]
+    row["processes"]["ovs-vswitchd"]["files"]["unix"] += row["cycle"] > 9
+
+
+def _leak_pooled(row: Row) -> None:
+    row["processes"]["ovs-vswitchd"]["files"]["netlink 16"] += row["cycle"] // 4
+
+
+def _leak_of_another(row: Row) -> None:
+    row["processes"]["controller"]["files"]["netlink 16"] += row["cycle"] > 9
 
 
 def _less_available(row: Row) -> None:
@@ -88,7 +102,8 @@ def _fall(row: Row) -> None:
 
 @pytest.mark.parametrize("change, name", [
     (_leak_slab, "unreclaimable slab"), (_leak_controller, "resident memory of controller"),
-    (_leak_file, "files of ovs-vswitchd"), (_less_available, "memory available, and in tmpfs"),
+    (_leak_file, "files of ovs-vswitchd"), (_leak_pooled, "files of ovs-vswitchd"),
+    (_leak_of_another, "files of controller"), (_less_available, "memory available, and in tmpfs"),
     (_drift, "jain of the reference load, first to last"), (_mistake, "counters of mistakes"), (_complaint, "logs"),
     (_device, "network devices"), (_fall, "counters that fell")])
 def test_what_does_not_is_told(change: Callable[[Row], None], name: str) -> None:
@@ -101,6 +116,35 @@ def test_what_does_not_is_told(change: Callable[[Row], None], name: str) -> None
 def test_a_soak_that_was_cut_short_does_not_pass() -> None:
     assert failed(rows()[:-1]) == ["cycles"]
     assert failed([]) == ["cycles", "cycles after the warm-up"]
+
+
+def test_an_interrupted_soak_tells_what_it_judges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(kernel: Path, job: Dict[str, Any], out: Path, *_: object, **__: object) -> None:
+        out.mkdir()
+        (out / "job.json").write_text(json.dumps(job))
+        (out / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows()[:5]))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runs, "run_job", interrupted)
+    monkeypatch.setattr(runs, "soak_job", lambda plan, *_: {"soak": plan.__dict__})
+    result = soak(make_plan(24), build_nothing(), tmp_path / "out")
+    verdicts = {verdict["name"]: (verdict["passed"], verdict["seen"]) for verdict in result["verdicts"]}
+    assert verdicts["cycles"] == (False, "5")
+    assert verdicts["the machine, its kernel's log"] == (False, "it was interrupted")
+    assert verdicts["resident memory of controller"][0] and verdicts["unreclaimable slab"][0]
+    assert command.main(["--judge", "--out", str(tmp_path / "out")]) == 1
+    assert command.main(["--judge", "--out", str(tmp_path)]) == 2
+
+
+def test_open_files_are_told_by_kind() -> None:
+    program = ("import os, socket; a, b = socket.socketpair(); n = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
+               "n.bind(('127.0.0.1', 0)); print(flush=True); os.read(0, 1)")
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL) as process:
+        assert process.stdin and process.stdout and process.stdout.readline() == b"\n"
+        found = readings.open_files(process.pid)
+        process.stdin.close()
+    assert found == {"/dev/null": 1, "pipe": 2, "udp": 1, "unix": 2}
 
 
 def test_slopes_are_of_one_process() -> None:
@@ -117,6 +161,11 @@ def test_hours_out_of_range_are_refused(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit):
         command.main(["--hours", "0.05"])
     assert "allowed is 0.1 to 1000" in capsys.readouterr().err
+
+
+def build_nothing() -> Any:
+    """Return artifacts of which only the kernel's path is looked at."""
+    return types.SimpleNamespace(kernel=Path("linux"))
 
 
 def unfit(result: Dict[str, Any]) -> List[str]:
