@@ -4,21 +4,24 @@
 import copy
 import json
 import random
-import shutil
 import subprocess
 import sys
 import types
 from pathlib import Path
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Counter, Dict, List
 
 import pytest
 
+from sdngcc.controller import engine, settings
+from sdngcc.controller.framework import launcher
+from sdngcc.controller.rest import audit, events
 from sdngcc.testbed.build import build
 from sdngcc.testbed.soak import __main__ as command
-from sdngcc.testbed.soak import readings
+from sdngcc.testbed.soak import controller, readings
 from sdngcc.testbed.soak import run as runs
 from sdngcc.testbed.soak.judge import NEVER, Row, judge, slope
 from sdngcc.testbed.soak.run import Plan, make_plan, soak, table
+from sdngcc.testbed.tests.planted import plant
 
 CYCLES, CHANGES = 24, 1000
 #: Cycles of 90 s, for tests.
@@ -147,6 +150,17 @@ def test_open_files_are_told_by_kind() -> None:
     assert found == {"/dev/null": 1, "pipe": 2, "udp": 1, "unix": 2}
 
 
+def test_what_a_soaks_controller_keeps_is_full_after_a_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launcher, "prepare", lambda: None)
+    monkeypatch.setattr(launcher, "start", lambda *_: None)
+    monkeypatch.setattr(settings, "load", lambda _: types.SimpleNamespace(read_key=lambda: None))
+    for module, name in ((engine, "NAP_NS"), (events, "HISTORY_MAX"), (audit, "KEPT")):
+        monkeypatch.setattr(module, name, getattr(module, name))
+    controller.main()
+    assert (events.HISTORY_MAX, audit.KEPT) == (controller.EVENTS, controller.RECORDS)
+    assert audit.AuditLog(None, Counter()).records.maxlen == controller.RECORDS
+
+
 def test_slopes_are_of_one_process() -> None:
     assert slope([(1, 100, 1), (2, 110, 1), (3, 50, 2), (4, 60, 2)]) == 10
     assert slope([(1, 100, 1), (2, 90, 2)]) is None
@@ -186,25 +200,19 @@ def test_a_short_soak_ends_as_it_began(tmp_path: Path) -> None:
 @pytest.mark.timeout(1800)
 def test_32_bytes_lost_with_each_vm_are_found(tmp_path: Path) -> None:
     artifacts = build()
-    tree = tmp_path / "source"
-    shutil.copytree(artifacts.beside_source, tree)
-    path = tree / "core" / "engine" / "vm.c"
-    text = path.read_text(encoding="utf-8")
-    assert text.count(FREED) == 1
-    path.write_text(text.replace(FREED, LEAK + FREED), encoding="utf-8")
-    subprocess.run(["make", "ARCH=um", "-C", str(artifacts.kernel_build), f"M={tree}", "modules"], check=True)
+    module = plant(artifacts, tmp_path / "source", "core/engine/vm.c", FREED, LEAK + FREED)
 
-    def plant(job: Dict[str, Any]) -> None:
-        job["modules"][-1] = str(tree / Path(job["modules"][-1]).name)
+    def load(job: Dict[str, Any]) -> None:
+        job["modules"][-1] = module
 
-    assert unfit(soak(SHORT, artifacts, tmp_path / "out", change=plant)) == ["unreclaimable slab"]
+    assert unfit(soak(SHORT, artifacts, tmp_path / "out", change=load)) == ["unreclaimable slab"]
 
 
 @pytest.mark.release
 @pytest.mark.uml
 @pytest.mark.timeout(1800)
 def test_16_kilobytes_that_the_controller_keeps_of_each_vm_are_found(tmp_path: Path) -> None:
-    def plant(job: Dict[str, Any]) -> None:
+    def load(job: Dict[str, Any]) -> None:
         job["controller"]["program"] = ["sdngcc.testbed.tests.leaky_controller"]
 
-    assert unfit(soak(SHORT, build(), tmp_path, change=plant)) == ["resident memory of controller"]
+    assert unfit(soak(SHORT, build(), tmp_path, change=load)) == ["resident memory of controller"]
