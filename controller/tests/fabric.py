@@ -28,7 +28,7 @@ class Flow:
     retag: Optional[int] = None  # VLAN pushed, 0: popped
     since_ns: int = 0
     packets: int = 0
-    bytes: int = 0
+    octets: int = 0
 
     def matches(self, in_port: int, frame: bytes, metadata: int = 0) -> bool:
         seen = {0: struct.pack("!I", in_port), 3: frame[:6], 4: frame[6:12], 5: frame[12:14]}
@@ -185,11 +185,11 @@ class Switch:
         for flow in flows:
             age = divmod(self.fabric.now_ns - flow.since_ns, 1_000_000_000)
             head = struct.pack("!HBxII12x", 56, flow.table, *age)
-            entries.append(head + struct.pack("!QQQ", flow.cookie, flow.packets, flow.bytes) + openflow.match())
+            entries.append(head + struct.pack("!QQQ", flow.cookie, flow.packets, flow.octets) + openflow.match())
         for more, part in ((1, entries[::2]), (0, entries[1::2])):
             body = b"".join(part)
             reply = struct.pack("!BBHIHH4x", 4, 19, 16 + len(body), xid, 1, more) + body
-            self.fabric.queue(lambda reply=reply: self.fabric.engine.multipart(self.dpid, reply))
+            self.fabric.queue(functools.partial(self.fabric.engine.multipart, self.dpid, reply))
 
     def _experimenter(self, message: bytes) -> None:
         request = experimenter.decode_request(message)
@@ -228,7 +228,7 @@ class Switch:
             if flow is None:
                 return
             flow.packets += 1
-            flow.bytes += len(frame)
+            flow.octets += len(frame)
             if flow.retag is not None:
                 frame = packets.retagged(frame, flow.retag)
             if flow.group is not None:
@@ -267,7 +267,7 @@ class Fabric:
         self.delivered: list[tuple[tuple[int, int], bytes]] = []
         self.packet_ins = 0
         self.engine: Engine
-        self._queue: list[Callable[[], None]] = []
+        self._queue: list[Callable[[], object]] = []
 
     def clock(self) -> int:
         return self.now_ns
@@ -280,7 +280,7 @@ class Fabric:
         """Let a packet reach the controller."""
         self.engine.packet_in(dpid, in_port, frame)
 
-    def queue(self, function: Callable[[], None]) -> None:
+    def queue(self, function: Callable[[], object]) -> None:
         self._queue.append(function)
 
     def settle(self) -> None:

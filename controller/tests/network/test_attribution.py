@@ -9,7 +9,7 @@ from ..test_engine import CORE, H1, H2, H3, PLACES, T1, T2, connected, notices, 
 
 def send_bytes(fabric, source, target, count):
     """Let the pair's flow at the source's bridge count bytes."""
-    fabric.switches[PLACES[source][0]].find_pair_flow(mac(source), mac(target)).bytes += count
+    fabric.switches[PLACES[source][0]].find_pair_flow(mac(source), mac(target)).octets += count
 
 
 def elephants(tmp_path, **changes):

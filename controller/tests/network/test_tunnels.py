@@ -117,7 +117,7 @@ def test_machine_with_destinations_behind_two_tunnels_is_charged_at_each(tmp_pat
     fabric.inject(*PLACES[21], arp(21, 11))
     fabric.inject(*PLACES[11], ipv4(11, 21))
     for target, count in ((31, 1_000_000), (21, 2_000_000)):
-        fabric.switches[B1].find_pair_flow(mac(11), mac(target)).bytes += count
+        fabric.switches[B1].find_pair_flow(mac(11), mac(target)).octets += count
     fabric.engine.attribution.through((T2, 1))
     fabric.run(0.3)
     assert fabric.engine.attribution.through((T2, 1))[PLACES[11]] == pytest.approx(10_000_000, rel=0.01)
