@@ -19,8 +19,8 @@ WARM_UP, WARM_UP_CYCLES = 0.125, 2
 # Slope of the kernel's unreclaimable slab that passes, bytes for each change of a VM: the shim's smallest object is
 # larger. It is no less than a page a cycle, for slab is counted in pages.
 SLAB_BYTES, PAGE_KB = 16.0, 4.0
-# Slope of a process' resident memory that passes, kB a cycle: 1.5 MB in 24 cycles. Python and malloc() take memory from
-# the kernel by 256 kB and 132 kB, so that less is not told from one such step in a few cycles.
+# Slope of a process' resident memory that passes, kB a cycle: 1.5 MB in 24 cycles. The testbed's kernel gives a process
+# 16 pages at a time (patches/0004), so that less is not told from one such step in a few cycles.
 RSS_KB = 64.0
 # Slope of what the machine has available, and tmpfs holds, kB a cycle: it wanders by some 5 MB with the host's files
 # that are mapped.
