@@ -47,7 +47,7 @@ struct shim_engine {
 	struct list_head vms;		/* struct shim_vm; configuration's lock, RCU */
 	struct list_head uplinks;	/* struct shim_uplink; configuration's lock, RCU */
 	u32 n_vms;			/* length of vms; configuration's lock */
-	u32 n_ruled;			/* VMs that have a law; configuration's lock, read without */
+	u32 n_ruled;			/* with a law; configuration's lock, read without */
 	u64 guaranteed;		/* sum of all VMs' guarantees, bytes/s; configuration's lock */
 	u32 metered;		/* VMs under laws that meter receivers; configuration's lock */
 	u32 generation;			/* changes with the lists, for dumps */
