@@ -176,7 +176,8 @@ def test_a_thousand_idle_connections_harm_nobody(tmp_path, framework):
 
 def test_few_open_files_mean_fewer_connections_not_the_end(tmp_path, framework):
     with running(tmp_path, framework, descriptors=256) as controller:
-        assert "openflow_connections 4096: the limit of open files leaves room for 128 only" in controller.log()
+        said = "openflow_connections 4096: the limit of open files leaves room for 128 only"
+        wait_for(lambda: said in controller.log(), controller.log)
         switch = switch_of(controller)
         idle = [connect(controller, "127.0.0.2") for _ in range(300)]
         wait_for(lambda: connections(controller)["refused"]["too_many"] >= 300 - 127, controller.log)
