@@ -25,9 +25,6 @@ RSS_KB = 64.0
 # Slope of what the machine has available, and tmpfs holds, kB a cycle: it wanders by some 5 MB with the host's files
 # that are mapped.
 AVAILABLE_KB = 1024.0
-# A process that keeps netlink sockets that its threads were done with, for the next one that needs one: as many of a
-# protocol as threads used at once so far (lib/netlink-socket.c), so that up to one a thread may come.
-POOLED = {"ovs-vswitchd": "netlink "}
 # What else the kernel takes for itself: what is counted in whole tables, kB between the first and the last cycle.
 STEADY = {"KernelStack": 64, "PageTables": 256, "VmallocUsed": 64, "Percpu": 32}
 # The reference load: Jain's index at least, error of the worst share at most, and how far values of cycles may differ.
@@ -101,20 +98,18 @@ def _processes(rows: Sequence[Row]) -> List[Verdict]:
                               [(cycle, one["rss_kb"], one["pid"]) for cycle, one in own], RSS_KB))
         numbers = sorted({one["threads"] for _, one in own})
         found.append(Verdict(f"threads of {name}", len(numbers) == 1, ", ".join(map(str, numbers)), "one number"))
-        found.append(_files(name, [one["files"] for _, one in own], numbers[0]))
+        found.append(_files(name, [one["files"] for _, one in own]))
     return found
 
 
-def _files(name: str, opened: Sequence[Dict[str, int]], threads: int) -> Verdict:
-    """Judge the numbers of a process' open files by kind: all stay, but for pools of one file a thread."""
-    moved, within = [], True
+def _files(name: str, opened: Sequence[Dict[str, int]]) -> Verdict:
+    """Judge the numbers of a process' open files by kind: all stay; what moved is named."""
+    moved = []
     for kind in sorted({kind for files in opened for kind in files}):
         numbers = sorted({files.get(kind, 0) for files in opened})
-        pool = POOLED.get(name)
-        within &= numbers[-1] - numbers[0] <= (threads if pool and kind.startswith(pool) else 0)
         moved += [f"{kind} {', '.join(map(str, numbers))}"] if len(numbers) > 1 else []
-    return Verdict(f"files of {name}", within, "; ".join(moved) or str(sum(opened[-1].values())),
-                   f"one number, {POOLED[name]}up to {threads} more" if name in POOLED else "one number")
+    seen = "; ".join(moved) or str(sum(opened[-1].values()))
+    return Verdict(f"files of {name}", not moved, seen, "one number of each kind")
 
 
 def _load(rows: Sequence[Row]) -> List[Verdict]:
