@@ -173,16 +173,15 @@ static bool vm_set_law(struct shim_vm *vm, const struct shim_settings *settings)
 		return false;
 	if (vm->clock) {
 		vm_unrule(vm);
-		WRITE_ONCE(engine->n_ruled, engine->n_ruled - 1);
 		WRITE_ONCE(engine->metered, engine->metered -
 			   !!(vm->clock->law->wants & SHIM_LAW_RECEIVER));
 	}
+	/* At once: between two laws nobody is without one. */
+	WRITE_ONCE(engine->n_ruled, engine->n_ruled - !!vm->clock + !!clock);
 	vm->clock = clock;
-	if (clock) {
-		WRITE_ONCE(engine->n_ruled, engine->n_ruled + 1);
+	if (clock)
 		WRITE_ONCE(engine->metered, engine->metered +
 			   !!(clock->law->wants & SHIM_LAW_RECEIVER));
-	}
 	return true;
 }
 
