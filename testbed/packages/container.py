@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, Sequence
+from typing import Callable, Dict, Iterator, List, Sequence, Tuple
 
 from sdngcc.testbed.build import ROOT
 from sdngcc.testbed.packages.check import CheckError, require
@@ -58,8 +58,11 @@ class Store:
         return self.buildah("from", "--pull-never", "sdn-gcc-controller")
 
     @contextlib.contextmanager
-    def running(self, container: str, settings: Path) -> Iterator[Callable[..., str]]:
-        """Run what the image runs, with its settings in a folder; gives what runs a command beside it."""
+    def running(self, container: str, settings: Path) -> Iterator[Tuple[Callable[..., str], Callable[[], None]]]:
+        """Run what the image runs, with its settings in a folder.
+
+        Gives two functions: one that runs a command beside it, and one that raises CheckError if it has ended.
+        """
         image = json.loads(self.buildah("inspect", container))["OCIv1"]["config"]
         run = ["run", "--isolation", "chroot", "--volume", f"{settings}:/etc/sdn-gcc:ro", container, "--"]
         with open(self.folder / "controller.log", "wb") as log:
@@ -69,12 +72,14 @@ class Store:
                 stderr=subprocess.STDOUT)
 
             def beside(*argv: str) -> str:
-                if controller.poll() is not None:
-                    raise CheckError(f"the controller ended:\n{(self.folder / 'controller.log').read_text()[-4000:]}")
                 return self.buildah(*run, *argv, prefix=["nsenter", f"--net=/proc/{controller.pid}/ns/net"])
 
+            def look() -> None:
+                ended = f"the controller ended:\n{(self.folder / 'controller.log').read_text(errors='replace')[-4000:]}"
+                require(controller.poll() is None, ended)
+
             try:
-                yield beside
+                yield beside, look
             finally:
                 controller.kill()
                 controller.wait()
@@ -103,17 +108,18 @@ def check(release: Release, packages: Path, say: Callable[[str], None]) -> None:
         key.write_text(secrets.token_hex(16) + "\n", encoding="ascii")
         key.chmod(0o640)
         os.chown(key, 0, owner.st_gid)
-        with store.running(container, settings) as beside:
+        with store.running(container, settings) as (beside, look):
             user = beside("id", "-u")
             require(user == str(owner.st_uid) and user != "0", f"the image's user is {user}, not its state's owner")
-            _wait(beside)
+            _wait(beside, look)
         say("its controller answers, as a user of its own, with settings and key of the host")
 
 
-def _wait(beside: Callable[..., str]) -> None:
-    """Wait until the controller answers `sdngcc vm list`. Raises CheckError when it does not."""
+def _wait(beside: Callable[..., str], look: Callable[[], None]) -> None:
+    """Wait until the controller answers `sdngcc vm list`. Raises CheckError when it has ended, or does not."""
     end = time.monotonic() + START_S
     while True:
+        look()
         try:
             beside("sdngcc", "vm", "list")
             return
