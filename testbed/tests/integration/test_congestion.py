@@ -64,7 +64,7 @@ print(json.dumps(windows))
 
 def test_windows_follow_the_exponents(artifacts: Any) -> None:
     flows = [("dctcp", 0), ("d2tcp", 0), ("d2tcp", 0.1), ("d2tcp", 60), ("l2dct", 0)]
-    # RED draws whom it marks, and by that alone means of one flow each were 12% apart: five of each kind.
+    # RED draws whom it marks, and one flow of each kind is few: once two means were 12% apart.
     ended = run_inside(["python3", "-c", SCRIPT, json.dumps(flows * 5)], [str(artifacts.congestion)])
     assert ended.status == 0, ended.output
     windows = json.loads(ended.output.splitlines()[-1])
