@@ -410,11 +410,12 @@ def clean_others() -> List[Path]:
     from sdngcc.testbed.bench.limiter import bbr_part
     from sdngcc.testbed.neutron import extensions_part, neutron_part
     from sdngcc.testbed.ovs.build import version_parts
+    from sdngcc.testbed.qemu import qemu_part
     from sdngcc.testbed.smp.build import smp_parts
 
     every = [*(part for linux in KERNELS for part in parts(linux=linux).values()), *parts(True).values(),
              *(source_part(linux) for linux in KERNELS[1:]), *smp_parts().values(), *version_parts().values(),
-             neutron_part(), extensions_part(), bbr_part()]
+             neutron_part(), extensions_part(), bbr_part(), qemu_part()]
     kept, names = {part.folder.name for part in every}, {part.name for part in every}
     removed = [path for path in sorted(cache_root().glob("*-*"))
                if path.name.removesuffix(".lock") not in kept and path.name.split("-")[0] in names]

@@ -37,6 +37,7 @@ from sdngcc.testbed.build import (
 )
 from sdngcc.testbed.build import parts as testbed_parts
 from sdngcc.testbed.fetch import apt_options, newest, numbers
+from sdngcc.testbed.qemu import qemu
 
 HERE = Path(__file__).resolve().parent
 
@@ -92,7 +93,8 @@ class SmpArtifacts:
     """The program inside."""
     functions: FrozenSet[str]
     """Names of all functions whose source is the shim's."""
-
+    qemu: List[str]
+    """The command that boots it, without its arguments."""
 
 
 def smp_parts() -> Dict[str, Part]:
@@ -151,7 +153,7 @@ def smp_build(kind: str, progress: Optional[Progress] = None, beside: bool = Fal
     if beside:
         before.append(module / "openvswitch.ko")
     return SmpArtifacts(
-        kind=kind, before=before, module=module / ("sdngcc.ko" if beside else "openvswitch.ko"),
+        kind=kind, qemu=qemu(progress), before=before, module=module / ("sdngcc.ko" if beside else "openvswitch.ko"),
         image=(next((kernel / "root" / "boot").glob("vmlinuz-*")) if kind in STOCK
                else kernel / "build" / "arch" / "x86" / "boot" / "bzImage"),
         planted=parts[f"smp_{kind}_planted"].folder / "source" / "planted.ko",

@@ -19,8 +19,6 @@ from typing import Callable, Dict, Iterator, List, Optional, Tuple
 from sdngcc.testbed.smp.build import SmpArtifacts
 from sdngcc.testbed.smp.console import Complaint, complaints
 
-QEMU = "qemu-system-x86_64"
-
 # What the planted module does wrong in each kernel, and the function that the complaint must name.
 CONTROLS: Dict[str, Tuple[str, str]] = {
     "debian": ("race", "planted_race"), "debian_rt": ("race", "planted_race"), "kcsan": ("race", "planted_race"),
@@ -109,15 +107,16 @@ def initial_ram_disk(files: Dict[str, Path]) -> bytes:
 
 
 def command_line(artifacts: SmpArtifacts, length: Length, cpus: int, out: Path) -> List[str]:
-    """Return QEMU's arguments for a machine whose files are in out."""
+    """Return how QEMU is called for a machine whose files are in out."""
     parameters = [*PARAMETERS[artifacts.kind], "rdinit=/init", "panic=-1", "oops=panic", "tsc=reliable",
                   "clocksource=tsc", "nokaslr", "mitigations=off", "watchdog_thresh=60",
                   f"STRESS_MODULE={artifacts.module.stem}",
                   f"STRESS_CONTROL={CONTROLS[artifacts.kind][0]}", f"STRESS_CONSERVE={length.conserve_s}",
                   f"STRESS_CHURN={length.churn_s}"]
-    return [QEMU, "-accel", "tcg,thread=multi", "-smp", str(cpus), "-m", MEMORY, "-cpu", "max,la57=off", "-nodefaults",
-            "-no-reboot", "-display", "none", "-serial", "stdio", "-serial", f"file:{out / 'console.log'}",
-            "-kernel", str(artifacts.image), "-initrd", str(out / "initrd.gz"), "-append", " ".join(parameters)]
+    return [*artifacts.qemu, "-accel", "tcg,thread=multi", "-smp", str(cpus), "-m", MEMORY, "-cpu", "max,la57=off",
+            "-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio",
+            "-serial", f"file:{out / 'console.log'}", "-kernel", str(artifacts.image),
+            "-initrd", str(out / "initrd.gz"), "-append", " ".join(parameters)]
 
 
 def run_machine(artifacts: SmpArtifacts, length: Length, cpus: int, out: Path, tell: Optional[Tell] = None) -> Outcome:

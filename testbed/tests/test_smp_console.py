@@ -160,9 +160,13 @@ def test_initial_ram_disk_holds_what_it_was_given(tmp_path: Path) -> None:
     assert int(archive[at + 54:at + 62], 16) == len(b"\x7fELF program")
 
 
+def machine(kind: str) -> SmpArtifacts:
+    """What a machine with a kernel is started from."""
+    return SmpArtifacts(kind, Path("bzImage"), [], Path("o.ko"), Path("p.ko"), Path("stress"), frozenset(), ["qemu"])
+
+
 def test_machine_has_the_cpus_asked_for_and_no_acceleration(tmp_path: Path) -> None:
-    artifacts = SmpArtifacts("rt", Path("bzImage"), [], Path("o.ko"), Path("p.ko"), Path("stress"), frozenset())
-    argv = command_line(artifacts, SHORT, 3, tmp_path)
+    argv = command_line(machine("rt"), SHORT, 3, tmp_path)
     assert argv[argv.index("-smp") + 1] == "3" and argv[argv.index("-accel") + 1] == "tcg,thread=multi"
     assert "STRESS_CONTROL=order" in argv[argv.index("-append") + 1]
     assert SHORT.churn_s < LONG.churn_s
@@ -170,6 +174,5 @@ def test_machine_has_the_cpus_asked_for_and_no_acceleration(tmp_path: Path) -> N
 
 def test_lockdep_has_a_console_without_a_lock(tmp_path: Path) -> None:
     for kind in KINDS:
-        artifacts = SmpArtifacts(kind, Path("bzImage"), [], Path("o.ko"), Path("p.ko"), Path("stress"), frozenset())
-        told = command_line(artifacts, SHORT, 2, tmp_path)[-1].split()
+        told = command_line(machine(kind), SHORT, 2, tmp_path)[-1].split()
         assert ("console=ttyS1" in told) == (kind != "lockdep") == ("keep_bootcon" not in told)

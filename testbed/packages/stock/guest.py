@@ -17,9 +17,10 @@ import time
 from pathlib import Path
 from typing import Dict, Iterator, List, Sequence
 
+from sdngcc.testbed.build import BuildError
 from sdngcc.testbed.packages.roots import Root, RootError
+from sdngcc.testbed.qemu import qemu
 
-QEMU = "qemu-system-x86_64"
 MEMORY = "1536M"
 DISK = "6G"
 
@@ -123,12 +124,12 @@ def equip(one: Root) -> None:
                                                        encoding="ascii")
 
 
-def _command(kernel: Path, initrd: Path, disk: Path, wire: Path, console: Path) -> List[str]:
-    """Return QEMU's arguments."""
+def _command(emulator: Sequence[str], kernel: Path, initrd: Path, disk: Path, wire: Path, console: Path) -> List[str]:
+    """Return how a QEMU is called."""
     cards: List[str] = []
     for name in ("near", "far"):
         cards += ["-netdev", f"hubport,id={name},hubid=0", "-device", f"virtio-net-pci,netdev={name},romfile="]
-    return [QEMU, "-accel", "tcg,thread=multi", "-smp", "2", "-m", MEMORY, "-cpu", "max,la57=off", "-nodefaults",
+    return [*emulator, "-accel", "tcg,thread=multi", "-smp", "2", "-m", MEMORY, "-cpu", "max,la57=off", "-nodefaults",
             "-no-reboot", "-display", "none", "-serial", f"file:{console}",
             "-chardev", f"socket,id=wire,path={wire},server=on,wait=off", "-serial", "chardev:wire",
             "-drive", f"file={disk},if=virtio,format=raw,cache=unsafe", *cards, "-device", "virtio-rng-pci",
@@ -142,6 +143,10 @@ def booted(one: Root, kernel: str, disk: Path, console: Path) -> Iterator[Guest]
     The root itself stays as it is; what the machine makes of it is in the file disk, whole once the context has ended
     without an error.
     """
+    try:
+        emulator = qemu()
+    except BuildError as error:
+        raise RootError(str(error)) from None
     one.path("/usr/sbin/policy-rc.d").unlink(missing_ok=True)
     disk.unlink(missing_ok=True)
     made = subprocess.run(["mkfs.ext4", "-q", "-O", "^has_journal", "-d", str(one.folder), str(disk), DISK],
@@ -150,8 +155,9 @@ def booted(one: Root, kernel: str, disk: Path, console: Path) -> Iterator[Guest]
         raise RootError(f"{one.release.suite}: no disk can be made: {made.stderr}")
     with tempfile.TemporaryDirectory() as folder, open(console, "wb") as said:
         wire = Path(folder) / "wire"
-        process = subprocess.Popen(_command(one.path(f"/boot/vmlinuz-{kernel}"), one.path(f"/boot/initrd.img-{kernel}"),
-                                            disk, wire, console), stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+        command = _command(emulator, one.path(f"/boot/vmlinuz-{kernel}"), one.path(f"/boot/initrd.img-{kernel}"), disk,
+                           wire, console)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
         try:
             guest = Guest(one.release.suite, _connect(process, wire, console))
             guest.wait()
@@ -173,7 +179,7 @@ def _connect(process: subprocess.Popen[bytes], path: Path, console: Path) -> soc
             wire.connect(str(path))
             return wire
         time.sleep(0.05)
-    raise RootError(f"{QEMU} does not run: {console.read_text(errors='replace')[-500:]}")
+    raise RootError(f"QEMU does not run: {console.read_text(errors='replace')[-500:]}")
 
 
 @contextlib.contextmanager
