@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import compileall
 import contextlib
 import json
 import os
@@ -18,7 +19,11 @@ from typing import Any, Callable, Dict, List, Optional
 
 from sdngcc.testbed.processors import own_processor
 
-INIT = Path(__file__).resolve().parent / "boot" / "init.sh"
+HERE = Path(__file__).resolve().parent
+INIT = HERE / "boot" / "init.sh"
+
+# Folders of the sources that programs inside import none of.
+NO_SOURCES = re.compile(r"/\.|/results/|/build/|/tests/")
 
 # The module that runs an experiment inside.
 AGENT = "sdngcc.testbed.agent"
@@ -37,6 +42,15 @@ Progress = Callable[[float, str], None]
 
 class MachineError(Exception):
     """The job did not end well; the text says what happened and where the log is."""
+
+
+def compile_sources(root: Path = HERE.parent) -> None:
+    """Compile all Python sources below a folder whose compiled form is missing or older.
+
+    A program inside cannot keep what it compiles, and whether it has to compile moves its start by microseconds: runs
+    with one seed would differ by what another process on the host has compiled meanwhile.
+    """
+    compileall.compile_dir(root, quiet=2, rx=NO_SOURCES)
 
 
 @dataclass
@@ -108,6 +122,7 @@ def run_job(kernel: Path, job: Dict[str, Any], out: Path, seed: int, limit_s: fl
     out.mkdir(parents=True, exist_ok=True)
     (out / "job.json").write_text(json.dumps(job, indent=1, sort_keys=True))
     argv = command_line(kernel, out.resolve(), seed, virtual_time, main, memory=memory)
+    compile_sources()
     with own_processor() as processor:
         return watch_job(["taskset", "--cpu-list", str(processor), *argv], out, limit_s, progress)
 
