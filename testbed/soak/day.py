@@ -32,7 +32,7 @@ from sdngcc.controller.engine import Engine
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.tests.fabric import Fabric, arp, ipv4, port_reading, vm_reading
 from sdngcc.testbed.soak.controller import NAP_NS
-from sdngcc.testbed.soak.judge import WARM_UP_CYCLES, Verdict, slope
+from sdngcc.testbed.soak.judge import Verdict, slope
 
 # Ports: a bridge's to its leaf, its first VM's; a leaf's first to a spine.
 UP_PORT, VM_PORT, SPINE_PORT = 1, 3, 200
@@ -44,6 +44,9 @@ STEP_S, PAIR_IDLE_S, LEAST_S = 5.0, 10, 420.0
 # Slope of the blocks of Python's allocator that passes: less than one for each switch that left or VM that moved. With
 # few of these what is seen is Python's own caches, which fill and empty by a hundred blocks.
 BLOCKS_A_CHANGE, BREATH = 0.25, 25.0
+# Of all cycles, those in which Python's caches and the engine's tables are still filling: by a hundred blocks in the
+# second cycle, by ten in the eighth, however few the switches are. They are not judged.
+WARM_UP = 0.5
 # Periods in which the port marks.
 MARKED = 20
 
@@ -217,7 +220,7 @@ def empty_caches() -> int:
 
 def judge(rows: Sequence[Dict[str, Any]], plan: Plan) -> List[Verdict]:
     """Judge the rows of all cycles."""
-    late = list(rows[WARM_UP_CYCLES:])
+    late = list(rows[round(WARM_UP * len(rows)):])
     changes = max((row["changes"] for row in rows), default=0)
     grown = slope([(row["cycle"], row["blocks"], 0) for row in late])
     allowed = max(BREATH, BLOCKS_A_CHANGE * changes)

@@ -11,7 +11,7 @@ from sdngcc.testbed.soak import day
 from sdngcc.testbed.soak.day import Plan, judge, run
 
 #: Few switches, and cycles as short as may be.
-PLAN = Plan(switches=16, cycles=8, cycle_s=420.0, period_ms=1000.0)
+PLAN = Plan(switches=16, cycles=16, cycle_s=420.0, period_ms=1000.0)
 
 
 def failed(result: Dict[str, Any]) -> List[str]:
@@ -52,5 +52,5 @@ def test_too_few_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
 def test_tables_that_grow_do_not_pass() -> None:
     row = {"changes": 4, "blocks": 10**6, "hosts": 3, "switches": 16, "links": 20, "pairs": 0, "late_max_us": 0,
            "skipped": 0, "lost": 0}
-    rows = [{**row, "cycle": cycle, "links": 20 + cycle} for cycle in range(1, 9)]
+    rows = [{**row, "cycle": cycle, "links": 20 + cycle} for cycle in range(1, PLAN.cycles + 1)]
     assert [verdict.name for verdict in judge(rows, PLAN) if not verdict.passed] == ["links"]
