@@ -23,6 +23,29 @@
  * so packets k..n carry at most R*(D_n - D_k) + max(B, L_k) bytes: a packet larger than the
  * bucket waits until the rate has paid for the difference.  D never decreases.
  *
+ * A change of rate to R' at time c leaves credit and debt as they are, in bytes:
+ *
+ *   TAT' = c + (TAT - c) * R/R'
+ *
+ * With R' > R that alone would have the next packet leave before those that wait by R, of which
+ * the last leaves at D = TAT - B/R.  They have their times; so until D what comes is judged as of
+ * D, when it may leave, and
+ *
+ *   TAT'' = max(TAT', D)
+ *
+ * is the state then: what R' earns meanwhile, up to B, is there at D.  S = TAT'' - TAT' is what it
+ * earns beyond B.  That is lost if the rate stays, and no debt in bytes: a change before D counts
+ * from TAT - S.  A bucket that would be full at R' by the time t of a packet, before D, has no more
+ * than B for it, so then S becomes TAT - t if it is more.  Packets that leave in [a, b] with
+ * a < D < b are those by R of up to D and B + R' * (b - D) behind, so B + max(R, R') * (b - a), and
+ * the largest packet, bound them.  Of k rises that come before the first D, each adds what it
+ * earns until then: k B at most, and no more than the rate rose by, times D - c.
+ *
+ * Let W be the longest that a packet may wait at a rate: the horizon, or the time of
+ * SHIM_WAIT_BYTES_MIN.  None waits longer than W at R' for those by R either: the queue is full
+ * until some of them have left.  With R far below R' that could be long (132 s at
+ * SHIM_RATE_MIN), so D is at most 2 W from c, and what leaves later is overtaken.
+ *
  * Units.  Times are ticks of 1/256 ns modulo 2^64 (2.28 years).  cost is len * mult >> shift,
  * rounded up, where mult / 2^shift is the ticks of a byte, 256e9 / R, rounded up too.  mult is in
  * (2^31, 2^32], so its relative error is below 2^-31 = 4.7e-10; rounding a cost up takes less
@@ -32,6 +55,7 @@
  * Ranges.  SHIM_RATE_MIN gives mult / 2^shift = 2.048e9 < 2^31 with shift = 1, the smallest.
  *   len * mult + 2^shift - 1 <= (2^32 - 1) * 2^32 + 2^31 - 1 < 2^64, for any u32 length
  *   cost <= 2^63, used <= SHIM_DEBT_MAX = 2^61, so fill < 2^64
+ *   2 W <= 2 * 133 s, so D - c < 2^47 ticks
  * No state further ahead of now than SHIM_DEBT_MAX (104 days) is ever published: 10 ms of debt at
  * SHIM_RATE_MAX stays below it even when the rate is cut to SHIM_RATE_MIN.  What seems further
  * ahead is therefore in the past (a bucket idle until the clock wrapped) and counts as full.
@@ -140,6 +164,14 @@ u64 shim_bucket_wait(const struct shim_rate *rate, u64 tat, u64 now_ns)
 	       (missing - rate->burst_ticks) / SHIM_TICKS_PER_NS : 0;
 }
 
+/* Returns W: how long a packet of len bytes may wait, ns, at a horizon that is not 0. */
+static u64 longest_wait(const struct shim_rate *rate, u32 len, u64 horizon_ns)
+{
+	u64 least_ns = shim_rate_ns(rate, len > SHIM_WAIT_BYTES_MIN ? len : SHIM_WAIT_BYTES_MIN);
+
+	return least_ns > horizon_ns ? least_ns : horizon_ns;
+}
+
 struct shim_verdict shim_bucket_ask(const struct shim_rate *rate, u64 tat, u64 now_ns, u32 len,
 				    u64 horizon_ns)
 {
@@ -147,8 +179,7 @@ struct shim_verdict shim_bucket_ask(const struct shim_rate *rate, u64 tat, u64 n
 	u64 wait_ns;
 
 	if (verdict.kind == SHIM_DROP && horizon_ns) {
-		wait_ns = shim_rate_ns(rate, len > SHIM_WAIT_BYTES_MIN ? len :
-				       SHIM_WAIT_BYTES_MIN);
+		wait_ns = longest_wait(rate, len, horizon_ns);
 		if (wait_ns > horizon_ns)
 			verdict = shim_bucket_pace(rate, tat, now_ns, len, wait_ns);
 	}
@@ -179,4 +210,58 @@ u64 shim_bucket_rerate(const struct shim_rate *from, const struct shim_rate *to,
 		missing = missing > less ? missing - less : 0;
 	}
 	return now + (missing < SHIM_DEBT_MAX ? missing : SHIM_DEBT_MAX);
+}
+
+/* Returns how long after now_ns the last packet that waits leaves, ns. */
+static u64 last_after(const struct shim_rate *rate, const struct shim_order *order, u64 tat,
+		      u64 now_ns)
+{
+	u64 missing = shim_bucket_used(tat, ticks(now_ns)), last_ns = 0;
+
+	if (missing > rate->burst_ticks)
+		last_ns = (missing - rate->burst_ticks + SHIM_TICKS_PER_NS - 1) / SHIM_TICKS_PER_NS;
+	if (last_ns < shim_order_ns(order, now_ns))
+		last_ns = shim_order_ns(order, now_ns);
+	return last_ns;
+}
+
+u64 shim_bucket_rerate_in_order(const struct shim_rate *from, const struct shim_rate *to,
+				struct shim_order *order, u64 tat, u64 now_ns, u64 horizon_ns)
+{
+	u64 last_ns = last_after(from, order, tat, now_ns), last, missing, most_ns = 0;
+
+	if (shim_order_ns(order, now_ns))
+		tat -= order->spare_ticks;
+	tat = shim_bucket_rerate(from, to, tat, now_ns);
+	*order = (struct shim_order){};
+	if (horizon_ns)
+		most_ns = 2 * longest_wait(to, 0, horizon_ns);
+	last_ns = last_ns < most_ns ? last_ns : most_ns;
+	last = last_ns * SHIM_TICKS_PER_NS;
+	missing = shim_bucket_used(tat, ticks(now_ns));
+	if (last && missing < last + to->burst_ticks) {
+		order->until_ns = now_ns + last_ns;
+		order->spare_ticks = missing < last ? last - missing : 0;
+	}
+	return tat + order->spare_ticks;
+}
+
+struct shim_verdict shim_bucket_ask_in_order(const struct shim_rate *rate,
+					     struct shim_order *order, u64 tat, u64 now_ns,
+					     u64 late_ns, u32 len, u64 horizon_ns)
+{
+	struct shim_verdict verdict = { .tat = tat, .departure_ns = now_ns, .kind = SHIM_DROP };
+	u64 from_ns = late_ns > now_ns ? late_ns : now_ns, most_ns, spare;
+	u64 ahead_ns = shim_order_ns(order, now_ns);
+
+	if (order->until_ns > from_ns) {
+		spare = tat - ticks(from_ns);
+		order->spare_ticks = order->spare_ticks < spare ? order->spare_ticks : spare;
+	}
+	if (!horizon_ns || !ahead_ns || late_ns >= order->until_ns)
+		return shim_bucket_ask_behind(rate, tat, now_ns, late_ns, len, horizon_ns);
+	most_ns = longest_wait(rate, len, horizon_ns);
+	if (ahead_ns > most_ns)
+		return verdict;
+	return shim_bucket_pace(rate, tat, order->until_ns, len, most_ns - ahead_ns);
 }

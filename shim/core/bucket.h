@@ -40,6 +40,12 @@ struct shim_rate {
 	u32 shift;		/* see mult */
 };
 
+/* What keeps packets in order behind those that wait when a rate rises; all 0: nothing. */
+struct shim_order {
+	u64 until_ns;		/* when the last of those leaves; none waits if that has passed */
+	u64 spare_ticks;	/* of tat until then: earned beyond the depth, no debt */
+};
+
 /* The answer for one packet and the state to publish if it is taken. */
 struct shim_verdict {
 	u64 tat;		/* new state, in ticks modulo 2^64 */
@@ -134,11 +140,41 @@ static inline struct shim_verdict shim_bucket_ask_behind(const struct shim_rate 
 	return shim_bucket_ask(rate, tat, now_ns + ahead_ns, len, horizon_ns);
 }
 
+/* Returns how long the next packet waits for those that a lower rate has wait, ns. */
+static inline u64 shim_order_ns(const struct shim_order *order, u64 now_ns)
+{
+	return order->until_ns > now_ns ? order->until_ns - now_ns : 0;
+}
+
 /* Returns how long the next byte would be paced, ns rounded down. */
 u64 shim_bucket_wait(const struct shim_rate *rate, u64 tat, u64 now_ns);
+
+/* The same where a rate rose. */
+static inline u64 shim_bucket_wait_in_order(const struct shim_rate *rate,
+					    const struct shim_order *order, u64 tat, u64 now_ns)
+{
+	u64 wait_ns = shim_bucket_wait(rate, tat, now_ns), order_ns = shim_order_ns(order, now_ns);
+
+	return wait_ns > order_ns ? wait_ns : order_ns;
+}
 
 /* Returns the state with the same bytes of credit or debt under another rate. */
 u64 shim_bucket_rerate(const struct shim_rate *from, const struct shim_rate *to,
 		       u64 tat, u64 now_ns);
+
+/*
+ * The same for a bucket whose packets may wait horizon_ns, 0: not at all.  None leaves until the
+ * time in *order then: they are judged by shim_bucket_ask_in_order().
+ */
+u64 shim_bucket_rerate_in_order(const struct shim_rate *from, const struct shim_rate *to,
+				struct shim_order *order, u64 tat, u64 now_ns, u64 horizon_ns);
+
+/*
+ * What shim_bucket_ask_behind() says of a packet, but that it leaves in order.  *order is kept up
+ * to date with the time, whatever becomes of the packet.
+ */
+struct shim_verdict shim_bucket_ask_in_order(const struct shim_rate *rate,
+					     struct shim_order *order, u64 tat, u64 now_ns,
+					     u64 late_ns, u32 len, u64 horizon_ns);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Messages that make paths, and what must hold for paths; paths.h has the accounts' algebra.
+ * What must hold for paths; paths.h has the accounts' algebra.
  */
 #include "../core/arith.h"
 #include "world.h"
@@ -13,10 +13,6 @@
 
 /* Bytes that may wait at any rate, as bucket.c has them. */
 #define WAIT_BYTES_LEAST (11 * 1514U)
-
-/* Bytes of a message before its entries, and of its tag. */
-#define HEAD_BYTES 48
-#define TAG_BYTES 8
 
 /* What a teller told of a path. */
 struct told {
@@ -33,8 +29,12 @@ struct told {
 struct account {
 	const struct shim_path *path;	/* whose */
 	u8 first[16];			/* the first address of its prefix */
-	fuzz_wide credit;		/* c * 10^9, at the time or at late_ns if that is ahead */
-	u64 late_ns;			/* departure of the last packet that others held */
+	u64 ns;				/* of the credit: the time, or what is ahead of it */
+	fuzz_wide credit;		/* c * 10^9 */
+	u64 rate;			/* R that it grows by, bytes/s */
+	u64 depth;			/* B, bytes */
+	u64 order_ns;			/* D, before which nothing leaves; behind ns: none */
+	fuzz_wide spent;		/* s * 10^9: what passed to leave at D or later */
 	u64 bytes;			/* that passed */
 	bool fresh;			/* the message that made it was not noted yet */
 	bool unknown;			/* what was told is not all known any more */
@@ -79,14 +79,59 @@ void fuzz_paths_unlearn(void)
 /* Returns the depth of a path's bucket, bytes * 10^9. */
 static fuzz_wide depth_of(const struct account *account)
 {
-	return (fuzz_wide)account->path->gate.rate.burst_bytes * (s64)SHIM_NSEC_PER_SEC;
+	return (fuzz_wide)account->depth * (s64)SHIM_NSEC_PER_SEC;
+}
+
+/* Returns how much of a credit a bucket holds, bytes * 10^9. */
+static fuzz_wide held_by(const struct account *account, fuzz_wide credit)
+{
+	return credit < depth_of(account) ? credit : depth_of(account);
+}
+
+/* Returns what the credit will be at a time that is not behind it, bytes * 10^9. */
+static fuzz_wide credit_at(const struct account *account, u64 ns)
+{
+	return account->credit + (fuzz_wide)account->rate * (fuzz_wide)(ns - account->ns);
+}
+
+/* Moves an account on to a time, if that is ahead of it. */
+static void account_advance(struct account *account, u64 ns)
+{
+	if (ns > account->ns && account->order_ns > account->ns && account->order_ns <= ns) {
+		account->credit = credit_at(account, account->order_ns);
+		account->credit = held_by(account, account->credit) - account->spent;
+		account->ns = account->order_ns;
+		account->spent = 0;
+	}
+	if (ns <= account->ns)
+		return;
+	account->credit = credit_at(account, ns);
+	account->credit = held_by(account, account->credit - account->spent) + account->spent;
+	account->ns = ns;
+}
+
+/* Takes note of the rate and the depth that its path has now. */
+static void account_note(struct account *account)
+{
+	const struct shim_gate *gate = &account->path->gate;
+
+	account_advance(account, shim_host_clock_ns);
+	if (account->rate == gate->rate.bytes_per_s && account->depth == gate->rate.burst_bytes)
+		return;
+	account->rate = gate->rate.bytes_per_s;
+	account->depth = gate->rate.burst_bytes;
+	account->order_ns = gate->order.until_ns;
+	account->credit = held_by(account, account->credit - account->spent);
+	account->spent = 0;
 }
 
 /* Begins the account of a path that is new. */
 static void account_begin(struct account *account, const struct shim_path *path)
 {
-	*account = (struct account){ .path = path, .fresh = true };
+	*account = (struct account){ .path = path, .fresh = true, .ns = shim_host_clock_ns };
 	shim_number_address(path->first, account->first);
+	account->rate = path->gate.rate.bytes_per_s;
+	account->depth = path->gate.rate.burst_bytes;
 	account->credit = depth_of(account);
 }
 
@@ -129,18 +174,11 @@ static void accounts_sync(const struct fuzz_world *world, u32 v)
 
 void fuzz_paths_pay(u32 vm, u64 ns)
 {
-	u64 end_ns = shim_host_clock_ns + ns, start_ns;
 	u32 i;
 
 	for (i = 0; i < n_accounts[vm]; i++) {
-		struct account *account = &accounts[vm][i];
-
-		start_ns = max(shim_host_clock_ns, account->late_ns);
-		if (end_ns > start_ns)
-			account->credit += (fuzz_wide)account->path->gate.rate.bytes_per_s *
-					   (fuzz_wide)(end_ns - start_ns);
-		if (account->credit > depth_of(account))
-			account->credit = depth_of(account);
+		account_note(&accounts[vm][i]);
+		account_advance(&accounts[vm][i], shim_host_clock_ns + ns);
 	}
 }
 
@@ -252,32 +290,40 @@ const struct shim_path *fuzz_paths_find(const struct fuzz_world *world, u32 vm, 
 	return path;
 }
 
-/* Lets an account go on from the departure of a packet, if something else had that wait. */
-static void account_hold(struct account *account, u64 base_ns, u32 bytes, u64 departure_ns)
+/*
+ * Charges an account with a packet of `bytes` that has base_ns for the path's own time and is to
+ * leave at departure_ns; left: what it leaves of the credit at base_ns.
+ */
+static void account_charge(struct account *account, u64 base_ns, fuzz_wide left, u32 bytes,
+			   u64 departure_ns)
 {
-	fuzz_wide rate = account->path->gate.rate.bytes_per_s, wait, most;
-	fuzz_wide slack = (fuzz_wide)SLACK_BYTES * (s64)SHIM_NSEC_PER_SEC;
+	fuzz_wide slack = (fuzz_wide)SLACK_BYTES * (s64)SHIM_NSEC_PER_SEC, wait, most;
 
-	if (departure_ns <= base_ns)
-		return;
 	/* The path's own wait, at the most that roundings can make of it. */
-	wait = (slack - account->credit) / rate + 1;
-	if ((fuzz_wide)(departure_ns - base_ns) <= wait &&
-	    account->path->gate.late_ns != departure_ns)
+	wait = (slack - left) / (s64)account->rate + 1;
+	if (departure_ns <= base_ns || ((fuzz_wide)(departure_ns - base_ns) <= wait &&
+					account->path->gate.late_ns != departure_ns)) {
+		if (base_ns > account->ns)
+			account->spent += (fuzz_wide)bytes * (s64)SHIM_NSEC_PER_SEC;
+		else
+			account->credit = left;
 		return;
-	account->credit += rate * (fuzz_wide)(departure_ns - base_ns);
+	}
+	/* Something else has it wait longer: the account goes on from there. */
+	account->credit = left + (fuzz_wide)account->rate * (fuzz_wide)(departure_ns - base_ns);
 	most = depth_of(account) - (fuzz_wide)bytes * (s64)SHIM_NSEC_PER_SEC;
 	if (most < 0)
 		most = 0;
 	if (account->credit > most)
 		account->credit = most;
-	account->late_ns = departure_ns;
+	account->ns = departure_ns;
+	account->spent = 0;
 }
 
 void fuzz_paths_passed(const struct fuzz_world *world, u32 vm, const struct shim_path *path,
 		       u32 bytes, u64 departure_ns)
 {
-	fuzz_wide slack = (fuzz_wide)SLACK_BYTES * (s64)SHIM_NSEC_PER_SEC, debt, most, rate;
+	fuzz_wide slack = (fuzz_wide)SLACK_BYTES * (s64)SHIM_NSEC_PER_SEC, left, debt, most;
 	u64 horizon_ns = world->vms[vm]->mode.horizon_ns, base_ns;
 	struct account *account;
 	u32 i;
@@ -287,133 +333,31 @@ void fuzz_paths_passed(const struct fuzz_world *world, u32 vm, const struct shim
 	if (i == n_accounts[vm])
 		return;
 	account = &accounts[vm][i];
-	fuzz_paths_pay(vm, 0);
+	account_note(account);
 	departure_ns = max(departure_ns, shim_host_clock_ns);
-	base_ns = max(account->late_ns, shim_host_clock_ns);
-	rate = path->gate.rate.bytes_per_s;
 	account->bytes += bytes;
-	account->credit -= (fuzz_wide)bytes * (s64)SHIM_NSEC_PER_SEC;
-	debt = -account->credit - slack;
+	base_ns = account->ns;
+	left = account->credit;
+	if (account->order_ns > base_ns && horizon_ns) {
+		left = held_by(account, credit_at(account, account->order_ns)) - account->spent;
+		base_ns = account->order_ns;
+	}
+	left -= (fuzz_wide)bytes * (s64)SHIM_NSEC_PER_SEC;
+	debt = -left - slack;
 	fuzz_expect(departure_ns >= base_ns, "%u bytes overtake a packet of their path by %lld ns",
 		    bytes, (s64)(base_ns - departure_ns));
 	if (debt > 0) {
 		fuzz_expect(horizon_ns, "%u bytes passed a path that has no credit", bytes);
 		most = (fuzz_wide)max_t(u32, bytes, WAIT_BYTES_LEAST) * (s64)SHIM_NSEC_PER_SEC;
-		if (most < rate * (fuzz_wide)horizon_ns)
-			most = rate * (fuzz_wide)horizon_ns;
+		if (most < (fuzz_wide)account->rate * (fuzz_wide)horizon_ns)
+			most = (fuzz_wide)account->rate * (fuzz_wide)horizon_ns;
 		fuzz_expect(debt <= most, "%u bytes passed a path beyond the horizon of %llu ns",
 			    bytes, horizon_ns);
-		fuzz_expect((fuzz_wide)departure_ns * rate >= (fuzz_wide)base_ns * rate + debt,
+		fuzz_expect((fuzz_wide)(departure_ns - base_ns) * (s64)account->rate >= debt,
 			    "%u bytes are to depart %lld ns from %llu, before their path paid them",
 			    bytes, (s64)(departure_ns - base_ns), base_ns);
 	}
-	account_hold(account, base_ns, bytes, departure_ns);
-}
-
-/* Writes the lowest bytes of value at p in network order. */
-static void put(u8 *p, u64 value, int bytes)
-{
-	for (; bytes--; value >>= 8)
-		p[bytes] = (u8)value;
-}
-
-/* Reads an entry from an input, of a message of a type. */
-static void entry_fill(struct fuzz_input *input, u32 vm, u8 type, struct shim_message_entry *entry)
-{
-	struct shim_address address;
-	u8 kind = fuzz_u8(input), bits;
-	u32 i;
-
-	*entry = (struct shim_message_entry){ .teller = 1 + (kind & 7) };
-	if (type == SHIM_MESSAGE_RATE) {
-		entry->rate = fuzz_within(input, SHIM_RATE_MIN, SHIM_RATE_MAX);
-	} else {
-		entry->marks = (u32)fuzz_u64(input);
-		entry->interval_ns = (u32)fuzz_u64(input);
-	}
-	entry->weight_total = fuzz_u8(input);
-	if (!(kind & 0x10)) {
-		fuzz_address(input, vm + 1, &address);
-		bits = kind & 0x20 ? 128 : fuzz_u8(input);
-		entry->bits = bits & 0x80 ? (u8)(bits % 129) : (u8)(96 + bits % 33);
-		entry->scope = kind & 8 && entry->bits ? SHIM_SCOPE_TUNNEL : SHIM_SCOPE_DESTINATION;
-		for (i = 0; i < entry->bits; i++)
-			entry->prefix[i / 8] |= address.bytes[i / 8] & 0x80 >> i % 8;
-	}
-	/* One of the rules is broken, or a field is anything. */
-	if (kind & 0x40 && kind & 0x80) {
-		bits = fuzz_u8(input);
-		entry->teller = fuzz_u64(input);
-		entry->scope = bits & 3;
-		entry->bits ^= bits >> 2;
-		entry->rate ^= type == SHIM_MESSAGE_RATE ? fuzz_u64(input) : 0;
-	}
-}
-
-/* Tells whether two entries say the same. */
-static bool entry_same(const struct shim_message_entry *one, const struct shim_message_entry *other)
-{
-	return one->teller == other->teller && one->rate == other->rate &&
-	       !memcmp(one->prefix, other->prefix, 16) &&
-	       one->weight_total == other->weight_total && one->marks == other->marks &&
-	       one->interval_ns == other->interval_ns && one->bits == other->bits &&
-	       one->scope == other->scope;
-}
-
-/* Writes an entry at p. */
-static void entry_write(u8 *p, u8 type, const struct shim_message_entry *entry)
-{
-	put(p, entry->teller, 8);
-	memcpy(p + 8, entry->prefix, 16);
-	put(p + 24, entry->bits, 1);
-	put(p + 25, entry->scope, 1);
-	put(p + 26, 0, 2);
-	put(p + 28, entry->weight_total, 4);
-	if (type == SHIM_MESSAGE_RATE) {
-		put(p + 32, entry->rate, 8);
-	} else {
-		put(p + 32, entry->marks, 4);
-		put(p + 36, entry->interval_ns, 4);
-	}
-}
-
-u32 fuzz_paths_build(struct fuzz_input *input, u32 vm, const struct shim_message *head,
-		     const u8 *key, u8 data[FUZZ_PATHS_BYTES])
-{
-	struct shim_message_entry entries[SHIM_MESSAGE_ENTRIES], read;
-	u32 n = 1 + fuzz_u8(input) % SHIM_MESSAGE_ENTRIES, i, len;
-	enum shim_message_error error;
-	struct shim_message message;
-
-	len = SHIM_MESSAGE_V2_BYTES + n * SHIM_MESSAGE_ENTRY_BYTES;
-	memset(data, 0, len);
-	put(data, SHIM_MESSAGE_MAGIC, 2);
-	put(data + 2, 2, 1);
-	put(data + 3, head->type, 1);
-	put(data + 4, head->flags, 2);
-	put(data + 6, len, 2);
-	put(data + 8, head->epoch, 4);
-	put(data + 12, head->sequence, 4);
-	memcpy(data + SHIM_MESSAGE_VM_AT, head->vm, 16);
-	put(data + 32, head->sender, 4);
-	put(data + 36, n, 1);
-	put(data + 40, head->rate, 8);
-	for (i = 0; i < n; i++) {
-		entry_fill(input, vm, head->type, &entries[i]);
-		entry_write(data + HEAD_BYTES + i * SHIM_MESSAGE_ENTRY_BYTES, head->type,
-			    &entries[i]);
-	}
-	put(data + len - TAG_BYTES, shim_siphash(key, data, len - TAG_BYTES), TAG_BYTES);
-	error = shim_message_decode(&message, data, len, key);
-	fuzz_expect(error == SHIM_MESSAGE_OK || error == SHIM_MESSAGE_FORM, "error %d", error);
-	for (i = 0; i < n && !error; i++) {
-		shim_message_entry(&read, data, i);
-		fuzz_expect(entry_same(&read, &entries[i]), "entry %u is read otherwise", i);
-	}
-	fuzz_expect(error || (message.version == 2 && message.entries == n &&
-			      message.rate == head->rate && message.sender == head->sender),
-		    "read otherwise");
-	return len;
+	account_charge(account, base_ns, left, bytes, departure_ns);
 }
 
 /* Returns the account of exactly the prefix of an entry, NULL: there is none. */

@@ -9,7 +9,12 @@
  *   c(D) = min(c + R * (D - now) - L, B - L)        no later packet leaves before D
  *
  * That is "no more than max(B, a packet) + R * t in any time t", by the times at which packets
- * leave.
+ * leave.  Where the rate has risen and packets wait by the one before, the last until D as the gate
+ * has it, none leaves before D, and with s bytes that have passed since the rise
+ *
+ *   c(D) = min(c + R * (D - now), B) - s
+ *
+ * where c is at most B + s until D, and what another change before D finds is c - s.
  * Under maxmin the account remembers each teller's rate: R is no more than the lowest that is in
  * force, or the guarantee, and no less than the lowest, or the ceiling.
  */

@@ -54,13 +54,16 @@ _KERNEL = ("-Ishim/fuzz/kernel", "-I.", "-Wno-sign-compare", "-Wno-unused-parame
 _NO_FRAMES = ("-Dshim_host_flow_hash=lab_flow_hash", "-Dshim_host_source=lab_source",
               "-Dshim_host_tunnel_end=lab_tunnel_end")
 
+#: The engine's surroundings, and the accounts of what it does.
+_WORLD = ("shim/fuzz/world.c", "shim/fuzz/paths.c", "shim/fuzz/path_message.c")
+
 FUZZERS: Tuple[Fuzzer, ...] = (
     Fuzzer("message", (
-        Part(("shim/fuzz/message.c", "shim/fuzz/world.c", "shim/fuzz/paths.c", "shim/user/host.c")),), 4096),
+        Part(("shim/fuzz/message.c", *_WORLD, "shim/user/host.c")),), 4096),
     Fuzzer("packet", (
         Part(("shim/fuzz/packet.c", "shim/fuzz/frames.c", "ovs-patches/ovs/files/lib/shim-frame.c"), _OVS),
         Part(("shim/fuzz/kernel.c",), _KERNEL),
-        Part(("shim/fuzz/world.c", "shim/fuzz/paths.c")),
+        Part(_WORLD),
         Part(("shim/user/host.c",), _NO_FRAMES)), 4096),
     Fuzzer("law", (Part(("shim/fuzz/law.c", "shim/user/host.c")),), 2048),
     Fuzzer("divide", (Part(("shim/fuzz/divide.c", "shim/user/host.c")),), 1024),

@@ -15,8 +15,10 @@ void shim_gate_init(struct shim_gate *gate, enum shim_counter drop)
 	gate->drop = drop;
 }
 
-void shim_gate_set(struct shim_gate *gate, u64 bytes_per_s, u32 depth, u64 now_ns)
+void shim_gate_set(struct shim_gate *gate, u64 bytes_per_s, const struct shim_mode *mode,
+		   u64 now_ns)
 {
+	u32 depth = mode->depth;
 	struct shim_rate rate;
 
 	bytes_per_s = clamp_t(u64, bytes_per_s, SHIM_RATE_MIN, SHIM_RATE_MAX);
@@ -28,7 +30,8 @@ void shim_gate_set(struct shim_gate *gate, u64 bytes_per_s, u32 depth, u64 now_n
 	now_ns = max(now_ns, shim_now_ns());
 	now_ns = max(now_ns, gate->late_ns);
 	if (gate->rate.bytes_per_s)
-		gate->tat = shim_bucket_rerate(&gate->rate, &rate, gate->tat, now_ns);
+		gate->tat = shim_bucket_rerate_in_order(&gate->rate, &rate, &gate->order,
+							gate->tat, now_ns, mode->horizon_ns);
 	else
 		gate->tat = shim_bucket_full(now_ns);
 	gate->rate = rate;
@@ -47,8 +50,9 @@ enum shim_counter shim_gate_judge(struct shim_gate *gate, struct shim_limiter *l
 	drop = gate->drop;
 	now_ns = packet->timed ? packet->now_ns : shim_now_ns();
 	/* How long something else has packets wait is not the gate's to judge. */
-	verdict = shim_bucket_ask_behind(&gate->rate, gate->tat, now_ns, gate->late_ns,
-					 packet->bytes, READ_ONCE(limiter->vm->mode.horizon_ns));
+	verdict = shim_bucket_ask_in_order(&gate->rate, &gate->order, gate->tat, now_ns,
+					   gate->late_ns, packet->bytes,
+					   READ_ONCE(limiter->vm->mode.horizon_ns));
 	if (verdict.kind == SHIM_DROP) {
 		gate->held += packet->packets;
 		goto out;

@@ -10,11 +10,14 @@
 #include "limiter.h"
 #include "packet.h"
 
+struct shim_mode;
+
 struct shim_gate {
 	spinlock_t lock;		/* of what follows; inside peer->lock */
 	enum shim_counter drop;		/* what a packet over its rate is; never changes */
 	u64 tat;			/* bucket word */
 	u64 late_ns;	/* departure of the last packet that something else had wait longer */
+	struct shim_order order;	/* behind those that wait by a lower rate */
 	struct shim_rate rate;		/* bytes_per_s 0: not yet set */
 	u64 bytes;			/* that passed, headers as on the wire */
 	u64 packets;			/* that passed */
@@ -24,8 +27,9 @@ struct shim_gate {
 /* Prepares a gate, all 0 so far; drop: what a packet over its rate is. */
 void shim_gate_init(struct shim_gate *gate, enum shim_counter drop);
 
-/* Puts a rate and a depth in force; credit and debt stay.  vm->lock. */
-void shim_gate_set(struct shim_gate *gate, u64 bytes_per_s, u32 depth, u64 now_ns);
+/* Puts a rate and the VM's depth in force; credit, debt and order stay.  vm->lock. */
+void shim_gate_set(struct shim_gate *gate, u64 bytes_per_s, const struct shim_mode *mode,
+		   u64 now_ns);
 
 /*
  * Judges a packet as shim_limiter_admit() does, by a gate and by the limiter; neither is charged

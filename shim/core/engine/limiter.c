@@ -110,6 +110,12 @@ static u32 limiter_lease(const struct shim_mode *mode)
 	return mode->depth >= LEASE_MOST * 64 ? LEASE_MOST : 0;
 }
 
+/* Returns how long a packet would wait, ns, but for its own length.  limiter->lock. */
+static u64 limiter_wait(const struct shim_limiter *limiter, u64 now_ns)
+{
+	return shim_bucket_wait_in_order(&limiter->rate, &limiter->order, limiter->tat, now_ns);
+}
+
 /* Begins or ends to let small packets go ahead, as the settings say.  vm->lock. */
 static void limiter_set_ahead(struct shim_limiter *limiter, u64 now_ns)
 {
@@ -120,9 +126,8 @@ static void limiter_set_ahead(struct shim_limiter *limiter, u64 now_ns)
 	spin_lock(&limiter->lock);
 	now_ns = max(now_ns, shim_now_ns());
 	/* Whose packets wait now is not known.  Without memory nothing goes ahead. */
-	limiter->ahead = old ? NULL :
-			 shim_ahead_create(now_ns + shim_bucket_wait(&limiter->rate, limiter->tat,
-								     now_ns));
+	now_ns += limiter_wait(limiter, now_ns);
+	limiter->ahead = old ? NULL : shim_ahead_create(now_ns);
 	spin_unlock(&limiter->lock);
 	if (old)
 		shim_free_rcu(old, rcu);
@@ -145,7 +150,9 @@ void shim_limiter_apply(struct shim_limiter *limiter, u64 now_ns)
 	spin_lock(&limiter->lock);
 	/* No packet judged so far is later: time must not be credited twice. */
 	now_ns = max(now_ns, shim_now_ns());
-	limiter->tat = shim_bucket_rerate(&limiter->rate, &rate, limiter->tat, now_ns);
+	limiter->tat = shim_bucket_rerate_in_order(&limiter->rate, &rate, &limiter->order,
+						   limiter->tat, now_ns,
+						   limiter->vm->mode.horizon_ns);
 	/* What went ahead is in debt by bytes, too, whatever the depth. */
 	was = limiter->rate;
 	was.burst_bytes = depth;
@@ -162,13 +169,16 @@ void shim_limiter_apply(struct shim_limiter *limiter, u64 now_ns)
  */
 static inline bool limiter_take(struct shim_limiter *limiter, const struct shim_packet *packet)
 {
+	u64 now_ns = limiter->read_ns, within = limiter->lease_ticks;
+
 	if (packet->timed) {
 		limiter->read_ns = max(limiter->read_ns, packet->now_ns);
-		return shim_bucket_take(&limiter->rate, &limiter->tat, packet->now_ns,
-					packet->bytes, limiter->rate.burst_ticks);
+		now_ns = packet->now_ns;
+		within = limiter->rate.burst_ticks;
 	}
-	return shim_bucket_take(&limiter->rate, &limiter->tat, limiter->read_ns, packet->bytes,
-				limiter->lease_ticks);
+	if (unlikely(limiter->order.until_ns > now_ns))
+		return false;
+	return shim_bucket_take(&limiter->rate, &limiter->tat, now_ns, packet->bytes, within);
 }
 
 /* Says why a packet is dropped that the bucket refused, and counts it.  limiter->lock. */
@@ -189,7 +199,7 @@ static enum shim_counter limiter_refuse(struct shim_limiter *limiter, u64 horizo
 static bool limiter_early(struct shim_limiter *limiter, const struct shim_packet *packet,
 			  u64 early_ns, u64 now_ns)
 {
-	u64 wait_ns = shim_bucket_wait(&limiter->rate, limiter->tat, now_ns);
+	u64 wait_ns = limiter_wait(limiter, now_ns);
 
 	if (!shim_early_drops(&limiter->early_credit, shim_early_start(&limiter->rate, early_ns),
 			      wait_ns, packet->bytes))
@@ -224,18 +234,21 @@ static enum shim_counter limiter_judge(struct shim_limiter *limiter,
 	const struct shim_mode *mode = &limiter->vm->mode;
 	u64 horizon_ns = READ_ONCE(mode->horizon_ns), early_ns = READ_ONCE(mode->early_ns);
 	struct shim_verdict verdict;
+	bool waits;
 	u64 now_ns;
 
 	/* What another CPU read before it let this one in has passed, too. */
 	now_ns = max(limiter->read_ns, packet->timed ? packet->now_ns : shim_now_ns());
 	limiter->read_ns = now_ns;
-	verdict = shim_bucket_ask(&limiter->rate, limiter->tat, now_ns, packet->bytes, horizon_ns);
-	if (unlikely(limiter->ahead && verdict.kind != SHIM_SEND &&
+	verdict = shim_bucket_ask_in_order(&limiter->rate, &limiter->order, limiter->tat, now_ns, 0,
+					   packet->bytes, horizon_ns);
+	waits = verdict.departure_ns > now_ns;
+	if (unlikely(limiter->ahead && (waits || verdict.kind == SHIM_DROP) &&
 		     limiter_ahead(limiter, packet, now_ns, horizon_ns)))
 		return SHIM_COUNTER_NONE;
 	if (unlikely(verdict.kind == SHIM_DROP))
 		return limiter_refuse(limiter, horizon_ns, packet->packets);
-	if (verdict.kind == SHIM_PACE) {
+	if (waits) {
 		if (unlikely(early_ns && limiter_early(limiter, packet, early_ns, now_ns)))
 			return SHIM_DROP_EARLY;
 		if (unlikely(shim_waiting_full(&limiter->waiting, READ_ONCE(mode->waiting_max),
@@ -275,7 +288,7 @@ u64 shim_limiter_wait(struct shim_limiter *limiter, u64 now_ns)
 	u64 wait_ns;
 
 	spin_lock(&limiter->lock);
-	wait_ns = shim_bucket_wait(&limiter->rate, limiter->tat, now_ns);
+	wait_ns = limiter_wait(limiter, now_ns);
 	spin_unlock(&limiter->lock);
 	return wait_ns;
 }

@@ -41,6 +41,7 @@ struct shim_limiter {
 	u64 read_ns;			/* when the clock was last read for a packet */
 	u64 lease_ticks;		/* L as time at the rate */
 	struct shim_rate rate;		/* R(i,j) and B - L; changes with vm->lock held, too */
+	struct shim_order order;	/* behind those that wait by a lower rate */
 	struct shim_tx tx;		/* what became of the packets */
 	u64 early_credit;		/* of early drops, bytes times ns */
 	u64 ahead_tat;			/* word of what goes ahead: ahead.c */

@@ -15,12 +15,18 @@
  * too: the law is told for each, and a new path begins with the state of the one around it.  The
  * rest is around nothing.
  *
- * A VM's guarantee is one of the sum: each path has as much of it as its part of what the VM sends.
+ * A VM's guarantee is one of the sum: each path has as much of it as its part of what the VM sends,
+ * by means over about USUAL_NS.  A path that waits for packets of a lower rate to leave sends
+ * nothing for some periods, and must not lose its part by that.
+ *
  * E and C of paths are the sums of those of the VM's active limiters, for paths lead over all of
  * the VM's uplinks.
  */
 #include "../arith.h"
 #include "engine.h"
+
+/* Time over which a rate becomes usual, ns: ten times what a rise lets a path wait. */
+#define USUAL_NS 50000000ULL
 
 /* What is said, while a message is obeyed. */
 struct path_told {
@@ -60,21 +66,29 @@ static bool paths_input(struct shim_vm *vm, u64 now_ns, struct shim_law_input *i
 }
 
 /* Returns what the law knows of one path.  vm->lock. */
-static struct shim_law_input path_input(const struct shim_path *path,
+static struct shim_law_input path_input(const struct shim_vm *vm, const struct shim_path *path,
 					const struct shim_law_input *whole)
 {
+	u64 sent = max(vm->usual_rate, path->usual_rate);
 	struct shim_law_input input = *whole;
-	u64 sent = whole->sent_rate > path->sent_rate ? whole->sent_rate : path->sent_rate;
 
 	input.sent_rate = path->sent_rate;
-	input.min = sent ? shim_mul_div(whole->min, path->sent_rate, sent) : 0;
+	input.min = sent ? shim_mul_div(whole->min, path->usual_rate, sent) : 0;
 	return input;
+}
+
+/* Moves a rate that is usual towards one that was measured over elapsed_ns, bytes/s. */
+static u64 path_usual(u64 usual, u64 measured, u64 elapsed_ns)
+{
+	elapsed_ns = min(elapsed_ns, USUAL_NS);
+	return shim_mul_div(usual, USUAL_NS - elapsed_ns, USUAL_NS) +
+	       shim_mul_div(measured, elapsed_ns, USUAL_NS);
 }
 
 /* Puts the law's rate of a path in force; K is the VM's own.  vm->lock. */
 static void path_apply(struct shim_vm *vm, struct shim_path *path, u64 now_ns)
 {
-	shim_gate_set(&path->gate, path->state.rate, vm->mode.depth, now_ns);
+	shim_gate_set(&path->gate, path->state.rate, &vm->mode, now_ns);
 }
 
 /* Tells whether a prefix is in front of a path, or the path's own, in the list of a VM. */
@@ -175,7 +189,7 @@ static struct shim_path *path_create(struct path_told *told, struct list_head *b
 	path->first = told->first;
 	path->bits = told->entry.bits;
 	path->scope = told->entry.scope;
-	input = path_input(path, &told->input);
+	input = path_input(vm, path, &told->input);
 	if (around)
 		memcpy(&path->state, &around->state, sizeof(path->state) + law->limiter_size);
 	else
@@ -218,7 +232,7 @@ static void paths_tell(struct path_told *told)
 	list_for_each_entry(path, &told->vm->paths, node) {
 		if (!path_concerned(path, told))
 			continue;
-		input = path_input(path, &told->input);
+		input = path_input(told->vm, path, &told->input);
 		law->on_message(&path->state, &input, &told->message);
 		path_apply(told->vm, path, told->now_ns);
 	}
@@ -349,6 +363,7 @@ static void path_measure(struct shim_path *path, u64 elapsed_ns)
 	shim_path_read(path, &now);
 	path->sent_rate = shim_mul_div(now.bytes - path->last_bytes, SHIM_NSEC_PER_SEC,
 				       elapsed_ns);
+	path->usual_rate = path_usual(path->usual_rate, path->sent_rate, elapsed_ns);
 	path->limited = now.held != path->last_held;
 	path->last_bytes = now.bytes;
 	path->last_held = now.held;
@@ -368,10 +383,12 @@ void shim_paths_step(struct shim_vm *vm, u64 now_ns, u64 elapsed_ns)
 		return;
 	}
 	law = vm->clock->law;
+	if (elapsed_ns)
+		vm->usual_rate = path_usual(vm->usual_rate, whole.sent_rate, elapsed_ns);
 	list_for_each_entry(path, &vm->paths, node) {
 		if (elapsed_ns)
 			path_measure(path, elapsed_ns);
-		input = path_input(path, &whole);
+		input = path_input(vm, path, &whole);
 		law->on_period(&path->state, &input);
 		path_apply(vm, path, now_ns);
 		path->done = law->path_rests(&path->state, &input);
@@ -388,6 +405,7 @@ void shim_paths_remove(struct shim_vm *vm)
 
 	index = rcu_dereference_protected(vm->path_index, lockdep_is_held(&vm->lock));
 	RCU_INIT_POINTER(vm->path_index, NULL);
+	vm->usual_rate = 0;
 	WRITE_ONCE(vm->mode.wants, vm->mode.wants & ~SHIM_VM_PATHS);
 	if (index)
 		shim_free_rcu(index, rcu);

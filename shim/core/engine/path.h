@@ -37,6 +37,7 @@ struct shim_path {
 	u64 last_bytes;			/* gate.bytes at the last visit */
 	u64 last_held;			/* gate.held at the last visit */
 	u64 sent_rate;			/* over the last period, bytes/s */
+	u64 usual_rate;			/* the same as a mean over some periods */
 	shim_rcu_t rcu;			/* deferred free */
 	struct shim_limiter_state state;	/* of the law; its own part follows */
 };

@@ -91,7 +91,10 @@ void shim_peer_apply(struct shim_peer *peer, u64 now_ns)
 		return;
 	}
 	tat = shim_bucket_rerate(&old, &peer->rate, peer->tat, now_ns);
-	/* What waits keeps its times; what follows at a higher rate must not leave among it. */
+	/*
+	 * What waits keeps its times; what follows at a higher rate must not leave among it.  The
+	 * order of other buckets (bucket.h) has eyeq settle later: docs/laws.md, "Order".
+	 */
 	if (bytes_per_s < old.bytes_per_s || (s64)(tat - peer->tat) > 0)
 		peer->tat = tat;
 }

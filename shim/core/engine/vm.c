@@ -230,7 +230,7 @@ static void vm_set_shared(struct shim_vm *vm, u64 now_ns)
 		if (limiter->active)
 			share = max(share, READ_ONCE(limiter->share));
 	share = shim_div(share, max_t(u32, vm->n_peers, SHIM_SHARED_MIN));
-	shim_gate_set(&vm->shared, max(share, vm->config.min), vm->mode.depth, now_ns);
+	shim_gate_set(&vm->shared, max(share, vm->config.min), &vm->mode, now_ns);
 }
 
 void shim_vm_settle(struct shim_vm *vm, const struct shim_settings *settings, u64 now_ns)

@@ -134,6 +134,7 @@ struct shim_vm {
 	/* Paths. */
 	struct list_head paths;		/* struct shim_path: sorted */
 	u32 n_paths;			/* length of paths; read without a lock */
+	u64 usual_rate;			/* with paths: what it sends, a mean over some periods */
 
 	/* TCP connections. */
 	struct llist_head touched_connections;	/* had a segment since the last visit; no lock */

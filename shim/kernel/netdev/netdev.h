@@ -65,6 +65,7 @@ struct ovs_shim_stray {
 	spinlock_t lock;		/* of what follows */
 	u64 tat;			/* bucket word */
 	struct shim_rate rate;		/* bytes_per_s 0: not yet set */
+	struct shim_order order;	/* behind those that wait by a lower rate */
 	struct shim_waiting waiting;	/* packets paced, some of their departures */
 	struct shim_tx tx;		/* what became of the packets */
 };

@@ -17,14 +17,13 @@
 #include "../hook.h"
 #include "netdev.h"
 
-/* Sets the rate of the bucket to what it is to be now.  stray->lock. */
+/* Sets the rate of the bucket to what it is to be now; horizon_ns 0: police.  stray->lock. */
 static void stray_rerate(struct ovs_shim_stray *stray, const struct shim_uplink *uplink,
-			 const struct shim_settings *settings, u64 now_ns)
+			 const struct shim_settings *settings, u64 horizon_ns, u64 now_ns)
 {
 	u64 bytes_per_s = shim_div(shim_uplink_capacity(uplink),
 				   READ_ONCE(uplink->active_weight) + 1);
-	u32 depth = settings->limiter == SHIM_LIMITER_PACE ? settings->quantum_bytes :
-							     settings->burst_bytes;
+	u32 depth = horizon_ns ? settings->quantum_bytes : settings->burst_bytes;
 	struct shim_rate rate;
 
 	bytes_per_s = clamp_t(u64, bytes_per_s, SHIM_RATE_MIN, SHIM_RATE_MAX);
@@ -32,7 +31,8 @@ static void stray_rerate(struct ovs_shim_stray *stray, const struct shim_uplink 
 		return;
 	shim_rate_init(&rate, bytes_per_s, depth);
 	if (stray->rate.bytes_per_s)
-		stray->tat = shim_bucket_rerate(&stray->rate, &rate, stray->tat, now_ns);
+		stray->tat = shim_bucket_rerate_in_order(&stray->rate, &rate, &stray->order,
+							 stray->tat, now_ns, horizon_ns);
 	else
 		stray->tat = shim_bucket_full(now_ns);
 	stray->rate = rate;
@@ -51,8 +51,9 @@ static bool stray_admit(struct ovs_shim_stray *stray, const struct shim_uplink *
 	*departure_ns = 0;
 	spin_lock(&stray->lock);
 	now_ns = ktime_get_ns();
-	stray_rerate(stray, uplink, settings, now_ns);
-	verdict = shim_bucket_ask(&stray->rate, stray->tat, now_ns, packet->bytes, horizon_ns);
+	stray_rerate(stray, uplink, settings, horizon_ns, now_ns);
+	verdict = shim_bucket_ask_in_order(&stray->rate, &stray->order, stray->tat, now_ns, 0,
+					   packet->bytes, horizon_ns);
 	if (verdict.kind == SHIM_DROP) {
 		if (horizon_ns)
 			stray->tx.drop_horizon += packet->packets;
@@ -60,7 +61,7 @@ static bool stray_admit(struct ovs_shim_stray *stray, const struct shim_uplink *
 			stray->tx.drop_police += packet->packets;
 		goto out;
 	}
-	if (verdict.kind == SHIM_PACE) {
+	if (verdict.departure_ns > now_ns) {
 		if (shim_waiting_full(&stray->waiting, settings->waiting_max, now_ns,
 				      verdict.departure_ns)) {
 			stray->tx.drop_waiting += packet->packets;

@@ -284,3 +284,124 @@ def test_conservation_across_rate_changes(core: Any, packets: List[Tuple[int, in
         new = make_rate(core, next_rate, burst)
         tat = core.lib.shim_bucket_rerate(rate, new, tat, now_ns)
         rate = new
+
+
+class Ordered:
+    """A bucket whose rate may change while packets wait, each of which is to leave in order."""
+
+    def __init__(self, core: Any, bytes_per_s: int, burst: int, horizon_ns: int) -> None:
+        self.core, self.burst, self.horizon_ns = core, burst, horizon_ns
+        self.now_ns = 10**12
+        self.rate = make_rate(core, bytes_per_s, burst)
+        self.order = core.ffi.new("struct shim_order *")
+        self.tat = core.lib.shim_bucket_full(self.now_ns)
+        self.sent: List[Tuple[int, int]] = []
+
+    def rerate(self, bytes_per_s: int) -> None:
+        new = make_rate(self.core, bytes_per_s, self.burst)
+        self.tat = self.core.lib.shim_bucket_rerate_in_order(self.rate, new, self.order, self.tat, self.now_ns,
+                                                             self.horizon_ns)
+        self.rate = new
+
+    def send(self, length: int) -> bool:
+        verdict = self.core.lib.shim_bucket_ask_in_order(self.rate, self.order, self.tat, self.now_ns, 0, length,
+                                                         self.horizon_ns)
+        if verdict.kind == self.core.lib.SHIM_DROP:
+            return False
+        self.tat = verdict.tat
+        self.sent.append((verdict.departure_ns, length))
+        return True
+
+
+#: Rates at which the horizon is what packets may wait.
+paced_rates = log_uniform(10**7, 10**9)
+WAIT_NS = 2 * 10**6
+rises = st.lists(st.tuples(log_uniform(1000, 10**6), st.integers(60, 1514), st.one_of(st.none(), paced_rates)),
+                 min_size=5, max_size=60)
+
+
+@given(first=paced_rates, steps=rises, burst=st.integers(1514, 10000))
+def test_packets_leave_in_order_whatever_the_rate_becomes(core: Any, first: int, burst: int,
+                                                          steps: List[Tuple[int, int, Any]]) -> None:
+    bucket = Ordered(core, first, burst, WAIT_NS)
+    rates_of = [first]
+    for gap, length, rate in steps:
+        for _ in range(20):
+            if not bucket.send(length):
+                break
+        bucket.now_ns += gap
+        if rate:
+            bucket.rerate(rate)
+            rates_of.append(rate)
+    times = [time_ns for time_ns, _ in bucket.sent]
+    assert times == sorted(times)
+    assert max(times) <= bucket.now_ns + WAIT_NS
+    most = burst + 1514 + (max(rates_of) - min(rates_of)) * WAIT_NS // SECOND
+    assert windows_hold(bucket.sent, max(rates_of), most, 2 + len(bucket.sent))
+
+
+@given(first=paced_rates, steps=rises, burst=st.integers(1514, 10000))
+def test_no_packet_passes_that_is_not_paid_within_the_horizon(core: Any, first: int, burst: int,
+                                                              steps: List[Tuple[int, int, Any]]) -> None:
+    """To the byte, however often the rate goes up and down: credit is at most the depth at any time."""
+    bucket = Ordered(core, first, burst, WAIT_NS)
+    credit, rate = Fraction(burst), first
+    for gap, length, next_rate in steps:
+        for _ in range(20):
+            if not bucket.send(length):
+                break
+            credit -= length
+            assert -credit <= max(16654, rate * WAIT_NS / SECOND) + 64
+        bucket.now_ns += gap
+        credit = min(Fraction(burst), credit + Fraction(gap * rate, SECOND))
+        if next_rate:
+            bucket.rerate(next_rate)
+            rate = next_rate
+
+
+def test_what_a_rise_earns_is_no_debt(core: Any) -> None:
+    """A rate that goes up and down faster than its queue ends, is had in full."""
+    bucket, earned = Ordered(core, 2 * 10**7, 3028, WAIT_NS), 0
+    for step in range(4000):
+        while bucket.send(1514):
+            pass
+        bucket.now_ns += 100_000
+        earned += bucket.rate.bytes_per_s * 100_000
+        bucket.rerate((3 if step % 2 else 2) * 10**7)
+    assert sum(length for _, length in bucket.sent) * SECOND >= 0.999 * earned
+
+
+def test_credit_beyond_the_depth_is_lost_by_those_who_wait_in_order(core: Any) -> None:
+    bucket = Ordered(core, 10**7, 3028, WAIT_NS)
+    while bucket.send(1514):
+        pass
+    bucket.rerate(10**9)
+    bucket.now_ns += WAIT_NS - 10**5
+    assert bucket.send(1514) and bucket.send(1514)
+    bucket.horizon_ns = 0
+    bucket.rerate(10**9 - 1)
+    assert not bucket.send(64), "two packets are the depth"
+
+
+def test_order_is_kept_for_twice_the_longest_wait_at_the_new_rate(core: Any) -> None:
+    """What waits for minutes by a rate that was next to nothing holds nothing up."""
+    bucket = Ordered(core, RATE_MIN, 1514, WAIT_NS)
+    while bucket.send(1514):
+        pass
+    assert bucket.sent[-1][0] - bucket.now_ns > 100 * SECOND
+    bucket.rerate(10**8)
+    assert bucket.order.until_ns == bucket.now_ns + 2 * WAIT_NS
+    assert not bucket.send(1514), "nothing may wait longer than the horizon"
+    bucket.now_ns += 2 * WAIT_NS
+    assert bucket.send(1514) and bucket.sent[-1][0] == bucket.now_ns
+
+
+def test_police_knows_no_order(core: Any) -> None:
+    bucket = Ordered(core, 10**7, 3028, WAIT_NS)
+    while bucket.send(1514):
+        pass
+    bucket.horizon_ns = 0
+    bucket.rerate(10**9)
+    assert bucket.order.until_ns == bucket.order.spare_ticks == 0
+    bucket.now_ns += 10**6
+    assert bucket.send(1514) and bucket.sent[-1][0] == bucket.now_ns

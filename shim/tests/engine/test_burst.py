@@ -162,3 +162,13 @@ def test_pulses_have_no_more_than_the_rate_over_a_second(host: Host, period_ms: 
     took_ns = host.now_ns - begin_ns
     assert sum(size for _, size in guest.passed) <= RATE * took_ns // SECOND + DEPTH + SUM + 11 * FULL
     assert excess(guest.passed, RATE) <= DEPTH + SUM + 1
+
+
+@pytest.mark.parametrize("factor", [1.1, 1.5, 4])
+def test_packets_leave_in_order_where_the_rate_rises(host: Host, factor: float) -> None:
+    guest = Guest(host)
+    for step in range(10):
+        guest.tell(round(4 * RATE * factor**(step % 2)), 0)
+        guest.blast(4 * MS)
+    times = [time_ns for time_ns, _ in guest.passed]
+    assert times == sorted(times) and len(times) > 100

@@ -124,6 +124,28 @@ def test_a_ceiling_and_a_guarantee_bound_the_sum(host: Host) -> None:
     assert sum(guest.blast(SECOND // 2, NEAR, FAR, refresh=low)) >= 0.97 * 5_000_000, "less than the guarantee"
 
 
+@pytest.mark.parametrize("period_us", [500, 1000, 2000, 5000])
+def test_a_guarantee_is_had_by_one_path_alone(host: Host, period_us: int) -> None:
+    """A path that waits sends nothing for some periods, and keeps its part of the guarantee."""
+    guest = Guest(host, least=5_000_000)
+    host.law("maxmin", period=period_us * 1000)
+    low = (entry("10.1.0.0/16", 100_000),)
+    guest.blast(SECOND // 5, NEAR, refresh=low)
+    assert guest.blast(SECOND, NEAR, refresh=low)[0] == pytest.approx(5_000_000, rel=0.03)
+
+
+def test_packets_of_a_path_leave_in_order_where_its_rate_rises(guest: Guest) -> None:
+    times = []
+    for step in range(20):
+        guest.tell(entry("10.1.0.0/16", 30_000_000 if step % 2 else 20_000_000))
+        for _ in range(100):
+            sent = guest.host.send(guest.vm, guest.uplink, HERE, NEAR)
+            if sent.passed:
+                times.append(max(sent.departure_ns, guest.host.now_ns))
+            guest.host.pass_time(40_000)
+    assert times == sorted(times) and len(times) > 1000
+
+
 def test_a_vm_that_is_told_of_paths_has_left_its_start(guest: Guest) -> None:
     assert guest.rate() == CAPACITY // 10
     guest.tell(entry("10.1.0.0/16", 2_000_000))
