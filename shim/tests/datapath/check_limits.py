@@ -70,17 +70,21 @@ def mean(values: List[float]) -> float:
     return sum(values) / len(values)
 
 
-def tcp_under_limit(limiter: str, wanted: float) -> None:
-    """Check that Reno and CUBIC, with GSO and without, get a part of what headers leave of the limit."""
+def tcp_under_limit(limiter: str, wanted: float, flows: int = 1) -> None:
+    """Check that Reno and CUBIC, with GSO and without, get a part of what headers leave of the limit.
+
+    It is the mean of some flows, one after another.
+    """
     for control in ("reno", "cubic"):
         for segments in (65535, 1):
             lab.shim.settings_set(law="static", limiter=limiter)
             lab.roles()
             lab.shim.port_set("s1", max_rate=LIMIT)
             run(f"ip -n v1 link set e1 gso_max_segs {segments}")
-            got = mean(transfer({"v1": f"tcp:5001:{control}"}, 8)["v1"])
-            part = got / (LIMIT * TCP_PART)
-            print(f"# {limiter}, {control}, gso_max_segs {segments}: {got * 8 / 1e6:.1f} Mb/s, {part:.3f}", flush=True)
+            parts = [mean(transfer({"v1": f"tcp:5001:{control}"}, 8)["v1"]) / (LIMIT * TCP_PART) for _ in range(flows)]
+            part = mean(parts)
+            print(f"# {limiter}, {control}, gso_max_segs {segments}: {part:.3f}, of {[round(one, 3) for one in parts]}",
+                  flush=True)
             assert wanted <= part <= 1.02, f"{part:.3f} of what headers leave"
             stats = lab.stats("s1")
             equal(stats["drop_police"] if limiter == "pace" else stats["tx_paced"], 0, "counter of the other limiter")
@@ -94,8 +98,8 @@ def pace() -> None:
 
 @check
 def police() -> None:
-    """One TCP flow under 250 Mb/s gets 90% with police, whatever timeouts chance brings"""
-    tcp_under_limit("police", 0.90)
+    """One TCP flow under 250 Mb/s gets 90% with police, by the mean of three, for timeouts come by chance"""
+    tcp_under_limit("police", 0.90, flows=3)
 
 
 @check
