@@ -22,8 +22,8 @@ from sdngcc.testbed.processors import own_processor
 HERE = Path(__file__).resolve().parent
 INIT = HERE / "boot" / "init.sh"
 
-# Folders of the sources that programs inside import none of.
-NO_SOURCES = re.compile(r"/\.|/results/|/build/|/tests/")
+# Folders below the project's that programs inside import nothing from.
+NO_SOURCES = r"/(\.|results/|build/|(.*/)?tests/)"
 
 # The module that runs an experiment inside.
 AGENT = "sdngcc.testbed.agent"
@@ -50,7 +50,7 @@ def compile_sources(root: Path = HERE.parent) -> None:
     A program inside cannot keep what it compiles, and whether it has to compile moves its start by microseconds: runs
     with one seed would differ by what another process on the host has compiled meanwhile.
     """
-    compileall.compile_dir(root, quiet=2, rx=NO_SOURCES)
+    compileall.compile_dir(root, quiet=2, rx=re.compile(re.escape(str(root)) + NO_SOURCES))
 
 
 @dataclass
