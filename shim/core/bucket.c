@@ -251,15 +251,15 @@ struct shim_verdict shim_bucket_ask_in_order(const struct shim_rate *rate,
 					     u64 late_ns, u32 len, u64 horizon_ns)
 {
 	struct shim_verdict verdict = { .tat = tat, .departure_ns = now_ns, .kind = SHIM_DROP };
-	u64 from_ns = late_ns > now_ns ? late_ns : now_ns, most_ns, spare;
-	u64 ahead_ns = shim_order_ns(order, now_ns);
+	u64 from_ns = late_ns > now_ns ? late_ns : now_ns, ahead_ns, most_ns, spare;
 
-	if (order->until_ns > from_ns) {
-		spare = tat - ticks(from_ns);
-		order->spare_ticks = order->spare_ticks < spare ? order->spare_ticks : spare;
-	}
-	if (!horizon_ns || !ahead_ns || late_ns >= order->until_ns)
+	if (order->until_ns <= from_ns)
 		return shim_bucket_ask_behind(rate, tat, now_ns, late_ns, len, horizon_ns);
+	spare = tat - ticks(from_ns);
+	order->spare_ticks = order->spare_ticks < spare ? order->spare_ticks : spare;
+	if (!horizon_ns)
+		return shim_bucket_ask_behind(rate, tat, now_ns, late_ns, len, horizon_ns);
+	ahead_ns = order->until_ns - now_ns;
 	most_ns = longest_wait(rate, len, horizon_ns);
 	if (ahead_ns > most_ns)
 		return verdict;
