@@ -3,18 +3,16 @@
 
 ``$SDNGCC_CACHE`` (default ``~/.cache/sdn-gcc``) holds ``<part>-<hash>/``. The parts:
 
-* ``kernel``: User Mode Linux of the Debian package linux-source-6.1, with uml.config and patches/ of this folder,
-  and with sanitize/ for ``make sanitize``; or of another kernel that there are patches for in kernels/, with what
-  further configuration is there;
-* ``source``: the Debian package of such another kernel's source;
+* ``source``: a kernel's source, of Debian's package of that name, fetched by this machine's apt and never installed;
+* ``kernel``: User Mode Linux of linux-source-6.1, with uml.config and patches/ of this folder, and with sanitize/ for
+  ``make sanitize``; or of another kernel that there are patches for in kernels/, with what further configuration is
+  there;
 * ``module``: openvswitch.ko for that kernel, with ovs-patches/linux and shim/ (seconds, so a change there is cheap);
 * ``beside``: sdngcc.ko for that kernel, the shim beside the kernel's own openvswitch.ko;
 * ``congestion``: congestion.ko for that kernel, the congestion controls of the folder congestion;
-* ``ovs``: Open vSwitch 3.1 of the Debian package openvswitch-source with ovs-patches/ovs;
 * ``generator``: the traffic generator.
 
-The parts of the machines with several CPUs are those of smp/build.py, those of other versions of Open vSwitch those of
-ovs/build.py.
+The parts of the machines with several CPUs are those of smp/build.py, those of Open vSwitch those of ovs/build.py.
 """
 
 from __future__ import annotations
@@ -37,10 +35,8 @@ ROOT = HERE.parent
 # The kernel of the testbed, and those that it can have instead: folders of kernels/.
 KERNEL = "6.1"
 KERNELS = (KERNEL, "6.12", "7.3")
-# Suites of Debian's archive with the source of a kernel that a release alone has not.
-SUITES = {"7.3": "trixie-backports"}
-KERNEL_TARBALL = Path("/usr/src/linux-source-6.1.tar.xz")
-OVS_TARBALL = Path("/usr/src/openvswitch/openvswitch.tar.gz")
+# Suites of Debian's archive with the source of a kernel, beside those that the machine installs from.
+SUITES = {"6.1": "bookworm", "7.3": "trixie-backports"}
 JOBS = str(min(os.cpu_count() or 1, 8))
 
 # Folders of the kernel source that no User Mode Linux build reads, a quarter of the unpacking.
@@ -148,16 +144,6 @@ def content_key(texts: Sequence[str], *places: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def tarball_version(tarball: Path) -> str:
-    """Return what tells one release of a source package from another; BuildError when it is not installed."""
-    try:
-        stat = tarball.stat()
-    except FileNotFoundError:
-        package = "linux-source-6.1" if tarball == KERNEL_TARBALL else "openvswitch-source"
-        raise BuildError(f"{tarball} is missing: install the Debian package {package} (`make setup` does)") from None
-    return f"{tarball.name} {stat.st_size} {int(stat.st_mtime)}"
-
-
 def compiler_version() -> str:
     """Return the version of gcc."""
     return subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True, check=True).stdout.strip()
@@ -169,20 +155,19 @@ def laboratory_patches(linux: str) -> Path:
 
 
 def source_part(linux: str) -> Part:
-    """Return the part with the source of a kernel that is not installed: the newest when it is fetched first."""
+    """Return the part with the source of a kernel: the newest that Debian has when it is fetched first."""
     return Part("source", content_key([f"linux-source-{linux}"]), 20, kernel=linux, recipe=_fetch_source)
 
 
 def parts(sanitize: bool = False, linux: str = KERNEL) -> Dict[str, Part]:
     """Return all parts with the keys of the present sources; sanitize: kernel and module that look for mistakes.
 
-    linux is one of KERNELS. Raises BuildError when a source package is missing.
+    linux is one of KERNELS.
     """
     patches, shim = ROOT / "ovs-patches", ROOT / "shim"
     gcc = compiler_version()
     extra = [HERE / "sanitize"] if sanitize else []
-    source = tarball_version(KERNEL_TARBALL) if linux == KERNEL else source_part(linux).key
-    kernel = content_key([source, gcc, *UNREAD], HERE / "uml.config", laboratory_patches(linux), *extra)
+    kernel = content_key([source_part(linux).key, gcc, *UNREAD], HERE / "uml.config", laboratory_patches(linux), *extra)
     hooks = [path for path in (patches / "build.sh", patches / "linux", shim / "core", shim / "kernel")
              if path.exists()]
     uapi = shim / "kernel" / "uapi"
@@ -191,7 +176,6 @@ def parts(sanitize: bool = False, linux: str = KERNEL) -> Dict[str, Part]:
         Part("module", content_key([kernel], *hooks), 60, sanitize, linux),
         Part("beside", content_key([kernel], shim / "Kbuild", shim / "core", shim / "kernel"), 60, sanitize, linux),
         Part("congestion", content_key([kernel], HERE / "congestion"), 15, sanitize, linux),
-        Part("ovs", content_key([tarball_version(OVS_TARBALL), gcc], *open_vswitch_files(PLAIN)), 1400),
         Part("generator", content_key([gcc], HERE / "generator", uapi), 1),
     )}
 
@@ -247,21 +231,24 @@ def _fetch_source(build: Build) -> None:
     archive.unlink()
 
 
-def kernel_tarball(linux: str) -> Path:
-    """Return the source of one of KERNELS, whose part is built."""
-    if linux == KERNEL:
-        return KERNEL_TARBALL
-    return source_part(linux).folder / "usr" / "src" / f"linux-source-{linux}.tar.xz"
+def unpack_kernel(build: Build, linux: str, unread: Sequence[str]) -> Path:
+    """Unpack the source of one of KERNELS, fetched first if need be, into a part and return where.
+
+    unread: what is left out, a pattern each. Raises BuildError.
+    """
+    package, tree = source_part(linux), build.folder / "source"
+    build_part(package, build.progress)
+    tree.mkdir()
+    tarball = package.folder / "usr" / "src" / f"linux-source-{linux}.tar.xz"
+    build.run(["tar", "-xf", str(tarball), "-C", str(tree), "--strip-components=1",
+               *(f"--exclude=linux-source-{linux}/{name}" for name in unread)], "unpacking the source")
+    return tree
 
 
 def _build_kernel(build: Build) -> None:
-    source, objects = build.folder / "source", build.folder / "build"
-    source.mkdir()
+    linux, objects = build.part.kernel, build.folder / "build"
+    source = unpack_kernel(build, linux, UNREAD)
     objects.mkdir()
-    linux = build.part.kernel
-    excludes = [f"--exclude=linux-source-{linux}/{name}" for name in UNREAD]
-    build.run(["tar", "-xf", str(kernel_tarball(linux)), "-C", str(source), "--strip-components=1", *excludes],
-              "unpacking the source")
     checks = HERE / "sanitize" if build.part.sanitize else None
     folder = laboratory_patches(linux)
     for patch in [*sorted(folder.glob("*.patch")), *(sorted(checks.glob("*.patch")) if checks else [])]:
@@ -312,13 +299,6 @@ def _build_congestion(build: Build) -> None:
     build.run(["make", "ARCH=um", "-C", str(kernel / "build"), f"M={tree}", f"-j{JOBS}", "modules"], "compiling")
 
 
-def _build_ovs(build: Build) -> None:
-    tree = build.folder / "source"
-    tree.mkdir()
-    build.run(["tar", "-xf", str(OVS_TARBALL), "-C", str(tree), "--strip-components=1"], "unpacking the source")
-    make_open_vswitch(build, tree)
-
-
 def make_open_vswitch(build: Build, tree: Path) -> None:
     """Patch and compile an unpacked Open vSwitch. Raises BuildError."""
     build.run(["sh", str(ROOT / "ovs-patches" / "build.sh"), "ovs", str(tree)], "applying the hooks")
@@ -337,7 +317,7 @@ def _build_generator(build: Build) -> None:
 
 _BUILDERS: Dict[str, Callable[[Build], None]] = {
     "kernel": _build_kernel, "module": _build_module, "beside": _build_beside, "congestion": _build_congestion,
-    "ovs": _build_ovs, "generator": _build_generator}
+    "generator": _build_generator}
 
 
 @contextlib.contextmanager
@@ -379,15 +359,15 @@ def build(progress: Optional[Progress] = None, only: Optional[Sequence[str]] = N
     ovs: versions of Open vSwitch that are wanted, too; linux: one of KERNELS.
     """
     # It builds on this module.
-    from sdngcc.testbed.ovs.build import build_version
+    from sdngcc.testbed.ovs.build import build_version, version_tree
 
     wanted = parts(sanitize, linux)
-    if linux != KERNEL and not wanted["kernel"].built:
-        build_part(source_part(linux), progress)
     for name, part in wanted.items():
         if only is None or name in only:
             build_part(part, progress)
-    kernel, module, beside, plain = (wanted[name].folder for name in ("kernel", "module", "beside", "ovs"))
+    for version in [*([PLAIN] if only is None or "ovs" in only else []), *ovs]:
+        build_version(version, progress)
+    kernel, module, beside = (wanted[name].folder for name in ("kernel", "module", "beside"))
     built = kernel / "build" / "net"
     tree = module / "source" / "net" / "openvswitch"
     return Artifacts(
@@ -396,12 +376,11 @@ def build(progress: Optional[Progress] = None, only: Optional[Sequence[str]] = N
         beside=[str(built / "nsh" / "nsh.ko"), str(built / "openvswitch" / "openvswitch.ko"),
                 str(beside / "source" / "sdngcc.ko")],
         congestion=wanted["congestion"].folder / "source" / "congestion.ko",
-        ovs=open_vswitch_programs(plain / "source"),
-        other_ovs={version: open_vswitch_programs(build_version(version, progress)) for version in ovs
-                   if version != PLAIN},
+        ovs=open_vswitch_programs(version_tree(PLAIN)),
+        other_ovs={version: open_vswitch_programs(version_tree(version)) for version in ovs if version != PLAIN},
         generator=wanted["generator"].folder / "generator",
         kernel_source=kernel / "source", kernel_build=kernel / "build", module_source=tree,
-        beside_source=beside / "source", ovs_source=plain / "source")
+        beside_source=beside / "source", ovs_source=version_tree(PLAIN))
 
 
 def clean_others() -> List[Path]:
@@ -414,7 +393,7 @@ def clean_others() -> List[Path]:
     from sdngcc.testbed.smp.build import smp_parts
 
     every = [*(part for linux in KERNELS for part in parts(linux=linux).values()), *parts(True).values(),
-             *(source_part(linux) for linux in KERNELS[1:]), *smp_parts().values(), *version_parts().values(),
+             *(source_part(linux) for linux in KERNELS), *smp_parts().values(), *version_parts().values(),
              neutron_part(), extensions_part(), bbr_part(), qemu_part()]
     kept, names = {part.folder.name for part in every}, {part.name for part in every}
     removed = [path for path in sorted(cache_root().glob("*-*"))

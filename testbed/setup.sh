@@ -1,16 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Prepares a Debian 12 machine: Debian packages (as root or through sudo, only when some are missing), then a
+# Prepares a machine with Debian 12 or 13: Debian packages (as root or through sudo, only when some are missing), then a
 # virtual environment .venv with the pinned Python packages and this project in editable mode.
 # Run by `make setup`; a second run finds everything in place and takes a fraction of a second.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Compilers and what the builds of the UML kernel, its module tools and ovs-vswitchd call.
+# Compilers and what the builds of the UML kernel, its module tools and ovs-vswitchd call; those fetch the sources.
 packages=(gcc make flex bison bc patch perl xz-utils bzip2 rsync pkg-config autoconf automake libtool
 	libc6-dev libelf-dev libssl-dev libcap-ng-dev)
-# The sources that are patched and built.
-packages+=(linux-source-6.1 openvswitch-source)
 # What boots the kernels for several CPUs (make smp).
 packages+=(qemu-system-x86)
 # What runs inside the virtual testbed. openvswitch-switch's service is not needed, its programs are.

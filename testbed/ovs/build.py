@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds other versions of Open vSwitch than the plain one, in the cache of testbed/build.py.
+"""Builds versions of Open vSwitch, in the cache of testbed/build.py.
 
 Of each version there are two parts: ``ovs<version>_source`` holds Debian's package openvswitch-source of the suite that
 has it, fetched by this machine's apt and never installed; ``ovs<version>`` is built from that.
@@ -26,11 +26,9 @@ from sdngcc.testbed.build import (
     content_key,
     make_open_vswitch,
     open_vswitch_files,
-    parts,
 )
-from sdngcc.testbed.fetch import DEBIAN_KEYS, numbers
-from sdngcc.testbed.ovs.versions import PLAIN, VERSIONS
-from sdngcc.testbed.packages.roots import RootError, mirror
+from sdngcc.testbed.fetch import apt_options, numbers
+from sdngcc.testbed.ovs.versions import VERSIONS
 
 # The suite of Debian whose openvswitch-source is of a version.
 SUITES = {"3.1": "bookworm", "3.5": "trixie", "4.0": "sid"}
@@ -48,12 +46,10 @@ def given_tarball(version: str) -> Optional[Path]:
 
 
 def version_parts() -> Dict[str, Part]:
-    """Return the parts of all versions but the plain one, by name, with the keys of the present sources."""
+    """Return the parts of all versions by name, with the keys of the present sources."""
     gcc = compiler_version()
     found: List[Part] = []
     for version in VERSIONS:
-        if version == PLAIN:
-            continue
         source = Part(f"ovs{version}_source", content_key([f"openvswitch-source of {SUITES.get(version)}"]), 10,
                       recipe=functools.partial(_fetch, version))
         archive = _archive(version, source)
@@ -68,15 +64,15 @@ def build_version(version: str, progress: Optional[Progress] = None) -> Path:
 
     Raises Unavailable when its source cannot be had, BuildError when it does not build.
     """
-    if version == PLAIN:
-        plain = parts()["ovs"]
-        build_part(plain, progress)
-        return plain.folder / "source"
     if given_tarball(version) is None:
         build_part(version_parts()[f"ovs{version}_source"], progress)
-    made = version_parts()[f"ovs{version}"]
-    build_part(made, progress)
-    return made.folder / "source"
+    build_part(version_parts()[f"ovs{version}"], progress)
+    return version_tree(version)
+
+
+def version_tree(version: str) -> Path:
+    """Return where the tree of a version is, whether it was built or not."""
+    return version_parts()[f"ovs{version}"].folder / "source"
 
 
 def _archive(version: str, source: Part) -> Optional[Path]:
@@ -89,19 +85,10 @@ def _fetch(version: str, build: Build) -> None:
     if version not in SUITES:
         raise Unavailable(f"Open vSwitch {version} cannot be had here: no suite of Debian has it; put upstream's "
                           f"openvswitch-{version}.*.tar.gz into a folder that $SDNGCC_OVS_SOURCES names")
-    lists = build.folder / "lists"
-    (lists / "partial").mkdir(parents=True)
-    sources = build.folder / "sources.list"
-    options = ["-q", "-o", f"Dir::Etc::sourcelist={sources}", "-o", "Dir::Etc::sourceparts=-",
-               "-o", f"Dir::State::lists={lists}", "-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache=",
-               "-o", "APT::Sandbox::User=root"]
-    signed = f"[signed-by={DEBIAN_KEYS}] " if DEBIAN_KEYS.exists() else ""
     try:
-        sources.write_text(f"deb {signed}{mirror('Debian')} {SUITES[version]} main\n", encoding="utf-8")
-        build.run(["apt-get", *options, "update"], "asking Debian")
-        build.run(["apt-get", *options, "download", f"openvswitch-source={version}.*"], "fetching the source",
-                  cwd=build.folder)
-    except (BuildError, RootError) as error:
+        build.run(["apt-get", *apt_options(build, [SUITES[version]]), "download", f"openvswitch-source={version}.*"],
+                  "fetching the source", cwd=build.folder)
+    except BuildError as error:
         raise Unavailable(f"Open vSwitch {version} cannot be had here, which was in Debian's {SUITES[version]}: "
                           f"{error}") from None
 
@@ -112,8 +99,12 @@ def _build(version: str, build: Build) -> None:
     tree = build.folder / "source"
     if archive.suffix == ".deb":
         package = build.folder / "package"
-        build.run(["dpkg-deb", "-x", str(archive), str(package)], "unpacking the source")
-        (package / "usr" / "src" / "openvswitch").rename(tree)
+        build.run(["dpkg-deb", "-x", str(archive), str(package)], "unpacking the package")
+        source = package / "usr" / "src" / "openvswitch"
+        # Debian's packages have the tree, or a tarball of it.
+        archive = next(source.glob("openvswitch.tar.*"), source)
+    if archive.is_dir():
+        archive.rename(tree)
     else:
         tree.mkdir()
         build.run(["tar", "-xf", str(archive), "-C", str(tree), "--strip-components=1"], "unpacking the source")

@@ -23,8 +23,9 @@ from typing import Dict, FrozenSet, List, Optional
 
 from sdngcc.testbed.build import (
     JOBS,
-    KERNEL_TARBALL,
+    KERNEL,
     ROOT,
+    SUITES,
     Build,
     BuildError,
     Part,
@@ -33,7 +34,8 @@ from sdngcc.testbed.build import (
     compiler_version,
     content_key,
     copy_beside,
-    tarball_version,
+    source_part,
+    unpack_kernel,
 )
 from sdngcc.testbed.build import parts as testbed_parts
 from sdngcc.testbed.fetch import apt_options, newest, numbers
@@ -98,7 +100,7 @@ class SmpArtifacts:
 
 
 def smp_parts() -> Dict[str, Part]:
-    """Return all parts by name with the keys of the present sources. Raises BuildError without a source package."""
+    """Return all parts by name with the keys of the present sources."""
     gcc, patches, shim = compiler_version(), ROOT / "ovs-patches", ROOT / "shim"
     linux = [path for path in (patches / "build.sh", patches / "linux", shim / "core", shim / "kernel")]
     rt_patches = Part("smp_rtpatches", content_key(["patches-rt of Debian's linux 6.1"]), 10,
@@ -106,7 +108,7 @@ def smp_parts() -> Dict[str, Part]:
     found = [rt_patches, Part("smp_stress", content_key([gcc], HERE / "stress", shim / "kernel" / "uapi"), 1,
                               recipe=_build_stress)]
     for kind in KINDS:
-        texts = [*([kind] if kind in STOCK else []), tarball_version(KERNEL_TARBALL), gcc, *UNREAD]
+        texts = [*([kind] if kind in STOCK else []), source_part(KERNEL).key, gcc, *UNREAD]
         sources = [HERE / "kernel" / "base.config", HERE / "kernel" / f"{kind}.config"]
         extra: List[Path] = []
         if kind == "kcsan":
@@ -174,12 +176,8 @@ def _functions(folder: Path) -> FrozenSet[str]:
 
 
 def _build_kernel(kind: str, build: Build) -> None:
-    source, objects = build.folder / "source", build.folder / "build"
-    source.mkdir()
+    source, objects = unpack_kernel(build, KERNEL, UNREAD), build.folder / "build"
     objects.mkdir()
-    excludes = [f"--exclude=linux-source-6.1/{name}" for name in UNREAD]
-    build.run(["tar", "-xf", str(KERNEL_TARBALL), "-C", str(source), "--strip-components=1", *excludes],
-              "unpacking the source")
     if kind == "rt":
         patch = build.folder / "rt.patch"
         patch.write_bytes(_rt_patch(smp_parts()["smp_rtpatches"].folder, source))
@@ -275,7 +273,7 @@ def _build_stress(build: Build) -> None:
 
 def _fetch_rt_patches(build: Build) -> None:
     """Fetch the newest of Debian's linux 6.1 source packages that is to be had; only its debian folder, 2 MB."""
-    options = apt_options(build)
+    options = apt_options(build, [SUITES[KERNEL]])
     told = subprocess.run(["apt-cache", *options, "madison", "linux"], capture_output=True, text=True, check=True)
     versions = sorted(set(re.findall(r"\| *(6\.1\.\S+) \|", told.stdout)), key=numbers, reverse=True)
     for version in versions:
@@ -290,7 +288,7 @@ def _fetch_rt_patches(build: Build) -> None:
 
 def _fetch_stock(kind: str, build: Build) -> None:
     """Fetch Debian's newest kernel 6.1 of a flavour and what modules for it are built with; nothing is installed."""
-    options = apt_options(build)
+    options = apt_options(build, [SUITES[KERNEL]])
     flavour = STOCK[kind]
     image = newest(build, options, rf"linux-image-6\.1\.0-\d+-{flavour}")
     headers = image.replace("image", "headers")
