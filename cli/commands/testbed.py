@@ -16,25 +16,14 @@ def _refuse(error: Exception) -> click.ClickException:
 
 
 def _build(quiet: bool, ovs: Collection[str] = (), only: Optional[Sequence[str]] = None) -> Any:
-    """Build what is missing of all parts, or of those named, with a progress bar for each.
+    """Build what is missing of all parts, or of those named, and show how far each is.
 
     ovs: versions of Open vSwitch beside the plain one.
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
     from sdngcc.testbed.build import BuildError, build
+    from sdngcc.testbed.progress import build_progress
 
-    columns = (TextColumn("{task.description:10}"), BarColumn(), TextColumn("{task.fields[what]}"),
-               TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=quiet) as bars:
-        tasks: Dict[str, Any] = {}
-
-        def show(part: str, done: int, total: int, what: str) -> None:
-            if part not in tasks:
-                tasks[part] = bars.add_task(part, total=total, what=what)
-            bars.update(tasks[part], completed=done, what=what)
-
+    with build_progress(quiet) as show:
         try:
             return build(show, only, ovs=sorted(ovs))
         except BuildError as error:
