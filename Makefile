@@ -10,7 +10,7 @@ PYTEST := $(PY) -m pytest --numprocesses $(JOBS) --dist loadgroup --durations 15
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo reproduce test test-all lint unit integration bench-controller bench-datapath bench-limiter bench-overhead \
-	bench-tick fuzz fuzz-parsers prove sanitize smp check-kernels packages openvswitch-packages check-packages check-container check-stock check-ovs \
+	bench-tick fuzz fuzz-parsers prove sanitize smp check-kernels packages openvswitch-packages check-packages check-container check-stock check-fresh check-ovs \
 	check-suites soak clean
 
 help:  ## List the targets
@@ -118,6 +118,9 @@ check-container: packages  ## Build the controller's container image of these pa
 
 check-stock: packages openvswitch-packages  ## Install what these targets made on a release's own kernel in QEMU: README's commands, upgrade, remove
 	@$(PY) -m sdngcc.testbed.packages stock --releases $(RELEASES)
+
+check-fresh: setup  ## README's two commands twice in roots of a release, as root and as a user with sudo (hours; as root)
+	@$(PY) -m sdngcc.testbed.packages fresh --releases $(RELEASES)
 
 # Versions of Open vSwitch, with commas.
 VERSIONS ?= 3.1,3.3,3.5,4.0

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Callable, List
 
 from sdngcc.testbed.build import ROOT
-from sdngcc.testbed.packages import container, openvswitch
+from sdngcc.testbed.packages import container, fresh, openvswitch
 from sdngcc.testbed.packages.build import build
 from sdngcc.testbed.packages.check import CheckError, check, require
 from sdngcc.testbed.packages.dkms import MODULES, check_module
@@ -67,13 +67,20 @@ def _check_container(release: Release, out: Path) -> None:
     container.check(release, out / release.suite, say)
 
 
+def _check_fresh(release: Release, out: Path) -> None:
+    def say(text: str) -> None:
+        print(f"check-fresh: {release.suite}: {text}", flush=True)
+
+    fresh.check(release, out / "fresh", say)
+
+
 def _open_vswitch(release: Release, out: Path) -> None:
     for path in openvswitch.build(release, out):
         print(path)
 
 
 _WHAT = {"build": _build, "check": _check, "stock": _check_stock, "container": _check_container,
-         "openvswitch": _open_vswitch}
+         "fresh": _check_fresh, "openvswitch": _open_vswitch}
 
 
 def main() -> int:

@@ -27,6 +27,7 @@ CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 _ENTER = """set -eu
 root=$1; shift
 mount -t proc proc "$root/proc"
+mount -t sysfs -o ro sysfs "$root/sys"
 mount --rbind /dev "$root/dev"
 mount -t tmpfs tmpfs "$root/run"
 mkdir -p "$root/var/cache/apt/archives"

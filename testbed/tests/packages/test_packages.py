@@ -17,7 +17,7 @@ from sdngcc import __version__
 from sdngcc.controller import settings as controller
 from sdngcc.main import COMMANDS
 from sdngcc.testbed.build import ROOT
-from sdngcc.testbed.packages import container, defaults, layout, manual, version
+from sdngcc.testbed.packages import container, defaults, fresh, layout, manual, version
 from sdngcc.testbed.packages.build import BESIDE, configure, control, modules
 from sdngcc.testbed.packages.check import differences, later, newer, snapshot
 from sdngcc.testbed.packages.dkms import MODULES
@@ -236,6 +236,11 @@ def test_readme_has_three_commands_for_a_real_machine() -> None:
     for name in (*stock.OURS, *stock.OPEN_VSWITCH):
         assert name.removeprefix("sdngcc-") in install
     assert all(name in settings[0] for name in stock.VMS.values())
+
+
+def test_what_a_fresh_root_is_told_is_readmes_two_commands() -> None:
+    section = (ROOT / "README.md").read_text().split("## Two commands")[1].split("```")[1]
+    assert [line.split()[:2] for line in section.strip().splitlines()] == [["make", name] for name in fresh.COMMANDS]
 
 
 def test_scripts_are_what_sh_takes() -> None:
