@@ -2,7 +2,8 @@
 """Builds versions of Open vSwitch, in the cache of testbed/build.py.
 
 Of each version there are two parts: ``ovs<version>_source`` holds Debian's package openvswitch-source of the suite that
-has it, fetched by this machine's apt and never installed; ``ovs<version>`` is built from that.
+has it, fetched by this machine's apt and never installed; ``ovs<version>`` is built from that, with the patches of
+patches/ that compilers newer than the version need.
 
 ``$SDNGCC_OVS_SOURCES`` may name a folder with upstream's tarballs, ``openvswitch-3.3.9.tar.gz``: the newest of a
 version is taken instead. So 3.3 can be built, which no suite of Debian has.
@@ -30,6 +31,8 @@ from sdngcc.testbed.build import (
 from sdngcc.testbed.fetch import apt_options, numbers
 from sdngcc.testbed.ovs.versions import VERSIONS
 
+PATCHES = Path(__file__).resolve().parent / "patches"
+
 # The suite of Debian whose openvswitch-source is of a version.
 SUITES = {"3.1": "bookworm", "3.5": "trixie", "4.0": "sid"}
 
@@ -54,8 +57,8 @@ def version_parts() -> Dict[str, Part]:
                       recipe=functools.partial(_fetch, version))
         archive = _archive(version, source)
         digest = hashlib.sha256(archive.read_bytes()).hexdigest() if archive is not None else "not fetched"
-        found += [source, Part(f"ovs{version}", content_key([digest, gcc], *open_vswitch_files(version)), 1400,
-                               recipe=functools.partial(_build, version))]
+        key = content_key([digest, gcc], *open_vswitch_files(version), *_patches(version))
+        found += [source, Part(f"ovs{version}", key, 1400, recipe=functools.partial(_build, version))]
     return {part.name: part for part in found}
 
 
@@ -78,6 +81,11 @@ def version_tree(version: str) -> Path:
 def _archive(version: str, source: Part) -> Optional[Path]:
     """Return the tarball or package with a version's source, None when it was not fetched yet."""
     return given_tarball(version) or next(iter(source.folder.glob("*.deb")), None)
+
+
+def _patches(version: str) -> List[Path]:
+    """Return the testbed's own patches for a version in the order to apply them."""
+    return sorted((PATCHES / version).glob("*.patch"))
 
 
 def _fetch(version: str, build: Build) -> None:
@@ -108,4 +116,6 @@ def _build(version: str, build: Build) -> None:
     else:
         tree.mkdir()
         build.run(["tar", "-xf", str(archive), "-C", str(tree), "--strip-components=1"], "unpacking the source")
+    for patch in _patches(version):
+        build.run(["patch", "-p1", "-s", "-N", "-d", str(tree), "-i", str(patch)], f"applying {patch.name}")
     make_open_vswitch(build, tree)
