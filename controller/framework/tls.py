@@ -184,10 +184,27 @@ def use_for_ovsdb(files: Files) -> None:
                 LOG.error("OVSDB %s: TLS failed, trying on: %s", remote, error)
 
         def connect(self) -> int:
-            error = self._guard(super().connect, errno.EPROTO)
+            # Not SSLStream's: that of Open vSwitch 3.5 makes a number of why a handshake failed.
+            error = super(SSLStream, self).connect()
+            if error == 0:
+                error = self._guard(self._shake_hands, errno.EPROTO)
             if error == 0:
                 self.told.discard(self.name)
-            return error
+            return int(error)
+
+        def _shake_hands(self) -> int:
+            """Go on with the handshake; return what keeps it from its end, 0 when it is over. Raises ssl.SSLError."""
+            try:
+                self.socket.do_handshake()
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                return errno.EAGAIN
+            except ssl.SSLSyscallError as fault:
+                return int(socket_util.get_exception_errno(fault))
+            except ssl.SSLError:
+                raise
+            except OSError as fault:
+                return int(socket_util.get_exception_errno(fault))
+            return 0
 
         def recv(self, n: int) -> tuple[int, Any]:
             return self._guard(lambda: super(TlsStream, self).recv(n), (errno.EPROTO, b""))

@@ -33,7 +33,9 @@ mount -t tmpfs tmpfs "$root/run"
 mkdir -p "$root/var/cache/apt/archives"
 [ -z "$ARCHIVES" ] || mount --bind "$ARCHIVES" "$root/var/cache/apt/archives"
 if [ -n "$ALONE" ]; then ip link set lo up; fi
-exec chroot "$root" /usr/bin/env -i "$@"
+# The first process of the namespace takes those over whose parents end, and lets them go.
+chroot "$root" /usr/bin/env -i "$@" &
+wait $!
 """
 
 

@@ -206,6 +206,8 @@ def _kernel_make(kind: str) -> List[str]:
     make = ["make", "ARCH=x86_64", f"-j{JOBS}", "modules"]
     if kind not in STOCK:
         return [*make, "-C", str(kernel / "build")]
+    # The headers name the compiler of the release that they are of.
+    make.append("CC=gcc")
     headers = next(path for path in (kernel / "root" / "usr" / "src").iterdir() if path.name.endswith("amd64"))
     symbols = _watch_folder(kind) / "Module.symvers"
     return [*make, "-C", str(headers), *([f"KBUILD_EXTRA_SYMBOLS={symbols}"] if symbols.exists() else []),

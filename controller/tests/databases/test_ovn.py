@@ -111,7 +111,7 @@ def test_a_subport_of_a_trunk_is_its_parents(central, follow):
     central.network("n2", shown="red")
     central.port("n1", WEB, f"{MACS[1]} 10.0.0.1")
     central.port("n2", DB, f"{MACS[2]} 10.2.0.2", name="db")
-    central.nb("set", "Logical_Switch_Port", DB, f"parent_name={WEB}", "tag_request=30")
+    central.nb("set", "Logical_Switch_Port", DB, f"parent_name={WEB}", "tag=30")
     followed = follow(central.south.remote)
     followed.until_port(WEB)
     port = followed.until_port(DB, trunk=Trunk(WEB, 30))
