@@ -47,6 +47,8 @@ BLOCKS_A_CHANGE, BREATH = 0.25, 25.0
 # Of all cycles, those in which Python's caches and the engine's tables are still filling: by a hundred blocks in the
 # second cycle, by ten in the eighth, however few the switches are. They are not judged.
 WARM_UP = 0.5
+# After so much of a cycle's rest switches forget what they were asked, seconds: an hour of it would look like a leak.
+FORGET_S = 60.0
 # Periods in which the port marks.
 MARKED = 20
 
@@ -134,13 +136,18 @@ class Day:
         for number in moving:
             self.move(number, homes[number])
         self.age()
-        self.fabric.run(self.plan.cycle_s - (self.fabric.now_ns - begin_ns) / 1e9)
-        # Switches of this kind remember all that they were asked and told.
+        end_ns = begin_ns + round(self.plan.cycle_s * 1e9)
+        while self.fabric.now_ns < end_ns:
+            self.fabric.run(min(FORGET_S, (end_ns - self.fabric.now_ns) / 1e9))
+            self.forget()
+        return len(leaving) + 2 * len(moving)
+
+    def forget(self) -> None:
+        """Let switches forget what they were asked and told, which those of this kind remember all of."""
         for switch in self.fabric.switches.values():
             switch.requests.clear()
             switch.packet_outs.clear()
         self.fabric.delivered.clear()
-        return len(leaving) + 2 * len(moving)
 
     def room(self) -> Tuple[int, int]:
         """Return a port of any bridge that has no VM."""
