@@ -50,3 +50,5 @@ systemd-run --quiet --unit vm0 python3 -B "$here/traffic.py" tap tap0 02:00:00:0
 start vm1 vm1 tcp $to "$1"
 start vm2 vm2 udp $to "$1"
 start vm3 vm3 udp $to "$1"
+# Python takes its time to start on an emulated processor.
+until [ -s /run/count ]; do sleep 0.1; done
