@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """README.md's two commands on a release that has nothing of what they need, for a user with sudo and for root.
 
-Each of the two has a root and a clone of his own, and types both commands twice in a row.
+Each of the two has an own root and an own clone, and types both commands twice in a row.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LIMIT_S = 2 * 3600.0  # of one command, with everything to be built
 # How many lines of a command that failed are told.
 _LINES = 40
 
-# Who types them: what goes before each command, and where he is at home.
+# Who types them: what goes before each command, and that user's home.
 USERS: Dict[str, Tuple[Tuple[str, ...], str]] = {
     "user": (("runuser", "--user", "user", "--"), "/home/user"),
     "root": ((), "/root"),
