@@ -96,7 +96,8 @@ class Parameters(BaseModel):
     ovs: OvsVersion = Field("3.1", description="version of Open vSwitch, with the series for it")
     kernel: Literal["6.1", "6.12", "7.3"] = Field("6.1", description="Linux of the machine")
     by_path: bool = Field(False, description="laws maxmin, sdngcc: VMs are told by path, not as a whole")
-    levels: bool = Field(False, description="law sdngcc: VMs are told levels beside marks")
+    levels: Optional[bool] = Field(
+        None, description="law sdngcc: VMs are told levels beside marks; default: with division=bytes, by_path=false")
     limiter: Literal["pace", "police"] = Field("pace", description="what happens to a packet over the rate")
     guest_ecn: bool = Field(False, description="the tagged VM and tcp competitors negotiate ECN")
     accecn: bool = Field(False, description="with guest_ecn, AccECN is offered and accepted (kernel 7.3)")
@@ -288,8 +289,16 @@ class Parameters(BaseModel):
         if self.by_path and self.law == "sdngcc" and self.division != "bytes":
             raise ValueError(f"by_path needs division=bytes, not {self.division}")
 
+    def _may_tell_levels(self) -> bool:
+        return self.law == "sdngcc" and self.division == "bytes" and not self.by_path
+
+    @property
+    def tells_levels(self) -> bool:
+        """Tell whether VMs are told levels beside marks."""
+        return self._may_tell_levels() if self.levels is None else self.levels
+
     def _check_levels(self) -> None:
-        if self.levels and (self.law != "sdngcc" or self.by_path or self.division != "bytes"):
+        if self.levels and not self._may_tell_levels():
             raise ValueError("levels needs law=sdngcc, division=bytes and by_path=false, not "
                              f"{self.law}, {self.division} and {str(self.by_path).lower()}")
 

@@ -85,7 +85,7 @@ def _controller(parameters: Parameters) -> Optional[Dict[str, Any]]:
             "SDNGCC_CONTROLLER_MARK_DELAY_MS": str(parameters.mark_delay_ms),
             "SDNGCC_CONTROLLER_CE_REFRESH": str(parameters.ce_refresh).lower(),
             "SDNGCC_CONTROLLER_SFLOW_WINDOW_MS": str(max(5, round(parameters.period_ms))),
-            "SDNGCC_CONTROLLER_LEVELS": str(parameters.levels).lower(),
+            "SDNGCC_CONTROLLER_LEVELS": str(parameters.tells_levels).lower(),
             "SDNGCC_CONTROLLER_BY_PATH": str(parameters.by_path).lower(),
             **({"SDNGCC_CONTROLLER_DECISION": "maxmin",
                 "SDNGCC_CONTROLLER_CAPACITY_MBPS": str(parameters.link_mbps)} if parameters.law == "maxmin" else {}),

@@ -94,7 +94,7 @@ class Rounds:
             network.settings, network.switches, network.attribution, network.owns, network.is_silent, network.tenants
         )
         self.levels: Optional[Levels] = None
-        if network.settings.levels:
+        if network.settings.tells_levels:
             self.levels = Levels(self.explicit.set_capacity, network.settings.period_us * 1000)
         self.paths: Optional[PathRates] = None
         if network.settings.decision == "maxmin":
@@ -202,7 +202,7 @@ class Rounds:
         current, self._round = self._round, None
         assert current is not None
         told = self._rates(current, self.paths) if self.paths else gather(self._divided(current))
-        if network.settings.notify and not self.silent:
+        if network.settings.notify and not self.silent and len(told):
             self._backlog.add_first(self._tell(current.started_ns, told))
 
     def _tell(self, started_ns: int, told: Batch) -> Iterator[None]:

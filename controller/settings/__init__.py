@@ -59,9 +59,9 @@ class Settings(Rates, MarkSources, Messages, NetworkSettings, Databases, Rest, P
                 raise ValueError(f"{key} is needed for mark_source {source}")
         if self.by_path and self.decision == "marks" and self.division != "bytes":
             raise ValueError(f"by_path needs division bytes, not {self.division}: marks go by what a port carries")
-        if self.levels and (self.decision != "marks" or self.by_path):
+        if self.levels and not self._tells_wholes():
             raise ValueError("levels needs decision marks without by_path: it is told of all that a machine sends")
-        if self.levels and (self.division != "bytes" or self.message_version == "v0"):
+        if self.levels and not self._divides_by_bytes():
             raise ValueError("levels needs division bytes and message_version v1: it goes by what a port carries")
         if self.by_path and self.message_version == "v0":
             raise ValueError("by_path needs message_version v1: v0 names no path")
@@ -97,6 +97,17 @@ class Settings(Rates, MarkSources, Messages, NetworkSettings, Databases, Rest, P
             raise ValueError("key_file is needed for cluster: controllers know each other's link discovery by it")
         return self
 
+
+    def _tells_wholes(self) -> bool:
+        return self.decision == "marks" and not self.by_path
+
+    def _divides_by_bytes(self) -> bool:
+        return self.division == "bytes" and self.message_version != "v0"
+
+    @property
+    def tells_levels(self) -> bool:
+        """Tell whether machines are told levels beside marks."""
+        return self._tells_wholes() and self._divides_by_bytes() if self.levels is None else self.levels
 
     def _check_without_forwarding(self) -> None:
         """Raise ValueError for what needs flows or packets of the controller's own."""

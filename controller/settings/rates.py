@@ -29,8 +29,10 @@ class Rates(pydantic.BaseModel):
         "marks",
         description="what machines are told: their part of the marks, or weighted max-min rates (law maxmin)",
     )
-    levels: bool = pydantic.Field(
-        False, description="with marks machines are told what they have by weight at a port (law sdngcc)"
+    levels: Optional[bool] = pydantic.Field(
+        None,
+        description="with marks machines are told what they have by weight at a port (law sdngcc); "
+        "default: where they can be",
     )
     by_path: bool = pydantic.Field(
         False, description="machines are told by path, not as a whole, where their bridge tells what goes by each"

@@ -322,7 +322,9 @@ def test_every_setting_is_documented_with_its_default():
     ],
 )
 def test_levels_go_with_marks_of_what_a_port_carries(key_file, other, named):
-    assert Settings(key_file=key_file, levels=True).levels
+    assert Settings(key_file=key_file).tells_levels and Settings(key_file=key_file, levels=True).tells_levels
+    assert not Settings(key_file=key_file, levels=False).tells_levels
+    assert not Settings(key_file=key_file, **other).tells_levels
     with pytest.raises(ValueError, match=f"levels needs {named}"):
         Settings(key_file=key_file, levels=True, **other)
 

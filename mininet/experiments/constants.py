@@ -16,9 +16,10 @@ AUTHORS: Dict[str, int] = {
 }
 CASES: Tuple[Tuple[str, Dict[str, Any]], ...] = (
     ("division=bytes", {}),
+    ("division=bytes, no levels", {"levels": False}),
     ("division=equal", {"division": "equal"}),
     ("division=equal, authors' constants", {"division": "equal", "knobs": AUTHORS}),
-    ("division=bytes, authors' constants", {"knobs": AUTHORS}),
+    ("division=bytes, authors' constants", {"levels": False, "knobs": AUTHORS}),
 )
 
 

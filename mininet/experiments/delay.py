@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control periods of 1, 10 and 50 ms: SDN-GCC's Fig. 6.
+"""Control periods of 1, 10 and 50 ms: SDN-GCC's Fig. 6, whose law has no levels.
 
 Oscillation is measured on the tagged VM's rate limit, read every 2 ms.  Its goodput follows it, but in bins of 0.1 s
 the two cannot be told from chance: the limit rises and falls some 10 to 20 times a second, at 10 ms in step with
@@ -21,7 +21,7 @@ READ_MS = 2
 
 def cases(settings: Sequence[str]) -> List[Case]:
     """Return a run for 1, 10 and 50 ms, or for the period the user set."""
-    return sweep(settings, {"law": "sdngcc", "limit_sample_ms": READ_MS}, "period_ms", (1, 10, 50))
+    return sweep(settings, {"law": "sdngcc", "levels": False, "limit_sample_ms": READ_MS}, "period_ms", (1, 10, 50))
 
 
 def measure(raw: Path, run: Run) -> Dict[str, Any]:
