@@ -67,7 +67,10 @@ MAPPING = all_packages()
 NATIVE = Extension(
     "sdngcc.controller.native._native",
     sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("controller/native/*.c")) + ["shim/core/siphash.c"],
-    depends=["controller/native/native.h", "shim/core/siphash.h", "shim/core/types.h"],
+    depends=[
+        *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("controller/native/*.h")),
+        "shim/core/siphash.h", "shim/core/types.h",
+    ],
     include_dirs=["shim/core"],
     libraries=["m"],
 )

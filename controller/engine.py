@@ -133,7 +133,7 @@ class Engine:
         )
         self.machines = Machines(
             settings, self.switches, self.topology, self.notifier.numbering, self.outbox, self._xids, self.counters,
-            devices=not forwards,
+            self._set_hypervisor, devices=not forwards,
         )  # fmt: skip
         self.polling = Polling(settings, self.source, self.monitor, self.switches, self._owner, self.outbox, self._xids)
         self.tenants = Tenants(settings.tenant_weight, self.counters, cloud)
@@ -333,7 +333,7 @@ class Engine:
 
     def _work(self) -> None:
         """Begin at once with what an event left to be done; the rest is the clock's."""
-        if not self._working:
+        if not self._working and (self.backlog or self.attribution.is_behind()):
             self._run_backlog()
 
     def _run_backlog(self) -> None:
@@ -535,8 +535,8 @@ class Engine:
             if self.hosting.take(switch, xid, reply, now):
                 self._links_changed([])
         elif not self.hosting and reply.exp_type == experimenter.VM_STATE:
-            if self.machines.take(switch, xid, reply, now):
-                self._set_hypervisor(switch)
+            take = self.machines.put_off if self.rounds.awaits_others(switch.dpid) else self.machines.take
+            take(switch, xid, reply, now)
             self.rounds.answered(switch.dpid)
         elif not self.hosting and reply.exp_type == experimenter.HOST_PATHS:
             self.machines.take_paths(switch, xid, reply)

@@ -9,7 +9,7 @@ import ctypes
 import pathlib
 import sysconfig
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Mapping, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,65 @@ class _Basins(ctypes.Structure):
     ]
 
 
+class _Rows(ctypes.Structure):
+    """struct native_rows."""
+
+    _fields_ = [
+        (name, _POINTER)
+        for name in (
+            "numbers", "parts", "lows", "states", "quiet", "sent", "before", "peaks", "granted", "moved", "damping",
+            "offers", "told", "former", "told_ns",
+        )
+    ]  # fmt: skip
+
+
+class _Sharing(ctypes.Structure):
+    """struct native_sharing."""
+
+    _fields_ = [
+        *(
+            (name, _POINTER)
+            for name in ("machine_starts", "group_starts", "port_groups", "weights", "group_weights", "scratch")
+        ),
+        *((name, _SIZE) for name in ("entries", "machines", "groups", "ports")),
+        ("alone", ctypes.c_uint64),
+    ]
+
+
+class Terms(ctypes.Structure):
+    """struct native_terms: the numbers of the law that ports.py has."""
+
+    _fields_ = [
+        *(
+            (name, ctypes.c_double)
+            for name in (
+                "margin", "reserve", "damping", "easing", "rise", "fall", "loose_rise", "loose_fall", "holds", "off",
+                "rounding", "rate_min", "rate_max",
+            )
+        ),
+        *((name, ctypes.c_int64) for name in ("refresh_ns", "patience_ns", "window", "here", "elsewhere")),
+    ]  # fmt: skip
+
+
+class Runs(NamedTuple):
+    """How rows stand: where runs of them begin, as sharing.py finds it, and weights."""
+
+    machines: npt.NDArray[np.intp]  # by machine at a port, its first row
+    groups: npt.NDArray[np.intp]  # by tenant at a port, its first machine
+    ports: npt.NDArray[np.intp]  # by port, its first tenant
+    weights: Floats  # of machines
+    group_weights: Floats  # of tenants
+    alone: bool  # each tenant is one machine
+
+
+#: Columns of rows, by name, and what they are made of.
+COLUMNS = {
+    "numbers": np.int64, "parts": np.float64, "lows": np.float64, "states": np.int8, "quiet": np.int8,
+    "sent": np.float64, "before": np.float64, "peaks": np.float64, "granted": np.float64, "moved": np.float64,
+    "damping": np.float64, "offers": np.float64, "told": np.float64, "former": np.float64, "told_ns": np.int64,
+}  # fmt: skip
+
+
 def _library() -> Any:
     """Return the library; ImportError where it was not built."""
     try:
@@ -61,6 +120,11 @@ def _library() -> Any:
     for function in (found.native_levels, found.native_grants):
         function.argtypes = (ctypes.POINTER(_Basins), _POINTER)
         function.restype = None
+    found.native_share.argtypes = (
+        ctypes.POINTER(_Rows), ctypes.POINTER(_Sharing), ctypes.POINTER(Terms), _POINTER, _POINTER, ctypes.c_int64,
+        _POINTER,
+    )  # fmt: skip
+    found.native_share.restype = _SIZE
     return found
 
 
@@ -122,3 +186,45 @@ def _fill(function: Any, found: Floats, *arrays: npt.NDArray[Any]) -> Floats:
     basins = _Basins(*(array.ctypes.data for array in columns), len(slopes), len(starts))
     function(ctypes.byref(basins), found.ctypes.data)
     return found
+
+
+def _column(columns: Mapping[str, npt.NDArray[Any]], name: str, count: int) -> int:
+    column = columns[name]
+    if column.dtype != COLUMNS[name] or len(column) != count or not column.flags.c_contiguous:
+        raise ValueError(f"column {name} of {len(column)} {column.dtype} is none of {count} {np.dtype(COLUMNS[name])}")
+    return column.ctypes.data
+
+
+def share(
+    columns: Mapping[str, npt.NDArray[Any]],
+    runs: Runs,
+    terms: Terms,
+    allowed: Floats,
+    engaged: npt.NDArray[np.bool_],
+    now_ns: int,
+) -> npt.NDArray[np.intp]:
+    """Share what engaged ports may carry among the rows of a table, and return the rows of those who are due.
+
+    ``columns`` has the arrays of COLUMNS, which change in place; ``allowed``, bytes/s above 0, and ``engaged`` are by
+    port.  ValueError for columns that are none.
+    """
+    count = len(columns["numbers"])
+    machines, groups, ports = (len(starts) for starts in (runs.machines, runs.groups, runs.ports))
+    if not len(allowed) == len(engaged) == ports or len(runs.weights) != machines or len(runs.group_weights) != groups:
+        raise ValueError(f"{len(allowed)} capacities and {len(engaged)} flags are none of {ports} ports, or weights "
+                         "none of their machines and tenants")  # fmt: skip
+    rows = _Rows(*(_column(columns, name, count) for name in COLUMNS))
+    kept = [
+        *(np.ascontiguousarray(starts, np.uint64) for starts in (runs.machines, runs.groups, runs.ports)),
+        np.ascontiguousarray(runs.weights, np.float64),
+        np.ascontiguousarray(runs.group_weights, np.float64),
+        np.empty(3 * (count + machines + groups)),
+    ]
+    sharing = _Sharing(*(array.ctypes.data for array in kept), count, machines, groups, ports, runs.alone)
+    bounds, flags = np.ascontiguousarray(allowed, np.float64), np.ascontiguousarray(engaged, np.uint8)
+    due = np.empty(count, np.uint64)
+    found = _LIBRARY.native_share(
+        ctypes.byref(rows), ctypes.byref(sharing), ctypes.byref(terms), bounds.ctypes.data, flags.ctypes.data, now_ns,
+        due.ctypes.data,
+    )  # fmt: skip
+    return due[:found].astype(np.intp)

@@ -11,22 +11,13 @@
  */
 #include <math.h>
 
+#include "filling.h"
 #include "native.h"
 
 #define STEPS 100	/* of Newton's method or of halving, at most */
 #define EXACT 0.000000000001	/* of a capacity: what may be missing */
 
-/* Members of a basin, and what they can have. */
-struct basin {
-	const double *slopes;
-	const double *lows;
-	const double *highs;
-	size_t count;		/* of members */
-	double capacity;
-};
-
-/* Returns the sum of a basin's numbers. */
-static double sum(const double *values, size_t count)
+double basin_sum(const double *values, size_t count)
 {
 	double found = 0;
 	size_t i;
@@ -80,7 +71,7 @@ static double rise_at(const struct basin *b, double level, bool up)
  */
 static double meet(const struct basin *b)
 {
-	double level = b->capacity / sum(b->slopes, b->count);
+	double level = b->capacity / basin_sum(b->slopes, b->count);
 	double below = 0, above = INFINITY;
 	int step;
 
@@ -113,9 +104,9 @@ static double level_of(const struct basin *b)
 	double found = 0;
 	size_t i;
 
-	if (sum(b->lows, b->count) >= b->capacity)
+	if (basin_sum(b->lows, b->count) >= b->capacity)
 		return 0;
-	if (sum(b->highs, b->count) > b->capacity)
+	if (basin_sum(b->highs, b->count) > b->capacity)
 		return meet(b);
 	for (i = 0; i < b->count; i++)
 		if (b->highs[i] / b->slopes[i] > found)
@@ -150,20 +141,26 @@ void native_levels(const struct native_basins *all, double *levels)
 	}
 }
 
+void basin_grants(const struct basin *b, double *grants)
+{
+	double level = level_of(b);
+	double spare = b->capacity - basin_sum(b->highs, b->count);
+	size_t i;
+
+	for (i = 0; i < b->count; i++) {
+		grants[i] = fmax(b->lows[i], b->slopes[i] * level);
+		if (spare > 0)
+			grants[i] = fmax(grants[i], b->highs[i] + spare);
+	}
+}
+
 void native_grants(const struct native_basins *all, double *grants)
 {
-	size_t i, j;
+	size_t i;
 
 	for (i = 0; i < all->count; i++) {
 		struct basin b = basin_at(all, i);
-		double level = level_of(&b);
-		double spare = b.capacity - sum(b.highs, b.count);
-		double *found = grants + all->starts[i];
 
-		for (j = 0; j < b.count; j++) {
-			found[j] = fmax(b.lows[j], b.slopes[j] * level);
-			if (spare > 0)
-				found[j] = fmax(found[j], b.highs[j] + spare);
-		}
+		basin_grants(&b, grants + all->starts[i]);
 	}
 }

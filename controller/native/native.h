@@ -70,4 +70,68 @@ void native_levels(const struct native_basins *all, double *levels);
 /* Writes what the basin of each member would let it take if it alone wanted more, bytes/s. */
 void native_grants(const struct native_basins *all, double *grants);
 
+/* Entries of ports, in columns: a row for each (rates/paths/table.py); rates in bytes/s. */
+struct native_rows {
+	const s64 *numbers;
+	const double *parts;	/* of its bytes that leave by the port, above 0 */
+	const double *lows;	/* floors */
+	const u8 *states;	/* what holds it, as last read */
+	const u8 *quiet;	/* readings in a row that were idle, up to terms.window */
+	const double *sent;
+	const double *before;	/* what it sent in the reading before */
+	const double *peaks;	/* the most that it sent, fading */
+	double *granted;	/* 0: nothing yet */
+	double *moved;		/* logarithm of the factor by which the grant moved last */
+	double *damping;	/* part of each step of the grant that is not taken */
+	double *offers;		/* what it may have now */
+	double *told;		/* 0: nothing */
+	double *former;		/* what was told before that */
+	s64 *told_ns;
+};
+
+/* How rows stand: those of a port together, in them those of a tenant, then of a machine. */
+struct native_sharing {
+	const u64 *machine_starts;	/* by machine at a port, its first entry */
+	const u64 *group_starts;	/* by tenant at a port, its first machine */
+	const u64 *port_groups;		/* by port, its first tenant */
+	const double *weights;		/* of machines, above 0 */
+	const double *group_weights;	/* of tenants, above 0 */
+	double *scratch;		/* room for three numbers of each of the next three */
+	size_t entries;
+	size_t machines;
+	size_t groups;			/* tenants */
+	size_t ports;
+	u64 alone;			/* each tenant is one machine */
+};
+
+/* The law's numbers (rates/paths/ports.py says what each is). */
+struct native_terms {
+	double margin;
+	double reserve;
+	double damping;
+	double easing;
+	double rise;
+	double fall;
+	double loose_rise;
+	double loose_fall;
+	double holds;
+	double off;
+	double rounding;
+	double rate_min;	/* bytes/s, above 0 */
+	double rate_max;	/* bytes/s */
+	s64 refresh_ns;
+	s64 patience_ns;
+	s64 window;		/* readings */
+	s64 here;		/* a state */
+	s64 elsewhere;		/* another one */
+};
+
+/*
+ * Shares what engaged ports may carry, bytes/s above 0, among their rows, and takes it as told to
+ * those who are due.  Writes the rows of these, in their order, and returns how many there are.
+ */
+size_t native_share(const struct native_rows *rows, const struct native_sharing *sharing,
+		    const struct native_terms *terms, const double *allowed, const u8 *engaged,
+		    s64 now_ns, u64 *due);
+
 #endif

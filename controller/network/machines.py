@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of virtual machines: what bridges or hosts report of them, and what databases call them."""
+"""The state of virtual machines: what bridges or hosts report of them, and what databases call them.
+
+Thousands of bridges answer in each period, and most tell of the same machines as before.  So answers may be put off
+until a round has all of them, and are then compared with those before in arrays of all bridges.
+"""
 
 import collections
 import logging
-from typing import Iterator, Mapping, TypeVar
+from typing import Callable, Iterator, Mapping, NamedTuple, Sequence, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from sdngcc.controller.network.by_port import BySwitch, Port, by_switch, moved
 from sdngcc.controller.network.inventory import Answer, SwitchRecord, VmRecord
@@ -17,6 +22,7 @@ from sdngcc.controller.settings import Settings
 from sdngcc.controller.wire import experimenter, rows
 
 STATE_LOST_NS = 2_000_000_000
+TOGETHER = 32  # answers that are taken at a time: more would make what is left to do after the last one longer
 
 _WORDS = rows.STATE.itemsize // 8
 _SHARING, _HEARING = slice(0, 2), 10  # words of an entry: which machine it is and how it shares, and how it hears
@@ -27,8 +33,27 @@ Known = TypeVar("Known")
 PortNames = Mapping[Port, str]  # (datapath id, port name) -> id of the machine
 
 
+class _Late(NamedTuple):
+    """An answer that was put off."""
+
+    switch: SwitchRecord
+    entries: bytes
+    reply: experimenter.Reply
+    now_ns: int  # when it came
+
+    def tells_of_the_same(self) -> bool:
+        """Tell whether it may be of the same machines as the answer before: nothing that is known by now denies it."""
+        switch = self.switch
+        return switch.revision == switch.answer_revision and len(self.entries) == len(switch.answer.entries)
+
+
+def _words(several: Sequence[bytes]) -> npt.NDArray[np.uint64]:
+    """Return the entries of answers, one a row."""
+    return np.frombuffer(b"".join(several), np.uint64).reshape(-1, _WORDS)
+
+
 class Machines:
-    """Keeps the machines in ``switches`` up to date. Methods that may find some tell whether they did."""
+    """Keeps the machines in ``switches`` up to date; ``found(switch)`` is called when an answer showed new ones."""
 
     def __init__(
         self,
@@ -39,11 +64,14 @@ class Machines:
         outbox: Outbox,
         xids: Iterator[int],
         counters: "collections.Counter[str]",
+        found: Callable[[SwitchRecord], None],
         devices: bool = False,
     ) -> None:
         """``devices``: machines are known by the kernel's index of their device, not by OpenFlow port."""
         self._request = experimenter.all_host_vms_request if devices else experimenter.vm_state_request
         self._devices = devices
+        self._found = found
+        self._late: dict[int, _Late] = {}  # by switch
         self._settings = settings
         self._switches = switches
         self._topology = topology
@@ -135,42 +163,64 @@ class Machines:
         switch.paths = True
         switch.path_entries = b"".join(reply.entries)
 
-    def take(self, switch: SwitchRecord, xid: int, reply: experimenter.Reply, now_ns: int) -> bool:
-        """Take a VM_STATE or HOST_VMS reply; return whether it showed machines that were not known."""
+    def take(self, switch: SwitchRecord, xid: int, reply: experimenter.Reply, now_ns: int) -> None:
+        """Take a VM_STATE or HOST_VMS reply."""
+        self.put_off(switch, xid, reply, now_ns)
+        self.settle()
+
+    def put_off(self, switch: SwitchRecord, xid: int, reply: experimenter.Reply, now_ns: int) -> None:
+        """Take a VM_STATE or HOST_VMS reply when settle() is called."""
         if switch.state_xid == xid:
             switch.state_xid = 0
         switch.vm_state = True
         switch.state_ns = now_ns
         if switch.dpid in self._settings.fabric:
-            return False
-        entries = b"".join(reply.entries)
-        if self._take_same(switch, entries, now_ns, reply.time_ns):
-            return False
-        found = self._take_others(switch, reply, entries, now_ns)
-        if switch.vms:
-            found |= self.name(switch.dpid)
-        return found
+            return
+        if switch.dpid in self._late:
+            self.settle()
+        entries = reply.entries[0] if len(reply.entries) == 1 else b"".join(reply.entries)
+        self._late[switch.dpid] = _Late(switch, entries, reply, now_ns)
+        if len(self._late) >= TOGETHER:
+            self.settle()
 
-    def _take_same(self, switch: SwitchRecord, entries: bytes, now_ns: int, clock_ns: int) -> bool:
-        """Take entries of the same machines as before, that share as before; return False for others."""
-        answer = switch.answer
-        if len(entries) != len(answer.entries):
-            return False
-        words, before = (np.frombuffer(text, np.uint64).reshape(-1, _WORDS) for text in (entries, answer.entries))
-        if switch.revision != switch.answer_revision or (words[:, _SHARING] != before[:, _SHARING]).any():
-            return False
-        answer.entries, answer.time_ns, answer.clock_ns = entries, now_ns, clock_ns
+    def settle(self) -> None:
+        """Take all that was put off."""
+        late, self._late = [one for dpid, one in self._late.items() if self._switches.get(dpid) is one.switch], {}
+        same = [one for one in late if one.tells_of_the_same()]
+        changed = self._take_same(same)
+        for one in late:
+            if one.switch.dpid in changed or not one.tells_of_the_same():
+                found = self._take_others(one)
+                if one.switch.vms:
+                    found |= self.name(one.switch.dpid)
+                if found:
+                    self._found(one.switch)
+
+    def _take_same(self, late: Sequence[_Late]) -> set[int]:
+        """Take answers of the same machines as before; return the switches where they share otherwise: not taken."""
+        if not late:
+            return set()
+        words, before = _words([one.entries for one in late]), _words([one.switch.answer.entries for one in late])
+        ends = np.cumsum([len(one.entries) // rows.STATE.itemsize for one in late])
+        others = np.flatnonzero((words[:, _SHARING] != before[:, _SHARING]).any(axis=1))
+        changed = {late[place].switch.dpid for place in np.searchsorted(ends, others, side="right").tolist()}
         # Counters that stand still say nothing of how a machine hears.
         some = np.flatnonzero(words[:, _HEARING] != before[:, _HEARING])
-        if len(some):
-            states = np.frombuffer(entries, rows.STATE)[some]
-            columns = (states[name].tolist() for name in ("port", "messages", "refused"))
-            for port, messages, refused in zip(*columns):
-                self._note_hearing(switch.vms[port], messages, refused, now_ns)
-        return True
+        states = words.view(rows.STATE)[some, 0]
+        columns = (states[name].tolist() for name in ("port", "messages", "refused"))
+        for one in late:
+            if one.switch.dpid not in changed:
+                answer = one.switch.answer
+                answer.entries, answer.time_ns, answer.clock_ns = one.entries, one.now_ns, one.reply.time_ns
+        for place, port, messages, refused in zip(np.searchsorted(ends, some, side="right").tolist(), *columns):
+            one = late[place]
+            if one.switch.dpid not in changed:
+                self._note_hearing(one.switch.vms[port], messages, refused, one.now_ns)
+        return changed
 
-    def _take_others(self, switch: SwitchRecord, reply: experimenter.Reply, entries: bytes, now_ns: int) -> bool:
-        """Take entries of any machines; return whether one of them was not known."""
+    def _take_others(self, late: _Late) -> bool:
+        """Take an answer of any machines; return whether one of them was not known."""
+        switch, entries, reply, now_ns = late
         readings: dict[int, experimenter.VmReading] = {}
         several = experimenter.vm_readings(reply)
         for reading in several:

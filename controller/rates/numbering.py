@@ -36,6 +36,10 @@ class Hearing:
     trial: int = 0  # epoch tried with this machine, if later than the sender's
     rest_until_ns: int = 0  # all distances were tried; not again before
 
+    def is_sound(self) -> bool:
+        """Tell whether there was a reading, and none that asks for another epoch."""
+        return self.known and not (self.bad or self.trial or self.rest_until_ns)
+
 
 class Numbering:
     """Numbers a sender's messages; ``wall_s`` is the time of day in seconds since 1970."""
@@ -67,6 +71,9 @@ class Numbering:
 
     def heard(self, hearing: Hearing, messages: int, refused: int, now_ns: int) -> Optional[str]:
         """Take a machine's counters of messages; return what to log when the epoch was raised."""
+        if refused == hearing.refused and hearing.is_sound() and 0 < messages - hearing.messages <= U32_MAX // 2:
+            hearing.messages, hearing.told = messages, False
+            return None
         accepted, refusals = (messages - hearing.messages) & U32_MAX, (refused - hearing.refused) & U32_MAX
         fresh = not hearing.known or max(accepted, refusals) > U32_MAX // 2  # a port made anew counts from 0
         hearing.messages, hearing.refused, hearing.known = messages, refused, True

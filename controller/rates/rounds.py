@@ -179,6 +179,10 @@ class Rounds:
             for vm in network.attribution.machines_behind(point):
                 self._ask(current, vm[0], now)
 
+    def awaits_others(self, dpid: int) -> bool:
+        """Tell whether the round awaits answers of others than a bridge; its end takes those that were put off."""
+        return self._round is not None and not self._round.waiting <= {dpid}
+
     def answered(self, dpid: int) -> None:
         """Take note that a bridge told its machines' state or paths, or that it cannot."""
         if self._round and not self._owes(dpid):
@@ -201,6 +205,7 @@ class Rounds:
         network = self._network
         current, self._round = self._round, None
         assert current is not None
+        self._machines.settle()
         told = self._rates(current, self.paths) if self.paths else gather(self._divided(current))
         if network.settings.notify and not self.silent and len(told):
             self._backlog.add_first(self._tell(current.started_ns, told))

@@ -46,6 +46,7 @@ _SIZES = {
     HOST_PATHS: _PATH.size,
 }
 _PART = struct.Struct("!BBHIHH4xII")  # OpenFlow header, multipart header, experimenter header
+_WHOLE = struct.Struct("!4xI2xH4xIIQQQII")  # what a reply begins with: _PART and _REPLY, but for what is known by now
 
 
 class PortReading(NamedTuple):
@@ -154,19 +155,20 @@ class Assembler:
         Raises ReplyError for one that is truncated, of inconsistent length or too long; other experimenters' replies
         give None.
         """
-        if len(data) < _PART.size + _REPLY.size:
-            raise ReplyError(f"experimenter reply has {len(data)} bytes; at least {_PART.size + _REPLY.size} needed")
-        _, _, _, xid, _, flags, experimenter, exp_type = _PART.unpack_from(data)
+        if len(data) < _WHOLE.size:
+            raise ReplyError(f"experimenter reply has {len(data)} bytes; at least {_WHOLE.size} needed")
+        xid, flags, experimenter, exp_type, generation, boot, time_ns, count, length = _WHOLE.unpack_from(data)
         size = _SIZES.get(exp_type)
         if experimenter != EXPERIMENTER or size is None:
             return None
-        generation, boot, time_ns, count, length = _REPLY.unpack_from(data, _PART.size)
-        entries = data[_PART.size + _REPLY.size :]
+        entries = data[_WHOLE.size :]
         length = length or size
         if len(entries) != count * length:
             raise ReplyError(f"experimenter reply has {len(entries)} bytes for {count} entries of {length} bytes")
         if length != size:
             entries = _as_known(entries, length, size)
+        if not self._parts and not flags & openflow.OFPMPF_REPLY_MORE:
+            return Reply(exp_type, generation, boot, time_ns, [entries])
         key = (dpid, exp_type)
         begun = self._parts.pop(key, None)
         parts = begun[1] if begun and begun[0] == xid else []

@@ -29,11 +29,11 @@ from typing import Callable, Hashable, Mapping, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sdngcc.controller import native
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.rates.capacity import Capacity, Marked
 from sdngcc.controller.rates.paths.filling import Flags, Floats, Ints, sums
-from sdngcc.controller.rates.paths.sharing import Sharing
-from sdngcc.controller.rates.paths.table import Rows, Table
+from sdngcc.controller.rates.paths.table import Table
 from sdngcc.controller.wire.message import RATE_MAX, RATE_MIN
 
 IDLE, HERE, ELSEWHERE = 0, 1, 2
@@ -53,6 +53,10 @@ PATIENCE_NS = 25_000_000  # in which what was told shows in what is sent
 SAME = 1e-3  # of a rate: one that differs by less is the same
 ROUNDING = 1e-9  # of a rate: a step that is smaller is none
 OFF = 0.05  # of what was told: by so much other rates show that it did not arrive
+TERMS = native.Terms(
+    MARGIN, RESERVE, DAMPING, EASING, RISE, FALL, LOOSE_RISE, LOOSE_FALL, HOLDS, OFF, ROUNDING, RATE_MIN, RATE_MAX,
+    REFRESH_NS, PATIENCE_NS, WINDOW, HERE, ELSEWHERE,
+)  # fmt: skip
 
 
 class Told(NamedTuple):
@@ -90,8 +94,6 @@ class Ports:
         self._fixed: dict[Hop, float] = {}
         self._capacities: dict[Hop, Capacity] = {}
         self._decided_ns = 0
-        self._engaged = np.zeros(0, np.bool_)  # by port
-        self._busy = self.table.sharing  # of engaged ports
 
     def set_capacity(self, port: Hop, rate: float) -> None:
         """Take what a port carries, bytes/s; infinite: nobody knows."""
@@ -143,7 +145,6 @@ class Ports:
     def settled(self) -> Table:
         """Return the table, whose rows are up to date with who came and went."""
         if self.table.settle():
-            self._engaged = np.zeros(0, np.bool_)
             for port in [port for port in self._capacities if port not in self.table.ports.of]:
                 del self._capacities[port]
         return self.table
@@ -170,30 +171,9 @@ class Ports:
         allowed = self._allowed(numbers, sent, marks, elapsed_ns)
         engaged = np.maximum.reduceat(rows.states == HERE, sharing.ports) | (sent >= ENGAGED * allowed)
         engaged |= np.isin(numbers, [self.table.ports.of.get(port, -1) for port in marks])
-        flags = np.repeat(engaged, np.diff(sharing.ports, append=len(rows.numbers)))
-        places = np.flatnonzero(flags)
-        busy = rows.select(places)
-        if not np.array_equal(engaged, self._engaged):
-            self._engaged, self._busy = engaged, self.table.share(busy)
-        self._grant(busy, self._busy, allowed[engaged])
-        due = self._due(busy, now_ns)
-        rows.granted[places], rows.moved[places], rows.damping[places] = busy.granted, busy.moved, busy.damping
-        rows.former[places[due]] = busy.told[due]
-        rows.told[places[due]], rows.told_ns[places[due]] = busy.offers[due], now_ns
-        weights = np.repeat(self._busy.weights, np.diff(self._busy.ports, append=len(busy.numbers)))
-        return Due(busy.numbers[due], busy.ports[due], busy.offers[due], weights[due])
-
-    def _grant(self, rows: Rows, sharing: Sharing, allowed: Floats) -> None:
-        """Share what ports may carry among rows."""
-        bounds = np.repeat(allowed, np.diff(sharing.ports, append=len(rows.numbers))) / rows.parts
-        usual = np.where(rows.states == ELSEWHERE, rows.sent, bounds)
-        wants = np.where(rows.quiet == WINDOW, MARGIN * np.maximum(rows.sent, rows.before), usual)
-        wants = np.maximum(rows.lows, np.minimum(wants, bounds))
-        self._follow(rows, np.maximum(sharing.divide(rows.lows, wants, allowed), RATE_MIN))
-        lately = np.maximum(wants, rows.peaks)
-        spared = np.minimum(np.maximum(RESERVE * rows.granted, lately), rows.granted)
-        offers = np.where(rows.quiet == WINDOW, spared, rows.granted)
-        rows.offers = np.round(np.clip(offers, RATE_MIN, RATE_MAX))
+        due = native.share(vars(rows), sharing.runs, TERMS, allowed, engaged, now_ns)
+        weights = sharing.weights[np.searchsorted(sharing.ports, due, side="right") - 1]
+        return Due(rows.numbers[due], rows.ports[due], rows.told[due], weights)
 
     def _allowed(self, ports: Ints, sent: Floats, marks: Mapping[Hop, Marked], elapsed_ns: int) -> Floats:
         """Return what ports may carry, bytes/s; ``sent`` is what came to each."""
@@ -210,30 +190,6 @@ class Ports:
             passed_ns = 0 if self._is_silent(port[0]) else elapsed_ns
             found[place] = capacity.update(rate, marks.get(port, NO_MARKS), passed_ns)
         return np.minimum(found, RATE_MAX)
-
-    @staticmethod
-    def _follow(rows: Rows, aim: Floats) -> None:
-        """Let grants follow to where they aim."""
-        known = rows.granted > 0
-        step = np.log(aim / np.where(known, rows.granted, aim))
-        moved = np.where(np.abs(step) < ROUNDING, rows.moved, step)
-        turned = moved * rows.moved < 0
-        rows.granted = np.where(known, rows.granted * np.exp((1 - rows.damping) * step), aim)
-        rows.damping = np.where(turned, rows.damping + DAMPING * (1 - rows.damping), EASING * rows.damping)
-        rows.moved = moved
-
-    @staticmethod
-    def _due(rows: Rows, now_ns: int) -> Flags:
-        """Tell who is to be told now what is offered."""
-        told, offers, age_ns = rows.told, rows.offers, now_ns - rows.told_ns
-        holds = rows.sent > HOLDS * np.minimum(told, offers)
-        rise, fall = np.where(holds, RISE, LOOSE_RISE), np.where(holds, FALL, LOOSE_FALL)
-        moved = (offers >= rise * told) | (offers <= fall * told)
-        unheard = rows.sent > (1 + OFF) * told
-        unheard |= (rows.states == HERE) & (rows.sent < (1 - OFF) * told)
-        # Ages differ, or all would be told again in the same period.
-        refresh_ns = REFRESH_NS * (1 - rows.numbers % 64 / 256)
-        return moved | (age_ns >= refresh_ns) | (unheard & (age_ns >= PATIENCE_NS))
 
 
 NO_MARKS = Marked(0, 0)

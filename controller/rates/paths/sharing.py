@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sdngcc.controller import native
 from sdngcc.controller.rates.paths.filling import Floats, Ints, grants, runs, sums
 
 
@@ -47,6 +48,9 @@ class Sharing:
         self._alone = not bool((tenants >= 0).any())
         both = np.concatenate((members.tenant_weights, members.weights))
         self._group_weights = both[groups[every_group]]
+        self.runs = native.Runs(
+            self.machines, self._groups, self._port_groups, self._weights, self._group_weights, self._alone
+        )
 
     @staticmethod
     def order(members: Members, ports: Ints, machines: Ints) -> Ints:

@@ -185,17 +185,13 @@ class Table:
         self._drop()
         self._add()
         self._part()
-        self._members = members = self._find_members()
+        members = self._find_members()
         rows = self.rows
         self.rows = rows = rows.select(Sharing.order(members, rows.ports, rows.machines))
-        self.sharing = self.share(rows)
+        self.sharing = Sharing(members, rows.ports, rows.machines, rows.parts)
         self._places = np.zeros(len(self.entries.names), np.intp)
         self._places[rows.numbers] = np.arange(len(rows.numbers))
         return True
-
-    def share(self, rows: Rows) -> Sharing:
-        """Return how rows share, which are all of some ports."""
-        return Sharing(self._members, rows.ports, rows.machines, rows.parts)
 
     def _drop(self) -> None:
         if not self._gone:
