@@ -169,6 +169,28 @@ def test_levels_are_told_before_marks_where_a_queue_stood(tmp_path, levels):
         assert notices(fabric)[PLACES[11]].rate == 125_000_000, "what 12 left"
 
 
+def test_answers_of_several_bridges_are_taken_by_the_end_of_their_round(tmp_path):
+    fabric = connected(tmp_path)
+    for source, target in ((11, 31), (12, 31), (21, 31), (31, 11)):
+        talk(fabric, source, target)
+    switches = fabric.engine.switches
+
+    fabric.run(1.0)
+    first, others = {2: vm_reading(2, 3_000_000), 3: vm_reading(3, 1_000_000)}, {2: vm_reading(2, 6_000_000)}
+    # The same machines as before; another weight; a machine less, and a new one in its place; none of a third bridge.
+    for weight, third in ((1, 3), (5, 3), (5, 7), (1, 7)):
+        fabric.switches[H3].silent = weight == 1 and third == 7
+        fabric.switches[H1].vms = first
+        fabric.switches[H2].vms = {2: others[2]._replace(weight=weight), third: vm_reading(third, 500_000)}
+        for dpid in (T1, T2):
+            fabric.switches[dpid].add_marks(1, 100)
+        fabric.run(0.01)
+        assert {port: vm.sent_rate for port, vm in switches[H1].vms.items()} == {2: 3_000_000, 3: 1_000_000}
+        assert {port: (vm.sent_rate, vm.weight) for port, vm in switches[H2].vms.items()} == {
+            2: (6_000_000, weight), third: (500_000, 1)
+        }
+
+
 def test_two_congested_ports_give_one_message_a_machine(tmp_path):
     fabric = connected(tmp_path)
     talk(fabric, 11, 31)
