@@ -3,7 +3,8 @@
 
 Memory is judged by its slope, the median of the slopes between all pairs of cycles (Theil and Sen), which a third of
 outliers does not move. For a process only pairs in which it is the same process count. The first WARM_UP of the cycles
-are left out: tables, arenas and caches of programs find their size in them.
+are left out: tables, arenas and caches of programs find their size in them. So are the first LIFE_WARM_UP of a process
+that lives for long: it meets each law, change and fault for the first time in them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ Row = Dict[str, Any]
 
 # Part of the cycles that is left out of slopes, and the fewest cycles that are.
 WARM_UP, WARM_UP_CYCLES = 0.125, 2
+# Cycles of a process' life that are left out where it lives for LIFE_LEAST more: once through all laws and faults.
+LIFE_WARM_UP, LIFE_LEAST = 8, 3
 # Slope of the kernel's unreclaimable slab that passes, bytes for each change of a VM: the shim's smallest object is
 # larger. It is no less than a page a cycle, for slab is counted in pages.
 SLAB_BYTES, PAGE_KB = 16.0, 4.0
@@ -90,12 +93,21 @@ def _memory(rows: Sequence[Row], changes: int) -> List[Verdict]:
     return found
 
 
+def settled(points: Sequence[Tuple[int, float, int]]) -> List[Tuple[int, float, int]]:
+    """Return the points (cycle, value, process) without those in which a process that lives for long warms up."""
+    lives: Dict[int, List[Tuple[int, float, int]]] = {}
+    for point in points:
+        lives.setdefault(point[2], []).append(point)
+    return [point for life in lives.values()
+            for point in life[LIFE_WARM_UP if len(life) >= LIFE_WARM_UP + LIFE_LEAST else 0:]]
+
+
 def _processes(rows: Sequence[Row]) -> List[Verdict]:
     found = []
     for name in rows[0]["processes"]:
         own = [(row["cycle"], row["processes"][name]) for row in rows]
         found.append(_sloping(f"resident memory of {name}",
-                              [(cycle, one["rss_kb"], one["pid"]) for cycle, one in own], RSS_KB))
+                              settled([(cycle, one["rss_kb"], one["pid"]) for cycle, one in own]), RSS_KB))
         numbers = sorted({one["threads"] for _, one in own})
         found.append(Verdict(f"threads of {name}", len(numbers) == 1, ", ".join(map(str, numbers)), "one number"))
         found.append(_files(name, [one["files"] for _, one in own]))

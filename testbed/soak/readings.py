@@ -16,6 +16,7 @@ MEMORY = ("MemAvailable", "Slab", "SReclaimable", "SUnreclaim", "KernelStack", "
           "Shmem")
 # Tables of sockets below /proc/PID/net, and which column has a socket's inode.
 SOCKETS = {"unix": 6, "packet": 8, "netlink": 9, "tcp": 9, "tcp6": 9, "udp": 9, "udp6": 9}
+TEMPORARY = re.compile(r"/tmp/[^/]+ \(deleted\)")
 # Lines of logs that tell of a mistake in the program itself.
 FAULTY = {"controller": re.compile(r"Traceback|\bCRITICAL\b"), "ovs": re.compile(r"\|EMER\|")}
 
@@ -36,7 +37,10 @@ def process(pid: int) -> Dict[str, Any]:
 
 
 def open_files(pid: int) -> Dict[str, int]:
-    """Return how many files of each kind a process has open: names, families of sockets, netlink's with protocols."""
+    """Return how many files of each kind a process has open: names, families of sockets, netlink's with protocols.
+
+    Temporary files, which bear a name of their own in each process and are deleted once they are open, are one kind.
+    """
     kinds: Dict[str, str] = {}
     for family, column in SOCKETS.items():
         for line in Path(f"/proc/{pid}/net/{family}").read_text().splitlines()[1:]:
@@ -47,7 +51,8 @@ def open_files(pid: int) -> Dict[str, int]:
         # What is closed meanwhile is not open.
         with contextlib.suppress(FileNotFoundError):
             target = os.readlink(f"/proc/{pid}/fd/{number}")
-            found[kinds.get(target, target.split(":[")[0])] += 1
+            kind = kinds.get(target, target.split(":[")[0])
+            found["temporary file" if TEMPORARY.fullmatch(kind) else kind] += 1
     return dict(sorted(found.items()))
 
 

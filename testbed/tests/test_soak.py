@@ -17,7 +17,7 @@ from sdngcc.controller.framework import launcher
 from sdngcc.controller.rest import audit, events
 from sdngcc.testbed.build import build
 from sdngcc.testbed.soak import __main__ as command
-from sdngcc.testbed.soak import controller, readings
+from sdngcc.testbed.soak import controller, guest, readings
 from sdngcc.testbed.soak import run as runs
 from sdngcc.testbed.soak.judge import NEVER, Row, judge, slope
 from sdngcc.testbed.soak.run import Plan, make_plan, soak, table
@@ -57,6 +57,20 @@ def failed(changed: List[Row]) -> List[str]:
 
 def test_what_ends_as_it_began_passes() -> None:
     assert failed(rows()) == []
+
+
+def test_a_process_that_lives_for_long_may_find_its_size_first() -> None:
+    grown, leaking = rows(), rows()
+    for row, other in zip(grown, leaking):
+        row["processes"]["controller"] |= {"pid": 200, "rss_kb": 103000 + 100 * min(row["cycle"], 10)}
+        other["processes"]["controller"] |= {"pid": 200, "rss_kb": 103000 + 100 * max(0, other["cycle"] - 10)}
+    assert failed(grown) == []
+    assert failed(leaking) == ["resident memory of controller"]
+
+
+def test_the_controller_ends_once() -> None:
+    faults = [guest.fault_of(cycle) for cycle in range(1, 25)]
+    assert faults.count("controller") == 1 and faults.count("module") == 6 and faults.count("ovsdb-server") == 3
 
 
 def _leak_slab(row: Row) -> None:
@@ -137,14 +151,15 @@ def test_an_interrupted_soak_tells_what_it_judges(tmp_path: Path, monkeypatch: p
 
 
 def test_open_files_are_told_by_kind() -> None:
-    program = ("import os, socket; a, b = socket.socketpair(); n = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
-               "n.bind(('127.0.0.1', 0)); print(flush=True); os.read(0, 1)")
+    program = ("import os, socket, tempfile; t = tempfile.TemporaryFile(dir='/tmp'); a, b = socket.socketpair(); "
+               "n = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); n.bind(('127.0.0.1', 0)); print(flush=True); "
+               "os.read(0, 1)")
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL) as process:
         assert process.stdin and process.stdout and process.stdout.readline() == b"\n"
         found = readings.open_files(process.pid)
         process.stdin.close()
-    assert found == {"/dev/null": 1, "pipe": 2, "udp": 1, "unix": 2}
+    assert found == {"/dev/null": 1, "pipe": 2, "temporary file": 1, "udp": 1, "unix": 2}
 
 
 def test_what_a_soaks_controller_keeps_is_full_after_a_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
