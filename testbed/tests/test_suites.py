@@ -31,6 +31,13 @@ def test_outcomes_are_read() -> None:
     assert read_outcomes(SELFTESTS, "selftests") == {"ovsnl: validate netlink attrs and settings": "OK"}
     broken = "Traceback (most recent call last):" + SELFTESTS
     assert list(read_outcomes(broken, "selftests").values()) == ["its tool failed"]
+    background = "Task exception was never retrieved\nfuture: <Task>\n" + """Traceback (most recent call last):
+  File "source.py", line 267, in receiver
+    raise error
+NetlinkError: (95, 'Operation not supported')
+"""
+    assert list(read_outcomes(background + SELFTESTS, "selftests").values()) == ["OK"]
+    assert list(read_outcomes(background + broken, "selftests").values()) == ["its tool failed"]
 
 
 def test_differences_are_told() -> None:
