@@ -78,7 +78,7 @@ class Terms(ctypes.Structure):
         *(
             (name, ctypes.c_double)
             for name in (
-                "margin", "reserve", "damping", "easing", "rise", "fall", "loose_rise", "loose_fall", "holds", "off",
+                "margin", "standby", "damping", "easing", "rise", "fall", "loose_rise", "loose_fall", "holds", "off",
                 "rounding", "rate_min", "rate_max",
             )
         ),

@@ -107,7 +107,7 @@ struct native_sharing {
 /* The law's numbers (rates/paths/ports.py says what each is). */
 struct native_terms {
 	double margin;
-	double reserve;
+	double standby;
 	double damping;
 	double easing;
 	double rise;

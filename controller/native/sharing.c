@@ -188,7 +188,7 @@ static double offered(const struct native_rows *rows, const struct native_terms 
 	if (rows->quiet[i] == terms->window) {
 		double lately = fmax(wants, rows->peaks[i]);
 
-		offer = fmin(fmax(terms->reserve * offer, lately), offer);
+		offer = fmin(fmax(terms->standby * offer, lately), offer);
 	}
 	return rint(fmin(fmax(offer, terms->rate_min), terms->rate_max));
 }

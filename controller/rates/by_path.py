@@ -58,7 +58,7 @@ class PathRates:
         bottleneck: Callable[[Hop], Optional[Hop]],
     ) -> None:
         self._headroom = settings.headroom_percent / 100
-        self.ports = Ports(self._headroom, is_silent)
+        self.ports = Ports(self._headroom, is_silent, settings.standby_percent / 100)
         self.entries = Entries(self.ports.table, switches, attribution, relations, tenants, owns, bottleneck)
         shown = Shown(switches, self.entries, settings.forwarding == "none")
         self._readings = Readings(self.ports, self.entries, shown, attribution)

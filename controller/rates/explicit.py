@@ -11,9 +11,10 @@ maxmin.py divides the ones among the others, or hierarchy.py where machines belo
 A machine whose last WINDOW readings all sent less than BINDING of its limit, and dropped nothing, can use no more than
 MARGIN times the most of the LATEST; the rest goes to others.  What nobody can use is offered to all, by weight, so that
 limits add up to what the port carries and yet nobody starts from nothing.  Where others use all of it, such a machine
-is told no less than an eighth of the part it would have, though only what it uses is set aside for it.  One reading at
-its limit, and it may have its whole part again: in two periods at most.  What it sent is what its counter says it sent
-between two readings; what its shim measured last may have ended a period before.
+is told no less than standby_percent of the part it would have, though only what it uses is set aside for it: one
+period's burst of it meets what others send.  One reading at its limit, and it may have its whole part again: in two
+periods at most.  What it sent is what its counter says it sent between two readings; what its shim measured last may
+have ended a period before.
 
 A machine is told when its rate moved or a refresh is due, for the shim's law goes on by itself after a silence.  One
 that is entitled to its share E(i) and has it is told nothing: the shim gives it that without the controller.
@@ -45,7 +46,6 @@ WINDOW = 3  # readings
 LATEST = 2  # of them; the first one below the limit may be of the period in which a machine stopped
 BINDING = 0.9  # of the limit
 MARGIN = 1.25
-RESERVE = 0.125  # of a part not used, told but not set aside
 RISE = 1.01  # changes that are worth a message
 FALL = 0.9975
 AT_SHARE = 0.999
@@ -275,12 +275,11 @@ class ExplicitRates:
             allowed[hop] = max(RATE_MIN, allowed[hop] - others)
         return allowed
 
-    @staticmethod
-    def _rate(offered: float, part: float, vm: VmRecord) -> int:
+    def _rate(self, offered: float, part: float, vm: VmRecord) -> int:
         """Return the rate to tell a machine, bytes/s; its part is what the full ports on its way would give it."""
         assert vm.reading is not None
         if math.isfinite(part):
-            rate = max(offered, RESERVE * part)
+            rate = max(offered, self._settings.standby_percent / 100 * part)
         else:
             # No port on its way is full: that the fabric's headroom is missing from its share hurts nobody.
             rate = offered if offered < NEAR_SHARE * vm.reading.share else float(vm.reading.share)

@@ -46,6 +46,9 @@ class Rates(pydantic.BaseModel):
     headroom_percent: float = pydantic.Field(
         1.0, ge=0, le=50, description="part of a fabric port's capacity that explicit rates leave free"
     )
+    standby_percent: float = pydantic.Field(
+        50.0, ge=0, le=100, description="part of what it would have that a machine which uses less is told all the same"
+    )
     tenant_weight: Optional[int] = pydantic.Field(
         None, ge=1, le=65535, description="weight of a tenant that has none of its own; none: its machines have theirs"
     )

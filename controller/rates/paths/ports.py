@@ -11,7 +11,7 @@ may carry (capacity.py, sharing.py):
     idle              MARGIN times the most of the last two readings, after WINDOW of them in a row; else as held here
 
 An entry is granted what it would have if it alone wanted more.  That is told to all but idle ones; they are told
-RESERVE of it, and no less than they want or sent lately, so that who begins has something at once, and what is told
+a standby of it, and no less than they want or sent lately, so that who begins has something at once, and what is told
 fits roughly.  A connection that waits for its retransmission timeout is idle, too: it would lose its first packets
 again if it came back to less than it had.
 The shim obeys the lowest rate that any port on the way told within its rate-timeout.  So where nothing changes any more
@@ -40,7 +40,7 @@ IDLE, HERE, ELSEWHERE = 0, 1, 2
 
 WINDOW = 3  # readings
 MARGIN = 1.25
-RESERVE = 0.125
+STANDBY = 0.5  # by default
 FADING = 0.993  # of what was sent, each reading: half of it in half a second
 DAMPING = 0.3  # of what is left of a step, each time that it turns back
 EASING = 0.8  # of the damping, each time that it does not
@@ -53,10 +53,14 @@ PATIENCE_NS = 25_000_000  # in which what was told shows in what is sent
 SAME = 1e-3  # of a rate: one that differs by less is the same
 ROUNDING = 1e-9  # of a rate: a step that is smaller is none
 OFF = 0.05  # of what was told: by so much other rates show that it did not arrive
-TERMS = native.Terms(
-    MARGIN, RESERVE, DAMPING, EASING, RISE, FALL, LOOSE_RISE, LOOSE_FALL, HOLDS, OFF, ROUNDING, RATE_MIN, RATE_MAX,
-    REFRESH_NS, PATIENCE_NS, WINDOW, HERE, ELSEWHERE,
-)  # fmt: skip
+
+
+def terms(standby: float = STANDBY) -> native.Terms:
+    """Return the numbers of the law, with the part of a grant that idle entries are told."""
+    return native.Terms(
+        MARGIN, standby, DAMPING, EASING, RISE, FALL, LOOSE_RISE, LOOSE_FALL, HOLDS, OFF, ROUNDING, RATE_MIN, RATE_MAX,
+        REFRESH_NS, PATIENCE_NS, WINDOW, HERE, ELSEWHERE,
+    )  # fmt: skip
 
 
 class Told(NamedTuple):
@@ -81,15 +85,21 @@ class Due(NamedTuple):
 class Ports:
     """The ports of one controller; each is shared for itself."""
 
-    def __init__(self, headroom: float = 0.01, is_silent: Callable[[int], bool] = lambda dpid: False) -> None:
+    def __init__(
+        self,
+        headroom: float = 0.01,
+        is_silent: Callable[[int], bool] = lambda dpid: False,
+        standby: float = STANDBY,
+    ) -> None:
         """``headroom`` is the part of each port's capacity that is left free.
 
-        ``is_silent(dpid)`` tells of which switches no marks are heard any more: what their ports may carry does not
-        rise meanwhile.
+        ``standby`` is the part of its grant that an idle entry is told.  ``is_silent(dpid)`` tells of which switches no
+        marks are heard any more: what their ports may carry does not rise meanwhile.
         """
         self.table = Table()
         self._headroom = headroom
         self._is_silent = is_silent
+        self._terms = terms(standby)
         self._known: dict[Hop, float] = {}
         self._fixed: dict[Hop, float] = {}
         self._capacities: dict[Hop, Capacity] = {}
@@ -171,7 +181,7 @@ class Ports:
         allowed = self._allowed(numbers, sent, marks, elapsed_ns)
         engaged = np.maximum.reduceat(rows.states == HERE, sharing.ports) | (sent >= ENGAGED * allowed)
         engaged |= np.isin(numbers, [self.table.ports.of.get(port, -1) for port in marks])
-        due = native.share(vars(rows), sharing.runs, TERMS, allowed, engaged, now_ns)
+        due = native.share(vars(rows), sharing.runs, self._terms, allowed, engaged, now_ns)
         weights = sharing.weights[np.searchsorted(sharing.ports, due, side="right") - 1]
         return Due(rows.numbers[due], rows.ports[due], rows.told[due], weights)
 

@@ -26,11 +26,12 @@ class Network:
 
     def __init__(
         self, wanted, routes=None, capacity=None, assumed=None, outside=0.0, weights=None, period=T, mark_delay=0,
-        tenants=None, **limits,
+        tenants=None, standby=12.5, **limits,
     ):  # fmt: skip
         self.settings = Settings(
-            key_file="k", decision="maxmin", period_us=period // 1000, capacity_mbps=(assumed or C) / 125_000
-        )
+            key_file="k", decision="maxmin", period_us=period // 1000, capacity_mbps=(assumed or C) / 125_000,
+            standby_percent=standby,
+        )  # fmt: skip
         self.period = period
         self.wanted = list(wanted)
         self.paths = routes or [(NEAR,)] * len(self.wanted)
@@ -225,6 +226,15 @@ def test_a_switch_that_is_gone_is_forgotten():
     network.explicit.forget(100)
     network.step(5)
     assert network.limit[0] == pytest.approx(0.99 * C)
+
+
+@pytest.mark.parametrize("standby", [0.0, 12.5, 50.0, 100.0])
+def test_who_uses_less_is_told_his_standby_all_the_same(standby):
+    network = Network([C, C, C, 1000], standby=standby)
+    network.step(100)
+    part = 0.99 * C / 3  # what the three others have, each
+    assert network.limit[3] == pytest.approx(max(1250, standby / 100 * part), rel=0.02)
+    assert sum(network.sent) >= 0.98 * C
 
 
 def test_a_machine_whose_limiter_drops_is_not_taken_for_content():

@@ -16,9 +16,9 @@ from sdngcc.controller.rates.paths.ports import (
     OFF,
     PATIENCE_NS,
     REFRESH_NS,
-    RESERVE,
     RISE,
     ROUNDING,
+    STANDBY,
     WINDOW,
 )
 from sdngcc.controller.wire.message import RATE_MAX, RATE_MIN
@@ -34,7 +34,7 @@ def share(rows, sharing, allowed, engaged, now_ns):
     wants = np.maximum(rows.lows, np.minimum(wants, bounds))
     follow(rows, np.maximum(sharing.divide(rows.lows, wants, allowed), RATE_MIN), flags)
     lately = np.maximum(wants, rows.peaks)
-    spared = np.minimum(np.maximum(RESERVE * rows.granted, lately), rows.granted)
+    spared = np.minimum(np.maximum(STANDBY * rows.granted, lately), rows.granted)
     offers = np.round(np.clip(np.where(rows.quiet == WINDOW, spared, rows.granted), RATE_MIN, RATE_MAX))
     rows.offers = np.where(flags, offers, rows.offers)
     due = np.flatnonzero(flags & is_due(rows, now_ns))

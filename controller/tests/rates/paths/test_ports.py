@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sdngcc.controller.rates.capacity import Marked
-from sdngcc.controller.rates.paths.ports import ELSEWHERE, HERE, IDLE, Ports
+from sdngcc.controller.rates.paths.ports import ELSEWHERE, HERE, IDLE, STANDBY, Ports
 from sdngcc.controller.rates.paths.solver import Machine, Pair
 from sdngcc.controller.rates.paths.table import Entry
 from sdngcc.controller.rates.paths.table import Machine as Known
@@ -22,8 +22,8 @@ X, Y, Z = (1, 1), (1, 2), (1, 3)
 class One:
     """One port of 100 kB/s, and what its entries send."""
 
-    def __init__(self, headroom=0.0):
-        self.ports = Ports(headroom)
+    def __init__(self, headroom=0.0, standby=STANDBY):
+        self.ports = Ports(headroom, standby=standby)
         self.ports.set_capacity(PORT, 100_000)
         self.numbers = {}
         self.now_ns = 0
@@ -126,8 +126,8 @@ def test_who_is_held_elsewhere_leaves_the_rest_to_others():
     assert told[X, 1] == 90_000
 
 
-def test_who_uses_little_keeps_an_eighth_and_frees_the_rest_after_three_readings():
-    one = One()
+def test_who_uses_little_keeps_a_standby_and_frees_the_rest_after_three_readings():
+    one = One(standby=0.125)
     one.join((X, 1), (Y, 1))
     told = one.period({(X, 1): (1_000, IDLE), (Y, 1): (95_000, HERE)})
     assert told == {(X, 1): 50_000, (Y, 1): 50_000}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sdngcc.controller import native
-from sdngcc.controller.rates.paths.ports import ELSEWHERE, HERE, IDLE, TERMS, WINDOW
+from sdngcc.controller.rates.paths.ports import ELSEWHERE, HERE, IDLE, WINDOW, terms
 from sdngcc.controller.rates.paths.table import Entry, Machine, Table
 from sdngcc.controller.tests.rates.paths import plain_sharing
 
@@ -47,7 +47,7 @@ def test_it_does_what_numpy_does(seed):
     rows, sharing = table.rows, table.sharing
     expected = rows.select(np.arange(len(rows.numbers)))
     allowed, engaged = chance.lognormal(13, 2, len(sharing.ports)), chance.random(len(sharing.ports)) < 0.7
-    due = native.share(vars(rows), sharing.runs, TERMS, allowed, engaged, 100_000_000)
+    due = native.share(vars(rows), sharing.runs, terms(), allowed, engaged, 100_000_000)
     assert due.tolist() == plain_sharing.share(expected, sharing, allowed, engaged, 100_000_000).tolist()
     for field in dataclasses.fields(rows):
         found, wanted = getattr(rows, field.name), getattr(expected, field.name)
@@ -56,7 +56,7 @@ def test_it_does_what_numpy_does(seed):
 
 def test_nothing_is_done_without_rows():
     table = Table()
-    assert not len(native.share(vars(table.rows), table.sharing.runs, TERMS, np.zeros(0), np.zeros(0, np.bool_), 1))
+    assert not len(native.share(vars(table.rows), table.sharing.runs, terms(), np.zeros(0), np.zeros(0, np.bool_), 1))
 
 
 def test_arrays_that_do_not_fit_are_refused():
@@ -65,7 +65,7 @@ def test_arrays_that_do_not_fit_are_refused():
 
     def share(count=ports, **others):
         allowed = np.ones(count)
-        return native.share({**vars(table.rows), **others}, table.sharing.runs, TERMS, allowed, allowed > 0, 1)
+        return native.share({**vars(table.rows), **others}, table.sharing.runs, terms(), allowed, allowed > 0, 1)
 
     with pytest.raises(ValueError, match=f"{ports + 1} capacities and {ports + 1} flags are none of {ports} ports"):
         share(ports + 1)
