@@ -121,9 +121,11 @@ def trunks_of(item: Mapping[str, Any]) -> dict[str, Trunk]:
     found = {}
     details, parent = item.get("trunk_details"), item.get("id")
     subports = details.get("sub_ports") if isinstance(details, dict) else None
+    if not isinstance(parent, str) or not 0 < len(parent) <= TEXT_MAX:
+        return {}
     for one in subports if isinstance(subports, list) else ():
         port_id, vlan = (one.get("port_id"), one.get("segmentation_id")) if isinstance(one, dict) else (None, None)
-        if isinstance(port_id, str) and isinstance(parent, str) and isinstance(vlan, int) and 0 < vlan < 4095:
+        if isinstance(port_id, str) and isinstance(vlan, int) and vlan is not True and 0 < vlan < 4095:
             found[port_id] = Trunk(parent, vlan)
     return found
 

@@ -145,7 +145,7 @@ def check_port(port):
     assert all(len(address) == 16 for address in port.addresses) and len(port.addresses) <= directory.ADDRESSES_MAX
     assert len(port.allowed) <= directory.ALLOWED_MAX and all(0 <= one.bits <= 128 for one in port.allowed)
     assert all(0 <= vlan < 4096 and 0 <= key < 1 << 32 for vlan, key in port.segments)
-    assert port.trunk is None or (0 < port.trunk.vlan < 4096 and port.trunk.parent)
+    assert port.trunk is None or (0 < port.trunk.vlan < 4096 and 0 < len(port.trunk.parent) <= directory.TEXT_MAX)
 
 
 class Controller:

@@ -15,7 +15,7 @@ import pytest
 from sdngcc.controller.databases import neutron, ports
 from sdngcc.controller.databases.ports import Report
 from sdngcc.controller.databases.telling import Teller
-from sdngcc.controller.network.directory import CloudPort, Trunk, address_of, allowed_of, mac_of
+from sdngcc.controller.network.directory import TEXT_MAX, CloudPort, Trunk, address_of, allowed_of, mac_of
 
 from ..processes import free_port
 from .cloud import Followed
@@ -107,6 +107,9 @@ def test_subports_are_told_with_their_trunk_whatever_comes_first():
     }  # fmt: skip
     for nonsense in (None, "a", {"sub_ports": 5}, {"sub_ports": None}):
         assert neutron.trunks_of({"id": "p", "trunk_details": nonsense}) == {}
+    for parent, vlan in (("", 7), ("p" * (TEXT_MAX + 1), 7), (7, 7), ("p", True), ("p", 0), ("p", 4095)):
+        sub_ports = [{"port_id": "s", "segmentation_id": vlan}]
+        assert neutron.trunks_of({"id": parent, "trunk_details": {"sub_ports": sub_ports}}) == {}
 
 
 def test_all_of_a_port_passes_by_the_pipe():
