@@ -320,7 +320,7 @@ class Engine:
         self.discovery.forget(dpid, number)
         self.source.forget(dpid, number)
         self.rounds.forget(dpid, number)
-        self.switches[dpid].lose(number)
+        self.machines.lose(dpid, number)
         self.vlans.forget(dpid, number)
         self.forwarder.forget_hosts(self.relations.forget_place(dpid, number))
         self._links_changed(self.topology.remove_port(dpid, number))

@@ -241,6 +241,11 @@ class Machines:
         switch.answer_revision = switch.revision
         return found
 
+    def lose(self, dpid: int, number: int) -> None:
+        """Forget the machine at a port that is gone; what was put off may tell of it, and counts before."""
+        self.settle()
+        self._switches[dpid].lose(number)
+
     def refuses(self, switch: SwitchRecord, xid: int, kind: int, code: int) -> bool:
         """Take note that a switch does not know what it was asked; return whether that was asked here."""
         if switch.state_xid == xid:

@@ -191,6 +191,22 @@ def test_answers_of_several_bridges_are_taken_by_the_end_of_their_round(tmp_path
         }
 
 
+def test_an_answer_that_was_put_off_brings_no_machine_back(tmp_path):
+    fabric = connected(tmp_path, round_deadline_us=5000)
+    for source in (11, 21):
+        talk(fabric, source, 31)
+    fabric.run(1.0)
+    fabric.switches[H2].silent = True
+    fabric.switches[H1].vms = {2: vm_reading(2, 3_000_000), 3: vm_reading(3, 1_000_000)}
+    fabric.switches[T2].add_marks(1, 100)
+    fabric.run(0.0051)
+    engine = fabric.engine
+    assert engine.switches[H1].vms[2].sent_rate == 0, "its answer waits for that of the other bridge"
+    engine.port_removed(H1, 3)
+    fabric.run(0.01)
+    assert list(engine.switches[H1].vms) == [2] and engine.switches[H1].vms[2].sent_rate == 3_000_000
+
+
 def test_two_congested_ports_give_one_message_a_machine(tmp_path):
     fabric = connected(tmp_path)
     talk(fabric, 11, 31)
