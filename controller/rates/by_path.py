@@ -106,14 +106,13 @@ class PathRates:
         heads = [(ranks[number], *notice.point, notice.rate, notice.weight_total) for number, notice in wholes.items()]
         heads = [head for head in heads if head[0] >= 0]
         if heads:
-            places, datapaths, ports, rates, totals = zip(*heads)
-            at = np.array(places)
+            ranked, datapaths, ports, rates, totals = zip(*heads)
+            at = np.array(ranked)
             rows["datapath"][at], rows["port"][at] = np.array(datapaths, np.uint64), ports
             rows["rate"][at], rows["weight_total"][at] = rates, np.minimum(totals, _U32_MAX)
-        members = [self.entries.numbers.things[number] for number in numbers.tolist()]
-        pairs = [member.pair for member in members if member is not None and member.pair is not None]
-        machines = [member.vm.place for member in members if member is not None]
-        return Batch(pairs, machines, rows, entries, np.zeros(len(numbers), np.int64))
+        members = numbers.tolist()
+        pairs, places = [index.member_pairs[one] for one in members], [index.member_places[one] for one in members]
+        return Batch(pairs, places, rows, entries, np.zeros(len(numbers), np.int64))
 
     def _tellers(self, ports: Ints) -> npt.NDArray[np.uint64]:
         """Return the numbers by which shims know ports."""

@@ -67,10 +67,13 @@ class Capacity:
         self._interval_ns = 0  # I
         self._late_ns = 0  # time for which marks are still of what was before
         self._recent_ns = 0.0  # time for which the last marks are remembered
+        self._rests = False  # without marks nothing changes
         self.allowed = self._top  # bytes/s
 
     def update(self, sent: float, marked: Marked, elapsed_ns: int) -> float:
         """Take what the machines sent through the port, bytes/s, and its marks since; return what is allowed now."""
+        if self._rests and not marked.marks and sent <= TOLERANCE * self.allowed:
+            return self.allowed
         self._late_ns = max(0, self._late_ns - elapsed_ns)
         self._recent_ns -= elapsed_ns
         if marked.marks:
@@ -95,6 +98,8 @@ class Capacity:
                 self._estimate = min(self._top, self._estimate + self._creep(elapsed_ns) * unit)
         self._settling = max(0, self._settling - 1)
         self.allowed = self._estimate * (1 - DIP * part)
+        remembered = self._settling or self._recent or self._late_ns or self._recent_ns > 0
+        self._rests = not remembered and self._estimate == self._top
         return self.allowed
 
     def _is_slow(self) -> bool:

@@ -48,7 +48,6 @@ class Member:
     number: int = -1  # in ``numbers`` of Entries
     parts: dict[Prefix, Part] = dataclasses.field(default_factory=dict)
     whole: dict[Hop, int] = dataclasses.field(default_factory=dict)  # its entries for ALL, by port
-    pair: Optional[Pair] = None  # one of its pairs, by which it can be told
     parted: bool = False  # its bytes part among equal ways, as measured
     # What it was told of all that it sends by ports that it has no entry at any more: bytes/s, and when.
     left: dict[Hop, tuple[float, int]] = dataclasses.field(default_factory=dict)
@@ -215,7 +214,7 @@ class Entries:
             self._forget(part)
         self._join(member, None, {})
         self.numbers.give_back(member.number)
-        self.index.set_member(member.number, place[0], False, False)
+        self.index.set_member(member.number, place, None, False)
         self._leavers.pop(member.number, None)
         self._renew(place[0])
         there = self.at[place[0]]
@@ -235,9 +234,8 @@ class Entries:
         """Bring a machine's entries up to date."""
         self._renew(place[0])
         ways = {pair: self._fabric(place, hops) for pair, hops in self._attribution.ways(place).items()}
-        member.pair = min(ways, default=None)
         member.parted = any(part < 1 for hops in ways.values() for part in hops.values())
-        self.index.set_member(member.number, place[0], member.pair is not None, member.parted)
+        self.index.set_member(member.number, place, min(ways, default=None), member.parted)
         for hops in ways.values():
             for dpid, _ in hops:
                 self._owned.setdefault(dpid, self._owns(dpid))

@@ -11,6 +11,8 @@ from typing import Generic, Optional, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from sdngcc.controller.network.relations import Pair
+from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.rates.paths.filling import Flags, Floats, Ints
 from sdngcc.controller.rates.paths.naming import Prefix
 from sdngcc.controller.wire import rows
@@ -23,6 +25,7 @@ Counts = npt.NDArray[np.int64]
 TIMEOUT_NS = 200_000_000  # the shim's rate-timeout: what was told longer ago holds nobody
 PART, UPLINK, CAP, FABRIC = 0, 1, 2, 3  # kinds of entries: of a part; of all that a machine sends, by the port
 LEAST = 64  # room at first
+NO_PAIR: Pair = (b"", b"")
 
 
 class Slots(Generic[Thing]):
@@ -82,13 +85,20 @@ class Index:
     member_bridges: npt.NDArray[np.uint64] = dataclasses.field(default_factory=lambda: np.zeros(LEAST, np.uint64))
     member_told: Flags = dataclasses.field(default_factory=lambda: np.zeros(LEAST, np.bool_))  # can be told anything
     member_parted: Flags = dataclasses.field(default_factory=lambda: np.zeros(LEAST, np.bool_))  # as entries.Member
+    member_places: list[Hop] = dataclasses.field(default_factory=list)
+    member_pairs: list[Pair] = dataclasses.field(default_factory=list)  # one of each that can be told anything
 
-    def set_member(self, member: int, bridge: int, told: bool, parted: bool) -> None:
-        """Take a machine's bridge, whether it has a pair and so can be told anything, and whether it is parted."""
+    def set_member(self, member: int, place: Hop, pair: Optional[Pair], parted: bool) -> None:
+        """Take a machine's place, a pair by which it can be told anything (None: it cannot), and if it is parted."""
         self.member_bridges = roomy(self.member_bridges, member + 1)
         self.member_told = roomy(self.member_told, member + 1)
         self.member_parted = roomy(self.member_parted, member + 1)
-        self.member_bridges[member], self.member_told[member], self.member_parted[member] = bridge, told, parted
+        self.member_bridges[member], self.member_parted[member] = place[0], parted
+        self.member_told[member] = pair is not None
+        while len(self.member_places) <= member:
+            self.member_places.append(place)
+            self.member_pairs.append(NO_PAIR)
+        self.member_places[member], self.member_pairs[member] = place, pair or NO_PAIR
 
     def in_order(self, members: Ints) -> Ints:
         """Return those of some machines that can be told anything, one bridge's after the other's."""
