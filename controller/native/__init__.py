@@ -46,16 +46,18 @@ class _Basins(ctypes.Structure):
     ]
 
 
+#: Columns of rows, by name, and what they are made of.
+COLUMNS = {
+    "numbers": np.int64, "parts": np.float64, "lows": np.float64, "states": np.int8, "quiet": np.int8,
+    "sent": np.float64, "before": np.float64, "peaks": np.float64, "granted": np.float64, "moved": np.float64,
+    "damping": np.float64, "offers": np.float64, "told": np.float64, "former": np.float64, "told_ns": np.int64,
+}  # fmt: skip
+
+
 class _Rows(ctypes.Structure):
     """struct native_rows."""
 
-    _fields_ = [
-        (name, _POINTER)
-        for name in (
-            "numbers", "parts", "lows", "states", "quiet", "sent", "before", "peaks", "granted", "moved", "damping",
-            "offers", "told", "former", "told_ns",
-        )
-    ]  # fmt: skip
+    _fields_ = [(name, _POINTER) for name in COLUMNS]
 
 
 class _Sharing(ctypes.Structure):
@@ -95,14 +97,6 @@ class Runs(NamedTuple):
     weights: Floats  # of machines
     group_weights: Floats  # of tenants
     alone: bool  # each tenant is one machine
-
-
-#: Columns of rows, by name, and what they are made of.
-COLUMNS = {
-    "numbers": np.int64, "parts": np.float64, "lows": np.float64, "states": np.int8, "quiet": np.int8,
-    "sent": np.float64, "before": np.float64, "peaks": np.float64, "granted": np.float64, "moved": np.float64,
-    "damping": np.float64, "offers": np.float64, "told": np.float64, "former": np.float64, "told_ns": np.int64,
-}  # fmt: skip
 
 
 def _library() -> Any:
