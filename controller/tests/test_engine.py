@@ -339,6 +339,33 @@ def test_slow_switch_is_backed_off_and_comes_back(tmp_path, caplog):
     assert fabric.engine.monitor.polls[T1].lost == 1
 
 
+def test_a_controller_that_is_late_all_the_time_asks_and_tells_as_often_as_it_can(tmp_path):
+    """It has a processor for a moment every 40 ms, eight periods: what it missed meanwhile is not made up for."""
+    fabric = connected(tmp_path)
+    for source in (11, 21):
+        talk(fabric, source, 31)
+    fabric.switches[H1].vms[2] = vm_reading(2, 30_000_000)
+    fabric.switches[H2].vms[2] = vm_reading(2, 10_000_000)
+    fabric.run(1.0)
+    before, told = len(fabric.switches[T2].requests), []
+    fabric.delivered.clear()
+    for _ in range(25):
+        fabric.now_ns += 40_000_000
+        fabric.switches[T2].add_marks(1, 100)
+        fabric.engine.tick()
+        fabric.settle()
+        told.append(notices(fabric))
+    engine = fabric.engine
+    # Once a second a bridge is asked for its machines, too.
+    assert len(fabric.switches[T2].requests) - before in range(24, 29)
+    assert all(told[5:]), "each time somebody is told"
+    # The rate of marks is kept, of two periods at most: three quarters of 100 in 40 ms.
+    assert {got[PLACES[11]].interval_ns for got in told} == {10_000_000}
+    assert sum(got[PLACES[11]].marks for got in told) == pytest.approx(25 * 75 / 4, abs=1)
+    assert engine.poll_counts()["late_max_us"] >= 35_000 and engine.poll_counts()["lost"] == 0
+    assert all(poll.factor == 1 for poll in engine.monitor.polls.values()), "no switch is taken for slow"
+
+
 @pytest.mark.parametrize("period_us", [500, 5000, 20_000])
 def test_what_can_wait_is_sent_between_polls(tmp_path, period_us):
     fabric = connected(tmp_path, period_us=period_us)
