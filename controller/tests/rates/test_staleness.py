@@ -38,7 +38,7 @@ def test_each_decision_has_its_bound(source, decision, usable_ms, beyond_ms):
 
 def test_the_log_hears_once_of_each_change(source, caplog):
     counters = collections.Counter()
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, "sdngcc")
     staleness = Staleness(source, "marks", counters)
     hear(source, 0xF1, 5, 1000)
     for moment in range(1000, 3000, 100):
