@@ -19,7 +19,7 @@ from sdngcc.testbed.build import build
 from sdngcc.testbed.soak import __main__ as command
 from sdngcc.testbed.soak import controller, guest, readings
 from sdngcc.testbed.soak import run as runs
-from sdngcc.testbed.soak.judge import NEVER, Row, judge, slope
+from sdngcc.testbed.soak.judge import LIFE_WARM_UP, NEVER, Row, judge, slope
 from sdngcc.testbed.soak.run import Plan, make_plan, soak, table
 from sdngcc.testbed.tests.planted import plant
 
@@ -62,8 +62,9 @@ def test_what_ends_as_it_began_passes() -> None:
 def test_a_process_that_lives_for_long_may_find_its_size_first() -> None:
     grown, leaking = rows(), rows()
     for row, other in zip(grown, leaking):
-        row["processes"]["controller"] |= {"pid": 200, "rss_kb": 103000 + 100 * min(row["cycle"], 10)}
-        other["processes"]["controller"] |= {"pid": 200, "rss_kb": 103000 + 100 * max(0, other["cycle"] - 10)}
+        age = row["cycle"] - CYCLES // 2  # of the controller's second life
+        row["processes"]["controller"]["rss_kb"] = 103000 + 300 * max(0, min(age, LIFE_WARM_UP + 1))
+        other["processes"]["controller"] |= {"pid": 200, "rss_kb": 103000 + 100 * other["cycle"]}
     assert failed(grown) == []
     assert failed(leaking) == ["resident memory of controller"]
 
