@@ -72,12 +72,12 @@ void native_grants(const struct native_basins *all, double *grants);
 
 /* Entries of ports, in columns: a row for each (rates/paths/table.py); rates in bytes/s. */
 struct native_rows {
-	const s64 *numbers;
+	const s64 *numbers;	/* of entries, 0 and above */
 	const double *parts;	/* of its bytes that leave by the port, above 0 */
 	const double *lows;	/* floors */
 	const u8 *states;	/* what holds it, as last read */
 	const u8 *quiet;	/* readings in a row that were idle, up to terms.window */
-	const double *sent;
+	const double *sent;	/* by its machine to its destination, as last read */
 	const double *before;	/* what it sent in the reading before */
 	const double *peaks;	/* the most that it sent, fading */
 	double *granted;	/* 0: nothing yet */
@@ -86,7 +86,7 @@ struct native_rows {
 	double *offers;		/* what it may have now */
 	double *told;		/* 0: nothing */
 	double *former;		/* what was told before that */
-	s64 *told_ns;
+	s64 *told_ns;		/* when it was told last, by the controller's clock */
 };
 
 /* How rows stand: those of a port together, in them those of a tenant, then of a machine. */
@@ -106,21 +106,21 @@ struct native_sharing {
 
 /* The law's numbers (rates/paths/ports.py says what each is). */
 struct native_terms {
-	double margin;
-	double standby;
-	double damping;
-	double easing;
-	double rise;
+	double margin;		/* of what idle entries sent, what they want */
+	double standby;		/* of a grant, what idle entries are told at least */
+	double damping;		/* of what is left of a step, each time that it turns back */
+	double easing;		/* of the damping, each time that it does not */
+	double rise;		/* of what was told: changes worth a message ... */
 	double fall;
-	double loose_rise;
+	double loose_rise;	/* ... and of what does not hold its entry */
 	double loose_fall;
-	double holds;
-	double off;
-	double rounding;
+	double holds;		/* of what is told: who sends more is held by it */
+	double off;		/* of what was told: by so much other rates did not hear it */
+	double rounding;	/* logarithm of a step that is none */
 	double rate_min;	/* bytes/s, above 0 */
 	double rate_max;	/* bytes/s */
-	s64 refresh_ns;
-	s64 patience_ns;
+	s64 refresh_ns;		/* after which all is told again, at most */
+	s64 patience_ns;	/* in which what was told shows in what is sent */
 	s64 window;		/* readings */
 	s64 here;		/* a state */
 	s64 elsewhere;		/* another one */

@@ -29,12 +29,12 @@
 /* Where the numbers of all entries, machines and tenants of a table stand. */
 struct scratch {
 	double *low;		/* of entries, bytes/s of the port ... */
-	double *high;
+	double *high;		/* what they want */
 	double *granted;
-	double *machine_low;	/* of machines */
+	double *machine_low;	/* the same of machines ... */
 	double *machine_high;
 	double *machine_granted;
-	double *group_low;	/* of tenants */
+	double *group_low;	/* ... and of tenants */
 	double *group_high;
 	double *group_granted;
 };
