@@ -51,7 +51,7 @@ class Task:
 
 def input_key(experiment: Experiment, case: Case, artifacts: Artifacts, seed: int) -> str:
     """Return 16 hex digits that change when anything does that a run's result follows from."""
-    job = make_job(case.parameters, artifacts, seed, case.workload)
+    job = make_job(case.parameters, artifacts, seed, case.work(seed))
     texts = [str(artifacts.kernel), json.dumps(job, sort_keys=True), case.parameters.model_dump_json()]
     places = [ROOT / name for name in SOURCES]
     if experiment.measure is not None:

@@ -171,7 +171,7 @@ def run_case(case: Case, artifacts: Artifacts, seed: int, raw: Path, measure: Op
             neutron_environment()
         except BuildError as error:
             raise MachineError(f"agent=neutron: {error}") from None
-    job = make_job(parameters, artifacts, seed, case.workload)
+    job = make_job(parameters, artifacts, seed, case.work(seed))
     shutil.rmtree(raw, ignore_errors=True)
 
     def show(virtual_s: float, text: str) -> None:

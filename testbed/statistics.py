@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import statistics
-from typing import Dict, List, Sequence
+from typing import Dict, List, Sequence, Tuple
+
+# Part of a distribution that an interval is to hold.
+CONFIDENCE = 0.95
 
 
 def jain(values: Sequence[float]) -> float:
@@ -25,6 +28,21 @@ def percentile(values: Sequence[float], percent: float) -> float:
 def mean(values: Sequence[float]) -> float:
     """Return the mean; 0 without values."""
     return sum(values) / len(values) if values else 0.0
+
+
+def mean_and_interval(values: Sequence[float]) -> Tuple[float, float]:
+    """Return the mean and half the width of its 95% interval by Student's t; a single value has an interval of 0.
+
+    Raises ValueError without values. Source: Student, The Probable Error of a Mean, Biometrika 1908.
+    """
+    if not values:
+        raise ValueError("no values to take a mean of")
+    if len(values) == 1:
+        return float(values[0]), 0.0
+    from scipy.stats import t
+
+    quantile = float(t.ppf((1 + CONFIDENCE) / 2, len(values) - 1))
+    return mean(values), quantile * statistics.stdev(values) / len(values) ** 0.5
 
 
 def spread_us(took_ns: Sequence[int]) -> Dict[str, float]:

@@ -136,7 +136,7 @@ def run_command(experiment: str, settings: Tuple[str, ...], seed: int, out: Path
         cases = EXPERIMENTS[experiment].cases(settings)
         if inventory is not None:
             for case in cases:
-                check_run(inventory, case.parameters, case.workload)
+                check_run(inventory, case.parameters, case.work(seed))
     except (ParameterError, InventoryError) as error:
         raise click.UsageError(str(error)) from None
     artifacts = (_build(quiet=as_json, ovs={case.parameters.ovs for case in cases}) if inventory is None else

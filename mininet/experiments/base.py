@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from sdngcc.controller.rates.maxmin import Claim, allot
 from sdngcc.testbed.parameters import FRAME_BYTES, Parameters, make_parameters, parse_settings
 from sdngcc.testbed.statistics import jain, mean, percentile
-from sdngcc.testbed.workload import Program, Workload
+from sdngcc.testbed.workload import Program, Workload, three_periods
 from sdngcc.topologies.placement import LINKS_OF_GROUP
 
 __all__ = ["Case", "Experiment", "Measure", "Program", "Run", "Verdict", "Workload", "at_least", "at_most",
@@ -35,8 +35,14 @@ class Case:
 
     label: str
     parameters: Parameters
-    workload: Optional[Workload] = None
-    """What the VMs do; None: the usual three periods."""
+    workload: Union[Workload, Callable[[int], Workload], None] = None
+    """What the VMs do, or what makes that from the run's seed where it is drawn at random; None: three periods."""
+
+    def work(self, seed: int) -> Workload:
+        """Return what the VMs do in the run of a seed."""
+        if self.workload is None:
+            return three_periods(self.parameters)
+        return self.workload if isinstance(self.workload, Workload) else self.workload(seed)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from functools import partial
 from typing import Any, Dict, List, Sequence, Tuple
 
 from sdngcc.experiments.base import (
@@ -79,6 +80,16 @@ def add_tracker(work: Workload, parameters: Parameters, groups: Sequence[Group],
     ]
 
 
+def scheduled(parameters: Parameters, groups: Sequence[Group], seed: int) -> Workload:
+    """Return the groups' flows drawn from the seed; under scc in the order of the objective, beside a tracker."""
+    scc = parameters.law == "scc"
+    sockets = {vm: f"/run/register-{vm}" for group in groups for vm in group.vms} if scc else {}
+    work = workload(groups, parameters.duration_s, seed, ordered=scc, agents=sockets)
+    if scc:
+        add_tracker(work, parameters, groups, sockets, registering=True)
+    return work
+
+
 def steady(parameters: Parameters, groups: Sequence[Group]) -> Workload:
     """Return backlogged flows: one for each VM of the first division, three for others'."""
     work = Workload()
@@ -99,12 +110,7 @@ def cases(settings: Sequence[str]) -> List[Case]:
             chosen.insert(0, parse_settings(plain, {**defaults, "law": "none"}))
         for parameters in chosen:
             groups = groups_of(parameters, objectives, percent)
-            scc = parameters.law == "scc"
-            sockets = {vm: f"/run/register-{vm}" for group in groups for vm in group.vms} if scc else {}
-            work = workload(groups, parameters.duration_s, ordered=scc, agents=sockets)
-            if scc:
-                add_tracker(work, parameters, groups, sockets, registering=True)
-            runs.append(Case(f"{label}, law={parameters.law}", parameters, work))
+            runs.append(Case(f"{label}, law={parameters.law}", parameters, partial(scheduled, parameters, groups)))
     parameters = parse_settings(settings, STEADY_DEFAULTS)
     groups = [replace(group, objective="ds") for group in groups_of(parameters, ("ds", "ds"), 0)]
     work = steady(parameters, groups)

@@ -9,6 +9,7 @@ left out, to save time.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Dict, List, Sequence, Tuple
 
 from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least
@@ -34,7 +35,8 @@ def cases(settings: Sequence[str]) -> List[Case]:
             groups = [Group(name, name, (f"vm{number + 1}",), load / 100 * half.link_mbps)
                       for number, name in enumerate(objectives)]
             runs.append(Case(f"{label}, load {load}%", parameters,
-                             workload(groups, parameters.duration_s, ordered=False, protocols=OWN_PROTOCOLS)))
+                             partial(workload, groups, parameters.duration_s, ordered=False,
+                                     protocols=OWN_PROTOCOLS)))
     return runs
 
 

@@ -15,7 +15,7 @@ import json
 import random
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from sdngcc.experiments.base import Program, Run, Workload, mean, percentile
 
@@ -23,8 +23,6 @@ from sdngcc.experiments.base import Program, Run, Workload, mean, percentile
 FLOW_BYTES, MESSAGE_BYTES, DEADLINE_MS = (2_000, 198_000), 2_000, (5.0, 25.0)
 # Persistent connections of a latency-sensitive VM.
 CONNECTIONS = 8
-# The schedule of a VM is drawn from this and its number.
-SCHEDULE_SEED = 7
 # Nothing begins in the last part of a run, so that what is under way can end, seconds.
 TAIL_S = 0.5
 FIRST_PORT = 7001
@@ -52,9 +50,9 @@ class Group:
     weight: int = 1
 
 
-def draw(group: Group, vm: str, duration_s: float) -> List[Flow]:
-    """Return the flows of one of the group's VMs; the same for the same names, whatever the law."""
-    dice = random.Random(f"{SCHEDULE_SEED} {group.objective} {vm}")
+def draw(group: Group, vm: str, duration_s: float, seed: int) -> List[Flow]:
+    """Return the flows of one of the group's VMs; the same for the same names and seed, whatever the law."""
+    dice = random.Random(f"{seed} {group.objective} {vm}")
     low, high = (MESSAGE_BYTES, MESSAGE_BYTES) if group.objective == "ls" else FLOW_BYTES
     gap_ns = (low + high) / 2 * 8 / (group.mbps / len(group.vms) * 1e6) * 1e9
     flows: List[Flow] = []
@@ -66,9 +64,9 @@ def draw(group: Group, vm: str, duration_s: float) -> List[Flow]:
     return flows
 
 
-def workload(groups: List[Group], duration_s: float, ordered: bool, agents: Optional[Dict[str, str]] = None,
-             protocols: Mapping[str, str] = DCTCP) -> Workload:
-    """Return the work of the groups, group i's to receiver i.
+def workload(groups: Sequence[Group], duration_s: float, seed: int, ordered: bool,
+             agents: Optional[Dict[str, str]] = None, protocols: Mapping[str, str] = DCTCP) -> Workload:
+    """Return the work of the groups, group i's to receiver i, drawn from the seed.
 
     ordered lets VMs send their flows in the order of the objective. agents are the sockets at which VMs register what
     they have to send; a VM without one does not. protocols are the congestion controls of senders by objective;
@@ -91,7 +89,8 @@ def workload(groups: List[Group], duration_s: float, ordered: bool, agents: Opti
                 sends += ["--order", ORDERS[group.objective]]
             if agents and vm in agents:
                 sends += ["--register", agents[vm]]
-            schedule = "".join(f"{due} {size} {deadline}\n" for due, size, deadline in draw(group, vm, duration_s))
+            flows = draw(group, vm, duration_s, seed)
+            schedule = "".join(f"{due} {size} {deadline}\n" for due, size, deadline in flows)
             work.program(Program(f"arrivals-{vm}", receiver, tuple(hears)))
             work.program(Program(f"workload-{vm}", vm, tuple(sends), to=(receiver,),
                                  files={f"/run/flows-{vm}": schedule}))

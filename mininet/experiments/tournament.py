@@ -14,6 +14,7 @@ run at least, which is what it counts as. So a tenant within its share should ha
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
@@ -66,7 +67,7 @@ def tenant_vms(parameters: Parameters, tenant: int) -> List[int]:
     return list(range(tenant, parameters.senders, TENANTS))
 
 
-def add_tenant(work: Workload, parameters: Parameters, tenant: int, load: float, start_s: float) -> None:
+def add_tenant(work: Workload, parameters: Parameters, tenant: int, load: float, start_s: float, seed: int) -> None:
     """Let the VMs of one of the first three tenants send its trace from start_s on, for the second phase's length."""
     length_s = parameters.phases[1]
     scale = parameters.link_mbps / MEANT_FOR_MBPS
@@ -75,20 +76,20 @@ def add_tenant(work: Workload, parameters: Parameters, tenant: int, load: float,
         share, vm = share_mbps(parameters, index), parameters.vm_names[index]
         most = MOST_PART * share * 1e6 / 8 * length_s * BEGIN_PART
         work.scheduled(vm, f"rx{index % parameters.receivers + 1}", start_s, start_s + length_s,
-                       draw(trace, vm, share * load / 100, length_s * BEGIN_PART, scale, most),
+                       draw(trace, seed, vm, share * load / 100, length_s * BEGIN_PART, scale, most),
                        cc=parameters.protocol(0), ecn=parameters.guest_ecn and parameters.protocol(0) != "dctcp",
                        name=trace.name)
 
 
-def alone(parameters: Parameters, load: float) -> Workload:
+def alone(parameters: Parameters, load: float, seed: int) -> Workload:
     """Return the work of the three tenants, one after the other."""
     work = Workload()
     for tenant in range(len(WELL)):
-        add_tenant(work, parameters, tenant, load, tenant * parameters.phases[1])
+        add_tenant(work, parameters, tenant, load, tenant * parameters.phases[1], seed)
     return work
 
 
-def together(parameters: Parameters, load: float) -> Workload:
+def together(parameters: Parameters, load: float, seed: int) -> Workload:
     """Return the work of all tenants; the fourth begins with the run, the others with the second phase."""
     first, second, _ = parameters.phases
     work = Workload()
@@ -104,7 +105,7 @@ def together(parameters: Parameters, load: float) -> Workload:
             for to in range(parameters.destinations):
                 work.tcp(vm, f"rx{(index + to) % parameters.receivers + 1}", 0, end_s, cc, ecn)
     for tenant in range(len(WELL)):
-        add_tenant(work, parameters, tenant, load, first)
+        add_tenant(work, parameters, tenant, load, first, seed)
     return work
 
 
@@ -128,10 +129,10 @@ def cases(settings: Sequence[str]) -> List[Case]:
     length_s = round(len(WELL) * chosen.phases[1], 1)
     for load in chosen.load:
         bare = parse_settings(plain, {**DEFAULTS, "law": "none", "phases": (0, length_s, 0)})
-        runs.append(Case(f"{ALONE}, load {load:g}%", bare, alone(chosen, load)))
+        runs.append(Case(f"{ALONE}, load {load:g}%", bare, partial(alone, chosen, load)))
         for name in names:
             parameters = parse_settings(settings, {**DEFAULTS, **({"law": name} if name else {})})
-            runs.append(Case(f"{parameters.law}, load {load:g}%", parameters, together(parameters, load)))
+            runs.append(Case(f"{parameters.law}, load {load:g}%", parameters, partial(together, parameters, load)))
     return runs
 
 

@@ -17,8 +17,6 @@ from typing import Dict, List, Sequence, Tuple
 
 # Rate that the sizes below are meant for, Mb/s.
 MEANT_FOR_MBPS = 10_000
-# Schedules are drawn from this and their names.
-SCHEDULE_SEED = 7
 # The mean size is that of so many quantiles.
 QUANTILES = 4096
 
@@ -69,7 +67,7 @@ def mean_bytes(trace: Trace, scale: float, most: float) -> float:
     return sum(trace.quantiles(QUANTILES, scale, most)) / QUANTILES
 
 
-def draw(trace: Trace, name: str, mbps: float, length_s: float, scale: float, most: float) -> Schedule:
+def draw(trace: Trace, seed: int, name: str, mbps: float, length_s: float, scale: float, most: float) -> Schedule:
     """Return flows of a trace that bring mbps of payload for length_s seconds, the same for the same arguments.
 
     As many as bring that in the mean, at times that are uniform over length_s, which Poisson arrivals are when their
@@ -77,7 +75,7 @@ def draw(trace: Trace, name: str, mbps: float, length_s: float, scale: float, mo
     a short schedule brings no more or less than a long one; scale multiplies them, most bounds them, bytes.
     """
     count = max(1, round(mbps * 1e6 / 8 * length_s / mean_bytes(trace, scale, most)))
-    dice = random.Random(f"{SCHEDULE_SEED} {trace.name} {name}")
+    dice = random.Random(f"{seed} {trace.name} {name}")
     sizes = trace.quantiles(count, scale, most)
     dice.shuffle(sizes)
     times = sorted(round(dice.uniform(0, length_s) * 1e9) for _ in sizes)

@@ -10,6 +10,7 @@ throughput.
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
@@ -72,11 +73,11 @@ end
 """
 
 
-def workload(parameters: Parameters, flood: bool) -> Workload:
-    """Return server and client, and the flood if it is wanted."""
+def workload(parameters: Parameters, flood: bool, seed: int) -> Workload:
+    """Return server and client, whose requests are drawn from the seed, and the flood if it is wanted."""
     first, second, _ = parameters.phases
     script = WRK.replace("FILES", ", ".join(f"{{{size}, {count}}}" for size, count in FILES))
-    script = script.replace("WAIT", str(WAIT_MS)).replace("SEED", "1")
+    script = script.replace("WAIT", str(WAIT_MS)).replace("SEED", str(seed % 2**31))
     sizes = " ".join(str(size) for size, _ in FILES)
     make = f"mkdir /run/web/files && for s in {sizes}; do head -c $s /dev/zero >/run/web/files/$s; done"
     work = Workload()
@@ -98,10 +99,10 @@ def cases(settings: Sequence[str]) -> List[Case]:
     laws = [""] if given(settings, "law") else ["none", "seawall", "maxmin"]
     plain = without_law(settings)
     alone = parse_settings(plain, {**defaults, "law": "none"})
-    runs = [Case("no flood", alone, workload(alone, False))]
+    runs = [Case("no flood", alone, partial(workload, alone, False))]
     for law in laws:
         parameters = parse_settings(plain if law == "none" else settings, {**defaults, "law": law or "seawall"})
-        runs.append(Case(f"law={parameters.law}", parameters, workload(parameters, True)))
+        runs.append(Case(f"law={parameters.law}", parameters, partial(workload, parameters, True)))
     return runs
 
 

@@ -9,7 +9,7 @@ from sdngcc.experiments import EXPERIMENTS
 from sdngcc.testbed import collect, plot, report, runner
 from sdngcc.testbed.machine import SPLAT
 from sdngcc.testbed.parameters import Parameters
-from sdngcc.testbed.statistics import jain, mean, percentile
+from sdngcc.testbed.statistics import jain, mean, mean_and_interval, percentile
 from sdngcc.testbed.workload import Workload, three_periods
 
 START_NS = 13_000_000_000
@@ -123,6 +123,15 @@ def test_report_escapes_what_it_shows(result, tmp_path):
     report.write(shown, figure, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     assert "<b>" not in page.split("<script")[0] and page.count("</script>") == 1
+
+
+def test_an_interval_is_students():
+    # Critical value of t for 95% and 3 degrees of freedom: 3.182.
+    values = [1.0, 2.0, 3.0, 6.0]
+    assert mean_and_interval(values) == pytest.approx((3.0, 3.182 * (14 / 3) ** 0.5 / 2), rel=1e-3)
+    assert mean_and_interval([2]) == (2.0, 0.0)
+    with pytest.raises(ValueError, match="no values"):
+        mean_and_interval([])
 
 
 def test_jain():

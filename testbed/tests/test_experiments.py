@@ -35,6 +35,14 @@ def failing(name, *runs):
     return [verdict.name for verdict in EXPERIMENTS[name].judge([("", run) for run in runs]) if not verdict.holds]
 
 
+@pytest.mark.parametrize("name", ["divisions", "interference", "tournament", "web"])
+def test_what_is_drawn_at_random_follows_the_seed(name):
+    for case in EXPERIMENTS[name].cases([]):
+        work = [case.work(seed).as_dict() for seed in (1, 1, 2)]
+        assert work[0] == work[1] and (work[1] != work[2]) == callable(case.workload)
+    assert callable(EXPERIMENTS[name].cases([])[0].workload)
+
+
 def test_share_holds_when_all_is_well():
     assert failing("share", run_of()) == []
 

@@ -113,5 +113,5 @@ def test_web_needs_wrks_report(tmp_path):
 
 def test_web_floods_only_where_it_says():
     cases = EXPERIMENTS["web"].cases(["law=none", "udp_mbps=500"])
-    assert [(case.label, [flow["rate_bps"] for flow in case.workload.flows]) for case in cases] == [
+    assert [(case.label, [flow["rate_bps"] for flow in case.work(1).flows]) for case in cases] == [
         ("no flood", []), ("law=none", [500_000_000])]

@@ -29,11 +29,13 @@ def test_a_trace_is_a_distribution(trace):
 @pytest.mark.parametrize("trace", TRACES.values(), ids=lambda trace: trace.name)
 @pytest.mark.parametrize("mbps, length_s, scale, most", [(50, 2, 0.1, 3e6), (500, 2, 1, 3e7), (20, 10, 0.01, 1e9)])
 def test_a_schedule_brings_what_it_should(trace, mbps, length_s, scale, most):
-    flows = draw(trace, "vm1", mbps, length_s, scale, most)
+    flows = draw(trace, 3, "vm1", mbps, length_s, scale, most)
     # Few quantiles stand for their parts of the distribution roughly.
     assert sum(size for _, size in flows) * 8 / 1e6 == pytest.approx(mbps * length_s, rel=0.2)
     assert all(0 <= at <= length_s * 1e9 and 1 <= size <= most for at, size in flows) and flows == sorted(flows)
-    assert flows == draw(trace, "vm1", mbps, length_s, scale, most) != draw(trace, "vm2", mbps, length_s, scale, most)
+    assert flows == draw(trace, 3, "vm1", mbps, length_s, scale, most)
+    assert flows != draw(trace, 3, "vm2", mbps, length_s, scale, most)
+    assert flows != draw(trace, 4, "vm1", mbps, length_s, scale, most)
     Workload().scheduled("vm1", "rx1", 0, length_s, flows)
 
 
@@ -57,7 +59,7 @@ def test_a_run_alone_and_one_of_every_law_for_each_load():
 
 
 def flows_of(case, name):
-    return [flow for flow in case.workload.flows if flow.get("name") == name]
+    return [flow for flow in case.work(1).flows if flow.get("name") == name]
 
 
 def test_flows_are_the_same_alone_and_beside_the_others():
@@ -75,7 +77,7 @@ def test_flows_are_the_same_alone_and_beside_the_others():
 
 def test_the_fourth_tenant_blasts_opens_many_connections_and_fans_out():
     _, own = EXPERIMENTS["tournament"].cases(["law=none", "senders=16", "flows=9", "receivers=7", "destinations=5"])
-    rivals = {vm: [flow for flow in own.workload.flows if flow["vm"] == vm] for vm in ("vm4", "vm8", "vm12", "vm16")}
+    rivals = {vm: [flow for flow in own.work(1).flows if flow["vm"] == vm] for vm in ("vm4", "vm8", "vm12", "vm16")}
     assert [flow["rate_bps"] for flow in rivals["vm4"]] == [10**9] == [flow["rate_bps"] for flow in rivals["vm16"]]
     assert [(flow["count"], flow["proto"]) for flow in rivals["vm8"]] == [(9, "tcp")]
     assert len({flow["to"] for flow in rivals["vm12"]}) == len(rivals["vm12"]) == 5
@@ -93,9 +95,9 @@ def test_what_it_is_not_about_is_refused(settings, word):
 def leave(folder, case, took_us, lost=()):
     """Leave what a machine would whose flows all took so long by size; those due at the times in lost did not end."""
     folder.mkdir()
-    (folder / "job.json").write_text(json.dumps(make_job(case.parameters, ARTIFACTS, 1, case.workload)))
+    (folder / "job.json").write_text(json.dumps(make_job(case.parameters, ARTIFACTS, 1, case.work(1))))
     (folder / "meta.json").write_text(json.dumps({"start_s": 7.0}))
-    for flow in case.workload.flows:
+    for flow in case.work(1).flows:
         if "schedule" in flow:
             start = round((7 + flow["start_s"]) * 1e9)
             lines = [f"{start + due} {size} {-1 if due in lost else round(took_us(size) * 1000)}"

@@ -19,8 +19,9 @@ MS = 10**6
 @pytest.mark.parametrize("objective", ["ds", "cs", "ls"])
 def test_schedules_repeat_and_carry_their_load(objective: str) -> None:
     group = Group("g", objective, ("vm1", "vm2"), 400)
-    flows = draw(group, "vm1", 20.0)
-    assert flows == draw(group, "vm1", 20.0) != draw(group, "vm2", 20.0)
+    flows = draw(group, "vm1", 20.0, 3)
+    assert flows == draw(group, "vm1", 20.0, 3) != draw(group, "vm2", 20.0, 3)
+    assert flows != draw(group, "vm1", 20.0, 4)
     assert sum(size for _, size, _ in flows) * 8 / (20 - TAIL_S) == pytest.approx(200e6, rel=0.05)
     assert flows == sorted(flows) and flows[-1][0] < (20 - TAIL_S) * 1e9
     if objective != "ls":
@@ -41,8 +42,7 @@ def test_alone_a_division_has_half_of_the_link_behind_a_whole_uplink_and_its_own
     alone, both = cases["DS alone, load 80%"], cases["DS and CS, load 80%"]
     assert (alone.parameters.link_mbps, alone.parameters.uplink_mbps) == (500, 1000)
     assert (both.parameters.link_mbps, both.parameters.uplink_mbps) == (1000, None)
-    assert both.workload is not None
-    used = {program.name: program.argv[program.argv.index("--cc") + 1] for program in both.workload.programs}
+    used = {program.name: program.argv[program.argv.index("--cc") + 1] for program in both.work(1).programs}
     assert used == {"arrivals-vm1": "dctcp", "workload-vm1": "d2tcp", "arrivals-vm2": "dctcp", "workload-vm2": "l2dct"}
     with pytest.raises(ParameterError, match="uplink_mbps needs .* law=none; they are dumbbell, scc"):
         interference.cases(["law=scc"])
@@ -60,4 +60,4 @@ def test_the_laboratorys_congestion_controls_are_loaded_where_they_are_used_only
     artifacts = replace(ARTIFACTS, modules=["/k/openvswitch.ko"], congestion=Path("/k/congestion.ko"))
     for experiment, more in ((interference, ["/k/congestion.ko"]), (divisions, [])):
         for case in experiment.cases([]):
-            assert make_job(case.parameters, artifacts, 1, case.workload)["modules"] == ["/k/openvswitch.ko", *more]
+            assert make_job(case.parameters, artifacts, 1, case.work(1))["modules"] == ["/k/openvswitch.ko", *more]
