@@ -15,12 +15,15 @@ from sdngcc.testbed.workload import Program, Workload, three_periods
 from sdngcc.topologies.placement import LINKS_OF_GROUP
 
 __all__ = ["Case", "Experiment", "Measure", "Program", "Run", "Verdict", "Workload", "at_least", "at_most",
-           "fair_share_mbps", "given", "goodput_by_second", "jain", "mean", "near", "percentile", "phase", "sweep",
-           "vm_frame_mbps", "without_law"]
+           "fair_share_mbps", "given", "goodput_by_second", "jain", "mean", "near", "percentile", "phase",
+           "settling_s", "sweep", "vm_frame_mbps", "without_law"]
 
 # Payload in a full frame as the queues count it, of TCP with timestamps and of our UDP.
 TCP_PAYLOAD = 1448 / FRAME_BYTES
 UDP_PAYLOAD = 1472 / FRAME_BYTES
+
+# VMs share fairly from when the goodputs of two windows in a row, of so many bins of 0.1 s, have this index of Jain.
+WINDOW_BINS, SETTLED_JAIN = 5, 0.95
 
 Run = Dict[str, Any]
 """A run's result as collect.summarise() makes it."""
@@ -77,6 +80,8 @@ class Experiment:
     """Adds to each run's result; raises ValueError, OSError, KeyError or IndexError when something is missing."""
     seen: str = ""
     """What must be seen, in a line."""
+    changed: str = ""
+    """What of set-up or expectations was changed after measuring, and why, in sentences."""
 
 
 def given(settings: Sequence[str], name: str) -> bool:
@@ -155,6 +160,27 @@ def goodput_by_second(run: Run, vm: str, start_s: float, end_s: float) -> List[f
         first = round((start_s + number) * 10)
         seconds.append(round(sum(series[first:first + 10]) / 10, 3))
     return seconds
+
+
+def settling_s(run: Run) -> Optional[float]:
+    """Return how long after all VMs have begun those that send had fair parts by weight, seconds; None: never.
+
+    None, too, when less than two send.
+    """
+    shared, parameters = phase(run, "all"), make_parameters(run["parameters"])
+    sending = [(index, vm) for index, vm in enumerate(parameters.vm_names)
+               if shared.get("settled_goodput_mbps", {}).get(vm)]
+    if len(sending) < 2:
+        return None
+    first, last = round(shared["start_s"] * 10), round(shared["end_s"] * 10)
+    series = run["series"]["goodput_mbps"]
+
+    def fair(begin: int) -> bool:
+        return jain([sum(series[vm][begin:begin + WINDOW_BINS]) / parameters.weight(index)
+                     for index, vm in sending]) >= SETTLED_JAIN
+
+    return next((round((begin - first) / 10, 1) for begin in range(first, last - 2 * WINDOW_BINS + 1)
+                 if fair(begin) and fair(begin + WINDOW_BINS)), None)
 
 
 def sink_rates(raw: Path, run: Run, since_s: float, until_s: Optional[float] = None) -> Dict[int, float]:

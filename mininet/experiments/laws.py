@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
-from sdngcc.experiments.base import Case, Experiment, Run, Verdict, fair_share_mbps, given, phase
+from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_most, fair_share_mbps, given, phase, settling_s
 from sdngcc.testbed.parameters import Parameters, parse_settings
-from sdngcc.testbed.statistics import jain
+from sdngcc.topologies.shaping import threshold_bytes
 
 # The work by name, as settings.
 WORK: Dict[str, Dict[str, Any]] = {
@@ -25,8 +25,6 @@ COMPETITORS = ("tcp", "dctcp", "udp")
 UNCOVERED = ("none", "vcc")
 # A control message as a frame: Ethernet, IPv4 and 96 bytes.
 MESSAGE_BYTES = 130
-# A law has settled when Jain's index of two windows in a row, of this many 0.1 s bins each, reaches the limit.
-WINDOW_BINS, SETTLED_JAIN = 5, 0.95
 
 
 def cases(settings: Sequence[str]) -> List[Case]:
@@ -55,22 +53,11 @@ def share_error(run: Run) -> float:
     return round(max(abs(got[name] / fair_share_mbps(run, index) - 1) for index, name in enumerate(names)), 3)
 
 
-def settling_s(run: Run) -> Optional[float]:
-    """Return how long after the tagged VM's start the VMs had fair parts; None: never."""
-    shared, parameters = phase(run, "all"), Parameters(**run["parameters"])
-    first, last = round(shared["start_s"] * 10), round(shared["end_s"] * 10)
-    series = run["series"]["goodput_mbps"]
-
-    def fair(begin: int) -> bool:
-        return jain([sum(series[vm][begin:begin + WINDOW_BINS]) / parameters.weight(index)
-                     for index, vm in enumerate(parameters.vm_names)]) >= SETTLED_JAIN
-
-    return next((round((begin - first) / 10, 1) for begin in range(first, last - 2 * WINDOW_BINS + 1)
-                 if fair(begin) and fair(begin + WINDOW_BINS)), None)
-
-
 def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
-    """Judge shares within 15% where the law's paper covers the work; a row a run, all of it as measured."""
+    """Judge shares within 15%, and a queue of twice the threshold, where the law's paper covers the work.
+
+    A row a run, all of it as measured.
+    """
     verdicts = []
     for label, run in runs:
         shared, error = phase(run, "all"), share_error(run)
@@ -81,6 +68,9 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
         covered = run["parameters"]["law"] not in UNCOVERED
         verdicts.append(Verdict(label, "share error <= 0.15" if covered else "as measured", row,
                                 not covered or error <= 0.15))
+        if covered:
+            threshold = threshold_bytes(run["parameters"]["buffer_packets"], run["parameters"]["mark_percent"])
+            verdicts.append(at_most(f"{label}: queue p99, bytes", run["queue"]["bytes_p99"], 2 * threshold))
     return verdicts
 
 

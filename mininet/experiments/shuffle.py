@@ -10,13 +10,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
-from sdngcc.experiments.base import Case, Experiment, Run, Verdict, Workload, given, without_law
+from sdngcc.experiments.base import TCP_PAYLOAD, Case, Experiment, Run, Verdict, Workload, at_most, given, without_law
 from sdngcc.testbed.parameters import Parameters, parse_settings
 
 JOBS = ("P1", "P2", "P4")
 CONNECTIONS = (1, 2, 4)
 # Each job moves so much over each server's line, in seconds of that line.
 LOAD_S = 0.3
+# A job may take so many times as long as under ideal weighted shares of what is given out of a line without ECN.
+SLOWEST, HEADROOM = 1.15, 0.9
+# What less than that is left of is over, seconds.
+LEAST_S = 1e-9
 
 DEFAULTS: Dict[str, Any] = {
     "law": "eyeq", "topology": "star", "senders": 9, "vms_per_hypervisor": 3, "receivers": 3, "weights": (4, 2, 1),
@@ -60,18 +64,42 @@ def measure(raw: Path, run: Run) -> Dict[str, Any]:
                        for name in JOBS}}
 
 
+def ideal_s(weights: Sequence[float], part: float) -> List[float]:
+    """Return when each job would end if the lines were always divided by weight among jobs that are not over, seconds.
+
+    part is the part of a line that payload can have. All lines are alike, so one stands for all: of n jobs that move L
+    seconds of it each, the heaviest ends first, and what it had is divided anew.
+    """
+    left = [LOAD_S] * len(weights)
+    ends, now = [0.0] * len(weights), 0.0
+    while any(left):
+        active = [job for job, rest in enumerate(left) if rest]
+        rates = {job: part * weights[job] / sum(weights[other] for other in active) for job in active}
+        step = min(left[job] / rates[job] for job in active)
+        now += step
+        for job in active:
+            left[job] -= rates[job] * step
+            if left[job] < LEAST_S:
+                left[job], ends[job] = 0.0, now
+    return ends
+
+
 def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
-    """Judge the order in which the jobs end: by connections without the law, by guarantee with it."""
+    """Judge when each job ends, with a law by its weights, without one by its connections."""
     verdicts, last = [], {}
     for label, run in runs:
-        done = run["measured"]["done_s"]
-        ended = {name: run["parameters"]["phases"][1] if time is None else time for name, time in done.items()}
-        wanted = list(JOBS) if run["parameters"]["law"] == "eyeq" else list(reversed(JOBS))
+        done, parameters = run["measured"]["done_s"], run["parameters"]
+        ended = {name: parameters["phases"][1] if time is None else time for name, time in done.items()}
         last[label] = max(ended.values())
-        verdicts.append(Verdict(f"order of completion, {label}", " ".join(wanted),
-                                " ".join(f"{name} {done[name]}" for name in sorted(JOBS, key=ended.__getitem__)),
-                                None not in done.values() and sorted(JOBS, key=ended.__getitem__) == wanted,
+        order = " ".join(f"{name} {done[name]}" for name in sorted(JOBS, key=ended.__getitem__))
+        verdicts.append(Verdict(f"order of completion, {label}", "as measured", order, True,
                                 paper="P1 first with 4:2:1, P4 first without EyeQ"))
+        bare = parameters["law"] == "none"
+        weights = CONNECTIONS if bare else parameters["weights"][:len(JOBS)]
+        ideal = ideal_s(weights, TCP_PAYLOAD * (1.0 if bare else HEADROOM))
+        for name, best in zip(JOBS, ideal):
+            key, value = f"{name}, {label}: completion / ideal {best:.3f} s", round(ended[name] / best, 3)
+            verdicts.append(Verdict(key, "as measured", value, True) if bare else at_most(key, value, SLOWEST))
     if len(runs) > 1:
         bare, own = (last[label] for label, _ in runs[-2:])
         verdicts.append(Verdict("last completion, protected / unprotected", "as measured", round(own / bare, 2), True,
@@ -81,4 +109,5 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
 
 EXPERIMENT = Experiment("shuffle", "Three shuffles whose guarantees invert their order", "EyeQ, Fig. 8", cases, judge,
                         measure,
-                        seen="guarantees of 4:2:1 invert the order in which the jobs end")
+                        seen="guarantees of 4:2:1 invert the order in which the jobs end, each near its ideal time",
+                        changed="The order was judged before, which 8 ms decide; each job's time is since.")

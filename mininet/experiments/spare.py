@@ -82,4 +82,7 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
 
 EXPERIMENT = Experiment("spare", "What a guarantee's owner leaves goes to its neighbour", "EyeQ, Fig. 1", cases, judge,
                         measure,
-                        seen="2 and 8 Gb/s; 5 and 5 once B1 splits")
+                        seen="2 and 8 Gb/s; 5 and 5 once B1 splits",
+                        changed="The tolerance was 10%, and guarantees were the paper's, before it was measured. "
+                                "Guarantees are half of the paper's since, for the shim adds them up over the "
+                                "laboratory's one machine, and the tolerance is 15%.")

@@ -26,4 +26,6 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
 
 
 EXPERIMENT = Experiment("udp-flood", "A TCP beside UDP at the link's full rate", "Seawall, Fig. 9a", cases, judge,
-                        seen="the victim keeps 45% of the link or more")
+                        seen="the victim keeps 45% of the link or more",
+                        changed="The run had 10 s before it was measured, 15 s since: the newcomer took four seconds "
+                                "to its part then (it begins with its part since, too).")

@@ -6,7 +6,8 @@ import typing
 
 import pytest
 
-from sdngcc.experiments import EXPERIMENTS, laws
+from sdngcc.experiments import EXPERIMENTS, laws, shuffle
+from sdngcc.experiments.base import settling_s
 from sdngcc.shim import knobs
 from sdngcc.testbed.parameters import Law
 
@@ -33,23 +34,25 @@ def test_every_law_of_the_shim_can_be_asked_for_and_is_compared():
 
 def test_laws_are_one_row_each():
     run = made("laws", law="hygenicc", senders=4, phases=(10, 10, 10))
-    verdict, = EXPERIMENTS["laws"].judge([("hygenicc, share", run)])
+    verdict, queue = EXPERIMENTS["laws"].judge([("hygenicc, share", run)])
+    assert queue.holds and queue.name == "hygenicc, share: queue p99, bytes"
     assert verdict.holds and verdict.expected == "share error <= 0.15"
     assert verdict.measured == {"share error": 0.016, "Jain": 1.0, "utilisation": 0.95, "queue p99, bytes": 40000,
                                 "settled after, s": 0.0, "control, kB/s": 0.87}
     run["phases"][1]["settled_goodput_mbps"]["vm3"] = 200.0
-    assert failing("laws", run) == [""]
+    run["queue"]["bytes_p99"] = 61_000
+    assert failing("laws", run) == ["", ": queue p99, bytes"]
     run["parameters"]["law"] = "vcc"
     assert failing("laws", run) == []
 
 
 def test_settling_is_when_two_windows_in_a_row_are_fair():
     run = made("laws", law="hygenicc", senders=4, phases=(10, 10, 10))
-    assert laws.settling_s(run) == 0.0
+    assert settling_s(run) == 0.0
     run["series"]["goodput_mbps"]["vm1"][100:112] = [900.0] * 12
-    assert laws.settling_s(run) == pytest.approx(1.1, abs=0.15)
+    assert settling_s(run) == pytest.approx(1.1, abs=0.15)
     run["series"]["goodput_mbps"]["vm1"] = [900.0] * 400
-    assert laws.settling_s(run) is None
+    assert settling_s(run) is None
 
 
 def test_share_is_judged_by_every_vm_under_other_laws():
@@ -111,7 +114,7 @@ def fails_safe(law, run):
 
 def test_failsafe_runs_each_law_once_and_looks_at_peers_before_silence_ends():
     cases = EXPERIMENTS["failsafe"].cases([])
-    assert [case.label for case in cases] == [law.name for law in knobs.laws()]
+    assert [case.label for case in cases] == [law.name for law in knobs.laws() if law.name != "static"]
     assert all(case.workload.programs[0].start_s == 27.9 for case in cases)
     one, = EXPERIMENTS["failsafe"].cases(["law=hygenicc", "loss=20", "loss_at_s=0"])
     assert one.parameters.knobs == {"echo": 0} and one.workload.programs[0].start_s == 31.9
@@ -133,10 +136,6 @@ def test_failsafe_judges_shares_while_there_is_feedback(start, end, mbps, wrong)
 
 def test_failsafe_judges_what_is_allowed_in_silence():
     run = silent()
-    run["series"]["limit_mbps"]["vm2"][262] = 40.0
-    assert fails_safe("sdngcc", run) == ["silence: readings of limits outside guarantee and share"]
-    run["series"]["limit_mbps"]["vm2"][262] = 600.0
-    assert fails_safe("sdngcc", run) == ["silence: readings of limits outside guarantee and share"]
     run["series"]["limit_mbps"]["vm2"][262:] = [400.0] * 58
     assert fails_safe("sdngcc", run) == ["silence: each VM is allowed, Mb/s"]
 
@@ -147,12 +146,9 @@ def test_failsafe_judges_no_limit_of_who_sends_nothing():
         run["series"][series]["vm3"][240:280] = [None] * 40
         run["series"][series]["vm1"][245:270] = [None] * 25
     assert fails_safe("sdngcc", run) == []
-    run["series"]["limit_mbps"]["vm1"][272] = 600.0
-    assert fails_safe("sdngcc", run) == ["silence: readings of limits outside guarantee and share"]
     for vm in ("vm1", "vm2", "vm4"):
         run["series"]["limit_mbps"][vm][240:280] = run["series"]["share_mbps"][vm][240:280] = [None] * 40
-    assert fails_safe("sdngcc", run) == ["silence: readings of limits outside guarantee and share",
-                                         "silence: each VM is allowed, Mb/s"]
+    assert fails_safe("sdngcc", run) == ["silence: each VM is allowed, Mb/s"]
 
 
 def test_failsafe_knows_what_each_law_does_in_silence():
@@ -200,3 +196,16 @@ def test_converge_takes_no_rate_from_a_window_that_a_late_sample_made_short(tmp_
     times[40] -= 190_000
     bytes_at[40:] = [count + 150_000 for count in bytes_at[40:]]
     assert settled() == pytest.approx(7.8)
+
+
+def test_a_shuffle_is_judged_by_the_time_of_each_job():
+    assert shuffle.ideal_s((4, 2, 1), 0.9) == pytest.approx([0.583, 0.833, 1.0], abs=1e-3)
+    assert shuffle.ideal_s((1, 1, 1), 1.0) == pytest.approx([0.9] * 3)
+    best = shuffle.ideal_s((4, 2, 1), 0.9 * shuffle.TCP_PAYLOAD)
+    run = run_of(law="eyeq", topology="star", senders=9, vms_per_hypervisor=3, receivers=3, weights=(4, 2, 1))
+    run["measured"] = {"done_s": dict(zip(shuffle.JOBS, (1.14 * time for time in best)))}
+    assert failing("shuffle", run) == []
+    run["measured"]["done_s"]["P2"] = 1.16 * best[1]
+    assert [name[:2] for name in failing("shuffle", run)] == ["P2"]
+    run["measured"]["done_s"]["P2"] = None
+    assert [name[:2] for name in failing("shuffle", run)] == ["P2"]
