@@ -64,7 +64,8 @@ def flows(before, during, preferred, after):
 
 
 def test_port_share_verdicts():
-    (case,) = EXPERIMENTS["port-share"].cases([])
+    case, full = EXPERIMENTS["port-share"].cases([])
+    assert full.parameters.link_mbps < 104 < case.parameters.link_mbps
     assert [(flow["start_s"], flow["stop_s"]) for flow in case.workload.flows] == [(0, 12)] * 3 + [(4, 8)] * 2
     parameters = case.parameters.model_dump(mode="json")
 
@@ -76,6 +77,8 @@ def test_port_share_verdicts():
     assert judged(34.752, 13.0, 39.0, 34.752) == ["sum while preferred flows send, Mb/s"]
     assert judged(34.752, 11.584, 34.752, 30.0) == ["sum after them, Mb/s"]
     assert "sum before them, Mb/s" in judged(30, 10, 30, 30)
+    parameters = full.parameters.model_dump(mode="json")
+    assert judged(19.1, 6.37, 19.1, 19.1) == [] and judged(34.752, 11.584, 34.752, 34.752) == ["sum before them, Mb/s"]
 
 
 def test_port_share_refuses_more_senders():
