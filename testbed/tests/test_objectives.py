@@ -61,3 +61,26 @@ def test_the_laboratorys_congestion_controls_are_loaded_where_they_are_used_only
     for experiment, more in ((interference, ["/k/congestion.ko"]), (divisions, [])):
         for case in experiment.cases([]):
             assert make_job(case.parameters, artifacts, 1, case.work(1))["modules"] == ["/k/openvswitch.ko", *more]
+
+
+def brought_mbps(case) -> list:
+    """Return what each program of a run brings in the mean, Mb/s."""
+    schedules = [text for program in case.work(3).programs for text in program.files.values()]
+    return [sum(int(line.split()[1]) for line in text.splitlines()) * 8 / 2e6 for text in schedules]
+
+
+def test_read_as_percent_of_the_shared_link_each_division_brings_as_much_as_it_says() -> None:
+    cases = {case.label: case for case in interference.cases([])}
+    assert brought_mbps(cases["DS alone, load 45%"]) == [pytest.approx(225, rel=0.15)]
+    assert brought_mbps(cases["DS and CS, each of the shared link, load 45%"]) == [pytest.approx(450, rel=0.15)] * 2
+    assert brought_mbps(cases["DS and CS, load 80%"]) == [pytest.approx(400, rel=0.15)] * 2
+
+
+@pytest.mark.parametrize("misses, mean_ms, wrong", [
+    ((0.01, 0.02), (2.0, 3.0), []), ((0.01, 0.01), (2.0, 3.0), ["DS misses"]), ((0.01, 0.02), (2.0, 2.0), ["CS mean"])])
+def test_harm_is_more_misses_and_longer_flows(misses, mean_ms, wrong) -> None:
+    found = {"DS alone, load 45%": {"rx1": {"missed": misses[0]}},
+             "CS alone, load 45%": {"rx1": {"mean_ms": mean_ms[0]}},
+             "DS and CS, load 45%": {"rx1": {"missed": misses[1]}, "rx2": {"mean_ms": mean_ms[1]}}}
+    judged = interference.judge_pair(found, "DS and CS, load 45%", 45)
+    assert [one.name.split(" alone")[0].split(" completion")[0] for one in judged if not one.holds] == wrong
