@@ -49,12 +49,23 @@ def note(text: str) -> None:
     print(f"sdngcc-progress {time.clock_gettime(time.CLOCK_MONOTONIC):.3f} {text}", flush=True)
 
 
-def tcp_counters(pid: int) -> Dict[str, int]:
-    """Return how many segments the TCP of a process's network namespace sent, and how many of them again."""
-    lines = Path(f"/proc/{pid}/net/snmp").read_text().splitlines()
-    names, values = (line.split()[1:] for line in lines if line.startswith("Tcp:"))
-    counters = dict(zip(names, map(int, values)))
+def counters_of(text: str, group: str) -> Dict[str, int]:
+    """Return the counters of a group in /proc/net/snmp or netstat: a line of names and one of values."""
+    names, values = (line.split()[1:] for line in text.splitlines() if line.startswith(f"{group}:"))
+    return dict(zip(names, map(int, values)))
+
+
+def tcp_counters(snmp: str) -> Dict[str, int]:
+    """Return how many segments a network namespace's TCP sent, and how many of them again."""
+    counters = counters_of(snmp, "Tcp")
     return {"out_segs": counters["OutSegs"], "retrans_segs": counters["RetransSegs"]}
+
+
+def check_memory(vm: str, netstat: str) -> None:
+    """Raise Failure if a VM's TCP was short of memory: all VMs share its limit, as real ones do not."""
+    if pressures := counters_of(netstat, "TcpExt")["TCPMemoryPressures"]:
+        raise Failure(f"the TCP of {vm} was short of memory {pressures} times, which the machines of the experiment "
+                      "share: what it lost then, no network lost; see tcp_mem in testbed/boot/init.sh")
 
 
 class Agent:
@@ -351,15 +362,21 @@ class Agent:
                 state = "did not end" if code is None else f"ended with {code}"
                 raise Failure(f"{' '.join(map(str, argv))} {state}; its log is kept")
 
+    def read_network(self, vm: str, name: str) -> str:
+        """Return a file of /proc/net as a VM sees it."""
+        return Path(f"/proc/{self.network.pid(vm)}/net/{name}").read_text()
+
     def collect(self) -> None:
         """Write what only the inside knows: names, indices, counters of queues."""
+        for vm in self.network.topo.vms:
+            check_memory(vm, self.read_network(vm, "netstat"))
         queues = self.fabric.queues()
         meta = {
             "start_s": self.start_s,
             "devices": self.fabric.devices(),
             "marking": {queue["dev"]: queue for queue in queues if queue["kind"] == "red"},
             "drops": {queue["dev"]: queue["drops"] for queue in queues if queue.get("drops")},
-            "tcp": {vm: tcp_counters(self.network.pid(vm)) for vm in self.network.topo.vms},
+            "tcp": {vm: tcp_counters(self.read_network(vm, "snmp")) for vm in self.network.topo.vms},
         }
         if self.job["shim"]:
             meta["shim"] = self.fabric.shim_counters()

@@ -27,8 +27,9 @@ NO_SOURCES = r"/(\.|results/|build/|(.*/)?tests/)"
 
 # The module that runs an experiment inside.
 AGENT = "sdngcc.testbed.agent"
-# Memory of the machine; pages are taken from the host only when touched.
-MEMORY = "2G"
+# Memory of the machine; pages are taken from the host only when touched. 32 senders with 270 connections, each with a
+# full buffer, take more than 1.2 GB.
+MEMORY = "4G"
 # The wall clock a machine starts with, nanoseconds since 1970: 2026-01-01 00:00 UTC.
 WALL_CLOCK_NS = 1767225600 * 10**9
 # What the kernel prints when it found itself at fault.

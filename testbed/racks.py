@@ -27,7 +27,7 @@ import traceback
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from sdngcc.testbed.agent import Agent, note
+from sdngcc.testbed.agent import Agent, note, tcp_counters
 from sdngcc.testbed.fabric.base import INDEX_BITS, Fabric, Installation, controller_words
 from sdngcc.testbed.fabric.cloud import add_bridge
 from sdngcc.testbed.fabric.linux import OWN_BRIDGE
@@ -463,7 +463,7 @@ class RackAgent(Agent):
             "devices": self.racks.devices(),
             "marking": {queue["dev"]: queue for queue in queues if queue["kind"] == "red"},
             "drops": {queue["dev"]: queue["drops"] for queue in queues if queue.get("drops")},
-            "tcp": {vm: self.tcp_counters(vm) for vm in topo.vms},
+            "tcp": {vm: tcp_counters(self.read_network(vm, "snmp")) for vm in topo.vms},
             "clocks_ns": self.offsets,
         }
         if self.job["shim"]:
@@ -472,12 +472,9 @@ class RackAgent(Agent):
             self.fabric.join_limiters()
         (self.out / "meta.json").write_text(json.dumps(meta, indent=1, sort_keys=True))
 
-    def tcp_counters(self, vm: str) -> Dict[str, int]:
-        """Return how many segments a VM's TCP sent, and how many of them again."""
-        text = self.reach.run(self.racks.topo.host_of[vm], [*inside(vm), "cat", "/proc/net/snmp"])
-        names, values = (line.split()[1:] for line in text.splitlines() if line.startswith("Tcp:"))
-        counters = dict(zip(names, map(int, values)))
-        return {"out_segs": counters["OutSegs"], "retrans_segs": counters["RetransSegs"]}
+    def read_network(self, vm: str, name: str) -> str:
+        """Return a file of /proc/net as a VM sees it."""
+        return self.reach.run(self.racks.topo.host_of[vm], [*inside(vm), "cat", f"/proc/net/{name}"])
 
     def remove(self) -> None:
         """End what still runs, and take away what was made."""

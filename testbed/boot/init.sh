@@ -28,8 +28,9 @@ PATH=$(dirname "$SDNGCC_PYTHON"):$PATH
 # All machines of the experiment share one CPU and its input queue. With 32 senders their bursts of one instant
 # overflow the default of 1000 packets, and what is lost then, control connections included, no network lost.
 echo 1000000 >/proc/sys/net/core/netdev_max_backlog
-# They share one limit of TCP memory, too: under it, no machine of the experiment feels another's buffers.
-echo "300000 300000 300000" >/proc/sys/net/ipv4/tcp_mem
+# They share one limit of TCP memory, too, in pages: under it, no machine of the experiment feels another's buffers.
+# The agent fails a run in which one did.
+echo "900000 900000 900000" >/proc/sys/net/ipv4/tcp_mem
 
 if [ -n "$SDNGCC_TERMINAL" ]; then
 	"$SDNGCC_PYTHON" -m "$SDNGCC_MAIN" /run/out/job.json
