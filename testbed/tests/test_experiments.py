@@ -232,3 +232,24 @@ def test_mice_that_did_not_end_count_with_what_they_waited(tmp_path):
     found = EXPERIMENTS["mice"].measure(tmp_path, {"phases": [{"end_s": 6}]})
     assert found["unfinished"] == 10 and found["max_ms"] == 2500 and found["p50_ms"] == 6.5
     assert found["mean_ms"] == pytest.approx((sum(1.5 + k for k in range(10)) + 2500) / 11, abs=0.001)
+
+
+def test_competitors_are_judged_by_each_kind_of_work_and_by_when_they_share_fairly():
+    labels = [case.label for case in EXPERIMENTS["competitors"].cases([])]
+    assert labels[:2] == ["dctcp, share", "dctcp, 16 senders"] and len(labels) == 8
+    one, *_ = EXPERIMENTS["competitors"].cases(["competitor=udp"])
+    assert one.label == "share" and one.parameters.competitor == ("udp",)
+    run = run_of()
+
+    def failed(label):
+        return [one.name for one in EXPERIMENTS["competitors"].judge([(label, run)]) if not one.holds]
+
+    assert failed("udp, share") == [] == failed("udp, period_ms=1")
+    run["series"]["goodput_mbps"]["vm1"][100:125] = [0.0] * 25
+    assert failed("udp, share") == ["fair after, udp, share, s"]
+    run["parameters"]["levels"] = False
+    assert failed("udp, share") == []
+    run["series"]["goodput_mbps"]["vm1"][100:200] = [0.0] * 100
+    assert failed("udp, share") == ["fair after, udp, share, s"]
+    run["phases"][1]["settled_goodput_mbps"]["vm1"] = 100.0
+    assert "tagged, udp, 16 senders, Mb/s" in failed("udp, 16 senders")
