@@ -51,7 +51,8 @@
  *   over peers: weights add up to the same, alpha is estimated by each peer from its own packets.
  * - After silence the step doubles, so that what other divisions leave is taken in tens of ms.
  *
- * All arithmetic saturates: the worst a mad report does is to put R on its floor.
+ * All arithmetic saturates: the worst a mad report does is to put R on its floor, which is more
+ * than 0, as a rate of 0 would be none.
  */
 #include "../arith.h"
 #include "../law.h"
@@ -248,7 +249,9 @@ static u64 scc_floor(const struct shim_limiter_state *state, const struct shim_l
 		if (own->busy_weight > weight)
 			part = shim_mul_div(part, weight, own->busy_weight);
 	}
-	return part > least ? part : least;
+	if (part < least)
+		part = least;
+	return part > SHIM_RATE_MIN ? part : SHIM_RATE_MIN;
 }
 
 /* Keeps a rate between its floor and the share; state is as in scc_floor(). */

@@ -24,6 +24,9 @@ static u64 seawall_floor(const struct shim_law_input *input)
 
 	if (rate < input->min)
 		rate = input->min;
+	/* A rate of 0 would leave a tunnel unbounded. */
+	if (rate < SHIM_RATE_MIN)
+		rate = SHIM_RATE_MIN;
 	return rate < input->share ? rate : input->share;
 }
 

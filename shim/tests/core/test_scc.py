@@ -383,3 +383,11 @@ def test_a_newcomer_gets_its_part_within_half_a_second(core: Any) -> None:
         tunnels[1].report(100, 100)
     means = fluid(tunnels, 0.5)
     assert means[1] / sum(means) == pytest.approx(0.5, rel=0.2)
+
+
+def test_cuts_leave_a_tunnel_bounded(core: Any) -> None:
+    """Without a floor, too: a tunnel with a rate of 0 would have none."""
+    tunnel = Tunnel(core, knobs={"literal": 1, "rmin-ppm": 0, "gain-ppm": 1})
+    for _ in range(100):
+        tunnel.report(100, 100)
+    assert tunnel.rate == 125

@@ -565,3 +565,10 @@ def test_reports_that_stop_and_resume(core: Any) -> None:
     got = link(core, vms, 9, [(3, stop), (4.5, resume)])
     assert got[17][0] < 0.1 and sum(got[17]) > 0.9
     assert min(means(got[-4:])) > 0.4
+
+
+def test_cuts_leave_a_tunnel_bounded(core: Any) -> None:
+    """Without a floor, too: a tunnel with a rate of 0 would have none."""
+    vm = VM(core, knobs={"links": 1, "floor-ppm": 0, "alpha-ppm": 1000000, "gamma-ppm": 1000000})
+    vm.busy(20, {"marks": 100})
+    assert vm.peers[0].rate == 125
