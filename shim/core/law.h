@@ -22,7 +22,7 @@
 #include "message.h"
 #include "types.h"
 
-#define SHIM_KNOBS_MAX 17
+#define SHIM_KNOBS_MAX 18
 
 /* The most that a law may say in shim_limiter_state.burst, bytes. */
 #define SHIM_BURST_MAX 16777216

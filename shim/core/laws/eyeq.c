@@ -21,6 +21,11 @@
  *     told to a peer: once R < C, at once; then after sample-bytes from it, or what it may send in
  *     T if that is less, if R is not what it was told last, and each heartbeat while it sends
  *
+ *   receiver, literal = 1, each VM with y > 0 in this T:
+ *     C = part * (uplink divided by B among the VMs with y > 0 in the T before), or what it was
+ *         when the VM last was among them
+ *     R = R * (1 - a * (y - C) / C) within [rate-min, uplink],   C at first
+ *
  *   sender:
  *     R(VM) = E, the uplink divided by B, by what VMs could send: work-conserving WRR
  *     R(VM, peer) = the rate told; none before that, and none after idle-timeout without packets
@@ -54,6 +59,9 @@
  * - A report is 150 bytes, not 64.  A token bucket holds reports to the paper's 64 Mb/s of 10 Gb/s;
  *   as it empties the sample grows, so that no peer is left out for long.
  * - Silence counts from a packet that should have been answered.
+ *
+ * literal = 1 undoes those of what receivers compute.  What remains is what the paper leaves open:
+ * y is that of one T, and a sender is told as above.
  *
  * All arithmetic saturates.  The worst a mad report does is to put one peer's rate at rate-min.
  */
@@ -179,6 +187,15 @@ static const struct shim_knob eyeq_knobs[] = {
 		.value = 2000000000,
 		.min = 1000000,
 		.max = 1000000000000ULL,
+	},
+	[LITERAL] = {
+		.name = "literal",
+		.unit = "switch",
+		.help = "1: C by weight alone, R corrected each T by y of that T alone; 0: mended",
+		.source = "EyeQ sections 3.2 and 3.4",
+		.value = 0,
+		.min = 0,
+		.max = 1,
 	},
 };
 
@@ -311,7 +328,7 @@ static bool eyeq_report_due(const struct eyeq_peer *own, const struct eyeq_limit
 
 	if (!own->got_bytes || !rate || !limiter->limit || saved < eyeq_report_ns(input))
 		return false;
-	if (!told && rate >= limiter->limit)
+	if (!told && rate >= limiter->limit && !input->knobs[LITERAL])
 		return false;
 	if (told && shim_sub_sat(input->now_ns, own->told_ns) >= input->knobs[HEARTBEAT])
 		return true;

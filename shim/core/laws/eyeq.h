@@ -24,6 +24,7 @@ enum eyeq_knob {
 	FEEDBACK_TIMEOUT,
 	RATE_MIN,
 	IDLE_TIMEOUT,
+	LITERAL,
 };
 
 /*

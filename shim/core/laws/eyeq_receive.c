@@ -45,6 +45,9 @@
 /* Nobody's demand falls below this part of the uplink, as a divisor. */
 #define DEMAND_MIN 100
 
+/* Demand of a VM that receives nothing, literal = 1: bytes/s, the least that is not 0. */
+#define DEMAND_NONE 1
+
 /* Returns what receivers may take of an uplink, ppm. */
 static u64 eyeq_usable_ppm(const struct shim_law_input *input)
 {
@@ -244,6 +247,41 @@ static u64 eyeq_read(struct eyeq_limiter *own, const struct shim_law_input *inpu
 	return shim_div(own->reading, own->periods);
 }
 
+/* Returns R after section 3.4's correction by what was received, bytes/s; limit > 0. */
+static u64 eyeq_corrected(const struct eyeq_limiter *own, const struct shim_law_input *input,
+			  u64 received, u64 limit)
+{
+	u64 excess = shim_sub_sat(received, limit), room = shim_sub_sat(limit, received);
+	u64 cut = shim_mul_div(input->knobs[GAIN], excess, limit);
+	u64 raise = shim_mul_div(input->knobs[GAIN], room, limit);
+	u64 rate = own->grant;
+
+	rate -= shim_mul_div(rate, cut < SHIM_PPM ? cut : SHIM_PPM, SHIM_PPM);
+	return shim_add_sat(rate, shim_mul_div(rate, raise, SHIM_PPM));
+}
+
+/*
+ * Corrects R as section 3.4 has it; limit is the part by weight, bytes/s, of a VM that counted as
+ * one that receives when the uplink was divided, and of no meaning for others.
+ */
+static void eyeq_receive_literal(struct shim_limiter_state *state,
+				 const struct shim_law_input *input, u64 limit)
+{
+	struct eyeq_limiter *own = shim_limiter_own(state);
+
+	if (state->rx_demand != DEMAND_NONE || !own->limit)
+		own->limit = limit;
+	state->rx_demand = input->rx_rate ? input->capacity : DEMAND_NONE;
+	limit = own->limit;
+	if (!limit || !input->rx_rate)
+		return;
+	if (!own->grant)
+		own->grant = limit;
+	own->grant = eyeq_bound(input, eyeq_corrected(own, input, input->rx_rate, limit),
+				input->capacity);
+	state->congested = own->grant < limit;
+}
+
 void eyeq_receive(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
 	struct eyeq_limiter *own = shim_limiter_own(state);
@@ -252,6 +290,10 @@ void eyeq_receive(struct shim_limiter_state *state, const struct shim_law_input 
 	u64 told = before ? eyeq_advertised(own, input) : 0;
 	u64 received;
 
+	if (input->knobs[LITERAL]) {
+		eyeq_receive_literal(state, input, limit);
+		return;
+	}
 	own->limit = limit;
 	if (!limit)
 		return;

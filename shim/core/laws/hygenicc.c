@@ -22,6 +22,12 @@
  *                        step = min(step-fast * C * w/W * 2^k, step-max * C) k = silence / T_c - 1
  *   floor = min(E, max(guarantee, rmin * E))
  *
+ * With literal = 1, as the paper has it but for what its slips would do to it:
+ *
+ *   receiver:            report owed marks once neither echo nor report left for Feedback_Timeout
+ *   each T, m > 0:       R = max(floor, R - m * 1514 bytes / mark-rtt)
+ *   each T, m = 0:       R = min(E, R + 1514 bytes / mark-rtt)     lines 20 and 25 have one step
+ *
  * A mark costs one full packet per mark-rtt, which is the text's reading of scale(): a single
  * packet's transmission over a single RTT.  A VM all of whose packets are marked thus loses its
  * rate with time constant mark-rtt whatever C, T and R, and marks fall on VMs by what they send,
@@ -49,6 +55,8 @@
  *   reports in few, so who is echoed would climb less often: a TCP got 14% less than UDP whose
  *   marks were reported.  f takes of the step what was marked, however marks are bundled.
  * - A late report may bring many marks at once: they cost at most cut-most of R.
+ * literal = 1 keeps the first of these, without which no cut would end, and undoes those of
+ * Algorithm 2, of steps and of f; the others have knobs.
  *
  * All arithmetic saturates: the worst a mad report does is to cut R once by cut-most.
  */
@@ -71,6 +79,7 @@ enum {
 	STEP_MAX,
 	STEP_SHARERS,
 	RMIN,
+	LITERAL,
 };
 
 /* What the law keeps of a limiter. */
@@ -81,7 +90,7 @@ struct hygenicc_limiter {
 
 /* What the law keeps of a peer; counts stop at U32_MAX, more than a report can tell. */
 struct hygenicc_peer {
-	u64 owed_ns;		/* when the first of the marks owed came */
+	u64 owed_ns;		/* when the first of those owed came; literal: when one was told */
 	u64 report_ns;		/* time of the last report */
 	u64 rx_bytes;		/* received since the last report */
 	u32 rx_packets;		/* the same in packets */
@@ -181,24 +190,44 @@ static const struct shim_knob hygenicc_knobs[] = {
 		.min = 0,
 		.max = 1000000,
 	},
+	[LITERAL] = {
+		.name = "literal",
+		.unit = "switch",
+		.help = "1: no step in a period with marks, else what a mark takes; 0: mended",
+		.source = "HyGenICC Algorithms 1 and 2",
+		.value = 0,
+		.min = 0,
+		.max = 1,
+	},
 };
+
+/* Returns what so many marks cut, in bytes/s: scale() of the paper for one. */
+static u64 hygenicc_scale(const struct shim_law_input *input, u64 marks)
+{
+	return shim_mul_div(shim_mul_div(marks, SHIM_MARK_BYTES, 1), SHIM_NSEC_PER_SEC,
+			    input->knobs[MARK_RTT]);
+}
 
 /* Returns a step in bytes/s for one period: this VM's part of ppm of the capacity. */
 static u64 hygenicc_step_rate(const struct shim_law_input *input, u64 ppm)
 {
+	if (input->knobs[LITERAL])
+		return hygenicc_scale(input, 1);
 	return shim_mul_div(shim_mul_div(input->capacity, ppm, SHIM_PPM), input->weight,
 			    input->knobs[STEP_SHARERS]);
 }
 
-/* Returns the cut in bytes/s for marks told of in one period; slow is the step of a period. */
+/*
+ * Returns the cut in bytes/s for marks told of in one period; slow is what of the step of a period
+ * a VM loses all of whose packets were marked.
+ */
 static u64 hygenicc_cut_rate(const struct shim_limiter_state *state,
 			     const struct shim_law_input *input, u64 marks, u64 slow)
 {
 	u64 bytes = shim_mul_div(marks, SHIM_MARK_BYTES, 1);
 	u64 allowed = shim_mul_div(state->rate, input->period_ns, SHIM_NSEC_PER_SEC);
 	u64 most = shim_mul_div(state->rate, input->knobs[CUT_MOST], SHIM_PPM);
-	u64 less = shim_add_sat(shim_mul_div(bytes, SHIM_NSEC_PER_SEC, input->knobs[MARK_RTT]),
-				shim_mul_div(slow, bytes, allowed));
+	u64 less = shim_add_sat(hygenicc_scale(input, marks), shim_mul_div(slow, bytes, allowed));
 
 	return input->knobs[CUT_MOST] && less > most ? most : less;
 }
@@ -207,20 +236,25 @@ static u64 hygenicc_cut_rate(const struct shim_limiter_state *state,
 static void hygenicc_period(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
 	struct hygenicc_limiter *own = shim_limiter_own(state);
+	bool literal = input->knobs[LITERAL];
+	u64 most = shim_mul_div(input->capacity, input->knobs[STEP_MAX], SHIM_PPM);
 	const struct shim_climb climb = {
 		.timeout_ns = input->knobs[CONGESTION_TIMEOUT],
 		.floor = shim_climb_floor(input, input->knobs[RMIN]),
 		.slow = hygenicc_step_rate(input, input->knobs[STEP_SLOW]),
 		.fast = hygenicc_step_rate(input, input->knobs[STEP_FAST]),
-		.most = shim_mul_div(input->capacity, input->knobs[STEP_MAX], SHIM_PPM),
+		.most = literal ? 0 : most,
 	};
 	u64 marks = own->marks;
 
 	own->marks = 0;
 	if (marks)
 		shim_climb_cut(state, input, climb.floor,
-			       hygenicc_cut_rate(state, input, marks, climb.slow));
-	shim_climb_step(state, &own->climb, input, &climb);
+			       hygenicc_cut_rate(state, input, marks, literal ? 0 : climb.slow));
+	if (marks && literal)
+		shim_climb_note(&own->climb, input);
+	else
+		shim_climb_step(state, &own->climb, input, &climb);
 }
 
 /* Starts a limiter at its share. */
@@ -248,8 +282,11 @@ static void hygenicc_tx(struct shim_peer_state *peer, struct shim_law_packet *pa
 	if (!packet->echo_free)
 		return;
 	packet->echo = packet->knobs[ECHO] && packet->packets && own->owed >= packet->packets;
-	if (packet->echo)
-		own->owed -= packet->packets;
+	if (!packet->echo)
+		return;
+	own->owed -= packet->packets;
+	if (packet->knobs[LITERAL])
+		own->owed_ns = packet->now_ns;
 }
 
 /* Counts marks to be told to the peer, and those the peer tells of. */
@@ -258,7 +295,7 @@ static void hygenicc_rx(struct shim_peer_state *peer, struct shim_law_packet *pa
 	struct hygenicc_peer *own = shim_peer_own(peer);
 	u32 echoed;
 
-	if (packet->marks && !own->owed)
+	if (packet->marks && !own->owed && !packet->knobs[LITERAL])
 		own->owed_ns = packet->now_ns;
 	own->owed = shim_add_sat32(own->owed, packet->marks);
 	own->rx_packets = shim_add_sat32(own->rx_packets, packet->packets);
@@ -308,6 +345,7 @@ static bool hygenicc_peer_period(struct shim_peer_state *peer, struct shim_limit
 	report->marks = own->owed;
 	report->interval_ns = shim_sub_sat(input->now_ns, own->report_ns);
 	own->owed = 0;
+	own->owed_ns = input->now_ns;
 	own->rx_packets = 0;
 	own->rx_bytes = 0;
 	own->report_ns = input->now_ns;

@@ -15,8 +15,11 @@
  *   level L:   R = max(floor, min(R, L))
  *   each T:    R = min(E, R + step * T/P)
  *              step = step-slow * C * w/W                          silence < S
- *              step = min(step-fast * C * w/W * 2^k, step-max * C)  k = silence / S - 1
+ *              step = min((step-fast * C * w/W + recover * (E - R)) * 2^k, step-max * C)
+ *              k = silence / S - 1; with step-max = 0 neither doubled nor bounded
+ *              step-scaled = 0: C, 2: E in place of C * w/W
  *              P = max(T, I/5), S = max(T_c, 3 I)      I of the last message, up to 2 s
+ *              P = T, S = T_c                          with paced = 0
  *              with a level L, for S after it was told: L in place of C * w/W, and
  *              step >= (L - R) / level-periods         silence >= 2 P
  *   floor = min(E, max(guarantee, rmin * E))
@@ -70,6 +73,9 @@
  *   divided by bytes sent, rates move towards the ratio of the weights.  step-scaled = 0 is the
  *   literal form.
  * - R_min is a part of the share, and never below the guarantee.
+ * - Line 32 has R + scale(C).  The authors' prototype goes, after 2 ms without marks, to the middle
+ *   between R and E and a tenth of E beyond: recover = 1/2, step-fast = 1/10, step-scaled = 2 with
+ *   T = T_c = 2 ms.
  *
  * Time counts by the clock, not by calls: a step is in proportion to the time since the last
  * one, at most 2 T, so extra calls (a share changed) and a late timer change nothing on average.
@@ -90,6 +96,10 @@
 /* P in I, and I in S. */
 #define INTERVAL_PACES 5
 #define SILENCE_INTERVALS 3ULL
+
+/* Values of step-scaled. */
+#define STEPS_BY_WEIGHT 1
+#define STEPS_BY_SHARE 2
 
 static const struct shim_knob sdngcc_knobs[] = {
 #include "sdngcc_knobs.h"
@@ -113,10 +123,16 @@ static u64 sdngcc_interval_ns(const struct shim_limiter_state *state,
 	return elapsed ? elapsed : 1;
 }
 
+/* Returns the interval in ns that P and S follow; 0: none. */
+static u64 sdngcc_followed_ns(const struct sdngcc_limiter *own, const struct shim_law_input *input)
+{
+	return input->knobs[SDNGCC_PACED] ? own->interval_ns : 0;
+}
+
 /* Returns P: the time in ns, at least T, in which the law takes the step of one period. */
 static u64 sdngcc_pace_ns(const struct sdngcc_limiter *own, const struct shim_law_input *input)
 {
-	u64 pace_ns = shim_div(own->interval_ns, INTERVAL_PACES);
+	u64 pace_ns = shim_div(sdngcc_followed_ns(own, input), INTERVAL_PACES);
 
 	return pace_ns > input->period_ns ? pace_ns : input->period_ns;
 }
@@ -125,7 +141,7 @@ static u64 sdngcc_pace_ns(const struct sdngcc_limiter *own, const struct shim_la
 static u64 sdngcc_silence_ns(const struct sdngcc_limiter *own, const struct shim_law_input *input)
 {
 	u64 timeout_ns = input->knobs[SDNGCC_CONGESTION_TIMEOUT];
-	u64 slow_ns = SILENCE_INTERVALS * own->interval_ns;
+	u64 slow_ns = SILENCE_INTERVALS * sdngcc_followed_ns(own, input);
 
 	return slow_ns > timeout_ns ? slow_ns : timeout_ns;
 }
@@ -235,19 +251,22 @@ static u64 sdngcc_paced_rate(const struct sdngcc_limiter *own, const struct shim
 	return pace_ns > input->period_ns ? shim_mul_div(rate, input->period_ns, pace_ns) : rate;
 }
 
-/* Returns a step in bytes/s for one P: ppm of the level, or this VM's part of ppm of C. */
+/* Returns a step in bytes/s for one P: ppm of the level, or of what step-scaled says. */
 static u64 sdngcc_step_rate(const struct shim_limiter_state *state,
 			    const struct sdngcc_limiter *own, const struct shim_law_input *input,
 			    u64 ppm)
 {
 	u64 total = state->weight_total ? state->weight_total : input->knobs[SDNGCC_STEP_SHARERS];
 	u64 level = sdngcc_level(own, input);
+	u64 scaled = input->knobs[SDNGCC_STEP_SCALED];
 	u64 rate;
 
 	if (level)
 		return shim_mul_div(level, ppm, SHIM_PPM);
+	if (scaled == STEPS_BY_SHARE)
+		return shim_mul_div(input->share, ppm, SHIM_PPM);
 	rate = shim_mul_div(input->capacity, ppm, SHIM_PPM);
-	if (input->knobs[SDNGCC_STEP_SCALED] && input->weight < total)
+	if (scaled == STEPS_BY_WEIGHT && input->weight < total)
 		return shim_mul_div(rate, input->weight, total);
 	return rate;
 }
@@ -293,6 +312,17 @@ static u64 sdngcc_climb_rate(const struct shim_limiter_state *state,
 	return sdngcc_paced_rate(own, input, step > least ? step : least);
 }
 
+/* Returns what is to be added in each period after T_c, bytes/s. */
+static u64 sdngcc_fast_rate(const struct shim_limiter_state *state,
+			    const struct sdngcc_limiter *own, const struct shim_law_input *input)
+{
+	u64 less = shim_sub_sat(input->share, state->rate);
+	u64 more = shim_mul_div(less, input->knobs[SDNGCC_RECOVER], SHIM_PPM);
+
+	return shim_add_sat(sdngcc_climb_rate(state, own, input, input->knobs[SDNGCC_STEP_FAST]),
+			    sdngcc_paced_rate(own, input, more));
+}
+
 void shim_sdngcc_period(struct shim_limiter_state *state, struct sdngcc_limiter *own,
 			const struct shim_law_input *input)
 {
@@ -301,7 +331,7 @@ void shim_sdngcc_period(struct shim_limiter_state *state, struct sdngcc_limiter 
 		.timeout_ns = sdngcc_silence_ns(own, input),
 		.floor = shim_climb_floor(input, input->knobs[SDNGCC_RMIN]),
 		.slow = sdngcc_climb_rate(state, own, input, input->knobs[SDNGCC_STEP_SLOW]),
-		.fast = sdngcc_climb_rate(state, own, input, input->knobs[SDNGCC_STEP_FAST]),
+		.fast = sdngcc_fast_rate(state, own, input),
 		.most = sdngcc_paced_rate(own, input, most),
 	};
 

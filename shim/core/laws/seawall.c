@@ -37,6 +37,16 @@
  *   ceiling = min(E, max(I, clamp * u)),   I = min(E, max(floor, start * E * w/W)) to begin with
  *   u = max(u * (1 - T/recent), sent) each T: the largest rate used recently
  *
+ * With literal = 1 a step of class 3 is the paper's TakeFeedback (seawall_loop.c), once for F and
+ * once for 1 - F, and
+ *
+ *   F > 0:                  c += gamma * F * (1 - c),  new = r * (1 - alpha * F * c), t = now
+ *                           goal = r > goal ? r : (r + new) / 2,  r = new,  inc = 0
+ *   F < 1, p = 1 - F:       c -= gamma * p * c
+ *              r < goal:    r += w * p * delta * (goal - r) * (1 - min((now - t) / Ts, 0.9))^3
+ *              else:        r += p * inc, inc += p * step * C * w/W
+ *   r_d = r * (beta * p_d + (1 - beta) / n);   r and goal stay as they are when w changes
+ *
  * The VM's own bucket has rate r, or E where each tunnel has its own loop.  When w changes, r and
  * goal of a loop that was cut within a second are multiplied by the change: rates that were in the
  * ratio of the weights stay so.  r may then be over the ceiling until feedback about what was sent
@@ -234,6 +244,15 @@ static const struct shim_knob seawall_knobs[] = {
 		.value = 1000000,
 		.min = 0,
 		.max = 10000000000ULL,
+	},
+	[LITERAL] = {
+		.name = "literal",
+		.unit = "switch",
+		.help = "1: class 3 by its lines 5 to 20, tunnels by class 2, line 16; 0: mended",
+		.source = "Seawall Classes 2 and 3",
+		.value = 0,
+		.min = 0,
+		.max = 1,
 	},
 };
 
@@ -471,7 +490,7 @@ static u64 seawall_part(const struct shim_limiter_state *state, const struct shi
 	u64 by_use = shim_mul_div(state->rate, input->knobs[BETA], SHIM_PPM);
 	u64 equally = shim_div(state->rate - by_use, input->peers ? input->peers : 1);
 	u64 tunnel = shim_mul_div(sent, SHIM_NSEC_PER_SEC, input->period_ns);
-	u64 rate = state->rate - used;
+	u64 rate = input->knobs[LITERAL] ? 0 : state->rate - used;
 
 	if (tunnel > input->sent_rate)
 		tunnel = input->sent_rate;

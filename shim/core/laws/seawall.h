@@ -26,6 +26,7 @@ enum seawall_knob {
 	FORGET,
 	MARK,
 	HINT,
+	LITERAL,
 };
 
 /* One loop. */

@@ -88,6 +88,64 @@ static void seawall_grow(struct seawall_loop *loop, const struct shim_law_input 
 	loop->increase = shim_add_sat(loop->increase, more);
 }
 
+/* Returns Class 3's way back to the goal for one step, bytes/s. */
+static u64 seawall_concave(const struct seawall_loop *loop, const struct shim_law_input *input)
+{
+	u64 elapsed = shim_sub_sat(input->now_ns, loop->cut_ns);
+	u64 passed = shim_mul_div(elapsed, SHIM_PPM, input->knobs[GOAL_TIME]);
+	u64 most = shim_mul_div(loop->goal - loop->rate, input->knobs[DELTA], SHIM_PPM);
+	u64 left = shim_sub_sat(SHIM_PPM, passed);
+
+	if (left < CONCAVE_MIN)
+		left = CONCAVE_MIN;
+	return shim_mul_div(most, left * left * left, SHIM_PPM * SHIM_PPM * SHIM_PPM);
+}
+
+/* Class 3's TakeFeedback, lines 5 to 11: the proportion in ppm that was lost or marked. */
+static void seawall_take_congestion(struct seawall_loop *loop, const struct shim_law_input *input,
+				    u64 proportion)
+{
+	u64 gained = shim_div(input->knobs[GAMMA] * proportion, SHIM_PPM);
+	u64 mean = loop->congestion + shim_div((SHIM_PPM - loop->congestion) * gained, SHIM_PPM);
+	u64 part_cut = shim_div(input->knobs[ALPHA] * proportion, SHIM_PPM) * mean;
+	u64 cut = shim_mul_div(loop->rate, part_cut, SHIM_PPM * SHIM_PPM);
+
+	loop->congestion = mean;
+	loop->increase = 0;
+	loop->cut_ns = shim_stamp(input->now_ns);
+	loop->goal = loop->rate > loop->goal ? loop->rate : loop->rate - cut / 2;
+	loop->rate -= cut;
+}
+
+/* The same, lines 5 and 12 to 20: the proportion in ppm that met no congestion. */
+static void seawall_take_clear(struct seawall_loop *loop, const struct shim_law_input *input,
+			       u64 proportion)
+{
+	u64 gained = shim_div(input->knobs[GAMMA] * proportion, SHIM_PPM);
+	u64 mean = loop->congestion, more;
+
+	loop->congestion -= shim_div(mean * gained, SHIM_PPM);
+	if (loop->rate < loop->goal) {
+		more = shim_mul_div(seawall_concave(loop, input), input->weight, 1);
+		loop->rate = shim_add_sat(loop->rate, shim_mul_div(more, proportion, SHIM_PPM));
+		return;
+	}
+	more = shim_mul_div(loop->increase, proportion, SHIM_PPM);
+	loop->rate = shim_add_sat(loop->rate, more);
+	more = shim_mul_div(seawall_step_rate(input), proportion, SHIM_PPM);
+	loop->increase = shim_add_sat(loop->increase, more);
+}
+
+/* Class 3's loop as the paper has it: one call for each proportion of what was told. */
+static void seawall_step_literal(struct seawall_loop *loop, const struct shim_law_input *input,
+				 u64 congestion)
+{
+	if (congestion)
+		seawall_take_congestion(loop, input, congestion);
+	if (congestion < SHIM_PPM)
+		seawall_take_clear(loop, input, SHIM_PPM - congestion);
+}
+
 /* Class 3's loop: one step, F in ppm. */
 static void seawall_step_shaped(struct seawall_loop *loop, const struct shim_law_input *input,
 				u64 congestion)
@@ -108,13 +166,7 @@ static void seawall_step_shaped(struct seawall_loop *loop, const struct shim_law
 		loop->rate -= cut;
 		seawall_grow(loop, input, SHIM_PPM - congestion);
 	} else if (loop->rate < loop->goal && elapsed < input->knobs[GOAL_TIME]) {
-		u64 left = SHIM_PPM - shim_mul_div(elapsed, SHIM_PPM, input->knobs[GOAL_TIME]);
-		u64 most = shim_mul_div(loop->goal - loop->rate, input->knobs[DELTA], SHIM_PPM);
-
-		if (left < CONCAVE_MIN)
-			left = CONCAVE_MIN;
-		loop->rate += shim_mul_div(most, left * left * left,
-					   SHIM_PPM * SHIM_PPM * SHIM_PPM);
+		loop->rate += seawall_concave(loop, input);
 	} else {
 		seawall_grow(loop, input, SHIM_PPM);
 	}
@@ -126,7 +178,9 @@ void seawall_adapt(struct seawall_loop *loop, const struct shim_law_input *input
 	u64 congestion = shim_mul_div(hurt < told ? hurt : told, SHIM_PPM, told);
 
 	do {
-		if (input->knobs[CLASS] == 3)
+		if (input->knobs[CLASS] == 3 && input->knobs[LITERAL])
+			seawall_step_literal(loop, input, congestion);
+		else if (input->knobs[CLASS] == 3)
 			seawall_step_shaped(loop, input, congestion);
 		else
 			seawall_step_plain(loop, input, congestion);
@@ -144,7 +198,8 @@ u64 seawall_settle(struct seawall_loop *loop, const struct shim_law_input *input
 		loop->rate = most;
 		loop->increase = 0;
 	}
-	if (before && before != input->weight && loop->cut_ns && since_cut < PAUSE_NS) {
+	if (before && before != input->weight && loop->cut_ns && since_cut < PAUSE_NS &&
+	    !input->knobs[LITERAL]) {
 		loop->rate = shim_mul_div(loop->rate, input->weight, before);
 		loop->goal = shim_mul_div(loop->goal, input->weight, before);
 		loop->cut_ns = shim_stamp(input->now_ns);

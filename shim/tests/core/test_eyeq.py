@@ -546,8 +546,9 @@ events = st.lists(st.one_of(
 @given(history=events, knobs=knob_values("eyeq"), share=any_u64, now_ns=any_u64, peers=st.integers(0, 2**32 - 1))
 def test_rates_stay_within_bounds(core: Any, history: Any, knobs: Dict[str, int], share: int, now_ns: int,
                                   peers: int) -> None:
-    """Whatever is heard, measured or configured: the VM's rate is its share, grants lie within
-    [rate-min, C], a peer's rate is none or at least rate-min, and falls no lower than its floor in silence."""
+    """Whatever is heard, measured or configured: the VM's rate is its share, grants lie within [rate-min, C], literal
+    ones within [rate-min, line] once there are any, a peer's rate is none or at least rate-min, and falls no lower
+    than its floor in silence."""
     vm = Side(core, share=share, low=share // 7, now_ns=now_ns, knobs=knobs)
     vm.input.peers = peers
     peer = vm.peer()
@@ -557,7 +558,9 @@ def test_rates_stay_within_bounds(core: Any, history: Any, knobs: Dict[str, int]
             vm.input.now_ns, vm.input.rx_share, rx_rate = values
             told = vm.tick(rx_rate, every_ns=0)
             limit = values[1] if knobs["ecn"] else min(U64_MAX, values[1] * knobs["capacity-ppm"] // 10**6)
-            if limit:
+            if knobs["literal"]:
+                limit = LINE
+            if limit and (vm.own.grant or not knobs["literal"]):
                 assert min(knobs["rate-min"], limit) <= vm.own.grant <= limit
             for _, report in told:
                 assert 0 < report.rate <= limit

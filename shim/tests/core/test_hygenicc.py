@@ -96,7 +96,7 @@ def test_defaults_are_the_documented_ones(core: Any) -> None:
     assert law.period_ns == T and law.wants == core.lib.SHIM_LAW_PEERS
     assert have == {"echo": 1, "feedback-timeout": MS, "mark-rtt": 40 * MS, "cut-most-ppm": 500000,
                     "congestion-timeout": 50 * MS, "step-slow-ppm": 1200, "step-fast-ppm": 4800,
-                    "step-max-ppm": 20000, "step-sharers": 4, "rmin-ppm": 10000}
+                    "step-max-ppm": 20000, "step-sharers": 4, "rmin-ppm": 10000, "literal": 0}
 
 
 def test_each_mark_is_echoed_once(core: Any) -> None:

@@ -116,7 +116,8 @@ def test_defaults_are_the_documented_ones(core: Any) -> None:
     assert have == {"cut-full-ppm": 50000, "cut-patience": 6, "cut-haste": 4, "level-periods": 8,
                     "cut-mark-ppm": 5000,
                     "congestion-timeout": 200 * MS, "step-slow-ppm": 6000, "step-fast-ppm": 20000,
-                    "step-max-ppm": 50000, "step-sharers": 4, "step-scaled": 1, "rmin-ppm": 10000}
+                    "step-max-ppm": 50000, "step-sharers": 4, "step-scaled": 1, "rmin-ppm": 10000,
+                    "recover-ppm": 0, "paced": 1}
 
 
 def test_static_is_the_share(core: Any) -> None:

@@ -114,7 +114,7 @@ def test_defaults_are_the_documented_ones(core: Any) -> None:
     assert have == {"class": 3, "links": 0, "beta-ppm": 900000, "alpha-ppm": 100000, "gamma-ppm": 62500,
                     "delta-ppm": 500000, "goal-time": 20 * MS, "step-ppm": 3000, "step-sharers": 4,
                     "start-ppm": 1000000, "floor-ppm": 10000, "clamp": 2, "recent": SECOND, "silence": 8,
-                    "forget": 10 * SECOND, "mark-bytes": 30280, "hint": 1 * MS}
+                    "forget": 10 * SECOND, "mark-bytes": 30280, "hint": 1 * MS, "literal": 0}
     assert law.period_ns == T and law.wants == core.lib.SHIM_LAW_PEERS | core.lib.SHIM_LAW_FLOWS
 
 
