@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Dict, List, Literal, Optional, Sequence, Tuple
+from typing import Annotated, Any, Dict, List, Literal, Optional, Sequence, Tuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from sdngcc.testbed.ovs.versions import OvsVersion
+from sdngcc.testbed.presets import PRESETS, PUBLISHED, describe_refusal
 from sdngcc.topologies.placement import hypervisor_of
 
 Protocol = Literal["tcp", "reno", "cubic", "dctcp", "bbr", "udp"]
@@ -33,6 +34,9 @@ class Parameters(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     law: Law = Field("sdngcc", description="control law of the shim; none: no shim")
+    preset: Literal["mended", "published"] = Field(
+        "mended", description="published: knobs and parameters that are not set make the law its paper's own algorithm "
+        "(docs/laws.md says which); mended: ours")
     senders: int = Field(4, ge=1, le=64, description="sending VMs, the tagged one among them")
     tagged: Protocol = Field("tcp", description="what the tagged VM sends")
     competitor: Tuple[Protocol, ...] = Field(
@@ -156,6 +160,20 @@ class Parameters(BaseModel):
                 and values.get("law", "sdngcc") in CONTROLLED):
             return {**values, "mark_source": "shim"}
         return values
+
+    @model_validator(mode="before")
+    @classmethod
+    def _apply_preset(cls, values: Any) -> Any:
+        """Let a law's literal preset say what nobody set."""
+        if not isinstance(values, dict) or values.get("preset") != PUBLISHED:
+            return values
+        law = values.get("law", "sdngcc")
+        if law not in get_args(Law):
+            return values
+        if law not in PRESETS:
+            raise ValueError(describe_refusal(law))
+        preset = PRESETS[law]
+        return {**preset.parameters, **values, "knobs": {**preset.knobs, **values.get("knobs", {})}}
 
     @field_validator("competitor", "weights", "phases", "guarantees", "maximums", "divisions", "loss", "loss_at_s",
                      "tenant_sizes", "tenant_weights", "tenant_guarantees", "tenant_maximums", "on_off_ms", "load",

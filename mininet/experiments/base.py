@@ -91,7 +91,8 @@ def given(settings: Sequence[str], name: str) -> bool:
 
 def without_law(settings: Sequence[str]) -> List[str]:
     """Return the settings for a run without a shim: without the law and what is for laws alone."""
-    return [setting for setting in settings if not setting.startswith(("law=", "levels=", "by_path=", "knob."))]
+    return [setting for setting in settings
+            if not setting.startswith(("law=", "preset=", "levels=", "by_path=", "knob."))]
 
 
 def sweep(settings: Sequence[str], defaults: Dict[str, Any], name: str, values: Sequence[Any]) -> List[Case]:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The paper's literal division and the authors' constants beside ours: why the defaults are what they are."""
+"""The paper's literal division and the authors' constants beside ours: why the defaults are what they are.
+
+The authors' constants are those of SDN-GCC's literal preset (sdngcc.testbed.presets).
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,14 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, phase
 from sdngcc.testbed.parameters import parse_settings
+from sdngcc.testbed.presets import PUBLISHED
 
-# A mark costs C/200 a period, and C/200 is the step up, of every VM alike, once T_c has passed (Algorithm 3 with the
-# authors' 5 Mb/s a mark on 1 Gb/s); nothing is scaled by weights, nothing doubles.
-AUTHORS: Dict[str, int] = {
-    "cut-full-ppm": 0, "cut-mark-ppm": 5000, "cut-haste": 1, "step-slow-ppm": 0, "step-fast-ppm": 5000,
-    "step-max-ppm": 0, "step-scaled": 0, "congestion-timeout": 50_000_000,
-}
 CASES: Tuple[Tuple[str, Dict[str, Any]], ...] = (
     ("division=bytes", {}),
     ("division=bytes, no levels", {"levels": False}),
     ("division=equal", {"division": "equal"}),
-    ("division=equal, authors' constants", {"division": "equal", "knobs": AUTHORS}),
-    ("division=bytes, authors' constants", {"levels": False, "knobs": AUTHORS}),
+    ("division=equal, authors' constants", {"preset": PUBLISHED}),
+    ("division=bytes, authors' constants", {"preset": PUBLISHED, "division": "bytes"}),
 )
 
 
