@@ -25,12 +25,13 @@ build: setup  ## Build the UML kernel, openvswitch.ko, congestion.ko, ovs-vswitc
 demo: build  ## Reproduce SDN-GCC's Fig. 4: no shim, static, sdngcc against tcp, dctcp, udp
 	@$(PY) -m sdngcc.testbed.demo --out results/demo
 
-# Parameters of all experiments, and a folder of earlier results whose verdicts are compared: SET=kernel=6.12.
+# How many seeds, parameters of all experiments, and a folder of earlier results whose verdicts are compared: SET=kernel=6.12.
+SEEDS ?= 1
 SET ?=
 AGAINST ?=
 
-reproduce: build  ## Run every experiment of the papers, write docs/reproduction.md (resumable; SET=NAME=VALUE)
-	@$(PY) -m sdngcc.testbed.reproduce $(addprefix --set ,$(SET)) $(if $(AGAINST),--against $(AGAINST))
+reproduce: build  ## Run every experiment of the papers, write docs/reproduction.md (resumable; SEEDS=10, SET=NAME=VALUE)
+	@$(PY) -m sdngcc.testbed.reproduction --seeds $(SEEDS) $(addprefix --set ,$(SET)) $(if $(AGAINST),--against $(AGAINST))
 
 lint: build  ## ruff, mypy, checkpatch, sparse, gcc warnings
 	@JOBS=$(JOBS) .ci/lint

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runs to be had, by experiment, form and seed, and their results: earlier ones of the same inputs, or new ones."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Dict, List, Sequence, Tuple
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from sdngcc.experiments.base import Case, Experiment, Run
+from sdngcc.testbed.build import ROOT, Artifacts, content_key
+from sdngcc.testbed.machine import MachineError
+from sdngcc.testbed.presets import MENDED
+from sdngcc.testbed.reproduction.forms import FORMS, case_of
+from sdngcc.testbed.runner import make_job, run_case, write_json
+
+# What decides a run's result besides the builds, from the repository's root; judging does not belong to it.
+SOURCES = ("testbed/agent.py", "testbed/boot", "testbed/cluster.py", "testbed/collect.py", "testbed/fabric",
+           "testbed/lossy.py", "testbed/machine.py", "testbed/network.py", "testbed/openvswitch.py",
+           "testbed/processes.py", "testbed/runner.py", "testbed/statistics.py", "mininet/topologies", "controller",
+           "shim/python")
+
+
+class NotRunError(MachineError):
+    """There is no result of a run, and none was to be had now."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A run to be had; each is its own key."""
+
+    experiment: Experiment
+    form: str
+    seed: int
+    number: int
+    """Of the case among the experiment's, from 0."""
+    case: Case
+    folder: Path
+    """Where its result is kept."""
+
+    @property
+    def result(self) -> Path:
+        """Return the file of its result."""
+        return self.folder / "run.json"
+
+    @property
+    def name(self) -> str:
+        """Return what people call it."""
+        words = [self.experiment.name, self.case.label, "" if self.form == MENDED else self.form]
+        return f"{', '.join(word for word in words if word)}, seed {self.seed}"
+
+
+@cache
+def _sources_key(places: Tuple[Path, ...]) -> str:
+    return content_key([], *places)
+
+
+def input_key(experiment: Experiment, case: Case, artifacts: Artifacts, seed: int) -> str:
+    """Return 16 hex digits that change when anything does that a run's result follows from."""
+    job = make_job(case.parameters, artifacts, seed, case.work(seed))
+    places = [ROOT / name for name in SOURCES]
+    if experiment.measure is not None:
+        places.append(Path(sys.modules[experiment.measure.__module__].__file__ or ""))
+    return content_key([str(artifacts.kernel), json.dumps(job, sort_keys=True), case.parameters.model_dump_json(),
+                        _sources_key(tuple(places))])
+
+
+def make_tasks(experiments: Sequence[Experiment], out: Path, settings: Sequence[str] = (), seeds: Sequence[int] = (1,),
+               forms: Sequence[str] = FORMS) -> List[Task]:
+    """Return all runs of the experiments with their defaults but for settings: a seed after the other, then forms.
+
+    So what stands after an interruption is whole for as many seeds as it can be. Raises ParameterError.
+    """
+    cases = {experiment.name: experiment.cases(settings) for experiment in experiments}
+    tasks = []
+    for seed in seeds:
+        for form in forms:
+            for experiment in experiments:
+                for number, case in enumerate(cases[experiment.name]):
+                    formed = case_of(experiment, case, form)
+                    if formed is not None:
+                        folder = out / experiment.name / form / f"seed-{seed}" / f"run-{number + 1}"
+                        tasks.append(Task(experiment, form, seed, number, formed, folder))
+    return tasks
+
+
+def obtain(key: str, tasks: Sequence[Task], artifacts: Artifacts, judge_only: bool, progress: Any) -> Path:
+    """Return the file of the result of tasks with the same inputs: an earlier one, or that of a new run.
+
+    Raises NotRunError when there is none and only judging is wanted, MachineError when a run did not end well.
+    """
+    for task in tasks:
+        if task.result.exists() and json.loads(task.result.read_text(encoding="utf-8"))["inputs"] == key:
+            return task.result
+    if judge_only:
+        raise NotRunError("not run yet with these sources and parameters")
+    task = tasks[0]
+    started, raw = time.monotonic(), task.folder / "raw"
+    run, _ = run_case(task.case, artifacts, task.seed, raw, task.experiment.measure, progress)
+    write_json(task.result, {"inputs": key, "run": run})
+    write_json(task.folder / "timing.json", {"wall_s": round(time.monotonic() - started, 1)})
+    # Samples and logs of every seed and form would fill a disk.
+    shutil.rmtree(raw, ignore_errors=True)
+    return task.result
+
+
+def read_run(file: Path) -> Run:
+    """Return the run in a result's file."""
+    run: Run = json.loads(file.read_text(encoding="utf-8"))["run"]
+    return run
+
+
+def run_all(tasks: Sequence[Task], artifacts: Artifacts, jobs: int, judge_only: bool,
+            console: Console) -> Tuple[Dict[Task, Path], Dict[Task, str]]:
+    """Have all tasks done, jobs at a time, showing progress; those of the same inputs are run once.
+
+    Return the files of results, and what went wrong with the others; tasks in neither were not to be run.
+    """
+    results: Dict[Task, Path] = {}
+    failures: Dict[Task, str] = {}
+    alike: Dict[str, List[Task]] = {}
+    for task in tasks:
+        alike.setdefault(input_key(task.experiment, task.case, artifacts, task.seed), []).append(task)
+    columns = (TextColumn("{task.description:24}"), BarColumn(), TextColumn("{task.fields[what]}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bars, \
+            ThreadPoolExecutor(jobs) as pool:
+        whole = bars.add_task("all", total=len(alike), what="")
+
+        def run(key: str) -> Path:
+            bar = bars.add_task(alike[key][0].name[:24], total=1.0, what="")
+            try:
+                return obtain(key, alike[key], artifacts, judge_only,
+                              lambda part, text: bars.update(bar, completed=part, what=text))
+            finally:
+                bars.remove_task(bar)
+
+        running: Dict[Future[Path], List[Task]] = {pool.submit(run, key): own for key, own in alike.items()}
+        try:
+            for number, done in enumerate(as_completed(running)):
+                own = running[done]
+                try:
+                    results.update(dict.fromkeys(own, done.result()))
+                    said = "done"
+                except NotRunError:
+                    said = "not run"
+                except MachineError as error:
+                    failures.update(dict.fromkeys(own, str(error)))
+                    said = f"failed: {error}"
+                bars.update(whole, completed=number + 1)
+                if said != "not run":
+                    console.print(f"{number + 1}/{len(alike)} {own[0].name}: {said}", highlight=False, markup=False)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return results, failures
