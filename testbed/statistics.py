@@ -6,6 +6,8 @@ from __future__ import annotations
 import statistics
 from typing import Dict, List, Sequence, Tuple
 
+# Percents at which a distribution is kept: every fifth, and more of both ends.
+PERCENTS = (0, 1, 2, *range(5, 100, 5), 98, 99, 99.5, 99.9, 100)
 # Part of a distribution that an interval is to hold.
 CONFIDENCE = 0.95
 
@@ -23,6 +25,11 @@ def percentile(values: Sequence[float], percent: float) -> float:
     ordered: List[float] = sorted(values)
     rank = -(-len(ordered) * percent // 100)
     return ordered[max(int(rank), 1) - 1]
+
+
+def quantiles(values: Sequence[float], digits: int = 1) -> List[Tuple[float, float]]:
+    """Return (percent, value) at each of PERCENTS, values rounded to so many digits; nothing without values."""
+    return [(percent, round(percentile(values, percent), digits)) for percent in PERCENTS] if values else []
 
 
 def mean(values: Sequence[float]) -> float:
