@@ -29,6 +29,7 @@ from sdngcc.experiments.base import (
     without_law,
 )
 from sdngcc.testbed.parameters import Parameters, parse_settings
+from sdngcc.testbed.statistics import quantiles
 
 # The UDP tenant sends so long, then rests so long, ms.
 ON_MS, OFF_MS = 5.0, 15.0
@@ -63,7 +64,7 @@ def cases(settings: Sequence[str]) -> List[Case]:
 
 
 def measure(raw: Path, run: Run) -> Dict[str, Any]:
-    """Return percentiles in us of back-to-back calls and of timed ones that are due while UDP sends."""
+    """Return percentiles and quantiles in us of back-to-back calls and of timed ones that are due while UDP sends."""
     rows = [[[int(word) for word in line.split()] for line in path.read_text().splitlines()[1:]]
             for path in sorted(raw.glob("requests-*.txt"))]
     start = min(due for one in rows for due, _, _ in one)
@@ -71,8 +72,9 @@ def measure(raw: Path, run: Run) -> Dict[str, Any]:
                       if took >= 0 and due - start >= WARM_UP_S * 1e9] for one in rows)
     values = {"all": [took for _, took in series],
               "in_bursts": [took for due, took in timed if due % (ON_MS + OFF_MS) < ON_MS]}
-    return {name: {"calls": len(took), **{f"p{percent:g}_us": round(percentile(took, percent), 1)
-                                          for percent in (50, 99, 99.9)}} for name, took in values.items()}
+    return {name: {"calls": len(took), "quantiles_us": quantiles(took),
+                   **{f"p{percent:g}_us": round(percentile(took, percent), 1) for percent in (50, 99, 99.9)}}
+            for name, took in values.items()}
 
 
 def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:

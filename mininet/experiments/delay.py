@@ -17,6 +17,8 @@ from sdngcc.testbed.collect import limits_mbps
 
 # How often the rate limits are read, ms.
 READ_MS = 2
+# The limit itself is kept for so long from the newcomer's start, s.
+KEPT_S = 1.0
 
 
 def cases(settings: Sequence[str]) -> List[Case]:
@@ -25,14 +27,18 @@ def cases(settings: Sequence[str]) -> List[Case]:
 
 
 def measure(raw: Path, run: Run) -> Dict[str, Any]:
-    """Return the deviation of the tagged VM's rate limit, Mb/s; None without a limit.
+    """Return the deviation of the tagged VM's rate limit, Mb/s, None without a limit, and that limit as it was.
 
-    Over the second half of the shared period, when the newcomer's approach to its share is over.
+    The deviation is of the second half of the shared period, when the newcomer's approach to its share is over; the
+    limit is (s, Mb/s) for KEPT_S from that period's start.
     """
     shared = phase(run, "all")
     begin_s, end_s = (shared["start_s"] + shared["end_s"]) / 2, shared["end_s"]
-    limits = [limit for at_s, limit in limits_mbps(raw, "vm1") if begin_s <= at_s < end_s]
-    return {"limit_deviation_mbps": round(statistics.pstdev(limits), 3) if limits else None}
+    readings = limits_mbps(raw, "vm1")
+    limits = [limit for at_s, limit in readings if begin_s <= at_s < end_s]
+    return {"limit_deviation_mbps": round(statistics.pstdev(limits), 3) if limits else None,
+            "limit_mbps": [(round(at_s, 3), limit) for at_s, limit in readings
+                           if shared["start_s"] <= at_s < shared["start_s"] + KEPT_S]}
 
 
 def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:

@@ -26,6 +26,7 @@ from sdngcc.experiments.base import (
     without_law,
 )
 from sdngcc.testbed.parameters import Parameters, parse_settings
+from sdngcc.testbed.statistics import quantiles
 
 # UDP sends so long, then rests as long, seconds.
 BURST_S = 0.2
@@ -67,13 +68,13 @@ def cases(settings: Sequence[str]) -> List[Case]:
 
 
 def measure(raw: Path, run: Run) -> Dict[str, Any]:
-    """Return requests a second that were answered in the run, and percentiles of their times in us."""
+    """Return requests a second that were answered in the run, percentiles and quantiles of their times in us."""
     rows = [[int(word) for word in line.split()] for path in sorted(raw.glob("stores-*.txt"))
             for line in path.read_text().splitlines()]
     seconds = sum(run["parameters"]["phases"])
     answered = sum(due + took <= seconds * 1e9 for due, took in rows)
     took = [row[1] / 1000 for row in rows]
-    return {"per_s": round(answered / seconds, 1),
+    return {"per_s": round(answered / seconds, 1), "quantiles_us": quantiles(took),
             **{f"p{percent:g}_us": round(percentile(took, percent), 1) for percent in (50, 99, 99.9)}}
 
 

@@ -32,6 +32,7 @@ from sdngcc.experiments.base import (
     without_law,
 )
 from sdngcc.testbed.parameters import ParameterError, Parameters, parse_settings
+from sdngcc.testbed.statistics import quantiles
 
 # Page, fetches of each client from each server, and clients.
 PAGE_BYTES, FETCHES, CLIENTS = 11_776, 10, 6
@@ -122,7 +123,7 @@ def measure(raw: Path, run: Run) -> Dict[str, Any]:
         raise ValueError("no client of the mice left a log")
     return {"mean_ms": round(mean(times), 3), "stdev_ms": round(statistics.pstdev(times), 3),
             "p50_ms": percentile(times, 50), "p99_ms": percentile(times, 99), "max_ms": max(times),
-            "unfinished": unfinished}
+            "unfinished": unfinished, "quantiles_ms": quantiles(times, 3)}
 
 
 def completed(log: Path) -> int:

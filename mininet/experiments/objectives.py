@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from sdngcc.experiments.base import Program, Run, Workload, mean, percentile
+from sdngcc.testbed.statistics import quantiles
 
 # Bytes of flows and of messages, deadlines in ms.
 FLOW_BYTES, MESSAGE_BYTES, DEADLINE_MS = (2_000, 198_000), 2_000, (5.0, 25.0)
@@ -112,6 +113,7 @@ def summarise(flows: List[Flow], arrived: Dict[int, int], end_ns: int) -> Dict[s
         "flows": len(flows), "unfinished": len(flows) - len(arrived),
         "mean_ms": round(mean(took), 4), "p50_ms": round(percentile(took, 50), 4),
         "p99_ms": round(percentile(took, 99), 4),
+        "quantiles_ms": quantiles(took, 4),
         "missed": round(len(missed) / with_deadline, 5) if with_deadline else None,
     }
 

@@ -7,11 +7,13 @@ second or so. Each job moves the same bytes between each pair of servers, divide
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
 from sdngcc.experiments.base import TCP_PAYLOAD, Case, Experiment, Run, Verdict, Workload, at_most, given, without_law
 from sdngcc.testbed.parameters import Parameters, parse_settings
+from sdngcc.testbed.statistics import quantiles
 
 JOBS = ("P1", "P2", "P4")
 CONNECTIONS = (1, 2, 4)
@@ -58,10 +60,18 @@ def cases(settings: Sequence[str]) -> List[Case]:
 
 
 def measure(raw: Path, run: Run) -> Dict[str, Any]:
-    """Return when each job's last transfer ended, seconds; None: not within the run."""
+    """Return when each job's last transfer ended, seconds; None: not within the run.
+
+    Also quantiles of the times of its transfers, seconds, of those that ended.
+    """
     requests = run["requests"]
+    took: Dict[str, List[float]] = {name: [] for name in JOBS}
+    for flow in json.loads((raw / "job.json").read_text())["flows"]:
+        rows = (raw / f"requests-{flow['port']}.txt").read_text().splitlines()[1:]
+        took[flow["name"]] += [int(row.split()[2]) / 1e9 for row in rows if int(row.split()[2]) >= 0]
     return {"done_s": {name: None if requests[name]["unfinished"] else round(requests[name]["max_us"] / 1e6, 3)
-                       for name in JOBS}}
+                       for name in JOBS},
+            "quantiles_s": {name: quantiles(times, 4) for name, times in took.items()}}
 
 
 def ideal_s(weights: Sequence[float], part: float) -> List[float]:

@@ -27,6 +27,7 @@ from sdngcc.experiments.base import (
     without_law,
 )
 from sdngcc.testbed.parameters import Parameters, parse_settings
+from sdngcc.testbed.statistics import PERCENTS
 
 # WebStone's standard mix: bytes of a file, and how many of 1000 requests ask for it.
 FILES = ((500, 350), (5_000, 500), (50_000, 140), (500_000, 9), (5_000_000, 1))
@@ -52,6 +53,7 @@ http {
 
 WRK = """
 local files = { FILES }
+local percents = { PERCENTS }
 math.randomseed(SEED)
 function request()
 	local pick = math.random(1000)
@@ -64,11 +66,17 @@ function delay()
 	return math.floor(-WAIT * math.log(1 - math.random()) + 0.5)
 end
 function done(summary, latency, requests)
+	local quantiles = string.format("[0, %d]", latency.min)
+	for _, percent in ipairs(percents) do
+		quantiles = quantiles .. string.format(", [%g, %d]", percent, latency:percentile(percent))
+	end
+	quantiles = quantiles .. string.format(", [100, %d]", latency.max)
 	io.write(string.format(
 		'RESULT {"requests": %d, "bytes": %d, "us": %d, "errors": %d, "mean_us": %.1f, "sd_us": %.1f, ' ..
-		'"p50_us": %d, "p99_us": %d}\\n', summary.requests, summary.bytes, summary.duration,
+		'"p50_us": %d, "p99_us": %d, "quantiles_us": [%s]}\\n', summary.requests, summary.bytes, summary.duration,
 		summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.status +
-		summary.errors.timeout, latency.mean, latency.stdev, latency:percentile(50), latency:percentile(99)))
+		summary.errors.timeout, latency.mean, latency.stdev, latency:percentile(50), latency:percentile(99),
+		quantiles))
 end
 """
 
@@ -77,6 +85,7 @@ def workload(parameters: Parameters, flood: bool, seed: int) -> Workload:
     """Return server and client, whose requests are drawn from the seed, and the flood if it is wanted."""
     first, second, _ = parameters.phases
     script = WRK.replace("FILES", ", ".join(f"{{{size}, {count}}}" for size, count in FILES))
+    script = script.replace("PERCENTS", ", ".join(f"{percent:g}" for percent in PERCENTS if 0 < percent < 100))
     script = script.replace("WAIT", str(WAIT_MS)).replace("SEED", str(seed % 2**31))
     sizes = " ".join(str(size) for size, _ in FILES)
     make = f"mkdir /run/web/files && for s in {sizes}; do head -c $s /dev/zero >/run/web/files/$s; done"
@@ -107,7 +116,7 @@ def cases(settings: Sequence[str]) -> List[Case]:
 
 
 def measure(raw: Path, run: Run) -> Dict[str, Any]:
-    """Return what wrk reported: requests, their bytes per second, latencies in us."""
+    """Return what wrk reported: requests, their bytes per second, latencies in us with quantiles."""
     for line in (raw / "program-wrk.log").read_text().splitlines():
         if line.startswith("RESULT "):
             found: Dict[str, Any] = json.loads(line[len("RESULT "):])

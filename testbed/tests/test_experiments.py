@@ -143,13 +143,13 @@ def test_delay_wants_oscillation_to_grow():
 def test_delay_measures_the_second_half_of_the_shared_period(tmp_path):
     (tmp_path / "meta.json").write_text(json.dumps({"start_s": 5.0, "devices": {"hv1-vm1": 7, "hv1-vm2": 8}}))
     rows = [f"{round((5 + at_s) * 1e9)} {device} 1 {rate} 0 0 0 {active} 0"
-            for at_s, device, rate, active in [(14, 7, 9, 1), (15, 7, 1000000, 1), (16, 8, 9, 1), (17, 7, 9, 0),
-                                               (19, 7, 1250000, 1), (20, 7, 9, 1)]]
+            for at_s, device, rate, active in [(10.5, 7, 500000, 1), (14, 7, 9, 1), (15, 7, 1000000, 1), (16, 8, 9, 1),
+                                               (17, 7, 9, 0), (19, 7, 1250000, 1), (20, 7, 9, 1)]]
     limiters = tmp_path / "limiters.txt"
     limiters.write_text("\n".join(["t_ns vm uplink rate share sent_rate drops active congested", *rows, ""]))
-    assert delay.measure(tmp_path, run_of()) == {"limit_deviation_mbps": 1.0}
+    assert delay.measure(tmp_path, run_of()) == {"limit_deviation_mbps": 1.0, "limit_mbps": [(10.5, 4.0)]}
     limiters.unlink()
-    assert delay.measure(tmp_path, run_of()) == {"limit_deviation_mbps": None}
+    assert delay.measure(tmp_path, run_of()) == {"limit_deviation_mbps": None, "limit_mbps": []}
 
 
 def test_fair_share_counts_headers_and_weights():
