@@ -11,6 +11,8 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot  # noqa: E402
 
+# Dots per inch.
+DPI = 110
 # Colour of the tagged VM; the others share pale ones.
 TAGGED_COLOUR = "#b2182b"
 OTHER_COLOURS = ("#2166ac", "#4393c3", "#92c5de", "#5aae61", "#a6dba0", "#9970ab", "#c2a5cf")
@@ -74,8 +76,8 @@ def _column(columns: Any, number: int, run: Dict[str, Any]) -> None:
         queue.legend(fontsize=8, loc="upper left")
 
 
-def draw(result: Dict[str, Any], path: Path, dpi: int = 110) -> None:
-    """Write the figure of a result as PNG; dpi is dots per inch. Dashed: the tagged VM's mean of each period."""
+def draw(result: Dict[str, Any], path: Path) -> None:
+    """Write the strips of a result as PNG. Dashed: the tagged VM's mean of each period."""
     runs = runs_of(result)
     figure, columns = pyplot.subplots(3, len(runs), figsize=(max(7, 4.2 * len(runs)), 8), squeeze=False, sharex="col",
                                       gridspec_kw={"height_ratios": [3, 2, 1.4]})
@@ -83,5 +85,5 @@ def draw(result: Dict[str, Any], path: Path, dpi: int = 110) -> None:
         _column(columns, number, run)
     figure.suptitle(f"{result['experiment']}: seed {result['seed']}", fontsize=11)
     figure.tight_layout()
-    figure.savefig(path, dpi=dpi, metadata={"Software": None})
+    figure.savefig(path, dpi=DPI, metadata={"Software": None})
     pyplot.close(figure)

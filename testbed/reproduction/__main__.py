@@ -13,7 +13,7 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 import click
 from rich.console import Console
@@ -21,6 +21,7 @@ from rich.console import Console
 from sdngcc.experiments import EXPERIMENTS
 from sdngcc.experiments.base import Experiment, Run
 from sdngcc.testbed.build import ROOT, BuildError, build
+from sdngcc.testbed.figures import draw
 from sdngcc.testbed.parameters import ParameterError, parse_settings
 from sdngcc.testbed.presets import MENDED
 from sdngcc.testbed.reproduction.forms import FORMS
@@ -28,17 +29,6 @@ from sdngcc.testbed.reproduction.outcomes import Reproduced, courses_of, rows_of
 from sdngcc.testbed.reproduction.page import differing, page, read_causes
 from sdngcc.testbed.reproduction.tasks import Task, make_tasks, read_run, run_all
 from sdngcc.testbed.runner import leave_result
-
-# Dots per inch of the page's figures, and the widest one: they stay in the repository.
-FIGURE_DPI, FIGURE_COLUMNS = 50, 6
-
-
-def draw_small(result: Dict[str, Any], path: Path) -> None:
-    """Draw an experiment's figure small, of its first runs when it has many."""
-    from sdngcc.testbed import plot
-
-    few = {**result, "variants": result["variants"][:FIGURE_COLUMNS - 1]}
-    plot.draw(few, path, dpi=FIGURE_DPI)
 
 
 def outcome(experiment: Experiment, tasks: Sequence[Task], results: Mapping[Task, Path], failures: Mapping[Task, str],
@@ -61,7 +51,7 @@ def outcome(experiment: Experiment, tasks: Sequence[Task], results: Mapping[Task
     if figures is not None:
         left = [leave_result(experiment, [(name, runs[MENDED, number]) for number, name in enumerate(names)], seed,
                              out / experiment.name / f"seed-{seed}") for seed, runs in zip(whole, by_seed)]
-        draw_small(left[0], figures / f"{experiment.name}.png")
+        draw(experiment.name, left, figures / f"{experiment.name}.png")
         figure = f"figures/reproduction/{experiment.name}.png"
     return Reproduced(experiment.name, experiment.summary, experiment.paper, tuple(whole),
                       rows_of(experiment, names, by_seed, FORMS), courses_of(names, by_seed, FORMS),

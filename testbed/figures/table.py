@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which experiment draws what; the papers' values that are marked stand in papers.py."""
+
+from __future__ import annotations
+
+from typing import Callable, Dict, List
+
+from sdngcc.testbed.figures import of_all_laws, of_eyeq, of_ours, of_scc, of_sdn_gcc, of_seawall, of_vcc
+from sdngcc.testbed.figures.data import Runs
+from sdngcc.testbed.figures.layout import Row
+
+Drawing = Callable[[Runs], List[Row]]
+"""Makes a figure's rows of the runs by label; its docstring says which figure of the paper it follows."""
+
+DRAWINGS: Dict[str, Drawing] = {
+    "unfair": of_sdn_gcc.unfair,
+    "share": of_sdn_gcc.share,
+    "scale": of_sdn_gcc.scale,
+    "delay": of_sdn_gcc.delay,
+    "competitors": of_sdn_gcc.competitors,
+    "constants": of_sdn_gcc.constants,
+    "mice": of_sdn_gcc.mice,
+    "burst-latency": of_eyeq.burst_latency,
+    "spare": of_eyeq.spare,
+    "converge": of_eyeq.converge,
+    "shuffle": of_eyeq.shuffle,
+    "memcached": of_eyeq.memcached,
+    "ecn-mix": of_vcc.ecn_mix,
+    "rwnd": of_vcc.rwnd,
+    "port-share": of_vcc.port_share,
+    "udp-flood": of_seawall.udp_flood,
+    "many-flows": of_seawall.many_flows,
+    "many-dsts": of_seawall.many_dsts,
+    "weights": of_seawall.weights,
+    "web": of_seawall.web,
+    "interference": of_scc.interference,
+    "divisions": of_scc.divisions,
+    "laws": of_all_laws.laws,
+    "maxmin": of_all_laws.maxmin,
+    "tournament": of_all_laws.tournament,
+    "on-off": of_all_laws.on_off,
+    "parking-lot": of_ours.parking_lot,
+    "innocent": of_ours.innocent,
+    "ways": of_ours.ways,
+    "churn": of_ours.churn,
+    "mixed": of_ours.mixed,
+    "failsafe": of_ours.failsafe,
+    "takeover": of_ours.takeover,
+    "tenants": of_ours.tenants,
+    "beside": of_ours.beside,
+}
