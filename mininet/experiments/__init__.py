@@ -3,44 +3,25 @@
 
 from typing import Dict
 
-from sdngcc.experiments import (
+from sdngcc.experiments.base import Experiment
+from sdngcc.experiments.eyeq import burst_latency, converge, memcached, shuffle, spare
+from sdngcc.experiments.own import (
     beside,
-    burst_latency,
     churn,
-    competitors,
-    constants,
-    converge,
-    delay,
-    divisions,
-    ecn_mix,
     failsafe,
-    innocent,
-    interference,
-    laws,
-    many_dsts,
-    many_flows,
     maxmin,
-    memcached,
-    mice,
     mixed,
     on_off,
     parking_lot,
-    port_share,
-    rwnd,
-    scale,
-    share,
-    shuffle,
-    spare,
     takeover,
     tenants,
     tournament,
-    udp_flood,
-    unfair,
     ways,
-    web,
-    weights,
 )
-from sdngcc.experiments.base import Experiment
+from sdngcc.experiments.scc import divisions, interference
+from sdngcc.experiments.sdn_gcc import competitors, constants, delay, innocent, laws, mice, scale, share, unfair
+from sdngcc.experiments.seawall import many_dsts, many_flows, udp_flood, web, weights
+from sdngcc.experiments.vcc import ecn_mix, port_share, rwnd
 
 EXPERIMENTS: Dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT for module in (

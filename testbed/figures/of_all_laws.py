@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from sdngcc.experiments import laws as all_laws
-from sdngcc.experiments import maxmin as of_maxmin
-from sdngcc.experiments import tournament as of_tournament
+from sdngcc.experiments.own import maxmin as of_maxmin
+from sdngcc.experiments.own import tournament as of_tournament
+from sdngcc.experiments.sdn_gcc import laws as all_laws
 from sdngcc.testbed.figures.bars import Bars, Series
 from sdngcc.testbed.figures.data import Estimate, Run, Runs, dig, over_seeds, phase, split_last, table
 from sdngcc.testbed.figures.layout import Row

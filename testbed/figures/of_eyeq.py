@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Dict, List, Tuple
 
 from sdngcc.experiments.base import TCP_PAYLOAD, UDP_PAYLOAD
-from sdngcc.experiments.converge import limit_mbps
-from sdngcc.experiments.shuffle import CONNECTIONS, HEADROOM, JOBS, ideal_s
+from sdngcc.experiments.eyeq.converge import limit_mbps
+from sdngcc.experiments.eyeq.shuffle import CONNECTIONS, HEADROOM, JOBS, ideal_s
 from sdngcc.testbed.figures import against, cumulative, tagged
 from sdngcc.testbed.figures.bars import Bars, Series
 from sdngcc.testbed.figures.cumulative import Cumulative, distribution

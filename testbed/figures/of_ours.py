@@ -6,13 +6,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from sdngcc.experiments import churn as churning
-from sdngcc.experiments import innocent as innocents
-from sdngcc.experiments import mixed as mixing
-from sdngcc.experiments import takeover as taking
-from sdngcc.experiments import tenants as renting
-from sdngcc.experiments import ways as choosing
 from sdngcc.experiments.base import TCP_PAYLOAD, UDP_PAYLOAD, fair_share_mbps
+from sdngcc.experiments.own import churn as churning
+from sdngcc.experiments.own import mixed as mixing
+from sdngcc.experiments.own import takeover as taking
+from sdngcc.experiments.own import tenants as renting
+from sdngcc.experiments.own import ways as choosing
+from sdngcc.experiments.sdn_gcc import innocent as innocents
 from sdngcc.testbed.figures import tagged
 from sdngcc.testbed.figures.bars import Bars, Series
 from sdngcc.testbed.figures.data import (

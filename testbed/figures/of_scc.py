@@ -7,7 +7,7 @@ import re
 from functools import partial
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from sdngcc.experiments.divisions import STEADY, groups_of
+from sdngcc.experiments.scc.divisions import STEADY, groups_of
 from sdngcc.testbed.figures.bars import Bars, Series
 from sdngcc.testbed.figures.cumulative import Cumulative, Curve, distribution
 from sdngcc.testbed.figures.data import Estimate, Run, Runs, dig, measured, over_seeds, phase, split, split_last, table

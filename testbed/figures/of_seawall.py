@@ -7,8 +7,8 @@ from functools import partial
 from typing import Dict, List, Optional, Tuple
 
 from sdngcc.experiments.base import TCP_PAYLOAD, UDP_PAYLOAD, vm_frame_mbps
-from sdngcc.experiments.victim import victim_part
-from sdngcc.experiments.weights import SETTLE_S, epochs
+from sdngcc.experiments.seawall.victim import victim_part
+from sdngcc.experiments.seawall.weights import SETTLE_S, epochs
 from sdngcc.testbed.figures import cumulative, tagged
 from sdngcc.testbed.figures.bars import Bars, Series
 from sdngcc.testbed.figures.cumulative import Cumulative, distribution

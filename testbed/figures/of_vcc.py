@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import List, Optional, Sequence
 
 from sdngcc.experiments.base import fair_share_mbps
-from sdngcc.experiments.port_share import PREFERRED, UNPREFERRED, preferred_time
+from sdngcc.experiments.vcc.port_share import PREFERRED, UNPREFERRED, preferred_time
 from sdngcc.testbed.collect import BIN_S
 from sdngcc.testbed.figures import tagged
 from sdngcc.testbed.figures.bars import Bars, Series

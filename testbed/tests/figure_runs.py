@@ -4,7 +4,7 @@
 import random
 
 from sdngcc.experiments import EXPERIMENTS
-from sdngcc.experiments import tournament as of_tournament
+from sdngcc.experiments.own import tournament as of_tournament
 from sdngcc.testbed.statistics import quantiles
 
 TIMES = [float(number ** 2) for number in range(1, 200)]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sdngcc.experiments import choosing
+from sdngcc.experiments.own import choosing
 from sdngcc.testbed.build import ROOT
 
 PAGE = ROOT / "docs" / "choosing-a-law.md"

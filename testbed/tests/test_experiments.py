@@ -5,8 +5,9 @@ import json
 
 import pytest
 
-from sdngcc.experiments import EXPERIMENTS, delay
+from sdngcc.experiments import EXPERIMENTS
 from sdngcc.experiments.base import fair_share_mbps
+from sdngcc.experiments.sdn_gcc import delay
 from sdngcc.testbed.parameters import ParameterError, Parameters
 from sdngcc.topologies.shaping import Shape, tc_commands, threshold_bytes
 

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from sdngcc.experiments import EXPERIMENTS, beside
+from sdngcc.experiments import EXPERIMENTS
+from sdngcc.experiments.own import beside
 from sdngcc.testbed.parameters import ParameterError
 
 FLOWS = ["cookie=0xd1cf5ecdb2b36d5b, table=0, priority=0 actions=NORMAL", "table=23, priority=0 actions=drop"]

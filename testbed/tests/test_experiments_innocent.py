@@ -5,8 +5,10 @@ import json
 
 import pytest
 
-from sdngcc.experiments import EXPERIMENTS, innocent, ways
+from sdngcc.experiments import EXPERIMENTS
 from sdngcc.experiments.base import TCP_PAYLOAD, UDP_PAYLOAD
+from sdngcc.experiments.own import ways
+from sdngcc.experiments.sdn_gcc import innocent
 from sdngcc.testbed.parameters import ParameterError
 
 

@@ -6,8 +6,10 @@ import typing
 
 import pytest
 
-from sdngcc.experiments import EXPERIMENTS, laws, shuffle
+from sdngcc.experiments import EXPERIMENTS
 from sdngcc.experiments.base import settling_s
+from sdngcc.experiments.eyeq import shuffle
+from sdngcc.experiments.sdn_gcc import laws
 from sdngcc.shim import knobs
 from sdngcc.testbed.parameters import Law
 

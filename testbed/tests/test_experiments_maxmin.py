@@ -5,7 +5,7 @@ import pytest
 
 from sdngcc.experiments import EXPERIMENTS
 from sdngcc.experiments.base import fair_share_mbps
-from sdngcc.experiments.maxmin import settling_ms
+from sdngcc.experiments.own.maxmin import settling_ms
 from sdngcc.testbed.parameters import ParameterError, parse_settings
 from sdngcc.testbed.runner import make_job
 from sdngcc.topologies import TOPOLOGIES

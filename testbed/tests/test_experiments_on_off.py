@@ -5,8 +5,9 @@ import json
 
 import pytest
 
-from sdngcc.experiments import EXPERIMENTS, on_off
+from sdngcc.experiments import EXPERIMENTS
 from sdngcc.experiments.base import TCP_PAYLOAD, UDP_PAYLOAD
+from sdngcc.experiments.own import on_off
 from sdngcc.shim import knobs
 from sdngcc.testbed.parameters import ParameterError, Parameters
 from sdngcc.testbed.runner import make_job

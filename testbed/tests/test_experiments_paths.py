@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from sdngcc.experiments import paths
 from sdngcc.experiments.base import TCP_PAYLOAD, UDP_PAYLOAD
+from sdngcc.experiments.sdn_gcc import paths
 from sdngcc.testbed.parameters import make_parameters
 from sdngcc.testbed.tests.test_experiments import failing, run_of
 from sdngcc.topologies.racks import Racks

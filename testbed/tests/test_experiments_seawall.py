@@ -7,7 +7,7 @@ import pytest
 
 from sdngcc.experiments import EXPERIMENTS
 from sdngcc.experiments.base import TCP_PAYLOAD
-from sdngcc.experiments.weights import epochs
+from sdngcc.experiments.seawall.weights import epochs
 from sdngcc.testbed.parameters import ParameterError
 
 

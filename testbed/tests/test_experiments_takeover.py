@@ -5,8 +5,9 @@ import json
 
 import pytest
 
-from sdngcc.experiments import EXPERIMENTS, takeover
+from sdngcc.experiments import EXPERIMENTS
 from sdngcc.experiments.base import fair_share_mbps
+from sdngcc.experiments.own import takeover
 from sdngcc.testbed.parameters import ParameterError
 
 from .test_experiments import run_of

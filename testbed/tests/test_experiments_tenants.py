@@ -3,8 +3,9 @@
 
 import pytest
 
-from sdngcc.experiments import EXPERIMENTS, tenants
+from sdngcc.experiments import EXPERIMENTS
 from sdngcc.experiments.base import TCP_PAYLOAD, UDP_PAYLOAD
+from sdngcc.experiments.own import tenants
 from sdngcc.testbed.parameters import ParameterError, Parameters, parse_settings
 from sdngcc.testbed.runner import make_job
 

@@ -5,8 +5,9 @@ import json
 
 import pytest
 
-from sdngcc.experiments import EXPERIMENTS, tournament
-from sdngcc.experiments.traces import TRACES, classes, draw
+from sdngcc.experiments import EXPERIMENTS
+from sdngcc.experiments.own import tournament
+from sdngcc.experiments.own.traces import TRACES, classes, draw
 from sdngcc.shim import knobs
 from sdngcc.testbed.parameters import ParameterError
 from sdngcc.testbed.runner import make_job

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sdngcc.experiments import divisions, interference
-from sdngcc.experiments.objectives import DEADLINE_MS, FLOW_BYTES, TAIL_S, Group, draw, summarise
+from sdngcc.experiments.scc import divisions, interference
+from sdngcc.experiments.scc.objectives import DEADLINE_MS, FLOW_BYTES, TAIL_S, Group, draw, summarise
 from sdngcc.testbed.parameters import ParameterError
 from sdngcc.testbed.runner import make_job
 

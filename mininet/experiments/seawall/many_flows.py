@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import List, Sequence, Tuple
 
 from sdngcc.experiments.base import Case, Experiment, Run, Verdict
-from sdngcc.experiments.victim import about_half, unprotected, with_and_without
+from sdngcc.experiments.seawall.victim import about_half, unprotected, with_and_without
 
 
 def cases(settings: Sequence[str]) -> List[Case]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Dict, List, Sequence, Tuple
 
-from sdngcc.experiments import scale, share
 from sdngcc.experiments.base import Case, Experiment, Run, Verdict, given, settling_s
+from sdngcc.experiments.sdn_gcc import scale, share
 from sdngcc.testbed.parameters import parse_settings
 
 COMPETITORS = ("dctcp", "udp")

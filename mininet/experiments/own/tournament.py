@@ -18,7 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
-from sdngcc.experiments import laws as all_laws
 from sdngcc.experiments.base import (
     TCP_PAYLOAD,
     Case,
@@ -31,7 +30,8 @@ from sdngcc.experiments.base import (
     phase,
     without_law,
 )
-from sdngcc.experiments.traces import MEANT_FOR_MBPS, TRACES, classes, draw
+from sdngcc.experiments.own.traces import MEANT_FOR_MBPS, TRACES, classes, draw
+from sdngcc.experiments.sdn_gcc import laws as all_laws
 from sdngcc.testbed.parameters import ParameterError, Parameters, make_parameters, parse_settings
 
 DEFAULTS: Dict[str, Any] = {"senders": 12, "receivers": 30, "destinations": 30, "flows": 60, "phases": (0.5, 2.5, 0),

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import List, Sequence, Tuple
 
-from sdngcc.experiments import paths
 from sdngcc.experiments.base import (
     Case,
     Experiment,
@@ -20,6 +19,7 @@ from sdngcc.experiments.base import (
     phase,
     vm_frame_mbps,
 )
+from sdngcc.experiments.sdn_gcc import paths
 from sdngcc.testbed.parameters import parse_settings
 from sdngcc.topologies.shaping import threshold_bytes
 

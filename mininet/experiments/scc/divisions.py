@@ -32,7 +32,7 @@ from sdngcc.experiments.base import (
     phase,
     without_law,
 )
-from sdngcc.experiments.objectives import Group, measure_groups, workload
+from sdngcc.experiments.scc.objectives import Group, measure_groups, workload
 from sdngcc.testbed.parameters import Parameters, make_parameters, parse_settings
 from sdngcc.topologies.placement import hypervisor_of
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from sdngcc.experiments import parking_lot
 from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, at_most, fair_share_mbps, given, phase
+from sdngcc.experiments.own import parking_lot
 from sdngcc.testbed.collect import BIN_S, limits_mbps
 from sdngcc.testbed.parameters import Parameters, parse_settings
 from sdngcc.testbed.statistics import jain

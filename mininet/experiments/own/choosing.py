@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page that helps to choose a law: tables and figure of what tournaments measured.
 
-``python -m sdngcc.experiments.choosing docs/choosing-a-law.md [RESULT.json ...]`` takes rows out of tournaments'
+``python -m sdngcc.experiments.own.choosing docs/choosing-a-law.md [RESULT.json ...]`` takes rows out of tournaments'
 results into the JSON file of the page's name, beside those that it has. From that file it writes the page's tables,
 between the marks ``<!-- tournament -->`` and ``<!-- end of tournament -->``, and the figure. A test checks that the
 page is as this would write it.
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from sdngcc.experiments import tournament
+from sdngcc.experiments.own import tournament
 from sdngcc.testbed.plot import pyplot, runs_of
 
 BEGIN, END = "<!-- tournament -->\n", "<!-- end of tournament -->"
@@ -93,7 +93,7 @@ def draw(rows: Rows, path: Path) -> None:
 def main(arguments: List[str]) -> int:
     """Take results into a page; return the exit status, 2 with a sentence for what cannot be taken."""
     if not arguments:
-        print("python -m sdngcc.experiments.choosing PAGE.md [RESULT.json ...]", file=sys.stderr)
+        print("python -m sdngcc.experiments.own.choosing PAGE.md [RESULT.json ...]", file=sys.stderr)
         return 2
     page = Path(arguments[0])
     kept = page.with_suffix(".json")

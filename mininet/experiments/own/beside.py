@@ -15,8 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
-from sdngcc.experiments import share
 from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least
+from sdngcc.experiments.sdn_gcc import share
 from sdngcc.testbed.parameters import ParameterError, parse_settings
 
 DEFAULTS: Dict[str, Any] = {"law": "sdngcc", "fabric": "linux", "vms_per_hypervisor": 2, "receivers": 2,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
 from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, at_most, given, phase
-from sdngcc.experiments.ecn_mix import QUEUE
+from sdngcc.experiments.vcc.ecn_mix import QUEUE
 from sdngcc.testbed.parameters import parse_settings
 
 # A full frame as the link counts it.

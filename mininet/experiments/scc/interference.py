@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, Dict, List, Sequence, Tuple
 
 from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, near
-from sdngcc.experiments.objectives import OWN_PROTOCOLS, Group, measure_groups, workload
+from sdngcc.experiments.scc.objectives import OWN_PROTOCOLS, Group, measure_groups, workload
 from sdngcc.testbed.parameters import make_parameters, parse_settings
 
 # Loads in percent of a division's half of the link.
