@@ -60,6 +60,20 @@ class _Rows(ctypes.Structure):
     _fields_ = [(name, _POINTER) for name in COLUMNS]
 
 
+def address_rows(columns: Mapping[str, npt.NDArray[Any]]) -> _Rows:
+    """Return where the arrays of COLUMNS are; ValueError for columns that are none."""
+    count = len(columns["numbers"])
+    return _Rows(*(column_address(columns, name, kind, count) for name, kind in COLUMNS.items()))
+
+
+def column_address(columns: Mapping[str, npt.NDArray[Any]], name: str, kind: type, count: int) -> int:
+    """Return where a column of so many numbers of a kind is; ValueError for one that is none."""
+    column = columns[name]
+    if column.dtype != kind or len(column) != count or not column.flags.c_contiguous:
+        raise ValueError(f"column {name} of {len(column)} {column.dtype} is none of {count} {np.dtype(kind)}")
+    return column.ctypes.data
+
+
 class _Sharing(ctypes.Structure):
     """struct native_sharing."""
 
@@ -81,10 +95,10 @@ class Terms(ctypes.Structure):
             (name, ctypes.c_double)
             for name in (
                 "margin", "standby", "damping", "easing", "rise", "fall", "loose_rise", "loose_fall", "holds", "off",
-                "rounding", "rate_min", "rate_max",
+                "rounding", "rate_min", "rate_max", "binding", "held", "same", "fading",
             )
         ),
-        *((name, ctypes.c_int64) for name in ("refresh_ns", "patience_ns", "window", "here", "elsewhere")),
+        *((name, ctypes.c_int64) for name in ("refresh_ns", "patience_ns", "window", "idle", "here", "elsewhere")),
     ]  # fmt: skip
 
 
@@ -99,8 +113,8 @@ class Runs(NamedTuple):
     alone: bool  # each tenant is one machine
 
 
-def _library() -> Any:
-    """Return the library; ImportError where it was not built."""
+def load() -> Any:
+    """Return the library, with the types of this module's functions; ImportError where it was not built."""
     try:
         found = ctypes.CDLL(str(_FILE))
     except OSError as error:
@@ -122,7 +136,7 @@ def _library() -> Any:
     return found
 
 
-_LIBRARY = _library()
+_LIBRARY = load()
 
 
 def _checked(key: bytes) -> bytes:
@@ -182,13 +196,6 @@ def _fill(function: Any, found: Floats, *arrays: npt.NDArray[Any]) -> Floats:
     return found
 
 
-def _column(columns: Mapping[str, npt.NDArray[Any]], name: str, count: int) -> int:
-    column = columns[name]
-    if column.dtype != COLUMNS[name] or len(column) != count or not column.flags.c_contiguous:
-        raise ValueError(f"column {name} of {len(column)} {column.dtype} is none of {count} {np.dtype(COLUMNS[name])}")
-    return column.ctypes.data
-
-
 def share(
     columns: Mapping[str, npt.NDArray[Any]],
     runs: Runs,
@@ -207,7 +214,7 @@ def share(
     if not len(allowed) == len(engaged) == ports or len(runs.weights) != machines or len(runs.group_weights) != groups:
         raise ValueError(f"{len(allowed)} capacities and {len(engaged)} flags are none of {ports} ports, or weights "
                          "none of their machines and tenants")  # fmt: skip
-    rows = _Rows(*(_column(columns, name, count) for name in COLUMNS))
+    rows = address_rows(columns)
     kept = [
         *(np.ascontiguousarray(starts, np.uint64) for starts in (runs.machines, runs.groups, runs.ports)),
         np.ascontiguousarray(runs.weights, np.float64),

@@ -95,11 +95,7 @@ static double meet(const struct basin *b)
 	return level;
 }
 
-/*
- * Returns the level of a basin: 0 where lows fill it; where all highs fit, the one at which all
- * members have them.
- */
-static double level_of(const struct basin *b)
+double basin_level(const struct basin *b)
 {
 	double found = 0;
 	size_t i;
@@ -137,13 +133,13 @@ void native_levels(const struct native_basins *all, double *levels)
 	for (i = 0; i < all->count; i++) {
 		struct basin b = basin_at(all, i);
 
-		levels[i] = level_of(&b);
+		levels[i] = basin_level(&b);
 	}
 }
 
 void basin_grants(const struct basin *b, double *grants)
 {
-	double level = level_of(b);
+	double level = basin_level(b);
 	double spare = b->capacity - basin_sum(b->highs, b->count);
 	size_t i;
 

@@ -17,6 +17,12 @@ struct basin {
 /* Returns the sum of some numbers. */
 double basin_sum(const double *values, size_t count);
 
+/*
+ * Returns the level of a basin: 0 where lows fill it; where all highs fit, the one at which all
+ * members have them.
+ */
+double basin_level(const struct basin *b);
+
 /* Writes what a basin would let each member take if it alone wanted more. */
 void basin_grants(const struct basin *b, double *grants);
 

@@ -74,12 +74,12 @@ void native_grants(const struct native_basins *all, double *grants);
 struct native_rows {
 	const s64 *numbers;	/* of entries, 0 and above */
 	const double *parts;	/* of its bytes that leave by the port, above 0 */
-	const double *lows;	/* floors */
-	const u8 *states;	/* what holds it, as last read */
-	const u8 *quiet;	/* readings in a row that were idle, up to terms.window */
-	const double *sent;	/* by its machine to its destination, as last read */
-	const double *before;	/* what it sent in the reading before */
-	const double *peaks;	/* the most that it sent, fading */
+	double *lows;		/* floors */
+	u8 *states;		/* what holds it, as last read */
+	u8 *quiet;		/* readings in a row that were idle, up to terms.window */
+	double *sent;		/* by its machine to its destination, as last read */
+	double *before;		/* what it sent in the reading before */
+	double *peaks;		/* the most that it sent, fading */
 	double *granted;	/* 0: nothing yet */
 	double *moved;		/* logarithm of the factor by which the grant moved last */
 	double *damping;	/* part of each step of the grant that is not taken */
@@ -119,11 +119,16 @@ struct native_terms {
 	double rounding;	/* logarithm of a step that is none */
 	double rate_min;	/* bytes/s, above 0 */
 	double rate_max;	/* bytes/s */
+	double binding;		/* of a rate in force: who sends more is bound by it */
+	double held;		/* of a path's rate: who sends less is held by another one */
+	double same;		/* of a rate: one that differs by less is the same */
+	double fading;		/* of what was sent, each reading */
 	s64 refresh_ns;		/* after which all is told again, at most */
 	s64 patience_ns;	/* in which what was told shows in what is sent */
 	s64 window;		/* readings */
-	s64 here;		/* a state */
-	s64 elsewhere;		/* another one */
+	s64 idle;		/* a state ... */
+	s64 here;		/* ... another one ... */
+	s64 elsewhere;		/* ... and the third */
 };
 
 /*
@@ -133,5 +138,114 @@ struct native_terms {
 size_t native_share(const struct native_rows *rows, const struct native_sharing *sharing,
 		    const struct native_terms *terms, const double *allowed, const u8 *engaged,
 		    s64 now_ns, u64 *due);
+
+/* Bytes of an entry of VM_STATE and of HOST_PATHS. */
+#define NATIVE_STATE_BYTES 96
+#define NATIVE_PATH_BYTES 72
+
+/* Entries of bridges' answers, and what they stand for. */
+struct native_answers {
+	const u8 *const *texts;	/* by bridge, its entries one behind the other */
+	const u64 *counts;	/* by bridge, how many there are */
+	const s64 *numbers;	/* by entry, of all bridges: its machine or part; -1: none */
+	const s64 *times_ns;	/* by bridge, when the answer came, by the controller's clock */
+	size_t count;		/* of bridges */
+};
+
+/* Machines, in columns by number (rates/paths/readings.py); rates in bytes/s. */
+struct native_machines {
+	double *sent;
+	double *rate;		/* in force, of all that it sends */
+	double *share;
+	double *low;		/* guarantee */
+	double *high;		/* ceiling; 0: none */
+	double *left;		/* of what it sent, what no path counted */
+	u64 *drops;		/* packets that its own bucket held back */
+	s64 *read_ns;		/* when what it told last came */
+	s64 *uncounted;		/* parts that no path counted */
+	u8 *bound;		/* could send more than its own bucket lets through */
+	u8 *limited;		/* one of its paths holds packets back */
+	u8 *bounded;		/* one of its paths bounds what it sends */
+	u8 *fresh;		/* told something since it was read last */
+	const s64 *firsts;	/* its first part; -1: none */
+};
+
+/* Parts of what machines send, in columns by number; rates in bytes/s. */
+struct native_parts {
+	const s64 *members;	/* its machine; -1: there is no such part */
+	const s64 *nexts;	/* the next part of its machine; -1: none */
+	double *counted;	/* what its paths counted */
+	double *rates;		/* in force, if it is bound by it; infinite: it is not */
+	double *sent;
+	double *lows;		/* floors */
+	const double *shares;	/* of its machine's bytes, as counters of flows say */
+	u8 *there;		/* its shim has a path for it */
+	u8 *seen;		/* it had one in the reading before */
+};
+
+/* Which machine and which part rows are of. */
+struct native_owners {
+	const s64 *members;
+	const s64 *parts;	/* -1: of all that the machine sends ... */
+	const u8 *states;	/* ... which this is what holds it then */
+	size_t count;		/* of rows */
+};
+
+/*
+ * Takes what bridges told of their machines, and writes the numbers of those that told something
+ * since they were read last.  Returns how many there are.
+ */
+size_t native_read_states(const struct native_answers *answers,
+			  const struct native_machines *machines, const struct native_terms *terms,
+			  s64 *fresh);
+
+/*
+ * Tells of two answers of each of count bridges, with as many entries, whether they are of the
+ * same paths; machines are known by the number of 32 bits at byte who of an entry.
+ */
+void native_same_paths(const u8 *const *first, const u8 *const *second, const u64 *counts,
+		       size_t count, size_t who, u8 *same);
+
+/* Takes what bridges told of the paths of their machines. */
+void native_read_paths(const struct native_answers *answers, const struct native_machines *machines,
+		       const struct native_parts *parts, const struct native_terms *terms);
+
+/* Finds of count machines how many parts no path counted, and what these sent. */
+void native_count_parts(const struct native_machines *machines, const struct native_parts *parts,
+			const s64 *numbers, size_t count);
+
+/*
+ * Finds what all parts of count machines sent and, of the machines' guarantees, their floors.
+ * There is room for three numbers of each part of the machine that has most.
+ */
+void native_divide_parts(const struct native_machines *machines, const struct native_parts *parts,
+			 const struct native_terms *terms, const double *guarantees,
+			 const s64 *numbers, size_t count, double *room);
+
+/* Gives rows the readings of their machines, where these are fresh. */
+void native_read_rows(const struct native_rows *rows, const struct native_owners *owners,
+		      const struct native_machines *machines, const struct native_parts *parts,
+		      const struct native_terms *terms, const double *guarantees, s64 decided_ns);
+
+/* Readings of some rows, in columns. */
+struct native_readings {
+	const s64 *places;	/* of the rows */
+	const double *sent;
+	const u8 *states;
+	const double *lows;
+	size_t count;
+};
+
+/* Gives rows readings. */
+void native_read(const struct native_rows *rows, const struct native_terms *terms,
+		 const struct native_readings *readings);
+
+/*
+ * Writes what holds rows with these rates in force, bytes/s: HERE, ELSEWHERE, or IDLE where they
+ * are not limited.
+ */
+void native_judge(const struct native_rows *rows, const struct native_terms *terms,
+		  const s64 *places, const double *limits, const u8 *limited, size_t count,
+		  s64 decided_ns, u8 *states);
 
 #endif

@@ -72,6 +72,7 @@ class Machines:
         self._devices = devices
         self._found = found
         self._late: dict[int, _Late] = {}  # by switch
+        self.told: set[int] = set()  # switches that told their machines' state or paths, for who empties it
         self._settings = settings
         self._switches = switches
         self._topology = topology
@@ -161,7 +162,8 @@ class Machines:
         if switch.paths_xid == xid:
             switch.paths_xid = 0
         switch.paths = True
-        switch.path_entries = b"".join(reply.entries)
+        switch.path_entries = reply.entries[0] if len(reply.entries) == 1 else b"".join(reply.entries)
+        self.told.add(switch.dpid)
 
     def take(self, switch: SwitchRecord, xid: int, reply: experimenter.Reply, now_ns: int) -> None:
         """Take a VM_STATE or HOST_VMS reply."""
@@ -186,6 +188,7 @@ class Machines:
     def settle(self) -> None:
         """Take all that was put off."""
         late, self._late = [one for dpid, one in self._late.items() if self._switches.get(dpid) is one.switch], {}
+        self.told.update(one.switch.dpid for one in late)
         same = [one for one in late if one.tells_of_the_same()]
         changed = self._take_same(same)
         for one in late:

@@ -28,8 +28,8 @@ from sdngcc.controller.rates.division import Notice
 from sdngcc.controller.rates.paths.entries import CAPS, Entries
 from sdngcc.controller.rates.paths.filling import Floats, Ints, levels
 from sdngcc.controller.rates.paths.index import UPLINK
-from sdngcc.controller.rates.paths.ports import MARGIN, Due, Ports
-from sdngcc.controller.rates.paths.readings import BINDING, Readings, States
+from sdngcc.controller.rates.paths.ports import BINDING, MARGIN, Due, Ports
+from sdngcc.controller.rates.paths.readings import Readings, States
 from sdngcc.controller.rates.paths.shown import Shown
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.wire.message import RATE_MAX, RATE_MIN, TYPE_RATE
@@ -42,7 +42,7 @@ class PathRates:
 
     ``owns(dpid)`` tells for which switches' ports this controller speaks, ``is_silent(dpid)`` of which no marks are
     heard any more, ``capacity(port)`` what a port carries, bytes/s, infinite if nobody knows, ``bottleneck(machine)``
-    which port bounds one that is told a rate as a whole.
+    which port bounds one that is told a rate as a whole.  ``told`` has the bridges that answered since it was emptied.
     """
 
     def __init__(
@@ -56,11 +56,12 @@ class PathRates:
         is_silent: Callable[[int], bool],
         capacity: Callable[[Hop], float],
         bottleneck: Callable[[Hop], Optional[Hop]],
+        told: set[int],
     ) -> None:
         self._headroom = settings.headroom_percent / 100
         self.ports = Ports(self._headroom, is_silent, settings.standby_percent / 100)
         self.entries = Entries(self.ports.table, switches, attribution, relations, tenants, owns, bottleneck)
-        shown = Shown(switches, self.entries, settings.forwarding == "none")
+        shown = Shown(switches, self.entries, told, settings.forwarding == "none")
         self._readings = Readings(self.ports, self.entries, shown, attribution)
         self.points: dict[int, Hop] = {}  # ports that told something, by the numbers that shims know them by
         self._owns = owns
@@ -135,7 +136,7 @@ class PathRates:
             if member is not None and member.by_path and self._owns(member.vm.place[0]):
                 index.heads[entry], index.heads_ns[entry] = due.rates[row], now_ns
                 heads[number] = round(due.weights[row])
-        least, found = self.entries.least_heads(now_ns), {}
+        least, found = self.entries.least_heads(self._readings.wholes, now_ns), {}
         for number, total in heads.items():
             member = members[number]
             assert member is not None

@@ -101,7 +101,7 @@ class Rounds:
             self.paths = PathRates(
                 network.settings, network.switches, network.attribution, network.relations, network.tenants,
                 network.owns, network.is_silent, self.explicit.known_capacity,
-                lambda place: self.explicit.bottlenecks.get(place),
+                lambda place: self.explicit.bottlenecks.get(place), machines.told,
             )  # fmt: skip
         self.notice_max_ns = 0  # longest from the reply that showed marks to its messages
         self.latency = Histogram()

@@ -19,7 +19,7 @@ from sdngcc.controller.network.inventory import SwitchRecord, VmRecord
 from sdngcc.controller.network.relations import Pair, Relations
 from sdngcc.controller.network.tenants import Tenants
 from sdngcc.controller.network.topology import Hop
-from sdngcc.controller.rates.paths.filling import Floats
+from sdngcc.controller.rates.paths.filling import Floats, Ints
 from sdngcc.controller.rates.paths.index import CAP, FABRIC, PART, TIMEOUT_NS, UPLINK, Index, Slots
 from sdngcc.controller.rates.paths.naming import REST, Prefix, names
 from sdngcc.controller.rates.paths.table import Entry, Machine, Table
@@ -82,6 +82,7 @@ class Entries:
         self.members: dict[Hop, Member] = {}
         self.at: dict[int, dict[int, Member]] = {}  # by bridge and port
         self.versions: dict[int, int] = {}  # of what the machines of a bridge and their parts are
+        self.renewed: set[int] = set()  # bridges with another version, for who empties it
         self.numbers: Slots[Member] = Slots()
         self.parts: Slots[Part] = Slots()
         self.index = Index()
@@ -187,12 +188,13 @@ class Entries:
         """Return the ports that are tenants' caps, bytes/s."""
         return {hop: self._tenants.shares[name].high for name, hop in self._caps.items()}
 
-    def least_heads(self, now_ns: int) -> Floats:
-        """Return the lowest rate of all that it sends that each machine obeys, bytes/s by number; infinite: none."""
+    def least_heads(self, numbers: Ints, now_ns: int) -> Floats:
+        """Return the lowest rate of all that it sends that each machine obeys, bytes/s by number; infinite: none.
+
+        ``numbers`` are all entries for that.
+        """
         found = np.full(len(self.numbers.things), np.inf)
-        heads = self.index.live_heads(now_ns)
-        live = np.flatnonzero(np.isfinite(heads))
-        np.minimum.at(found, self.index.entry_members[live], heads[live])
+        np.minimum.at(found, self.index.entry_members[numbers], self.index.live_heads(numbers, now_ns))
         for number, member in list(self._leavers.items()):
             member.left = {hop: told for hop, told in member.left.items() if now_ns - told[1] < TIMEOUT_NS}
             found[number] = min(found[number], *(rate for rate, _ in member.left.values()), np.inf)
@@ -225,6 +227,7 @@ class Entries:
     def _renew(self, dpid: int) -> None:
         self._version += 1
         self.versions[dpid] = self._version
+        self.renewed.add(dpid)
 
     def _forget(self, part: Part) -> None:
         self.index.forget_part(part.number)

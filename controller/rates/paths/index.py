@@ -72,6 +72,10 @@ def _none() -> Ints:
 class Index:
     """Arrays by number, with room for more."""
 
+    # The parts of a machine, one after the other: by machine the first, by part the one behind and in front; -1: none.
+    member_parts: Ints = dataclasses.field(default_factory=lambda: np.full(LEAST, -1))
+    part_nexts: Ints = dataclasses.field(default_factory=lambda: np.full(LEAST, -1))
+    part_befores: Ints = dataclasses.field(default_factory=lambda: np.full(LEAST, -1))
     part_members: Ints = dataclasses.field(default_factory=lambda: np.full(LEAST, -1))  # -1: there is no such part
     # What shims are told of parts, but for who tells what.
     part_entries: rows.Rows = dataclasses.field(default_factory=lambda: np.zeros(LEAST, rows.ENTRY))
@@ -92,6 +96,7 @@ class Index:
         """Take a machine's place, a pair by which it can be told anything (None: it cannot), and if it is parted."""
         self.member_bridges = roomy(self.member_bridges, member + 1)
         self.member_told = roomy(self.member_told, member + 1)
+        self.member_parts = roomy(self.member_parts, member + 1, -1)
         self.member_parted = roomy(self.member_parted, member + 1)
         self.member_bridges[member], self.member_parted[member] = place[0], parted
         self.member_told[member] = pair is not None
@@ -106,14 +111,26 @@ class Index:
         return members[np.argsort(self.member_bridges[members], kind="stable")]
 
     def set_part(self, part: int, member: int, name: Prefix) -> None:
-        """Take whose part a number is of, and what the part is called."""
+        """Take whose part a number is of, a machine's that was taken, and what the part is called."""
         self.part_members = roomy(self.part_members, part + 1, -1)
         self.part_entries = roomy(self.part_entries, part + 1)
+        self.part_nexts, self.part_befores = roomy(self.part_nexts, part + 1), roomy(self.part_befores, part + 1)
         self.part_members[part] = member
+        after = self.member_parts[member]
+        self.part_nexts[part], self.part_befores[part], self.member_parts[member] = after, -1, part
+        if after >= 0:
+            self.part_befores[after] = part
         self.part_entries[part] = (0, name.first, name.bits, SCOPE_DESTINATION, b"", 0, 0)
 
     def forget_part(self, part: int) -> None:
         """Take note that a part is gone."""
+        after, before = self.part_nexts[part], self.part_befores[part]
+        if after >= 0:
+            self.part_befores[after] = before
+        if before >= 0:
+            self.part_nexts[before] = after
+        else:
+            self.member_parts[self.part_members[part]] = after
         self.part_members[part] = -1
 
     def set_entry(self, number: int, member: int, part: int, kind: int) -> None:
@@ -127,6 +144,7 @@ class Index:
         self.entry_parts[number], self.entry_members[number], self.entry_kinds[number] = part, member, kind
         self.heads[number], self.heads_ns[number] = 0.0, 0
 
-    def live_heads(self, now_ns: int) -> Floats:
-        """Return what machines were told of all that they send and still obey, bytes/s by entry; infinite: nothing."""
-        return np.where((self.heads_ns > 0) & (now_ns - self.heads_ns < TIMEOUT_NS), self.heads, np.inf)
+    def live_heads(self, numbers: Ints, now_ns: int) -> Floats:
+        """Return what machines were told by entries of all that they send and still obey, bytes/s; infinite: nothing."""
+        told_ns = self.heads_ns[numbers]
+        return np.where((told_ns > 0) & (now_ns - told_ns < TIMEOUT_NS), self.heads[numbers], np.inf)

@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdngcc.controller import native
+from sdngcc.controller.native import reading
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.rates.capacity import Capacity, Marked
 from sdngcc.controller.rates.paths.filling import Flags, Floats, Ints, sums
@@ -51,6 +52,8 @@ HOLDS = 0.8  # of what is told: who sends more is held by it, or soon will be
 REFRESH_NS = 60_000_000  # three of them fit into the shim's rate-timeout
 PATIENCE_NS = 25_000_000  # in which what was told shows in what is sent
 SAME = 1e-3  # of a rate: one that differs by less is the same
+BINDING = 0.9  # of a rate in force: who sends more is bound by it
+HELD = 0.98  # of a path's rate: who sends less, though it holds packets back, is held more by the machine's own bucket
 ROUNDING = 1e-9  # of a rate: a step that is smaller is none
 OFF = 0.05  # of what was told: by so much other rates show that it did not arrive
 
@@ -59,7 +62,7 @@ def terms(standby: float = STANDBY) -> native.Terms:
     """Return the numbers of the law, with the part of a grant that idle entries are told."""
     return native.Terms(
         MARGIN, standby, DAMPING, EASING, RISE, FALL, LOOSE_RISE, LOOSE_FALL, HOLDS, OFF, ROUNDING, RATE_MIN, RATE_MAX,
-        REFRESH_NS, PATIENCE_NS, WINDOW, HERE, ELSEWHERE,
+        BINDING, HELD, SAME, FADING, REFRESH_NS, PATIENCE_NS, WINDOW, IDLE, HERE, ELSEWHERE,
     )  # fmt: skip
 
 
@@ -99,7 +102,7 @@ class Ports:
         self.table = Table()
         self._headroom = headroom
         self._is_silent = is_silent
-        self._terms = terms(standby)
+        self.terms = terms(standby)
         self._known: dict[Hop, float] = {}
         self._fixed: dict[Hop, float] = {}
         self._capacities: dict[Hop, Capacity] = {}
@@ -122,17 +125,16 @@ class Ports:
 
     def read(self, numbers: Ints, sent: Floats, states: "npt.NDArray[np.int8]", lows: Floats) -> None:
         """Take readings of entries, each once: bytes/s sent, IDLE, HERE or ELSEWHERE, and floors in bytes/s."""
-        self.read_rows(self.settled().places(numbers), sent, states, lows)
+        table = self.settled()
+        reading.read(vars(table.rows), self.terms, table.places(numbers), sent, states, lows)
 
-    def read_rows(self, places: Ints, sent: Floats, states: "npt.NDArray[np.int8]", lows: Floats) -> None:
-        """Do what read() does, of rows of the table as settled() returned it."""
-        rows = self.table.rows
-        rows.before[places] = rows.sent[places]
-        rows.peaks[places] = np.maximum(sent, FADING * rows.peaks[places])
-        rows.sent[places] = sent
-        rows.lows[places] = lows
-        rows.states[places] = states
-        rows.quiet[places] = np.where(states == IDLE, np.minimum(rows.quiet[places] + 1, WINDOW), 0)
+    def read_machines(self, owners: reading.Owners, machines: "tuple[reading.Machines, reading.Parts]", lows: Floats) -> None:
+        """Take readings of entries from what machines and their parts do, where that is fresh.
+
+        ``owners`` has for each row of the table as settled() returned it who it is of, ``lows`` guarantees by machine,
+        bytes/s.
+        """
+        reading.read_rows(vars(self.table.rows), owners, *machines, self.terms, lows, self._decided_ns)
 
     def judge(self, numbers: Ints, limits: Floats, limited: Flags) -> "npt.NDArray[np.int8]":
         """Return what holds entries, for read(), where shims tell rates in force and not whose they are.
@@ -141,16 +143,10 @@ class Ports:
         or, for PATIENCE_NS, the one told before.  Who was told nothing yet is taken to be held here: then he is told,
         and it shows whether he was.
         """
-        return self.judge_rows(self.settled().places(numbers), limits, limited)
-
-    def judge_rows(self, places: Ints, limits: Floats, limited: Flags) -> "npt.NDArray[np.int8]":
-        """Do what judge() does, of rows of the table as settled() returned it."""
-        rows = self.table.rows
-        told, former = rows.told[places], rows.former[places]
-        recent = (former > 0) & (self._decided_ns - rows.told_ns[places] < PATIENCE_NS)
-        least = np.where(recent, np.minimum(told, former), told)
-        here = limits >= (1 - SAME) * least
-        return np.where(limited, np.where(here, HERE, ELSEWHERE), IDLE).astype(np.int8)
+        table = self.settled()
+        return reading.judge(
+            vars(table.rows), self.terms, table.places(numbers), limits, limited, self._decided_ns
+        )
 
     def settled(self) -> Table:
         """Return the table, whose rows are up to date with who came and went."""
@@ -181,7 +177,7 @@ class Ports:
         allowed = self._allowed(numbers, sent, marks, elapsed_ns)
         engaged = np.maximum.reduceat(rows.states == HERE, sharing.ports) | (sent >= ENGAGED * allowed)
         engaged |= np.isin(numbers, [self.table.ports.of.get(port, -1) for port in marks])
-        due = native.share(vars(rows), sharing.runs, self._terms, allowed, engaged, now_ns)
+        due = native.share(vars(rows), sharing.runs, self.terms, allowed, engaged, now_ns)
         weights = sharing.weights[np.searchsorted(sharing.ports, due, side="right") - 1]
         return Due(rows.numbers[due], rows.ports[due], rows.told[due], weights)
 

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bridges told last of machines and their paths, in arrays: rows of all bridges, one bridge after the other.
+"""What bridges told since they were looked at last, and what it is of.
 
-Which machine a row is of, and which part a path belongs to, is found out row by row only for bridges whose rows are
-others than they were, or whose machines or parts are.
+Only bridges that told something, or whose machines or parts are others, are looked at.  Which machine a row of an
+answer is of, and which part a path belongs to, is found out row by row only where rows are others than they were.
 """
 
-from typing import Callable, NamedTuple, Optional
+import dataclasses
+from typing import Iterable, NamedTuple, Optional, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from sdngcc.controller.native import reading
 from sdngcc.controller.network.inventory import SwitchRecord
 from sdngcc.controller.rates.paths.entries import Entries, Member
 from sdngcc.controller.rates.paths.filling import Ints
@@ -24,128 +26,124 @@ KEY_BYTES = 8 * KEY_WORDS
 KNOWN_MOST = 1 << 16  # paths of a bridge whose parts are remembered
 
 
-def ranges(starts: Ints, counts: Ints) -> Ints:
-    """Return the numbers from each start on, as many as it has."""
-    ends = np.cumsum(counts)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - counts), counts)
+class Looked(NamedTuple):
+    """What bridges told."""
+
+    gone: Ints  # parts that may have no path any more, unless ``paths`` has some
+    states: reading.Answers  # by machine
+    paths: reading.Answers  # by part
 
 
-class Resolved:
-    """What rows of bridges stand for; ``resolve(dpid, first, end)`` tells it of a bridge's rows."""
+@dataclasses.dataclass
+class _Bridge:
+    """A bridge as it was looked at last, while its machines and their parts are what they were."""
 
-    def __init__(self, resolve: Callable[[int, int, int], Ints]) -> None:
-        self.found: Ints = np.zeros(0, np.intp)
-        self._resolve = resolve
-        self._dpids: list[int] = []
-        self._versions = self._counts = self._starts = np.zeros(0, np.intp)
-        self._keys = np.zeros((0, 0), np.uint64)
-
-    def update(self, dpids: list[int], versions: Ints, counts: Ints, keys: npt.NDArray[np.uint64]) -> None:
-        """Take the rows there are now: how many each bridge has, and what tells rows apart, a row of words for each."""
-        starts = np.cumsum(counts) - counts
-        if dpids == self._dpids:
-            match = np.arange(len(dpids))
-        else:
-            known = {dpid: place for place, dpid in enumerate(self._dpids)}
-            match = np.array([known.get(dpid, -1) for dpid in dpids], np.intp)
-        same = match >= 0
-        same[same] = (versions[same] == self._versions[match[same]]) & (counts[same] == self._counts[match[same]])
-        now = ranges(starts[same], counts[same])
-        before = ranges(self._starts[match[same]], counts[same])
-        found = np.full(len(keys), -1)
-        found[now] = self.found[before]
-        others = now[(keys[now] != self._keys[before]).any(axis=1)] if len(now) else now
-        changed = set(np.flatnonzero(~same).tolist())
-        changed.update(np.searchsorted(starts + counts, others, side="right").tolist())
-        for place in sorted(changed):
-            first, end = int(starts[place]), int(starts[place] + counts[place])
-            found[first:end] = self._resolve(dpids[place], first, end)
-        self.found, self._dpids, self._versions, self._counts = found, dpids, versions, counts
-        self._starts, self._keys = starts, keys
-
-
-class _Known(NamedTuple):
-    """What paths of a bridge belonged to while its machines and their parts are what they were."""
-
-    version: int
-    numbers: dict[bytes, int]  # of parts, by what tells paths apart
+    version: int  # of entries.py
+    revision: int = -1  # of the switch
+    members: Ints = dataclasses.field(default_factory=lambda: np.zeros(0, np.intp))  # by row of its answer
+    path_entries: bytes = b""
+    parts: Ints = dataclasses.field(default_factory=lambda: np.zeros(0, np.intp))  # by path of its answer
+    known: dict[bytes, int] = dataclasses.field(default_factory=dict)  # numbers of parts, by what tells paths apart
 
 
 class Shown:
-    """The rows of the bridges of ``entries``; look() brings them up to date.
+    """The rows of the bridges of ``entries``; ``told`` has those that told something, and is emptied here.
 
     ``devices``: machines are known by the kernel's index of their device, not by OpenFlow port.
     """
 
-    def __init__(self, switches: dict[int, SwitchRecord], entries: Entries, devices: bool = False) -> None:
-        self.states: rows.Rows = np.zeros(0, rows.STATE)
-        self.paths: rows.Rows = np.zeros(0, rows.PATH)
-        self.times_ns = np.zeros(0, np.int64)  # of each row of ``states``, when it came
+    def __init__(
+        self, switches: dict[int, SwitchRecord], entries: Entries, told: set[int], devices: bool = False
+    ) -> None:
         self._switches = switches
         self._entries = entries
+        self._told = told
+        self._devices = devices
         self._key = "vm" if devices else "port"
-        self._members = Resolved(self._resolve_members)
-        self._parts = Resolved(self._resolve_parts)
-        self._keys = np.zeros((0, KEY_WORDS), np.uint64)
-        self._known: dict[int, _Known] = {}
+        self._bridges: dict[int, _Bridge] = {}
 
-    @property
-    def members(self) -> Ints:
-        """Return the number of each state's machine; -1: it sends nothing."""
-        return self._members.found
-
-    @property
-    def parts(self) -> Ints:
-        """Return the number of the part that each path belongs to; -1: there is none."""
-        return self._parts.found
-
-    def look(self) -> None:
+    def look(self) -> Looked:
         """Take what bridges told since."""
-        dpids = list(self._entries.at)
-        for dpid in self._known.keys() - self._entries.at.keys():
-            del self._known[dpid]
-        bridges = [self._switches[dpid] for dpid in dpids]
-        versions = np.array([self._entries.versions[dpid] for dpid in dpids], np.intp)
-        counts = np.array([len(bridge.answer.entries) for bridge in bridges], np.intp) // rows.STATE.itemsize
-        self.states = np.frombuffer(b"".join([bridge.answer.entries for bridge in bridges]), rows.STATE)
-        self.times_ns = np.repeat(np.array([bridge.answer.time_ns for bridge in bridges], np.int64), counts)
-        self._members.update(dpids, versions, counts, self.states["port"].astype(np.uint64)[:, None])
-        counts = np.array([len(bridge.path_entries) for bridge in bridges], np.intp) // rows.PATH.itemsize
-        self.paths = np.frombuffer(b"".join([bridge.path_entries for bridge in bridges]), rows.PATH)
-        keys = self._keys = np.empty((len(self.paths), KEY_WORDS), np.uint64)
-        keys[:, :2] = self.paths.view(np.uint64).reshape(-1, WORDS)[:, PREFIX_WORDS]
-        keys[:, 2] = self.paths[self._key]
-        keys[:, 3] = self.paths["bits"].astype(np.uint64) * 256 + self.paths["scope"]
-        self._parts.update(dpids, versions, counts, keys)
+        entries, gone = self._entries, []
+        dpids = self._told | entries.renewed
+        self._told.clear()
+        entries.renewed.clear()
+        for dpid in dpids:
+            bridge = self._bridges.get(dpid)
+            if bridge is not None and entries.versions.get(dpid) != bridge.version:
+                gone.append(self._bridges.pop(dpid).parts)
+        some = sorted(dpid for dpid in dpids if dpid in entries.at)
+        bridges = [self._bridges.setdefault(dpid, _Bridge(entries.versions[dpid])) for dpid in some]
+        switches = [self._switches[dpid] for dpid in some]
+        for switch, bridge in zip(switches, bridges):
+            if bridge.revision != switch.revision:
+                bridge.revision, bridge.members = switch.revision, self._find_members(switch)
+        gone += self._find_parts(switches, bridges)
+        times_ns = np.fromiter((switch.answer.time_ns for switch in switches), np.int64, len(switches))
+        return Looked(
+            _joined(gone),
+            _answers([switch.answer.entries for switch in switches], [bridge.members for bridge in bridges], times_ns),
+            _answers([bridge.path_entries for bridge in bridges], [bridge.parts for bridge in bridges], times_ns),
+        )
 
-    def _resolve_members(self, dpid: int, first: int, end: int) -> Ints:
-        there = self._entries.at[dpid]
-        members = [there.get(number) for number in self.states["port"][first:end].tolist()]
-        return np.array([-1 if member is None else member.number for member in members], np.intp)
+    def _find_members(self, switch: SwitchRecord) -> Ints:
+        """Return the number of the machine of each row of a bridge's answer; -1: it sends nothing."""
+        there = self._entries.at[switch.dpid]
+        ports = np.frombuffer(switch.answer.entries, rows.STATE)["port"].tolist()
+        return np.array([there[port].number if port in there else -1 for port in ports], np.intp)
 
-    def _resolve_parts(self, dpid: int, first: int, end: int) -> Ints:
-        version = self._entries.versions[dpid]
-        known = self._known.get(dpid)
-        if known is None or known.version != version:
-            known = self._known[dpid] = _Known(version, {})
-        numbers, text = known.numbers, self._keys[first:end].tobytes()
-        found = [numbers.get(text[place : place + KEY_BYTES]) for place in range(0, len(text), KEY_BYTES)]
+    def _find_parts(self, switches: Sequence[SwitchRecord], bridges: Sequence[_Bridge]) -> Iterable[Ints]:
+        """Find the parts of bridges' paths; return those of paths that were there and need not be there any more."""
+        alike, others = [], []
+        for switch, bridge in zip(switches, bridges):
+            same = len(switch.path_entries) == len(bridge.path_entries)
+            (alike if same else others).append((switch, bridge))
+        same_paths = reading.same_paths(
+            [bridge.path_entries for _, bridge in alike], [switch.path_entries for switch, _ in alike], self._devices
+        )
+        for (switch, bridge), same in zip(alike, same_paths.tolist()):
+            if same:
+                bridge.path_entries = switch.path_entries
+            else:
+                others.append((switch, bridge))
+        gone = [bridge.parts for _, bridge in others]
+        for switch, bridge in others:
+            bridge.path_entries, bridge.parts = switch.path_entries, self._resolve(switch, bridge.known)
+        return gone
+
+    def _resolve(self, switch: SwitchRecord, known: dict[bytes, int]) -> Ints:
+        """Return the number of the part that each path of a bridge belongs to; -1: there is none."""
+        paths = np.frombuffer(switch.path_entries, rows.PATH)
+        keys = np.empty((len(paths), KEY_WORDS), np.uint64)
+        keys[:, :2] = paths.view(np.uint64).reshape(-1, WORDS)[:, PREFIX_WORDS]
+        keys[:, 2] = paths[self._key]
+        keys[:, 3] = paths["bits"].astype(np.uint64) * 256 + paths["scope"]
+        text = keys.tobytes()
+        found = [known.get(text[place : place + KEY_BYTES]) for place in range(0, len(text), KEY_BYTES)]
         for row, number in enumerate(found):
             if number is None:
-                number = self._part(dpid, first + row)
-                if len(numbers) >= KNOWN_MOST:
-                    numbers.clear()
-                numbers[text[row * KEY_BYTES : (row + 1) * KEY_BYTES]] = found[row] = number
+                number = self._part(switch.dpid, paths[row])
+                if len(known) >= KNOWN_MOST:
+                    known.clear()
+                known[text[row * KEY_BYTES : (row + 1) * KEY_BYTES]] = found[row] = number
         return np.array(found, np.intp)
 
-    def _part(self, dpid: int, row: int) -> int:
+    def _part(self, dpid: int, path: "np.void") -> int:
         """Return the number of the part that a path of a bridge belongs to; -1: there is none."""
-        path = self.paths[row]
         member = self._entries.at[dpid].get(int(path[self._key]))
         if member is None or path["scope"] != SCOPE_DESTINATION:
             return -1
         name = _name(member, Prefix(bytes(path["prefix"]), int(path["bits"])))
         return -1 if name is None else member.parts[name].number
+
+
+def _joined(several: Sequence[Ints]) -> Ints:
+    return np.concatenate(several) if several else np.zeros(0, np.intp)
+
+
+def _answers(texts: Sequence[bytes], numbers: Sequence[Ints], times_ns: npt.NDArray[np.int64]) -> reading.Answers:
+    counts = np.fromiter(map(len, numbers), np.int64, len(numbers))
+    return reading.Answers(texts, counts, _joined(numbers), times_ns)
 
 
 def _name(member: Member, prefix: Prefix) -> Optional[Prefix]:

@@ -8,8 +8,7 @@ import numpy as np
 from sdngcc.controller.rates.paths.entries import CAPS
 from sdngcc.controller.rates.paths.index import TIMEOUT_NS
 from sdngcc.controller.rates.paths.naming import Prefix
-from sdngcc.controller.rates.paths.ports import ELSEWHERE, HERE, IDLE, MARGIN, SAME
-from sdngcc.controller.rates.paths.readings import BINDING, HELD
+from sdngcc.controller.rates.paths.ports import BINDING, ELSEWHERE, HELD, HERE, IDLE, MARGIN, SAME
 from sdngcc.controller.wire import experimenter
 from sdngcc.controller.wire.experimenter import PATH_LIMITED
 

@@ -2,15 +2,20 @@
 """Readings in arrays against the same in plain Python (plain.py), where all kinds of things change."""
 
 import random
+import types
 
 import numpy as np
 import pytest
 
-from sdngcc.controller.rates.paths.shown import Resolved
-from sdngcc.controller.tests.fabric import mac
+from sdngcc.controller.network.inventory import Answer, SwitchRecord
+from sdngcc.controller.rates.paths.naming import Prefix
+from sdngcc.controller.rates.paths.shown import Shown
+from sdngcc.controller.tests.fabric import mac, vm_reading
 from sdngcc.controller.tests.rates.paths.plain import Plain
 from sdngcc.controller.tests.rates.test_by_path import MB, PORTS, SHARE, make, many, want
 from sdngcc.controller.tests.test_engine import H1, H2, H3
+from sdngcc.controller.wire import experimenter, rows
+from sdngcc.controller.wire.experimenter import PathReading
 
 HEADROOM = 1  # percent
 MACHINES = (11, 12, 21, 22, 31)
@@ -96,7 +101,8 @@ def test_machines_that_are_replaced_leave_no_number_behind(tmp_path):
         engine.switches[number].revision += 1
         shims.run(1)
         found = 0
-        for row, part in zip(shown.paths, shown.parts.tolist()):
+        bridge = shown._bridges[number]
+        for row, part in zip(np.frombuffer(bridge.path_entries, rows.PATH), bridge.parts.tolist()):
             known = entries.parts.things[part] if part >= 0 else None
             if known is not None:
                 found += 1
@@ -106,48 +112,97 @@ def test_machines_that_are_replaced_leave_no_number_behind(tmp_path):
         assert found >= 2
 
 
+class Watched(Shown):
+    """Notes for which bridges rows are gone through."""
+
+    def __init__(self, switches, entries, told):
+        super().__init__(switches, entries, told)
+        self.resolved = []
+
+    def _find_members(self, switch):
+        self.resolved.append(("machines", switch.dpid))
+        return super()._find_members(switch)
+
+    def _resolve(self, switch, known):
+        self.resolved.append(("paths", switch.dpid))
+        return super()._resolve(switch, known)
+
+
 class Bridges:
-    """Rows of bridges, each with a key of two words; what one stands for is its key's sum and its bridge's version."""
+    """Bridges whose machine at port p has number p + 100 * dpid, and a part to each of its destinations d: 10 * p + d."""
 
-    def __init__(self):
-        self.asked = []
-        self.resolved = Resolved(self.resolve)
+    def __init__(self, count):
+        self.told = set()
+        self.entries = types.SimpleNamespace(at={}, versions={}, renewed=set())
+        self.switches = {}
+        self.shown = Watched(self.switches, self.entries, self.told)
+        for dpid in range(1, count + 1):
+            self.switches[dpid] = SwitchRecord(dpid, 0)
+            self.renew(dpid, 0)
+            self.tell(dpid, [2, 3], [(2, 1), (2, 2), (3, 1)])
 
-    def resolve(self, dpid, first, end):
-        self.asked.append(dpid)
-        return self.keys[first:end].sum(axis=1).astype(np.intp) + 1000 * self.versions[dpid]
+    def renew(self, dpid, shift):
+        """Let a bridge's machines and parts have numbers that are higher by ``shift``."""
+        self.entries.at[dpid] = {
+            port: types.SimpleNamespace(
+                number=port + 100 * dpid + shift,
+                parts={
+                    Prefix(bytes(15) + bytes([to]), 128): types.SimpleNamespace(number=10 * port + to + shift)
+                    for to in range(1, 5)
+                },
+            )
+            for port in (2, 3)
+        }
+        self.entries.versions[dpid] = self.entries.versions.get(dpid, 0) + 1
+        self.entries.renewed.add(dpid)
 
-    def update(self, bridges, versions):
-        self.asked.clear()
-        self.versions = versions
-        rows = [row for some in bridges.values() for row in some]
-        self.keys = np.array(rows, np.uint64).reshape(-1, 2)
-        counts = np.array([len(some) for some in bridges.values()], np.intp)
-        self.resolved.update(list(bridges), np.array([versions[dpid] for dpid in bridges], np.intp), counts, self.keys)
-        wanted = [sum(row) + 1000 * versions[dpid] for dpid, some in bridges.items() for row in some]
-        assert self.resolved.found.tolist() == wanted
-        return sorted(self.asked)
+    def lose(self, dpid):
+        del self.entries.at[dpid], self.entries.versions[dpid]
+        self.entries.renewed.add(dpid)
+
+    def tell(self, dpid, ports=None, paths=None):
+        switch = self.switches[dpid]
+        if ports is not None:
+            entries = b"".join(experimenter.encode_vm_state(vm_reading(port)) for port in ports)
+            switch.answer, switch.revision = Answer(entries, 1 + switch.answer.time_ns), switch.revision + 1
+        if paths is not None:
+            readings = [PathReading(0, 0, bytes(15) + bytes([to]), 128, 0, port, 1, 1, 1, 1, 1) for port, to in paths]
+            switch.path_entries = b"".join(experimenter.encode_path(one) for one in readings)
+        self.told.add(dpid)
+
+    def look(self):
+        """Return for which bridges rows were gone through, the numbers found, and the parts whose paths are gone."""
+        self.shown.resolved.clear()
+        looked = self.shown.look()
+        assert not self.told and not self.entries.renewed
+        assert looked.states.counts.sum() == len(looked.states.numbers)
+        assert looked.paths.counts.sum() == len(looked.paths.numbers)
+        return (
+            sorted(self.shown.resolved), looked.states.numbers.tolist(), looked.paths.numbers.tolist(),
+            sorted(looked.gone.tolist()),
+        )  # fmt: skip
 
 
 def test_rows_are_resolved_again_only_where_something_changed():
-    chance, bridges = random.Random(1), Bridges()
-    known = {dpid: [[chance.randrange(9), chance.randrange(9)] for _ in range(dpid % 4)] for dpid in range(12)}
-    versions = dict.fromkeys(range(20), 0)
-    assert bridges.update(known, versions) == list(range(12))
-    assert bridges.update(known, versions) == []
-    known[5][0][1] += 1
-    assert bridges.update(known, versions) == [5]
-    known[6].append([1, 2])
-    del known[7][1]
-    assert bridges.update(known, versions) == [6, 7]
-    versions[9] += 1
-    assert bridges.update(known, versions) == [9]
-    del known[2]
-    known[13] = [[1, 1]]
-    assert bridges.update(known, versions) == [13]
-    known = dict(reversed(known.items()))
-    assert bridges.update(known, versions) == []
-    assert bridges.update({}, versions) == []
+    bridges, parts = Bridges(2), [21, 22, 31]
+    first = bridges.look()
+    assert first[0] == [("machines", 1), ("machines", 2), ("paths", 1), ("paths", 2)]
+    assert first[1:] == ([102, 103, 202, 203], parts * 2, [])
+    assert bridges.look() == ([], [], [], [])
+    bridges.tell(2, paths=[(2, 1), (2, 2), (3, 1)])
+    assert bridges.look() == ([], [202, 203], parts, [])
+    bridges.tell(2, paths=[(2, 1), (2, 3), (3, 1)])
+    assert bridges.look() == ([("paths", 2)], [202, 203], [21, 23, 31], parts)
+    bridges.tell(2, paths=[(2, 1), (3, 1), (3, 9)])
+    assert bridges.look()[2:] == ([21, 31, -1], [21, 23, 31])
+    bridges.tell(1, paths=[(2, 1)])
+    assert bridges.look() == ([("paths", 1)], [102, 103], [21], parts)
+    bridges.tell(1, ports=[3, 2, 4])
+    assert bridges.look() == ([("machines", 1)], [103, 102, -1], [21], [])
+    bridges.renew(1, 50)
+    assert bridges.look() == ([("machines", 1), ("paths", 1)], [153, 152, -1], [71], [21])
+    bridges.lose(1)
+    assert bridges.look() == ([], [], [], [71])
 
 
 def test_shares_follow_what_counters_say(tmp_path):
@@ -166,7 +221,7 @@ def test_shares_follow_what_counters_say(tmp_path):
         else:
             proportions.take(place, {pair: (1 << 20, counter) for pair, counter in zip(pairs, counters)})
         paths._readings._follow_shares(np.array([member.number]))
-        looked.append(paths._readings._shares[numbers].tolist())
+        looked.append(paths._readings._parts.shares[numbers].tolist())
         shares = engine.attribution.shares(place)
         assert looked[-1] == pytest.approx([shares[pair] for pair in pairs])
     assert looked[0] == pytest.approx([0.25, 0.75]) and looked[2] == [0.5, 0.5] and looked[1][0] > 0.8
