@@ -202,6 +202,10 @@ class Attribution:
         self.follow()
         return (self._path(pair) if pair in self._known else self._paths.find(pair)).hops
 
+    def place(self, pair: Pair) -> Hop:
+        """Return where the source of a pair is that using() names."""
+        return self._known[pair].place
+
     def using(self, point: Hop) -> list[Pair]:
         """Return the pairs whose frames leave by a port."""
         self.follow()

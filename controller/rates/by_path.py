@@ -25,6 +25,7 @@ from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.rates.batch import Batch, teller
 from sdngcc.controller.rates.capacity import Marked
 from sdngcc.controller.rates.division import Notice
+from sdngcc.controller.rates.paths.asking import Asking
 from sdngcc.controller.rates.paths.entries import CAPS, Entries
 from sdngcc.controller.rates.paths.filling import Floats, Ints, levels
 from sdngcc.controller.rates.paths.index import UPLINK
@@ -62,6 +63,7 @@ class PathRates:
         self.ports = Ports(self._headroom, is_silent, settings.standby_percent / 100)
         self.entries = Entries(self.ports.table, switches, attribution, relations, tenants, owns, bottleneck)
         shown = Shown(switches, self.entries, told, settings.forwarding == "none")
+        self.asking = Asking(attribution)
         self._readings = Readings(self.ports, self.entries, shown, attribution)
         self.points: dict[int, Hop] = {}  # ports that told something, by the numbers that shims know them by
         self._owns = owns
@@ -77,10 +79,13 @@ class PathRates:
     def decide(self, marks: Mapping[Hop, Marked], now_ns: int) -> Batch:
         """Take the marks of a period, and the machines' readings, and return who is to be told what."""
         self.entries.follow()
+        renewed = set(self.entries.renewed)
         states = self._readings.look()
         self._set_ports(states)
         self._readings.take(states, self._lows(states), now_ns)
-        return self._tellings(self.ports.decide_rows(marks, now_ns), now_ns)
+        due = self.ports.decide_rows(marks, now_ns)
+        self.asking.decided(self.ports.pressed, self.entries.moved, renewed)
+        return self._tellings(due, now_ns)
 
     def _tellings(self, due: Due, now_ns: int) -> Batch:
         """Return what machines are to be told, in the order of their bridges."""

@@ -4,7 +4,8 @@
 A *round* begins when a reply shows fresh marks: the hypervisor bridges of the sources behind the port are
 asked what their machines sent.  Once they and the period's other polls have answered, or a deadline passed,
 the marks are divided and each machine is told its part.  For explicit rates a round begins each period, with or
-without marks, and all hypervisor bridges are asked, also what machines send by path; then by_path.py finds the rates
+without marks, and hypervisor bridges are asked, also what machines send by path: all, or where all tell that those that
+paths/asking.py names; then by_path.py finds the rates
 of machines whose bridges can tell that, and explicit.py those of others.
 """
 
@@ -103,6 +104,7 @@ class Rounds:
                 network.owns, network.is_silent, self.explicit.known_capacity,
                 lambda place: self.explicit.bottlenecks.get(place), machines.told,
             )  # fmt: skip
+        self._spares = False  # all machines are told by path: bridges that no decision needs are asked less
         self.notice_max_ns = 0  # longest from the reply that showed marks to its messages
         self.latency = Histogram()
         self._behind = SOURCES[network.settings.mark_source].semantics is Semantics.ARRIVED  # where marks are counted
@@ -128,10 +130,10 @@ class Rounds:
             self.levels.forget(dpid, port)
 
     def begin(self, now: int) -> None:
-        """Begin the round of a period for explicit rates: all bridges with machines are asked."""
-        current = self._open(now)
+        """Begin the round of a period for explicit rates: the bridges with machines are asked that are needed for it."""
+        current, paths = self._open(now), self.paths if self._spares else None
         for dpid, switch in self._network.switches.items():
-            if switch.vms:
+            if switch.vms and (paths is None or not switch.paths or paths.asking.needs(dpid)):
                 self._ask(current, dpid, now)
         self.finish_if_complete()
 
@@ -174,6 +176,9 @@ class Rounds:
             current.interval_ns[point] = current.interval_ns.get(point, 0) + port_marks.interval_ns
             current.carried[point] = port_marks.carried
             network.counters["marks"] += port_marks.marks
+            if rates and self.paths is not None and self._spares:
+                for dpid in self.paths.asking.behind(point) - current.asked:
+                    self._ask(current, dpid, now)
             if rates or self.divider.division == "equal" or not network.settings.notify:
                 continue
             for vm in network.attribution.machines_behind(point):
@@ -300,7 +305,8 @@ class Rounds:
         network = self._network
         marks = {point: Marked(count, current.interval_ns[point]) for point, count in current.marks.items()}
         found = paths.decide(marks, network.clock())
-        if not any(switch.vms and not switch.paths for switch in network.switches.values()):
+        self._spares = not any(switch.vms and not switch.paths for switch in network.switches.values())
+        if self._spares:
             return found
         behind: dict[Hop, dict[Hop, Pair]] = {}
         others = []

@@ -82,6 +82,7 @@ class Entries:
         self.members: dict[Hop, Member] = {}
         self.at: dict[int, dict[int, Member]] = {}  # by bridge and port
         self.versions: dict[int, int] = {}  # of what the machines of a bridge and their parts are
+        self.moved: dict[Hop, None] = {}  # machines whose pairs were others when all was followed last
         self.renewed: set[int] = set()  # bridges with another version, for who empties it
         self.numbers: Slots[Member] = Slots()
         self.parts: Slots[Part] = Slots()
@@ -96,6 +97,8 @@ class Entries:
         self._bottleneck = bottleneck
         self._leavers: dict[int, Member] = {}  # those who were told something by a port that they left
         self._seen: dict[int, _Seen] = {}  # bridges as their machines were followed last
+        # By port of a bridge: the machines with a pair to a host there that is no machine, as far as was known.
+        self._hosts: dict[Hop, set[Hop]] = {}
         self._owned: dict[int, bool] = {}  # switches on anybody's way
         self._parted = 0  # version of how bytes part that is in the table
         self._version = 0  # the highest in ``versions`` ever, so that none comes back
@@ -108,6 +111,7 @@ class Entries:
         attribution = self._attribution
         attribution.follow()
         moved, attribution.moved = attribution.moved or {}, {}
+        self.moved = dict(moved)
         owned = {dpid: self._owns(dpid) for dpid in self._owned}
         everybody, self._owned = owned != self._owned, owned
         if attribution.parted != self._parted:
@@ -152,6 +156,9 @@ class Entries:
                 continue
             self._place(place, member)
         self._leave_out(dpid, present)
+        known = [self._hosts.pop((dpid, number)) for number in switch.vms if (dpid, number) in self._hosts]
+        for place in set().union(*known) & self.members.keys():
+            self._place(place, self.members[place])
 
     def _leave_out(self, dpid: int, present: set[int]) -> None:
         """Remove the machines of a bridge that are there no more."""
@@ -160,6 +167,7 @@ class Entries:
             self._table.set_machine((dpid, number), None)
         if dpid not in self._switches:
             self._seen.pop(dpid, None)
+            self._hosts = {hop: places for hop, places in self._hosts.items() if hop[0] != dpid}
 
     def _active(self) -> Iterable[VmRecord]:
         return [
@@ -237,6 +245,10 @@ class Entries:
         """Bring a machine's entries up to date."""
         self._renew(place[0])
         ways = {pair: self._fabric(place, hops) for pair, hops in self._attribution.ways(place).items()}
+        for pair, hops in ways.items():
+            host = self._relations.hosts.get(pair[1])
+            if host is not None and host.place in hops:
+                self._hosts.setdefault(host.place, set()).add(place)
         member.parted = any(part < 1 for hops in ways.values() for part in hops.values())
         self.index.set_member(member.number, place, min(ways, default=None), member.parted)
         for hops in ways.values():

@@ -46,6 +46,7 @@ FADING = 0.993  # of what was sent, each reading: half of it in half a second
 DAMPING = 0.3  # of what is left of a step, each time that it turns back
 EASING = 0.8  # of the damping, each time that it does not
 ENGAGED = 0.9
+NEAR = 0.7  # of what a port may carry: it may be engaged soon
 RISE, FALL = 1.01, 0.9975  # changes worth a message, of what holds an entry
 LOOSE_RISE, LOOSE_FALL = 1.5, 0.75  # and of what does not
 HOLDS = 0.8  # of what is told: who sends more is held by it, or soon will be
@@ -107,6 +108,7 @@ class Ports:
         self._fixed: dict[Hop, float] = {}
         self._capacities: dict[Hop, Capacity] = {}
         self._decided_ns = 0
+        self.pressed: list[Hop] = []  # ports that told something, or may soon, as all was decided last
 
     def set_capacity(self, port: Hop, rate: float) -> None:
         """Take what a port carries, bytes/s; infinite: nobody knows."""
@@ -171,12 +173,16 @@ class Ports:
         rows, sharing = table.rows, table.sharing
         elapsed_ns, self._decided_ns = now_ns - self._decided_ns, now_ns
         if not len(rows.numbers):
+            self.pressed = []
             return Due(rows.numbers, rows.ports, rows.told, rows.told)
         sent = sums(rows.parts * rows.sent, sharing.ports)
         numbers = rows.ports[sharing.ports]
         allowed = self._allowed(numbers, sent, marks, elapsed_ns)
         engaged = np.maximum.reduceat(rows.states == HERE, sharing.ports) | (sent >= ENGAGED * allowed)
         engaged |= np.isin(numbers, [self.table.ports.of.get(port, -1) for port in marks])
+        names = table.ports.names
+        pressed = numbers[engaged | (sent >= NEAR * allowed)].tolist()
+        self.pressed = [hop for number in pressed if (hop := names[number]) is not None]
         due = native.share(vars(rows), sharing.runs, self.terms, allowed, engaged, now_ns)
         weights = sharing.weights[np.searchsorted(sharing.ports, due, side="right") - 1]
         return Due(rows.numbers[due], rows.ports[due], rows.told[due], weights)
