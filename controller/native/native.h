@@ -145,7 +145,7 @@ size_t native_share(const struct native_rows *rows, const struct native_sharing 
 
 /* Entries of bridges' answers, and what they stand for. */
 struct native_answers {
-	const u8 *const *texts;	/* by bridge, its entries one behind the other */
+	const u8 *text;		/* all entries, those of a bridge together */
 	const u64 *counts;	/* by bridge, how many there are */
 	const s64 *numbers;	/* by entry, of all bridges: its machine or part; -1: none */
 	const s64 *times_ns;	/* by bridge, when the answer came, by the controller's clock */
@@ -183,6 +183,23 @@ struct native_parts {
 	u8 *seen;		/* it had one in the reading before */
 };
 
+/* How a machine takes what it is told, as its bridge counts. */
+struct native_heard {
+	u64 bridge;		/* which one of those that answered */
+	u32 port;
+	u32 messages;		/* accepted */
+	u32 refused;
+	u32 unused;
+};
+
+/*
+ * Tells of two answers to VM_STATE of each of count bridges, with as many entries, whether
+ * machines are others or share otherwise in the first one, and writes of all others how those
+ * hear whose counters moved.  Answers stand one behind the other.  Returns how many these are.
+ */
+size_t native_compare_states(const u8 *first, const u8 *second, const u64 *counts, size_t count,
+			     u8 *changed, struct native_heard *heard);
+
 /* Which machine and which part rows are of. */
 struct native_owners {
 	const s64 *members;
@@ -201,10 +218,11 @@ size_t native_read_states(const struct native_answers *answers,
 
 /*
  * Tells of two answers of each of count bridges, with as many entries, whether they are of the
- * same paths; machines are known by the number of 32 bits at byte who of an entry.
+ * same paths; machines are known by the number of 32 bits at byte who of an entry.  Answers stand
+ * one behind the other.
  */
-void native_same_paths(const u8 *const *first, const u8 *const *second, const u64 *counts,
-		       size_t count, size_t who, u8 *same);
+void native_same_paths(const u8 *first, const u8 *second, const u64 *counts, size_t count,
+		       size_t who, u8 *same);
 
 /* Takes what bridges told of the paths of their machines. */
 void native_read_paths(const struct native_answers *answers, const struct native_machines *machines,

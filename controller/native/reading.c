@@ -29,6 +29,9 @@
 #include "filling.h"
 #include "native.h"
 
+#define STATE_SHARING 16		/* bytes of VM_STATE: which machine it is and how it shares */
+#define STATE_MESSAGES 80		/* where counters of messages are ... */
+#define STATE_REFUSED 84		/* ... and of refused ones, the next bytes */
 #define STATE_RATE 16		/* where fields of VM_STATE are, from the entry's first byte */
 #define STATE_SHARE 24
 #define STATE_LOW 32
@@ -54,6 +57,50 @@ static u64 get64(const u8 *p)
 	return (u64)get32(p) << 32 | get32(p + 4);
 }
 
+/* Tells whether some bytes differ. */
+static bool differ(const u8 *first, const u8 *second, size_t bytes)
+{
+	size_t i;
+
+	for (i = 0; i < bytes; i++)
+		if (first[i] != second[i])
+			return true;
+	return false;
+}
+
+size_t native_compare_states(const u8 *first, const u8 *second, const u64 *counts, size_t count,
+			     u8 *changed, struct native_heard *heard)
+{
+	size_t bridge, found = 0;
+
+	for (bridge = 0; bridge < count; bridge++) {
+		size_t before = found;
+		u64 row;
+
+		changed[bridge] = 0;
+		for (row = 0; row < counts[bridge]; row++) {
+			const u8 *p = first + row * NATIVE_STATE_BYTES;
+			const u8 *q = second + row * NATIVE_STATE_BYTES;
+
+			if (differ(p, q, STATE_SHARING))
+				changed[bridge] = 1;
+			if (!differ(p + STATE_MESSAGES, q + STATE_MESSAGES, 8))
+				continue;
+			heard[found++] = (struct native_heard){
+				.bridge = bridge,
+				.port = get32(p),
+				.messages = get32(p + STATE_MESSAGES),
+				.refused = get32(p + STATE_REFUSED),
+			};
+		}
+		if (changed[bridge])
+			found = before;
+		first += counts[bridge] * NATIVE_STATE_BYTES;
+		second += counts[bridge] * NATIVE_STATE_BYTES;
+	}
+	return found;
+}
+
 /* Takes what an entry of VM_STATE tells of machine i. */
 static void read_state(const u8 *p, const struct native_machines *machines,
 		       const struct native_terms *terms, size_t i)
@@ -75,10 +122,10 @@ size_t native_read_states(const struct native_answers *answers,
 			  s64 *fresh)
 {
 	const s64 *number = answers->numbers;
+	const u8 *p = answers->text;
 	size_t bridge, count = 0;
 
 	for (bridge = 0; bridge < answers->count; bridge++) {
-		const u8 *p = answers->texts[bridge];
 		u64 row;
 
 		for (row = 0; row < answers->counts[bridge]; row++, p += NATIVE_STATE_BYTES) {
@@ -101,16 +148,12 @@ size_t native_read_states(const struct native_answers *answers,
 /* Tells whether two entries of HOST_PATHS are of the same path. */
 static bool is_same_path(const u8 *first, const u8 *second, size_t who)
 {
-	size_t i;
-
-	for (i = PATH_PREFIX; i < PATH_PREFIX + PATH_PREFIX_BYTES; i++)
-		if (first[i] != second[i])
-			return false;
-	return get32(first + who) == get32(second + who);
+	return !differ(first + PATH_PREFIX, second + PATH_PREFIX, PATH_PREFIX_BYTES) &&
+	       !differ(first + who, second + who, 4);
 }
 
-void native_same_paths(const u8 *const *first, const u8 *const *second, const u64 *counts,
-		       size_t count, size_t who, u8 *same)
+void native_same_paths(const u8 *first, const u8 *second, const u64 *counts, size_t count,
+		       size_t who, u8 *same)
 {
 	size_t bridge;
 
@@ -121,8 +164,10 @@ void native_same_paths(const u8 *const *first, const u8 *const *second, const u6
 		for (row = 0; row < counts[bridge] && same[bridge]; row++) {
 			size_t at = row * NATIVE_PATH_BYTES;
 
-			same[bridge] = is_same_path(first[bridge] + at, second[bridge] + at, who);
+			same[bridge] = is_same_path(first + at, second + at, who);
 		}
+		first += counts[bridge] * NATIVE_PATH_BYTES;
+		second += counts[bridge] * NATIVE_PATH_BYTES;
 	}
 }
 
@@ -144,10 +189,10 @@ void native_read_paths(const struct native_answers *answers, const struct native
 		       const struct native_parts *parts, const struct native_terms *terms)
 {
 	const s64 *number = answers->numbers;
+	const u8 *p = answers->text;
 	size_t bridge;
 
 	for (bridge = 0; bridge < answers->count; bridge++) {
-		const u8 *p = answers->texts[bridge];
 		u64 row, rows = answers->counts[bridge];
 
 		for (row = 0; row < rows; row++) {
@@ -164,6 +209,7 @@ void native_read_paths(const struct native_answers *answers, const struct native
 				read_path(p + row * NATIVE_PATH_BYTES, machines, parts, terms,
 					  (size_t)number[row]);
 		number += rows;
+		p += rows * NATIVE_PATH_BYTES;
 	}
 }
 

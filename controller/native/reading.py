@@ -49,7 +49,7 @@ class Parts(ctypes.Structure):
 class _Answers(ctypes.Structure):
     """struct native_answers."""
 
-    _fields_ = [*((name, _POINTER) for name in ("texts", "counts", "numbers", "times_ns")), ("count", _SIZE)]
+    _fields_ = [*((name, _POINTER) for name in ("text", "counts", "numbers", "times_ns")), ("count", _SIZE)]
 
 
 class _Owners(ctypes.Structure):
@@ -73,6 +73,10 @@ class Answers(NamedTuple):
     times_ns: npt.NDArray[np.int64]  # by bridge, when the answer came
 
 
+#: How a machine takes what it is told: struct native_heard.
+HEARD = np.dtype([("bridge", np.uint64), *((name, np.uint32) for name in ("port", "messages", "refused", "unused"))])
+
+
 class Owners(NamedTuple):
     """Which machine and which part rows are of."""
 
@@ -88,6 +92,7 @@ def _library() -> Any:
     answers, rows = ctypes.POINTER(_Answers), _POINTER
     for name, *arguments in (
         ("read_states", answers, machines, terms, _POINTER),
+        ("compare_states", _POINTER, _POINTER, _POINTER, _SIZE, _POINTER, _POINTER),
         ("same_paths", _POINTER, _POINTER, _POINTER, _SIZE, _SIZE, _POINTER),
         ("read_paths", answers, machines, parts, terms),
         ("count_parts", machines, parts, _POINTER, _SIZE),
@@ -98,7 +103,7 @@ def _library() -> Any:
     ):
         function = getattr(found, f"native_{name}")
         function.argtypes, function.restype = arguments, None
-    found.native_read_states.restype = _SIZE
+    found.native_read_states.restype = found.native_compare_states.restype = _SIZE
     return found
 
 
@@ -117,25 +122,35 @@ def address_parts(columns: Columns) -> Parts:
     return Parts(*(native.column_address(columns, name, kind, count) for name, kind in PARTS.items()))
 
 
-def _texts(several: Sequence[bytes]) -> "ctypes.Array[ctypes.c_char_p]":
-    return (ctypes.c_char_p * len(several))(*several)
-
-
 def _address_answers(answers: Answers, entry_bytes: int) -> _Answers:
     """Return where answers are; ValueError where their counts do not fit."""
     texts, counts, numbers, times_ns = answers
-    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-    if len(counts) != len(texts) or len(times_ns) != len(texts) or (lengths != entry_bytes * counts).any():
-        raise ValueError(f"answers of {lengths.sum()} bytes are none of {len(counts)} bridges with {counts.sum()} "
-                         f"entries of {entry_bytes} bytes")  # fmt: skip
-    if len(numbers) != counts.sum():
-        raise ValueError(f"{len(numbers)} numbers are not those of {counts.sum()} entries")
+    text = b"".join(texts)
+    if not len(numbers) == counts.sum() == len(text) / entry_bytes or len(counts) != len(times_ns):
+        raise ValueError(f"{len(numbers)} numbers of {len(counts)} bridges with {counts.sum()} entries, {len(times_ns)} "
+                         f"times and {len(text)} bytes are not those of entries of {entry_bytes} bytes")  # fmt: skip
     columns = {"counts": counts, "numbers": numbers, "times_ns": times_ns}
     addresses = (native.column_address(columns, name, np.int64, len(column)) for name, column in columns.items())
-    kept = _texts(texts)
-    found = _Answers(ctypes.addressof(kept), *addresses, len(texts))
-    found.kept = kept, answers
+    found = _Answers(ctypes.cast(text, _POINTER), *addresses, len(counts))
+    found.kept = text, answers  # for as long as C may look at them
     return found
+
+
+def compare_states(first: Sequence[bytes], second: Sequence[bytes]) -> tuple[Flags, npt.NDArray[np.void]]:
+    """Compare two answers to VM_STATE of each of some bridges, alike long.
+
+    Return whether machines are others or share otherwise in the first one, by bridge, and of all others how those
+    machines hear whose counters moved, of type HEARD.
+    """
+    counts = np.array([len(entries) for entries in first], np.int64) // _STATE_BYTES
+    texts = b"".join(first), b"".join(second)
+    if len(texts[0]) != len(texts[1]):
+        raise ValueError(f"answers of {len(texts[0])} and of {len(texts[1])} bytes are not alike long")
+    changed, heard = np.empty(len(first), np.bool_), np.empty(len(texts[0]) // _STATE_BYTES, HEARD)
+    count = _LIBRARY.native_compare_states(
+        *texts, counts.ctypes.data, len(first), changed.ctypes.data, heard.ctypes.data
+    )
+    return changed, heard[:count]
 
 
 def read_states(answers: Answers, machines: Machines, terms: native.Terms) -> Ints:
@@ -155,7 +170,9 @@ def same_paths(first: Sequence[bytes], second: Sequence[bytes], devices: bool) -
     """
     counts = np.fromiter(map(len, first), np.int64, len(first)) // _PATH_BYTES
     found = np.empty(len(first), np.bool_)
-    texts = _texts(first), _texts(second)
+    texts = b"".join(first), b"".join(second)
+    if len(texts[0]) != len(texts[1]):
+        raise ValueError(f"answers of {len(texts[0])} and of {len(texts[1])} bytes are not alike long")
     who = 0 if devices else _PATH_PORT
     _LIBRARY.native_same_paths(*texts, counts.ctypes.data, len(first), who, found.ctypes.data)
     return found

@@ -2,7 +2,7 @@
 """The state of virtual machines: what bridges or hosts report of them, and what databases call them.
 
 Thousands of bridges answer in each period, and most tell of the same machines as before.  So answers may be put off
-until a round has all of them, and are then compared with those before in arrays of all bridges.
+until a round has all of them, and are then compared with those before, many at a time, in C (native/reading.c).
 """
 
 import collections
@@ -10,8 +10,8 @@ import logging
 from typing import Callable, Iterator, Mapping, NamedTuple, Sequence, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from sdngcc.controller.native import reading
 from sdngcc.controller.network.by_port import BySwitch, Port, by_switch, moved
 from sdngcc.controller.network.inventory import Answer, SwitchRecord, VmRecord
 from sdngcc.controller.network.paths import Tunnel
@@ -19,13 +19,10 @@ from sdngcc.controller.network.topology import Topology
 from sdngcc.controller.outbox import Outbox
 from sdngcc.controller.rates.numbering import Numbering
 from sdngcc.controller.settings import Settings
-from sdngcc.controller.wire import experimenter, rows
+from sdngcc.controller.wire import experimenter
 
 STATE_LOST_NS = 2_000_000_000
 TOGETHER = 32  # answers that are taken at a time: more would make what is left to do after the last one longer
-
-_WORDS = rows.STATE.itemsize // 8
-_SHARING, _HEARING = slice(0, 2), 10  # words of an entry: which machine it is and how it shares, and how it hears
 
 LOG = logging.getLogger(__name__)
 
@@ -45,11 +42,6 @@ class _Late(NamedTuple):
         """Tell whether it may be of the same machines as the answer before: nothing that is known by now denies it."""
         switch = self.switch
         return switch.revision == switch.answer_revision and len(self.entries) == len(switch.answer.entries)
-
-
-def _words(several: Sequence[bytes]) -> npt.NDArray[np.uint64]:
-    """Return the entries of answers, one a row."""
-    return np.frombuffer(b"".join(several), np.uint64).reshape(-1, _WORDS)
 
 
 class Machines:
@@ -187,39 +179,32 @@ class Machines:
 
     def settle(self) -> None:
         """Take all that was put off."""
+        if not self._late:
+            return
         late, self._late = [one for dpid, one in self._late.items() if self._switches.get(dpid) is one.switch], {}
-        self.told.update(one.switch.dpid for one in late)
-        same = [one for one in late if one.tells_of_the_same()]
-        changed = self._take_same(same)
-        for one in late:
-            if one.switch.dpid in changed or not one.tells_of_the_same():
-                found = self._take_others(one)
-                if one.switch.vms:
-                    found |= self.name(one.switch.dpid)
-                if found:
-                    self._found(one.switch)
+        self.told.update([one.switch.dpid for one in late])
+        others = [one for one in late if not one.tells_of_the_same()]
+        others += self._take_same([one for one in late if one.tells_of_the_same()] if others else late)
+        for one in others:
+            found = self._take_others(one)
+            if one.switch.vms:
+                found |= self.name(one.switch.dpid)
+            if found:
+                self._found(one.switch)
 
-    def _take_same(self, late: Sequence[_Late]) -> set[int]:
-        """Take answers of the same machines as before; return the switches where they share otherwise: not taken."""
-        if not late:
-            return set()
-        words, before = _words([one.entries for one in late]), _words([one.switch.answer.entries for one in late])
-        ends = np.cumsum([len(one.entries) // rows.STATE.itemsize for one in late])
-        others = np.flatnonzero((words[:, _SHARING] != before[:, _SHARING]).any(axis=1))
-        changed = {late[place].switch.dpid for place in np.searchsorted(ends, others, side="right").tolist()}
-        # Counters that stand still say nothing of how a machine hears.
-        some = np.flatnonzero(words[:, _HEARING] != before[:, _HEARING])
-        states = words.view(rows.STATE)[some, 0]
-        columns = (states[name].tolist() for name in ("port", "messages", "refused"))
-        for one in late:
-            if one.switch.dpid not in changed:
+    def _take_same(self, late: Sequence[_Late]) -> list[_Late]:
+        """Take answers of the same machines as before; return those where they share otherwise: not taken."""
+        changed, heard = reading.compare_states(
+            [one.entries for one in late], [one.switch.answer.entries for one in late]
+        )
+        for one, other in zip(late, changed.tolist()):
+            if not other:
                 answer = one.switch.answer
                 answer.entries, answer.time_ns, answer.clock_ns = one.entries, one.now_ns, one.reply.time_ns
-        for place, port, messages, refused in zip(np.searchsorted(ends, some, side="right").tolist(), *columns):
-            one = late[place]
-            if one.switch.dpid not in changed:
-                self._note_hearing(one.switch.vms[port], messages, refused, one.now_ns)
-        return changed
+        # Counters that stand still say nothing of how a machine hears.
+        for place, port, messages, refused, _ in heard.tolist():
+            self._note_hearing(late[place].switch.vms[port], messages, refused, late[place].now_ns)
+        return [late[place] for place in np.flatnonzero(changed).tolist()]
 
     def _take_others(self, late: _Late) -> bool:
         """Take an answer of any machines; return whether one of them was not known."""

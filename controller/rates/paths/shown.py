@@ -6,7 +6,7 @@ answer is of, and which part a path belongs to, is found out row by row only whe
 """
 
 import dataclasses
-from typing import Iterable, NamedTuple, Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -64,26 +64,32 @@ class Shown:
 
     def look(self) -> Looked:
         """Take what bridges told since."""
-        entries, gone = self._entries, []
-        dpids = self._told | entries.renewed
+        versions, bridges, gone = self._entries.versions, self._bridges, []
+        dpids = self._told | self._entries.renewed
         self._told.clear()
-        entries.renewed.clear()
+        self._entries.renewed.clear()
+        some: list[tuple[SwitchRecord, _Bridge]] = []
+        others: list[tuple[SwitchRecord, _Bridge]] = []  # whose answers may be of other paths than before
         for dpid in dpids:
-            bridge = self._bridges.get(dpid)
-            if bridge is not None and entries.versions.get(dpid) != bridge.version:
-                gone.append(self._bridges.pop(dpid).parts)
-        some = sorted(dpid for dpid in dpids if dpid in entries.at)
-        bridges = [self._bridges.setdefault(dpid, _Bridge(entries.versions[dpid])) for dpid in some]
-        switches = [self._switches[dpid] for dpid in some]
-        for switch, bridge in zip(switches, bridges):
+            bridge, version = bridges.get(dpid), versions.get(dpid)
+            if bridge is None or bridge.version != version:
+                if bridge is not None:
+                    gone.append(bridges.pop(dpid).parts)
+                if version is None:
+                    continue
+                bridge = bridges[dpid] = _Bridge(version)
+            switch = self._switches[dpid]
             if bridge.revision != switch.revision:
                 bridge.revision, bridge.members = switch.revision, self._find_members(switch)
-        gone += self._find_parts(switches, bridges)
-        times_ns = np.fromiter((switch.answer.time_ns for switch in switches), np.int64, len(switches))
+            some.append((switch, bridge))
+            if bridge.path_entries is not switch.path_entries:
+                others.append((switch, bridge))
+        gone += self._find_parts(others)
+        times_ns = np.array([switch.answer.time_ns for switch, _ in some], np.int64)
         return Looked(
             _joined(gone),
-            _answers([switch.answer.entries for switch in switches], [bridge.members for bridge in bridges], times_ns),
-            _answers([bridge.path_entries for bridge in bridges], [bridge.parts for bridge in bridges], times_ns),
+            _answers([switch.answer.entries for switch, _ in some], [bridge.members for _, bridge in some], times_ns),
+            _answers([bridge.path_entries for _, bridge in some], [bridge.parts for _, bridge in some], times_ns),
         )
 
     def _find_members(self, switch: SwitchRecord) -> Ints:
@@ -92,23 +98,19 @@ class Shown:
         ports = np.frombuffer(switch.answer.entries, rows.STATE)["port"].tolist()
         return np.array([there[port].number if port in there else -1 for port in ports], np.intp)
 
-    def _find_parts(self, switches: Sequence[SwitchRecord], bridges: Sequence[_Bridge]) -> Iterable[Ints]:
+    def _find_parts(self, some: Sequence[tuple[SwitchRecord, _Bridge]]) -> list[Ints]:
         """Find the parts of bridges' paths; return those of paths that were there and need not be there any more."""
-        alike, others = [], []
-        for switch, bridge in zip(switches, bridges):
-            same = len(switch.path_entries) == len(bridge.path_entries)
-            (alike if same else others).append((switch, bridge))
-        same_paths = reading.same_paths(
+        alike = [one for one in some if len(one[0].path_entries) == len(one[1].path_entries)]
+        others = [one for one in some if len(one[0].path_entries) != len(one[1].path_entries)]
+        same = reading.same_paths(
             [bridge.path_entries for _, bridge in alike], [switch.path_entries for switch, _ in alike], self._devices
         )
-        for (switch, bridge), same in zip(alike, same_paths.tolist()):
-            if same:
-                bridge.path_entries = switch.path_entries
-            else:
-                others.append((switch, bridge))
+        others += [alike[place] for place in np.flatnonzero(~same).tolist()]
         gone = [bridge.parts for _, bridge in others]
         for switch, bridge in others:
-            bridge.path_entries, bridge.parts = switch.path_entries, self._resolve(switch, bridge.known)
+            bridge.parts = self._resolve(switch, bridge.known)
+        for switch, bridge in some:
+            bridge.path_entries = switch.path_entries
         return gone
 
     def _resolve(self, switch: SwitchRecord, known: dict[bytes, int]) -> Ints:
