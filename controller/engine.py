@@ -474,14 +474,14 @@ class Engine:
     def unsent(self, dpid: int, data: bytes) -> None:
         """Take note that messages out of the outbox could not be sent: no answer is awaited."""
         self.counters["send_failed"] += 1
-        xid = int.from_bytes(data[4:8], "big")
-        self.monitor.unsent(dpid, xid)
-        for statistics in self._statistics.values():
-            if statistics.owes(dpid, xid):
-                statistics.refused(dpid)
         switch = self.switches.get(dpid)
-        if switch is not None and self.machines.unsent(switch, xid):
-            self.rounds.answered(dpid)
+        for xid in openflow.xids(data):
+            self.monitor.unsent(dpid, xid)
+            for statistics in self._statistics.values():
+                if statistics.owes(dpid, xid):
+                    statistics.refused(dpid)
+            if switch is not None and self.machines.unsent(switch, xid):
+                self.rounds.answered(dpid)
 
     # Answers
 

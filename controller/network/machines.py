@@ -24,6 +24,9 @@ from sdngcc.controller.wire import experimenter
 STATE_LOST_NS = 2_000_000_000
 TOGETHER = 32  # answers that are taken at a time: more would make what is left to do after the last one longer
 
+_XID = 4  # where a request's transaction id is
+_PATHS = experimenter.host_paths_request(0, 0, 0)
+
 LOG = logging.getLogger(__name__)
 
 Known = TypeVar("Known")
@@ -60,7 +63,7 @@ class Machines:
         devices: bool = False,
     ) -> None:
         """``devices``: machines are known by the kernel's index of their device, not by OpenFlow port."""
-        self._request = experimenter.all_host_vms_request if devices else experimenter.vm_state_request
+        self._request = (experimenter.all_host_vms_request if devices else experimenter.vm_state_request)(0)
         self._devices = devices
         self._found = found
         self._late: dict[int, _Late] = {}  # by switch
@@ -133,21 +136,32 @@ class Machines:
 
     def ask(self, dpid: int, now_ns: int) -> None:
         """Ask a bridge for its machines, unless it owes an answer or cannot give one."""
-        switch = self._switches[dpid]
-        if switch.vm_state is False or (switch.state_xid and now_ns - switch.state_asked_ns < STATE_LOST_NS):
-            return
-        switch.state_xid, switch.state_asked_ns = next(self._xids), now_ns
-        self._outbox.put(dpid, self._request(switch.state_xid))
-        self._counters["vm_state_requests"] += 1
+        request = self._ask_states(self._switches[dpid], now_ns)
+        if request:
+            self._outbox.put(dpid, request)
 
-    def ask_paths(self, dpid: int, now_ns: int) -> None:
-        """Ask a bridge what its machines send by path, unless it owes an answer or cannot give one."""
+    def ask_with_paths(self, dpid: int, now_ns: int) -> None:
+        """Ask a bridge for its machines, and what these send by path, unless it owes an answer or cannot give one."""
         switch = self._switches[dpid]
+        requests = self._ask_states(switch, now_ns) + self._ask_paths(switch, now_ns)
+        if requests:
+            self._outbox.put(dpid, requests)
+
+    def _ask_states(self, switch: SwitchRecord, now_ns: int) -> bytes:
+        if switch.vm_state is False or (switch.state_xid and now_ns - switch.state_asked_ns < STATE_LOST_NS):
+            return b""
+        xid = switch.state_xid = next(self._xids)
+        switch.state_asked_ns = now_ns
+        self._counters["vm_state_requests"] += 1
+        return b"%b%b%b" % (self._request[:_XID], xid.to_bytes(4, "big"), self._request[_XID + 4 :])
+
+    def _ask_paths(self, switch: SwitchRecord, now_ns: int) -> bytes:
         if switch.paths is False or (switch.paths_xid and now_ns - switch.paths_asked_ns < STATE_LOST_NS):
-            return
-        switch.paths_xid, switch.paths_asked_ns = next(self._xids), now_ns
-        self._outbox.put(dpid, experimenter.host_paths_request(switch.paths_xid, 0, 0))
+            return b""
+        xid = switch.paths_xid = next(self._xids)
+        switch.paths_asked_ns = now_ns
         self._counters["path_requests"] += 1
+        return b"%b%b%b" % (_PATHS[:_XID], xid.to_bytes(4, "big"), _PATHS[_XID + 4 :])
 
     def take_paths(self, switch: SwitchRecord, xid: int, reply: experimenter.Reply) -> None:
         """Take a HOST_PATHS reply."""

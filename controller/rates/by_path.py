@@ -11,7 +11,7 @@ Machines of other bridges are told one rate as a whole, which explicit.py finds 
 they take part in the sharing of ports: held by the port that bounds their rate, elsewhere with what they send.
 """
 
-from typing import Callable, Mapping, Optional
+from typing import Callable, Mapping, NamedTuple, Optional
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,6 @@ from sdngcc.controller.network.tenants import Tenants
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.rates.batch import Batch, teller
 from sdngcc.controller.rates.capacity import Marked
-from sdngcc.controller.rates.division import Notice
 from sdngcc.controller.rates.paths.asking import Asking
 from sdngcc.controller.rates.paths.entries import CAPS, Entries
 from sdngcc.controller.rates.paths.filling import Floats, Ints, levels
@@ -36,6 +35,14 @@ from sdngcc.controller.settings import Settings
 from sdngcc.controller.wire.message import RATE_MAX, RATE_MIN, TYPE_RATE
 
 _U32_MAX = 0xFFFFFFFF
+
+
+class _Wholes(NamedTuple):
+    """What machines are told of all that they send."""
+
+    members: Ints
+    rates: Floats  # bytes/s, whole
+    weights: Floats  # of all machines that send by the port
 
 
 class PathRates:
@@ -92,10 +99,10 @@ class PathRates:
         index = self.entries.index
         weights = np.minimum(np.rint(due.weights), _U32_MAX)
         of, parts = index.entry_members[due.numbers], index.entry_parts[due.numbers]
-        wholes = self._wholes(due, np.flatnonzero(parts < 0).tolist(), now_ns)
+        wholes = self._wholes(due, np.flatnonzero(parts < 0), now_ns)
         some = np.flatnonzero(parts >= 0)
         told = np.zeros(len(index.member_bridges), np.bool_)
-        told[of[some]] = told[list(wholes)] = True
+        told[of[some]] = told[wholes.members] = True
         numbers = index.in_order(np.flatnonzero(told))
         ranks = np.full(len(told), -1)
         ranks[numbers] = np.arange(len(numbers))
@@ -109,15 +116,12 @@ class PathRates:
         rows["type"] = TYPE_RATE
         ends = np.cumsum(np.bincount(ranks[of[some]], minlength=len(numbers)))
         rows["first"][1:], rows["end"] = ends[:-1], ends
-        heads = [(ranks[number], *notice.point, notice.rate, notice.weight_total) for number, notice in wholes.items()]
-        heads = [head for head in heads if head[0] >= 0]
-        if heads:
-            ranked, datapaths, ports, rates, totals = zip(*heads)
-            at = np.array(ranked)
-            rows["datapath"][at], rows["port"][at] = np.array(datapaths, np.uint64), ports
-            rows["rate"][at], rows["weight_total"][at] = rates, np.minimum(totals, _U32_MAX)
-        members = numbers.tolist()
-        pairs, places = [index.member_pairs[one] for one in members], [index.member_places[one] for one in members]
+        heads = ranks[wholes.members] >= 0
+        at, members = ranks[wholes.members[heads]], wholes.members[heads]
+        rows["datapath"][at], rows["port"][at] = index.member_bridges[members], index.member_uplinks[members]
+        rows["rate"][at], rows["weight_total"][at] = wholes.rates[heads], wholes.weights[heads]
+        listed = numbers.tolist()
+        pairs, places = [index.member_pairs[one] for one in listed], [index.member_places[one] for one in listed]
         return Batch(pairs, places, rows, entries, np.zeros(len(numbers), np.int64))
 
     def _tellers(self, ports: Ints) -> npt.NDArray[np.uint64]:
@@ -130,25 +134,16 @@ class PathRates:
             self.points[int(found[number])] = hop
         return found[ports]
 
-    def _wholes(self, due: Due, some: list[int], now_ns: int) -> dict[int, Notice]:
-        """Return what some rows let machines be told of all that they send, by number."""
-        index, members = self.entries.index, self.entries.numbers.things
-        heads: dict[int, int] = {}  # weights by number of a machine
-        for row in some:
-            entry = int(due.numbers[row])
-            number = int(index.entry_members[entry])
-            member = members[number]
-            if member is not None and member.by_path and self._owns(member.vm.place[0]):
-                index.heads[entry], index.heads_ns[entry] = due.rates[row], now_ns
-                heads[number] = round(due.weights[row])
-        least, found = self.entries.least_heads(self._readings.wholes, now_ns), {}
-        for number, total in heads.items():
-            member = members[number]
-            assert member is not None
-            place = member.vm.place
-            uplink = min(hop for hop in member.whole if hop[0] == place[0])
-            found[number] = Notice(place, 0, 0, total, uplink, int(least[number]))
-        return found
+    def _wholes(self, due: Due, some: Ints, now_ns: int) -> _Wholes:
+        """Return what some rows let machines be told of all that they send."""
+        index = self.entries.index
+        some = some[index.member_heads[index.entry_members[due.numbers[some]]]]
+        numbers = due.numbers[some]
+        index.heads[numbers], index.heads_ns[numbers] = due.rates[some], now_ns
+        of = index.entry_members[numbers]
+        members, last = np.unique(of[::-1], return_index=True)
+        totals = np.minimum(np.rint(due.weights[some[::-1][last]]), _U32_MAX)
+        return _Wholes(members, self.entries.least_heads(self._readings.wholes, now_ns)[members], totals)
 
     def taken(self) -> dict[Hop, float]:
         """Return what machines that are told by path send through ports, bytes/s, as last read."""

@@ -155,9 +155,8 @@ class Rounds:
     def _ask(self, current: _Round, dpid: int, now: int) -> None:
         if dpid not in current.asked:
             current.asked.add(dpid)
-            self._machines.ask(dpid, now)
-            if self._network.settings.by_path:
-                self._machines.ask_paths(dpid, now)
+            ask = self._machines.ask_with_paths if self._network.settings.by_path else self._machines.ask
+            ask(dpid, now)
             if self._owes(dpid):
                 current.waiting.add(dpid)
 
@@ -186,7 +185,8 @@ class Rounds:
 
     def awaits_others(self, dpid: int) -> bool:
         """Tell whether the round awaits answers of others than a bridge; its end takes those that were put off."""
-        return self._round is not None and not self._round.waiting <= {dpid}
+        waiting = self._round.waiting if self._round is not None else ()
+        return len(waiting) > 1 or (len(waiting) == 1 and dpid not in waiting)
 
     def answered(self, dpid: int) -> None:
         """Take note that a bridge told its machines' state or paths, or that it cannot."""

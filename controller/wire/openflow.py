@@ -8,7 +8,7 @@ requests.
 """
 
 import struct
-from typing import Iterable, NamedTuple, Optional
+from typing import Iterable, Iterator, NamedTuple, Optional
 
 VERSION = 4
 OFPT_ERROR = 1
@@ -230,6 +230,14 @@ def experimenter_request(xid: int, experimenter: int, exp_type: int, body: bytes
         )
         + body
     )
+
+
+def xids(data: bytes) -> Iterator[int]:
+    """Return the transaction ids of messages that stand one behind the other."""
+    at = 0
+    while at < len(data):
+        yield int.from_bytes(data[at + 4 : at + 8], "big")
+        at += int.from_bytes(data[at + 2 : at + 4], "big")
 
 
 class MessageError(ValueError):

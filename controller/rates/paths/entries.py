@@ -263,6 +263,7 @@ class Entries:
             routes = self._attribution.routes(place)
             whole.update({hop: part for hop, part in self._fabric(place, routes).items() if self._owned[hop[0]]})
         self._join(member, None, whole)
+        self.index.set_head(member.number, min((hop[1] for hop in whole if hop[0] == place[0]), default=None))
 
     def _fabric(self, place: Hop, hops: dict[Hop, float]) -> dict[Hop, float]:
         """Return those of a machine's hops that are ports of the fabric."""

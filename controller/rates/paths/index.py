@@ -86,6 +86,9 @@ class Index:
     heads: Floats = dataclasses.field(default_factory=lambda: np.zeros(0))
     heads_ns: Counts = dataclasses.field(default_factory=lambda: np.zeros(0, np.int64))
 
+    member_uplinks: Ints = dataclasses.field(default_factory=lambda: np.zeros(LEAST, np.intp))  # a port of its bridge
+    # It is told by path, and what it may send in all by this controller.
+    member_heads: Flags = dataclasses.field(default_factory=lambda: np.zeros(LEAST, np.bool_))
     member_bridges: npt.NDArray[np.uint64] = dataclasses.field(default_factory=lambda: np.zeros(LEAST, np.uint64))
     member_told: Flags = dataclasses.field(default_factory=lambda: np.zeros(LEAST, np.bool_))  # can be told anything
     member_parted: Flags = dataclasses.field(default_factory=lambda: np.zeros(LEAST, np.bool_))  # as entries.Member
@@ -104,6 +107,12 @@ class Index:
             self.member_places.append(place)
             self.member_pairs.append(NO_PAIR)
         self.member_places[member], self.member_pairs[member] = place, pair or NO_PAIR
+
+    def set_head(self, member: int, uplink: Optional[int]) -> None:
+        """Take the uplink of a machine that is told by path, and what it may send in all here; None: it is not."""
+        self.member_uplinks = roomy(self.member_uplinks, member + 1)
+        self.member_heads = roomy(self.member_heads, member + 1)
+        self.member_heads[member], self.member_uplinks[member] = uplink is not None, uplink or 0
 
     def in_order(self, members: Ints) -> Ints:
         """Return those of some machines that can be told anything, one bridge's after the other's."""
