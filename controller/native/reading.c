@@ -29,7 +29,7 @@
 #include "filling.h"
 #include "native.h"
 
-#define STATE_SHARING 16		/* bytes of VM_STATE: which machine it is and how it shares */
+#define STATE_SHARING 16	/* bytes of VM_STATE: which machine it is and how it shares */
 #define STATE_MESSAGES 80		/* where counters of messages are ... */
 #define STATE_REFUSED 84		/* ... and of refused ones, the next bytes */
 #define STATE_RATE 16		/* where fields of VM_STATE are, from the entry's first byte */

@@ -127,11 +127,11 @@ def _address_answers(answers: Answers, entry_bytes: int) -> _Answers:
     texts, counts, numbers, times_ns = answers
     text = b"".join(texts)
     if not len(numbers) == counts.sum() == len(text) / entry_bytes or len(counts) != len(times_ns):
-        raise ValueError(f"{len(numbers)} numbers of {len(counts)} bridges with {counts.sum()} entries, {len(times_ns)} "
-                         f"times and {len(text)} bytes are not those of entries of {entry_bytes} bytes")  # fmt: skip
+        sizes = f"{len(numbers)} numbers, {len(counts)} counts of {counts.sum()} and {len(times_ns)} times"
+        raise ValueError(f"{sizes} are not those of {len(text)} bytes of entries of {entry_bytes}")
     columns = {"counts": counts, "numbers": numbers, "times_ns": times_ns}
     addresses = (native.column_address(columns, name, np.int64, len(column)) for name, column in columns.items())
-    found = _Answers(ctypes.cast(text, _POINTER), *addresses, len(counts))
+    found = _Answers(ctypes.cast(ctypes.c_char_p(text), _POINTER), *addresses, len(counts))
     found.kept = text, answers  # for as long as C may look at them
     return found
 
@@ -232,20 +232,22 @@ def read(columns: Columns, terms: native.Terms, places: Ints, sent: Floats, stat
         for column, kind in ((places, np.int64), (sent, np.float64), (states, np.int8), (lows, np.float64))
     ]
     if any(len(column) != len(places) for column in given):
-        raise ValueError(f"readings have {', '.join(str(len(column)) for column in given)} numbers: not as many of each")
+        raise ValueError(f"{', '.join(str(len(column)) for column in given)} are not lengths of columns of readings")
     rows = native.address_rows(columns)
     readings = _Readings(*(column.ctypes.data for column in given), len(places))
     _LIBRARY.native_read(ctypes.byref(rows), ctypes.byref(terms), ctypes.byref(readings))
 
 
-def judge(columns: Columns, terms: native.Terms, places: Ints, limits: Floats, limited: Flags, decided_ns: int) -> States:
+def judge(
+    columns: Columns, terms: native.Terms, places: Ints, limits: Floats, limited: Flags, decided_ns: int
+) -> States:
     """Return what holds some rows of a table whose rates in force are ``limits``, bytes/s."""
     given = [
         np.ascontiguousarray(column, kind)
         for column, kind in ((places, np.int64), (limits, np.float64), (limited, np.bool_))
     ]
     if any(len(column) != len(places) for column in given):
-        raise ValueError(f"rates have {', '.join(str(len(column)) for column in given)} numbers: not as many of each")
+        raise ValueError(f"{', '.join(str(len(column)) for column in given)} are not lengths of columns of rates")
     rows, found = native.address_rows(columns), np.empty(len(places), np.int8)
     _LIBRARY.native_judge(
         ctypes.byref(rows), ctypes.byref(terms), *(column.ctypes.data for column in given), len(places), decided_ns,

@@ -225,19 +225,19 @@ class Machines:
         switch, entries, reply, now_ns = late
         readings: dict[int, experimenter.VmReading] = {}
         several = experimenter.vm_readings(reply)
-        for reading in several:
-            known = readings.get(reading.port)
-            readings[reading.port] = experimenter.merge(known, reading) if known else reading
+        for told in several:
+            known = readings.get(told.port)
+            readings[told.port] = experimenter.merge(known, told) if known else told
         if len(readings) < len(several):
-            entries = b"".join(experimenter.encode_vm_state(reading) for reading in readings.values())
+            entries = b"".join(experimenter.encode_vm_state(told) for told in readings.values())
         switch.answer = Answer(entries, now_ns, reply.time_ns)
         switch.revision += 1
         found = False
-        for row, (number, reading) in enumerate(readings.items()):
+        for row, (number, told) in enumerate(readings.items()):
             found |= number not in switch.vms
             vm = switch.vms.get(number) or self._add(switch, number)
             vm.answer, vm.row = switch.answer, row
-            self._note_hearing(vm, reading.messages, reading.refused, now_ns)
+            self._note_hearing(vm, told.messages, told.refused, now_ns)
         for number in [number for number, vm in switch.vms.items() if number not in readings and vm.row >= 0]:
             switch.lose(number)
         switch.answer_revision = switch.revision

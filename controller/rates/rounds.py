@@ -4,9 +4,9 @@
 A *round* begins when a reply shows fresh marks: the hypervisor bridges of the sources behind the port are
 asked what their machines sent.  Once they and the period's other polls have answered, or a deadline passed,
 the marks are divided and each machine is told its part.  For explicit rates a round begins each period, with or
-without marks, and hypervisor bridges are asked, also what machines send by path: all, or where all tell that those that
-paths/asking.py names; then by_path.py finds the rates
-of machines whose bridges can tell that, and explicit.py those of others.
+without marks, and hypervisor bridges are asked, also what machines send by path: all, or those that paths/asking.py
+names where all can tell that.  Then by_path.py finds the rates of machines whose bridges can, and explicit.py those of
+others.
 """
 
 import collections
@@ -130,7 +130,7 @@ class Rounds:
             self.levels.forget(dpid, port)
 
     def begin(self, now: int) -> None:
-        """Begin the round of a period for explicit rates: the bridges with machines are asked that are needed for it."""
+        """Begin the round of a period for explicit rates: bridges with machines are asked that it needs."""
         current, paths = self._open(now), self.paths if self._spares else None
         for dpid, switch in self._network.switches.items():
             if switch.vms and (paths is None or not switch.paths or paths.asking.needs(dpid)):
@@ -227,10 +227,17 @@ class Rounds:
 
     def _send(self, told: Batch, some: Sequence[int]) -> None:
         """Tell some machines, but for those that are gone or cannot be told."""
-        switches = self._network.switches
-        here = [row for row in some if (at := switches.get(told.places[row][0])) and told.places[row][1] in at.vms]
-        addressed = self._notifier.address(told.select(here))
-        vms = [switches[dpid].vms[port] for dpid, port in addressed.places]
+        switches, places = self._network.switches, told.places
+        here, vms = [], []
+        for row in some:
+            at = switches.get(places[row][0])
+            vm = None if at is None else at.vms.get(places[row][1])
+            if vm is not None:
+                here.append(row)
+                vms.append(vm)
+        addressed = self._notifier.address(told if len(here) == len(told) else told.select(here))
+        if len(addressed) < len(vms):
+            vms = [switches[dpid].vms[port] for dpid, port in addressed.places]
         packed = self._notifier.pack(addressed, vms)
         if self._network.trace.on:
             for row, vm in enumerate(vms):

@@ -154,6 +154,6 @@ class Index:
         self.heads[number], self.heads_ns[number] = 0.0, 0
 
     def live_heads(self, numbers: Ints, now_ns: int) -> Floats:
-        """Return what machines were told by entries of all that they send and still obey, bytes/s; infinite: nothing."""
+        """Return what machines were told by entries of all that they send and obey, bytes/s; infinite: nothing."""
         told_ns = self.heads_ns[numbers]
         return np.where((told_ns > 0) & (now_ns - told_ns < TIMEOUT_NS), self.heads[numbers], np.inf)

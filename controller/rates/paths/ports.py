@@ -130,7 +130,9 @@ class Ports:
         table = self.settled()
         reading.read(vars(table.rows), self.terms, table.places(numbers), sent, states, lows)
 
-    def read_machines(self, owners: reading.Owners, machines: "tuple[reading.Machines, reading.Parts]", lows: Floats) -> None:
+    def read_machines(
+        self, owners: reading.Owners, machines: "tuple[reading.Machines, reading.Parts]", lows: Floats
+    ) -> None:
         """Take readings of entries from what machines and their parts do, where that is fresh.
 
         ``owners`` has for each row of the table as settled() returned it who it is of, ``lows`` guarantees by machine,

@@ -129,7 +129,7 @@ class Watched(Shown):
 
 
 class Bridges:
-    """Bridges whose machine at port p has number p + 100 * dpid, and a part to each of its destinations d: 10 * p + d."""
+    """Bridges whose machine at port p has number p + 100 * dpid, and a part 10 * p + d for each destination d."""
 
     def __init__(self, count):
         self.told = set()
