@@ -140,7 +140,7 @@ class Parameters(BaseModel):
     horizon_us: Optional[int] = Field(
         None, ge=100, le=10000000, description="limiter pace: longest wait of a packet, us; default: the shim's")
     ahead: bool = Field(
-        False, description="limiter pace: small packets of a VM leave ahead of its own that wait (shim-ahead)")
+        False, description="limiter pace: small packets and young flows of a VM leave ahead of its bulk (shim-ahead)")
     shim_period_us: Optional[int] = Field(
         None, ge=100, le=1000000, description="T of the law in the shim, us; default: the law's")
     controllers: int = Field(

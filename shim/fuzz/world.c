@@ -14,9 +14,13 @@
 /* Bytes that may wait at any rate, as bucket.c has them. */
 #define WAIT_BYTES_LEAST (11 * 1514U)
 
-/* The most bytes of a packet that may go ahead, and the part of the rate, as ahead.c has them. */
-#define AHEAD_BYTES 378U
-#define AHEAD_PART 16
+/*
+ * The most bytes of a small packet and of any that may go ahead, and the part of the rate, as
+ * ahead.c has them.
+ */
+#define AHEAD_SMALL_BYTES 378U
+#define AHEAD_BYTES 16384U
+#define AHEAD_PART 8
 
 /* The longest that the engine remembers a debt, ns. */
 #define DEBT_NS 0x20000000000000ULL
@@ -235,7 +239,8 @@ void fuzz_world_passed(struct fuzz_world *world, u32 vm, u32 uplink, u32 bytes, 
 			    "%u bytes are to depart %lld ns from now, before %llu paid them", bytes,
 			    (s64)(departure_ns - now_ns), limiter->rate.bytes_per_s);
 		meter->ahead += AHEAD_PART * (fuzz_wide)bytes * (s64)SHIM_NSEC_PER_SEC;
-		fuzz_expect(meter->ahead <= most - most / 8 + AHEAD_PART * slack,
+		fuzz_expect(meter->ahead <= most - (bytes > AHEAD_SMALL_BYTES ? most / 8 : 0) +
+			    AHEAD_PART * slack,
 			    "%u bytes go ahead, more than a part of %u of what %llu ns bring",
 			    bytes, AHEAD_PART, horizon_ns);
 		most += most / 8;

@@ -8,9 +8,9 @@
  *
  *   police:  c >= 0 after each packet that passed
  *   pace:    -c <= max(R * horizon, the packet, 11 full packets), and the packet departs no
- *            earlier than R has paid for -c; where small packets may go ahead, earlier if a
- *            sixteenth of R pays for all that did, but for 7/8 of max(R * horizon, 11 full
- *            packets) / 16, and then -c may be an eighth more
+ *            earlier than R has paid for -c; where packets may go ahead, earlier if an eighth of R
+ *            pays for all that did, but for max(R * horizon, 11 full packets) / 8, of that for 7/8
+ *            if it is no small one, and then -c may be an eighth more
  *
  * That is "no more than B + R * t in any time t", for rates that change.
  */
@@ -31,7 +31,7 @@
 /* The account of a limiter. */
 struct fuzz_meter {
 	fuzz_wide credit;		/* c * 10^9 */
-	fuzz_wide ahead;		/* bytes that went ahead and are not paid, * 16 * 10^9 */
+	fuzz_wide ahead;		/* bytes that went ahead and are not paid, * 8 * 10^9 */
 	u64 bytes;			/* that passed */
 	u64 drops;			/* packets that the limiter refused */
 	bool begun;			/* the limiter was seen */

@@ -110,7 +110,7 @@ class Settings:
     other_key_senders: Dict[int, int] = field(default_factory=dict)  # under the second key: id, s since last heard
     conversations: bool = False  # VMs have peers under laws that want none, too
     early: int = 0  # wait beyond which some full packets are dropped, all beyond twice that, ns; 0: none
-    ahead: bool = False  # small packets of flows that have none waiting leave ahead of those that wait
+    ahead: bool = False  # small packets and young flows, none of whose packets wait, leave ahead of those that wait
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Small packets that leave ahead of a VM's bulk; ahead.c has the algebra.
+ * Small packets and young flows that leave ahead of a VM's bulk; ahead.c has the algebra.
  */
 #ifndef SHIM_CORE_ENGINE_AHEAD_H
 #define SHIM_CORE_ENGINE_AHEAD_H
@@ -9,28 +9,36 @@
 #include "../host.h"
 #include "packet.h"
 
-/* S, bytes with headers as on the wire: a larger packet waits for its turn. */
+/* S, bytes with headers as on the wire: as large a packet is small. */
 #define SHIM_AHEAD_BYTES 378U
 
+/* log2 of Y, bytes with headers: who has sent less is young. */
+#define SHIM_AHEAD_YOUNG_SHIFT 14
+
+/* F/W: a flow that rests for so many times the longest wait is young again. */
+#define SHIM_AHEAD_REST 4U
+
 /* n: what goes ahead is at most an n-th of the rate, in the long run. */
-#define SHIM_AHEAD_PART 16U
+#define SHIM_AHEAD_PART 8U
 
 /* W/X: what goes ahead has a part more of the horizon. */
 #define SHIM_AHEAD_ROOM 8U
 
 /* Flows of a set that are told apart. */
-#define SHIM_AHEAD_WAYS 7
+#define SHIM_AHEAD_WAYS 10
 
 /* Sets of flows: with them a table just fits a page. */
-#define SHIM_AHEAD_SETS 63
+#define SHIM_AHEAD_SETS 31
 
-/* Flows that have packets waiting: a cache line. */
+/* Flows that had packets waiting or going ahead: two cache lines. */
 struct shim_ahead_set {
-	u64 flows[SHIM_AHEAD_WAYS];	/* when the last one leaves, ns, and a part of the hash */
+	u64 last_ns[SHIM_AHEAD_WAYS];	/* when the last one leaves; 0: none yet */
 	u64 rest_ns;			/* when the last one of all other flows leaves */
+	u16 tags[SHIM_AHEAD_WAYS];	/* low bits of the flow's hash, of no two ways the same */
+	u16 sent[SHIM_AHEAD_WAYS];	/* bytes of those since it rested, at most Y */
 };
 
-/* Which flows of a VM have packets waiting on an uplink. */
+/* Which flows of a VM have, or lately had, packets waiting on an uplink. */
 struct shim_ahead {
 	struct shim_ahead_set sets[SHIM_AHEAD_SETS];	/* by hash */
 	shim_rcu_t rcu;			/* deferred free */
@@ -44,12 +52,16 @@ struct shim_ahead *shim_ahead_create(u64 late_ns);
  * the bucket's word, and *ahead_tat, that of what goes ahead, if so.  horizon_ns is not 0.  The
  * limiter's lock.
  */
-bool shim_ahead_passes(const struct shim_ahead *ahead, u64 *ahead_tat, u64 *tat,
+bool shim_ahead_passes(struct shim_ahead *ahead, u64 *ahead_tat, u64 *tat,
 		       const struct shim_rate *rate, const struct shim_packet *packet, u64 now_ns,
 		       u64 horizon_ns);
 
-/* Remembers that a packet waits until departure_ns.  The limiter's lock. */
-void shim_ahead_waits(struct shim_ahead *ahead, const struct shim_packet *packet, u64 now_ns,
-		      u64 departure_ns);
+/*
+ * Remembers that a packet waits until departure_ns, under a rate and a horizon.  The limiter's
+ * lock.
+ */
+void shim_ahead_waits(struct shim_ahead *ahead, const struct shim_rate *rate,
+		      const struct shim_packet *packet, u64 now_ns, u64 departure_ns,
+		      u64 horizon_ns);
 
 #endif

@@ -116,7 +116,7 @@ static u64 limiter_wait(const struct shim_limiter *limiter, u64 now_ns)
 	return shim_bucket_wait_in_order(&limiter->rate, &limiter->order, limiter->tat, now_ns);
 }
 
-/* Begins or ends to let small packets go ahead, as the settings say.  vm->lock. */
+/* Begins or ends to let packets go ahead, as the settings say.  vm->lock. */
 static void limiter_set_ahead(struct shim_limiter *limiter, u64 now_ns)
 {
 	struct shim_ahead *old = limiter->ahead;
@@ -258,7 +258,8 @@ static enum shim_counter limiter_judge(struct shim_limiter *limiter,
 		}
 		*departure_ns = max(*departure_ns, verdict.departure_ns);
 		if (unlikely(limiter->ahead))
-			shim_ahead_waits(limiter->ahead, packet, now_ns, *departure_ns);
+			shim_ahead_waits(limiter->ahead, &limiter->rate, packet, now_ns,
+					 *departure_ns, horizon_ns);
 		limiter->tx.paced += packet->packets;
 	}
 	limiter->tat = verdict.tat;

@@ -77,7 +77,7 @@ enum ovs_shim_settings_attr {
 	OVS_SHIM_SETTINGS_OTHER_KEY_SENDERS, /* nest of SENDERS_SENDER; get only */
 	OVS_SHIM_SETTINGS_CONVERSATIONS,	/* u8: 1 keeps peers under laws that need none */
 	OVS_SHIM_SETTINGS_EARLY,	/* u64 ns: wait beyond which some are dropped; 0: none */
-	OVS_SHIM_SETTINGS_AHEAD,	/* u8: 1 lets small packets leave ahead of others */
+	OVS_SHIM_SETTINGS_AHEAD,	/* u8: 1 lets some packets leave ahead of others */
 
 	__OVS_SHIM_SETTINGS_MAX
 };
