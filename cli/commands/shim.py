@@ -259,7 +259,8 @@ def show(of: Optional[str], as_json: bool) -> None:
 @click.option("--quantum", type=int, help="What a pacing bucket lets leave back to back, bytes.")
 @click.option("--horizon", type=Time(), help="Longest wait of a paced packet, such as 10ms.")
 @click.option("--early", type=Time(), help="Wait beyond which some packets are dropped, such as 500us; 0: none.")
-@click.option("--ahead/--no-ahead", default=None, help="Let a VM's small packets and young flows leave ahead of its bulk.")
+@click.option("--ahead/--no-ahead", default=None,
+              help="Let a VM's small packets and young flows leave ahead of its bulk.")
 @click.option("--segment/--no-segment", default=None, help="Cut GSO packets before the bucket.")
 @click.option("--ecn/--no-ecn", default=None, help="Make Not-ECT packets ECT, and give them back Not-ECT.")
 @click.option("--inactive", type=Time(), help="Silence after which a VM's share goes to others, such as 1s.")
