@@ -12,7 +12,8 @@
 * ``congestion``: congestion.ko for that kernel, the congestion controls of the folder congestion;
 * ``generator``: the traffic generator.
 
-The parts of the machines with several CPUs are those of smp/build.py, those of Open vSwitch those of ovs/build.py.
+The parts of the machines with several CPUs are those of smp/build.py, those of Open vSwitch those of ovs/build.py,
+those of the simulators those of simulation/build.py.
 """
 
 from __future__ import annotations
@@ -390,11 +391,13 @@ def clean_others() -> List[Path]:
     from sdngcc.testbed.neutron import extensions_part, neutron_part
     from sdngcc.testbed.ovs.build import version_parts
     from sdngcc.testbed.qemu import qemu_part
+    from sdngcc.testbed.simulation.build import simulation_parts
     from sdngcc.testbed.smp.build import smp_parts
 
     every = [*(part for linux in KERNELS for part in parts(linux=linux).values()), *parts(True).values(),
              *(source_part(linux) for linux in KERNELS), *smp_parts().values(), *version_parts().values(),
-             neutron_part(), extensions_part(), bbr_part(), qemu_part()]
+             neutron_part(), extensions_part(), bbr_part(), qemu_part(),
+             *simulation_parts()]
     kept, names = {part.folder.name for part in every}, {part.name for part in every}
     removed = [path for path in sorted(cache_root().glob("*-*"))
                if path.name.removesuffix(".lock") not in kept and path.name.split("-")[0] in names]

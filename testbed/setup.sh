@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # Compilers and what the builds of the UML kernel, its module tools and ovs-vswitchd call; those fetch the sources.
-packages=(gcc make flex bison bc patch perl xz-utils bzip2 rsync pkg-config autoconf automake libtool
+packages=(gcc g++ make flex bison bc patch perl xz-utils bzip2 rsync pkg-config autoconf automake libtool
 	libc6-dev dpkg-dev libelf-dev libssl-dev libcap-ng-dev)
 # What boots the kernels for several CPUs (make smp).
 packages+=(qemu-system-x86)

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Guests' sockets.
+ */
+#include "traffic.h"
+
+#include <iostream>
+
+#include "ns3/boolean.h"
+#include "ns3/inet-socket-address.h"
+#include "ns3/simulator.h"
+#include "ns3/string.h"
+#include "ns3/tcp-cubic.h"
+#include "ns3/tcp-dctcp.h"
+#include "ns3/tcp-l4-protocol.h"
+#include "ns3/tcp-linux-reno.h"
+#include "ns3/udp-socket-factory.h"
+
+using namespace ns3;
+
+/* Ports: receivers of each congestion control, without and with ECN, and of UDP. */
+constexpr uint16_t SINK_PORT = 5001;
+constexpr uint16_t SINK_UDP = 5100;
+/* Senders' ports; a VM with more flows than these begins again. */
+constexpr uint16_t FIRST_PORT = 10000;
+constexpr uint32_t N_PORTS = 50000;
+
+/* Congestion controls, by their place. */
+static const char *const traffic_names[] = { "reno", "cubic", "dctcp" };
+
+/* Returns the type of a congestion control. */
+static TypeId traffic_type(int place)
+{
+	static const TypeId types[] = { TcpLinuxReno::GetTypeId(), TcpCubic::GetTypeId(),
+					TcpDctcp::GetTypeId() };
+
+	return types[place];
+}
+
+/* Returns the place of a congestion control; ends the program if there is none of that name. */
+static int traffic_place(const std::string &name)
+{
+	for (int i = 0; i < 3; i++)
+		if (name == traffic_names[i])
+			return i;
+	std::cerr << "there is no congestion control " << name << "\n";
+	std::exit(2);
+}
+
+/* Makes a TCP socket of a guest; both ends of a connection are of one kind. */
+static Ptr<Socket> traffic_tcp(Ptr<Node> node, int place, bool ecn)
+{
+	auto socket = node->GetObject<TcpL4Protocol>()->CreateSocket(traffic_type(place));
+
+	socket->SetAttribute("UseEcn", StringValue(ecn ? "On" : "Off"));
+	return socket;
+}
+
+Traffic::Traffic(const Plan &plan, Network &network)
+	: bins(plan.vms.size(), std::vector<uint64_t>(plan.duration_ns / plan.bin_ns + 1)),
+	  plan_(plan), network_(network), random_(CreateObject<UniformRandomVariable>())
+{
+	std::vector<uint32_t> used(plan.vms.size());
+
+	for (uint32_t i = 0; i < plan.vms.size(); i++)
+		listen(i);
+	flows.resize(plan.flows.size());
+	for (uint32_t i = 0; i < plan.flows.size(); i++) {
+		const PlanFlow &one = plan.flows[i];
+		uint64_t start_ns = BEFORE_NS + one.start_ns;
+
+		flows[i].plan = &one;
+		flows[i].port = FIRST_PORT + used[one.vm]++ % N_PORTS;
+		if (one.udp)
+			Simulator::Schedule(NanoSeconds(start_ns), &Traffic::stream, this, i);
+		else
+			Simulator::Schedule(NanoSeconds(one.early ? 0 : start_ns),
+					    &Traffic::connect, this, i);
+		Simulator::Schedule(NanoSeconds(BEFORE_NS + one.stop_ns), &Traffic::stop, this, i);
+	}
+}
+
+void Traffic::listen(uint32_t vm)
+{
+	Ipv4Address address(plan_address(vm));
+	auto node = network_.node(vm);
+
+	for (int place = 0; place < 3; place++)
+		for (int ecn = 0; ecn < 2; ecn++) {
+			auto socket = traffic_tcp(node, place, ecn);
+			uint16_t port = SINK_PORT + 2 * place + ecn;
+
+			socket->Bind(InetSocketAddress(address, port));
+			socket->Listen();
+			socket->SetAcceptCallback(
+				MakeNullCallback<bool, Ptr<Socket>, const Address &>(),
+				MakeCallback(&Traffic::accepted, this));
+			listening_.push_back(socket);
+		}
+	auto udp = Socket::CreateSocket(node, UdpSocketFactory::GetTypeId());
+
+	udp->Bind(InetSocketAddress(address, SINK_UDP));
+	udp->SetRecvCallback(MakeCallback(&Traffic::take, this));
+	listening_.push_back(udp);
+}
+
+void Traffic::accepted(Ptr<Socket> socket, const Address &)
+{
+	socket->SetRecvCallback(MakeCallback(&Traffic::take, this));
+	socket->SetCloseCallbacks(
+		MakeCallback(+[](Ptr<Socket> one) { one->Close(); }),
+		MakeNullCallback<void, Ptr<Socket>>());
+}
+
+void Traffic::take(Ptr<Socket> socket)
+{
+	Ptr<Packet> packet;
+	Address from;
+
+	while ((packet = socket->RecvFrom(from)) && packet->GetSize()) {
+		InetSocketAddress sender = InetSocketAddress::ConvertFrom(from);
+
+		count(sender.GetIpv4().Get(), sender.GetPort(), packet->GetSize());
+	}
+}
+
+void Traffic::count(uint32_t from, uint16_t port, uint32_t bytes)
+{
+	uint64_t now_ns = Simulator::Now().GetNanoSeconds(), bin;
+	auto found = by_port_.find((uint64_t)from << 16 | port);
+
+	if (found == by_port_.end())
+		return;
+	Flow &flow = flows[found->second];
+
+	flow.received += bytes;
+	if (!flow.plan->udp && flow.plan->bytes && flow.received >= flow.plan->bytes)
+		flow.done_ns = now_ns;
+	if (now_ns < BEFORE_NS)
+		return;
+	bin = (now_ns - BEFORE_NS) / plan_.bin_ns;
+	if (bin < bins[flow.plan->vm].size())
+		bins[flow.plan->vm][bin] += bytes;
+}
+
+void Traffic::connect(uint32_t number)
+{
+	Flow &flow = flows[number];
+	const PlanFlow &one = *flow.plan;
+	int place = traffic_place(one.cc);
+	uint64_t now_ns = Simulator::Now().GetNanoSeconds();
+
+	flow.socket = traffic_tcp(network_.node(one.vm), place, one.ecn);
+	by_port_[(uint64_t)plan_address(one.vm) << 16 | flow.port] = number;
+	flow.socket->Bind(InetSocketAddress(Ipv4Address(plan_address(one.vm)), flow.port));
+	flow.socket->SetConnectCallback(
+		Callback<void, Ptr<Socket>>([this, number](Ptr<Socket>) {
+			flows[number].connected = true;
+			fill(number);
+		}),
+		MakeNullCallback<void, Ptr<Socket>>());
+	flow.socket->SetSendCallback(Callback<void, Ptr<Socket>, uint32_t>(
+		[this, number](Ptr<Socket>, uint32_t) { fill(number); }));
+	network_.routes(one.vm).speaker = plan_address(one.vm);
+	flow.socket->Connect(InetSocketAddress(Ipv4Address(plan_address(one.to)),
+					       SINK_PORT + 2 * place + one.ecn));
+	network_.routes(one.vm).speaker = 0;
+	if (now_ns < BEFORE_NS + one.start_ns)
+		Simulator::Schedule(NanoSeconds(BEFORE_NS + one.start_ns - now_ns), &Traffic::fill,
+				    this, number);
+}
+
+void Traffic::fill(uint32_t number)
+{
+	Flow &flow = flows[number];
+	uint64_t now_ns = Simulator::Now().GetNanoSeconds();
+
+	if (!flow.connected || flow.closed || now_ns < BEFORE_NS + flow.plan->start_ns)
+		return;
+	while (uint32_t room = flow.socket->GetTxAvailable()) {
+		uint64_t left = flow.plan->bytes ? flow.plan->bytes - flow.sent : room;
+		uint32_t bytes = std::min<uint64_t>(left, room);
+
+		if (!bytes || flow.socket->Send(Create<Packet>(bytes)) < 0)
+			break;
+		flow.sent += bytes;
+	}
+	if (flow.plan->bytes && flow.sent == flow.plan->bytes) {
+		flow.closed = true;
+		flow.socket->Close();
+	}
+}
+
+void Traffic::stop(uint32_t number)
+{
+	Flow &flow = flows[number];
+
+	if (flow.closed || (flow.plan->bytes && !flow.plan->udp))
+		return;
+	flow.closed = true;
+	if (flow.socket)
+		flow.socket->Close();
+}
+
+void Traffic::stream(uint32_t number)
+{
+	Flow &flow = flows[number];
+	const PlanFlow &one = *flow.plan;
+	uint64_t frame_ns = (one.payload + 42ull) * 8000000000ull / one.rate_bps;
+
+	flow.socket = Socket::CreateSocket(network_.node(one.vm), UdpSocketFactory::GetTypeId());
+	by_port_[(uint64_t)plan_address(one.vm) << 16 | flow.port] = number;
+	flow.socket->Bind(InetSocketAddress(Ipv4Address(plan_address(one.vm)), flow.port));
+	network_.routes(one.vm).speaker = plan_address(one.vm);
+	flow.socket->Connect(InetSocketAddress(Ipv4Address(plan_address(one.to)), SINK_UDP));
+	network_.routes(one.vm).speaker = 0;
+	/* The first frame of each is somewhere within its time. */
+	flow.phase_ns = Simulator::Now().GetNanoSeconds() + random_->GetInteger(0, frame_ns);
+	Simulator::Schedule(NanoSeconds(flow.phase_ns - Simulator::Now().GetNanoSeconds()),
+			    &Traffic::datagram, this, number);
+}
+
+void Traffic::datagram(uint32_t number)
+{
+	Flow &flow = flows[number];
+	const PlanFlow &one = *flow.plan;
+	uint64_t now_ns = Simulator::Now().GetNanoSeconds(), next_ns;
+
+	if (flow.closed)
+		return;
+	flow.socket->Send(Create<Packet>(one.payload));
+	flow.sent++;
+	next_ns = flow.phase_ns +
+		  flow.sent * (one.payload + 42ull) * 8000000000ull / one.rate_bps;
+	if (one.on_ns && next_ns >= flow.phase_ns + one.on_ns) {
+		flow.phase_ns += one.on_ns + one.off_ns;
+		flow.sent = 0;
+		next_ns = flow.phase_ns;
+	}
+	Simulator::Schedule(NanoSeconds(next_ns - now_ns), &Traffic::datagram, this, number);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What guests do: TCP and UDP flows of the plan, and who receives them.
+ *
+ * Every flow has a port of its sender by which its receiver knows it.  A TCP flow that has bytes
+ * to send ends when its receiver has them all; one without end is closed at its stop.
+ */
+#ifndef SIMULATION_TRAFFIC_H
+#define SIMULATION_TRAFFIC_H
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "ns3/random-variable-stream.h"
+#include "ns3/socket.h"
+
+#include "network.h"
+#include "plan.h"
+
+/* One flow while it lives. */
+struct Flow {
+	const PlanFlow *plan;
+	uint16_t port;			/* of the sender */
+	ns3::Ptr<ns3::Socket> socket;	/* the sender's */
+	uint64_t sent = 0;		/* bytes given to the socket; UDP: datagrams */
+	uint64_t received = 0;		/* bytes */
+	uint64_t done_ns = 0;		/* when the last byte came, simulator's time; 0: not yet */
+	uint64_t phase_ns = 0;		/* UDP: since when it sends */
+	bool connected = false;
+	bool closed = false;
+};
+
+class Traffic {
+    public:
+	Traffic(const Plan &plan, Network &network);
+
+	std::vector<Flow> flows;	/* as the plan has them */
+	std::vector<std::vector<uint64_t>> bins;	/* received of each VM's flows, bytes */
+
+    private:
+	/* Makes the sockets that receive for a VM. */
+	void listen(uint32_t vm);
+	/* Begins to connect. */
+	void connect(uint32_t number);
+	/* Gives a TCP flow's socket all that it takes. */
+	void fill(uint32_t number);
+	/* Ends what a flow sends. */
+	void stop(uint32_t number);
+	/* Begins a UDP flow. */
+	void stream(uint32_t number);
+	/* Sends a datagram, and the next one when it is time to. */
+	void datagram(uint32_t number);
+	/* Takes what came at a socket. */
+	void take(ns3::Ptr<ns3::Socket> socket);
+	/* Takes a connection that was accepted. */
+	void accepted(ns3::Ptr<ns3::Socket> socket, const ns3::Address &from);
+	/* Counts what came of a flow. */
+	void count(uint32_t from, uint16_t port, uint32_t bytes);
+
+	const Plan &plan_;
+	Network &network_;
+	std::unordered_map<uint64_t, uint32_t> by_port_;	/* flow, by VM and port */
+	std::vector<ns3::Ptr<ns3::Socket>> listening_;
+	ns3::Ptr<ns3::UniformRandomVariable> random_;
+};
+
+#endif
