@@ -21,6 +21,7 @@ COMMANDS: Dict[str, str] = {
     "controller": "Run the controller (Ryu or os-ken): learn VMs, poll marks, notify their sources.",
     "node": "List the compute nodes that connect to the controller; forget one that is gone for good.",
     "shim": "Show, set and watch the shim in this machine's Open vSwitch datapath.",
+    "simulate": "Run experiments at the papers' scale in simulators that host the same engine.",
     "tenant": "List and show tenants; change weight, guarantee and cap of all VMs of one together.",
     "testbed": "Build the virtual testbed, run experiments in it, open a shell in it.",
     "top": "Watch every VM's rate and share, and the congested ports, live.",

@@ -17,7 +17,8 @@ from typing import List
 PRIVATE = Path("usr/lib/sdn-gcc")
 
 # What is in no package: the virtual testbed needs compilers, sources and Mininet.
-TESTBED = ("sdngcc/testbed", "sdngcc/topologies", "sdngcc/experiments", "sdngcc/commands/testbed.py")
+TESTBED = ("sdngcc/testbed", "sdngcc/topologies", "sdngcc/experiments", "sdngcc/commands/testbed.py",
+           "sdngcc/commands/simulate.py")
 
 # What belongs to the controller's package.
 CONTROLLER = ("sdngcc/controller",)

@@ -16,7 +16,7 @@ from sdngcc.main import main as program
 from sdngcc.main import without_testbed
 
 # Sub-commands that no package has.
-LEFT_OUT = ("testbed",)
+LEFT_OUT = ("testbed", "simulate")
 
 
 def escape(text: str) -> str:

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a scenario: its runs with several seeds side by side, one process a processor, then results and figures.
+
+With one seed the folder has what the testbed leaves: result.json, figure.png, report.html. With several it has a folder
+with these for each, ``seed-N``, and a result.json of all: each verdict with its values, their mean and half the width
+of the 95% interval of that mean.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import multiprocessing
+import os
+import time
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+from sdngcc.experiments.base import Run
+from sdngcc.testbed import collect, plot, report
+from sdngcc.testbed.runner import write_json
+from sdngcc.testbed.simulation.scenario import Scenario
+from sdngcc.testbed.statistics import mean_and_interval
+
+SEEDS_SCHEMA = "sdngcc-seeds/1"
+# Called with the part of all runs that is over, 0 to 1, runs that are over, and how many there are.
+Progress = Callable[[float, int, int], None]
+
+_parts: Any = None
+
+
+def _start(parts: Any) -> None:
+    """Let a worker know where it tells how far its run is."""
+    global _parts
+    _parts = parts
+
+
+def _run(name: str, settings: Sequence[str], number: int, seed: int, raw: Path, place: int) -> Run:
+    """Run one work of a scenario in a worker."""
+    from sdngcc.testbed.simulation.scenarios import SCENARIOS
+
+    def show(part: float) -> None:
+        _parts[place] = min(part, 0.999)
+
+    result: Run = SCENARIOS[name].works(settings)[number].run(seed, raw, show)
+    _parts[place] = 1.0
+    return result
+
+
+def over_seeds(results: Sequence[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """Return the verdicts of results that differ in their seeds, each with all values."""
+    found = []
+    for number, first in enumerate(results[0]["verdicts"]):
+        verdicts = [result["verdicts"][number] for result in results]
+        values = [verdict["measured"] for verdict in verdicts]
+        numbers = [float(value) for value in values if isinstance(value, (int, float))]
+        whole = len(numbers) == len(values)
+        found.append({"name": first["name"], "expected": first["expected"], "paper": first["paper"], "values": values,
+                      "mean": round(mean_and_interval(numbers)[0], 6) if whole else None,
+                      "interval": round(mean_and_interval(numbers)[1], 6) if whole else None,
+                      "holds": sum(verdict["holds"] for verdict in verdicts)})
+    return found
+
+
+def _leave(scenario: Scenario, runs: List[Tuple[str, Run]], seed: int, out: Path) -> Dict[str, Any]:
+    """Judge the runs of a seed and leave result, figure and report."""
+    label, main = runs[0]
+    result = {"schema": collect.SCHEMA, "experiment": scenario.name, "seed": seed, "label": label, **main,
+              "variants": [{"label": other, **run} for other, run in runs[1:]],
+              "verdicts": [verdict.as_dict() for verdict in scenario.judge(runs)]}
+    write_json(out / "result.json", result)
+    if scenario.draw is not None:
+        scenario.draw(result, out / "figure.png")
+    else:
+        plot.draw(result, out / "figure.png")
+        report.write(result, out / "figure.png", out / "report.html")
+    return result
+
+
+def run_scenario(scenario: Scenario, settings: Sequence[str], seeds: Sequence[int], out: Path,
+                 progress: Optional[Progress] = None, workers: Optional[int] = None) -> Dict[str, Any]:
+    """Run all works of a scenario with each seed and leave what the module says; return the result.
+
+    Raises ParameterError, SimulationError.
+    """
+    began = time.monotonic()
+    labels = [work.label for work in scenario.works(settings)]
+    folders = {seed: out / f"seed-{seed}" if len(seeds) > 1 else out for seed in seeds}
+    jobs = [(seed, number) for seed in seeds for number in range(len(labels))]
+    # A worker begins anew: what its parent has open or has loaded is nothing to it.
+    context = multiprocessing.get_context("spawn")
+    parts = context.Array("d", len(jobs))
+    runs: Dict[Tuple[int, int], Run] = {}
+    with concurrent.futures.ProcessPoolExecutor(workers or os.cpu_count(), context, _start, (parts,)) as pool:
+        waiting = {pool.submit(_run, scenario.name, list(settings), number, seed,
+                               folders[seed] / "raw" / (str(number + 1) if len(labels) > 1 else ""), place):
+                   (seed, number) for place, (seed, number) in enumerate(jobs)}
+        while waiting:
+            done, _ = concurrent.futures.wait(waiting, 0.2, concurrent.futures.FIRST_COMPLETED)
+            for future in done:
+                seed_number = waiting.pop(future)
+                try:
+                    runs[seed_number] = future.result()
+                except BaseException:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    raise
+            if progress is not None:
+                progress(sum(parts[:]) / len(jobs), len(runs), len(jobs))
+    results = []
+    for seed in seeds:
+        labelled = [(label, runs[seed, number]) for number, label in enumerate(labels)]
+        results.append(_leave(scenario, labelled, seed, folders[seed]))
+    write_json(out / "timing.json", {"wall_s": round(time.monotonic() - began, 3)})
+    if len(seeds) == 1:
+        return results[0]
+    result = {"schema": SEEDS_SCHEMA, "experiment": scenario.name, "seeds": list(seeds),
+              "settings": list(settings), "verdicts": over_seeds(results)}
+    write_json(out / "result.json", result)
+    return result

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scenarios, one module each, by name."""
+
+from typing import Dict
+
+from sdngcc.testbed.simulation.scenario import Scenario
+from sdngcc.testbed.simulation.scenarios import converge, scale, share, udp_flood
+
+SCENARIOS: Dict[str, Scenario] = {
+    module.SCENARIO.name: module.SCENARIO for module in (
+        share, scale, udp_flood, converge)}

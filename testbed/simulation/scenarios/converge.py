@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The testbed's experiment ``converge``, simulated."""
+
+from sdngcc.experiments import EXPERIMENTS
+from sdngcc.testbed.simulation.beds import scenario_of
+
+SCENARIO = scenario_of(EXPERIMENTS["converge"])
