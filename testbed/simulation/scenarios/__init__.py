@@ -4,8 +4,8 @@
 from typing import Dict
 
 from sdngcc.testbed.simulation.scenario import Scenario
-from sdngcc.testbed.simulation.scenarios import converge, scale, share, udp_flood
+from sdngcc.testbed.simulation.scenarios import converge, ecmp, leaf_spine, scale, share, stability, udp_flood
 
 SCENARIOS: Dict[str, Scenario] = {
     module.SCENARIO.name: module.SCENARIO for module in (
-        share, scale, udp_flood, converge)}
+        share, scale, udp_flood, converge, leaf_spine, stability, ecmp)}
