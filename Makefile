@@ -9,7 +9,7 @@ JOBS ?= $(shell expr $$(nproc) + 1)
 PYTEST := $(PY) -m pytest --numprocesses $(JOBS) --dist loadgroup --durations 15
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo reproduce test test-all lint unit integration bench-controller bench-datapath bench-limiter bench-overhead \
+.PHONY: help setup build demo reproduce simulation test test-all lint unit integration bench-controller bench-datapath bench-limiter bench-overhead \
 	bench-tick fuzz fuzz-parsers prove sanitize smp check-kernels packages openvswitch-packages check-packages check-container check-stock check-fresh check-ovs \
 	check-suites soak clean
 
@@ -32,6 +32,9 @@ AGAINST ?=
 
 reproduce: build  ## Run every experiment of the papers, write docs/reproduction.md (resumable; SEEDS=10, SET=NAME=VALUE)
 	@$(PY) -m sdngcc.testbed.reproduction --seeds $(SEEDS) $(addprefix --set ,$(SET)) $(if $(AGAINST),--against $(AGAINST))
+
+simulation: build  ## Run four experiments in the testbed and in both simulators, write docs/simulation.md's table (resumable)
+	@$(PY) -m sdngcc.testbed.simulation.validate --out results/validate --page docs/simulation.md
 
 lint: build  ## ruff, mypy, checkpatch, sparse, gcc warnings
 	@JOBS=$(JOBS) .ci/lint
