@@ -61,7 +61,9 @@ class Task:
 
 @cache
 def _sources_key(places: Tuple[Path, ...]) -> str:
-    return content_key([], *places)
+    """Return a key of all files below places but tests, which no result follows from."""
+    files = [file for place in places for file in ([place] if place.is_file() else place.rglob("*"))]
+    return content_key([], *(file for file in files if file.is_file() and "tests" not in file.parts))
 
 
 def input_key(experiment: Experiment, case: Case, artifacts: Artifacts, seed: int) -> str:

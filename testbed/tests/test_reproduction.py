@@ -211,6 +211,8 @@ def test_an_input_changes_the_key_and_judging_does_not(monkeypatch):
     assert key() not in changed and len(set(changed)) == len(changed) - 1 and changed[3] == changed[4]
     assert key() == key(experiment=replace(EXPERIMENT, judge=lambda runs: []))
     before = key()
+    monkeypatch.setattr(task_module, "SOURCES", (*task_module.SOURCES, "controller/tests"))
+    assert key() == before
     monkeypatch.setattr(task_module, "SOURCES", task_module.SOURCES[1:])
     assert key() != before
 

@@ -57,6 +57,9 @@ def test_whoever_moved_is_asked_in_the_next_period():
     ways.of[2, 2] = [FULL]
     asking.decided([FULL], [(2, 2)], ())
     assert asked(asking, [1, 2]) == {1: 4, 2: 4}
+    for _ in range(SELDOM):
+        asking.decided((), [(1, 2)], ())
+        assert asking.needs(1)
     ways.of[2, 2] = []
     asked(asking, [2], KEPT)
     assert asked(asking, [1, 2]) == {1: 4, 2: 4 // SELDOM}
