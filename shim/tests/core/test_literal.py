@@ -81,6 +81,14 @@ def test_hygenicc_is_algorithm_1(core: Any, heard: List[Tuple[int, int]]) -> Non
         assert vm.rate == near(rate)
 
 
+def test_hygenicc_has_one_step(core: Any) -> None:
+    """Lines 20 and 25: the same before Congestion_Timeout and ever after."""
+    vm = HygeniccVM(core, share=1000 * C, capacity=1000 * C, knobs=PRESETS["hygenicc"].knobs)
+    vm.report(2**32 - 1)
+    vm.tick()
+    assert [vm.ticks(1) for _ in range(300)] == [near(10**7 * (number + 1)) for number in range(300)]
+
+
 def test_hygenicc_reports_once_echoes_cease(core: Any) -> None:
     """Algorithm 2 restarts its timeout with each echo, so a trickle of them holds the rest back; ours does not."""
     def reports(knobs: Any) -> int:
@@ -146,7 +154,7 @@ def test_eyeq_alone_needs_the_more_periods_the_more_senders(core: Any, n: int, l
 def seawall_equations(share: float, weight: int, heard: List[Fraction]) -> List[float]:
     """Return the rates by Class 3, lines 1 to 20, invoked once for what is marked and once for the rest."""
     step = 0.003 * C * weight / 4
-    rate, mean, inc, goal, cut = share * weight / 4, 0.0, 0.0, 0.0, -1e9
+    rate, mean, inc, goal, cut = share / 20 * weight / 4, 0.0, 0.0, 0.0, -1e9
     now, rates = 0.0, []
     for part in heard:
         now += 0.01
@@ -165,15 +173,15 @@ def seawall_equations(share: float, weight: int, heard: List[Fraction]) -> List[
             else:
                 rate += p * inc
                 inc += step * p
-        rate = min(rate, share)
         rates.append(rate)
     return rates
 
 
-@given(st.lists(st.integers(0, 100), max_size=60), st.sampled_from([1, 2]))
+@given(st.lists(st.integers(0, 100), max_size=60), st.sampled_from([1, 2, 8]))
 def test_seawall_is_class_3(core: Any, marks: List[int], weight: int) -> None:
-    rates = seawall_equations(C, weight, [Fraction(count, 100) for count in marks])
-    vm = SeawallVM(core, weight=weight, knobs={**PRESETS["seawall"].knobs, "clamp": 0})
+    rates = seawall_equations(10 * C, weight, [Fraction(count, 100) for count in marks])
+    vm = SeawallVM(core, weight=weight, share=10 * C, knobs={**PRESETS["seawall"].knobs, "clamp": 0,
+                                                             "start-ppm": 50_000})
     vm.hear(bytes=FULL, packets=1, marks=0, lost=0)
     vm.told[0].update(bytes=FULL, packets=1, marks=0, lost=0)
     for count, rate in zip(marks, rates):
