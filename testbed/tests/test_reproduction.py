@@ -207,7 +207,7 @@ def test_an_input_changes_the_key_and_judging_does_not(monkeypatch):
     work.udp("vm1", "rx1", 0, 1, 100)
     changed = [key(seed=2), key(case=EXPERIMENT.cases([])[1]), key(artifacts=replace(ARTIFACTS, modules=["/k/two.ko"])),
                key(case=replace(case, workload=work)), key(case=replace(case, workload=lambda seed: work)),
-               key(experiment=replace(EXPERIMENT, measure=row))]
+               key(experiment=replace(EXPERIMENT, measure=EXPERIMENTS["web"].measure))]
     assert key() not in changed and len(set(changed)) == len(changed) - 1 and changed[3] == changed[4]
     assert key() == key(experiment=replace(EXPERIMENT, judge=lambda runs: []))
     before = key()

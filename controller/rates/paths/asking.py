@@ -10,7 +10,7 @@ leaves, and in the next one where it matters.  When a port marks, the bridges be
 """
 
 import itertools
-from typing import Iterable
+from typing import Collection, Iterable
 
 from sdngcc.controller.network.attribution import Attribution
 from sdngcc.controller.network.topology import Hop
@@ -39,7 +39,7 @@ class Asking:
             found = self._behind[port] = {dpid for dpid, _ in places}
         return found
 
-    def decided(self, pressed: Iterable[Hop], moved: Iterable[Hop], renewed: Iterable[int]) -> None:
+    def decided(self, pressed: Iterable[Hop], moved: Collection[Hop], renewed: Iterable[int]) -> None:
         """Take which ports are pressed by now, which machines' pairs moved, and which bridges' machines are others."""
         self._turn += 1
         if self._turn % KEPT == 0:
