@@ -100,15 +100,24 @@ def test_web_compares_latency_and_throughput(tmp_path, measured, holds):
 
 @pytest.mark.parametrize("p50_us, p99_us, holds", [(200, 8000, True), (201, 8000, False), (200, 8001, False)])
 def test_web_holds_maxmin_to_latencies_without_the_flood(tmp_path, p50_us, p99_us, holds):
-    measured = (300, 250, 160, 4000), (1000, 200, 900, 90_000), (500, 200, 900, 90_000), (500, 200, p50_us, p99_us)
+    measured = ((300, 250, 160, 4000), (1000, 200, 900, 90_000), (500, 200, 900, 90_000), (500, 200, 900, 90_000),
+                (500, 200, p50_us, p99_us))
     verdicts = EXPERIMENTS["web"].judge(web_runs(tmp_path, *measured))
-    assert len(verdicts) == 10 and all(verdict.holds for verdict in verdicts) == holds
+    assert len(verdicts) == 13 and all(verdict.holds for verdict in verdicts) == holds
 
 
 def test_web_needs_wrks_report(tmp_path):
     (tmp_path / "program-wrk.log").write_text("unable to connect\n")
     with pytest.raises(ValueError, match="wrk"):
         EXPERIMENTS["web"].measure(tmp_path, {})
+
+
+def test_web_shows_maxmin_with_and_without_what_goes_ahead():
+    cases = {case.label: case.parameters.ahead for case in EXPERIMENTS["web"].cases(["horizon_us=5000"])}
+    assert cases == {"no flood": False, "law=none": False, "law=seawall": False, "law=maxmin": False,
+                     "law=maxmin, ahead": True}
+    assert [case.label for case in EXPERIMENTS["web"].cases(["law=maxmin", "ahead=true"])] == [
+        "no flood", "law=maxmin, ahead"]
 
 
 def test_web_floods_only_where_it_says():
