@@ -102,7 +102,7 @@ static u32 ahead_find(const struct shim_ahead_set *set, u32 hash)
 {
 	u32 way = 0;
 
-	while (way < SHIM_AHEAD_WAYS && !(set->tags[way] == (u16)hash && set->last_ns[way]))
+	while (way < SHIM_AHEAD_WAYS && set->tags[way] != (u16)hash)
 		way++;
 	return way;
 }

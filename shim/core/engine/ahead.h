@@ -34,7 +34,7 @@
 struct shim_ahead_set {
 	u64 last_ns[SHIM_AHEAD_WAYS];	/* when the last one leaves; 0: none yet */
 	u64 rest_ns;			/* when the last one of all other flows leaves */
-	u16 tags[SHIM_AHEAD_WAYS];	/* low bits of the flow's hash, of no two ways the same */
+	u16 tags[SHIM_AHEAD_WAYS];	/* low bits of the flow's hash, of no two in use the same */
 	u16 sent[SHIM_AHEAD_WAYS];	/* bytes of those since it rested, at most Y */
 };
 
