@@ -66,9 +66,6 @@
 #include "../arith.h"
 #include "ahead.h"
 
-/* Y */
-#define AHEAD_YOUNG_BYTES (1U << SHIM_AHEAD_YOUNG_SHIFT)
-
 struct shim_ahead *shim_ahead_create(u64 late_ns)
 {
 	struct shim_ahead *ahead = shim_alloc_now(sizeof(*ahead));
@@ -132,18 +129,18 @@ static void ahead_note(struct shim_ahead_set *set, u32 way, u32 hash, u32 bytes,
 		set->last_ns[way] = 0;
 		set->sent[way] = 0;
 	}
-	bytes = min_t(u32, bytes, AHEAD_YOUNG_BYTES);
-	set->sent[way] = min_t(u32, ahead_sent(set, way, now_ns, most_ns) + bytes,
-				AHEAD_YOUNG_BYTES);
+	bytes = min_t(u32, bytes, SHIM_AHEAD_YOUNG_BYTES);
+	bytes += ahead_sent(set, way, now_ns, most_ns);
+	set->sent[way] = min_t(u32, bytes, SHIM_AHEAD_YOUNG_BYTES);
 	set->last_ns[way] = max(set->last_ns[way], departure_ns);
 }
 
 /* Returns what is left of some ns for a flow that has sent so many bytes, less than Y; ticks. */
 static u64 ahead_young(u64 ns, u32 sent)
 {
-	u32 left = AHEAD_YOUNG_BYTES - (sent * sent >> SHIM_AHEAD_YOUNG_SHIFT);
+	u32 left = SHIM_AHEAD_YOUNG_BYTES - (sent * sent / SHIM_AHEAD_YOUNG_BYTES);
 
-	return ns * SHIM_TICKS_PER_NS * left >> SHIM_AHEAD_YOUNG_SHIFT;
+	return ns * SHIM_TICKS_PER_NS * left / SHIM_AHEAD_YOUNG_BYTES;
 }
 
 bool shim_ahead_passes(struct shim_ahead *ahead, u64 *ahead_tat, u64 *tat,
@@ -157,7 +154,7 @@ bool shim_ahead_passes(struct shim_ahead *ahead, u64 *ahead_tat, u64 *tat,
 	struct shim_verdict verdict;
 	u32 hash, way, sent = 0;
 
-	if (packet->bytes > AHEAD_YOUNG_BYTES || !ahead_known(packet))
+	if (packet->bytes > SHIM_AHEAD_YOUNG_BYTES || !ahead_known(packet))
 		return false;
 	fill = shim_bucket_used(*ahead_tat, now_ns * SHIM_TICKS_PER_NS) +
 	       SHIM_AHEAD_PART * shim_bucket_cost(rate, packet->bytes);
@@ -175,7 +172,8 @@ bool shim_ahead_passes(struct shim_ahead *ahead, u64 *ahead_tat, u64 *tat,
 		return false;
 	if (!small) {
 		sent += packet->bytes;
-		if (sent >= AHEAD_YOUNG_BYTES || fill > ahead_young(most_ns - room_ns, sent))
+		if (sent >= SHIM_AHEAD_YOUNG_BYTES ||
+		    fill > ahead_young(most_ns - room_ns, sent))
 			return false;
 		ahead_note(set, way, hash, packet->bytes, now_ns, now_ns, most_ns);
 	}

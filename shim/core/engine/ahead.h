@@ -12,8 +12,8 @@
 /* S, bytes with headers as on the wire: as large a packet is small. */
 #define SHIM_AHEAD_BYTES 378U
 
-/* log2 of Y, bytes with headers: who has sent less is young. */
-#define SHIM_AHEAD_YOUNG_SHIFT 14
+/* Y, bytes with headers, a power of two: who has sent less is young. */
+#define SHIM_AHEAD_YOUNG_BYTES 16384U
 
 /* F/W: a flow that rests for so many times the longest wait is young again. */
 #define SHIM_AHEAD_REST 4U
