@@ -2,6 +2,7 @@
 """Simulators: the law's share against the oracle, determinism, refusals, results in the testbed's form."""
 
 import json
+import random
 import shlex
 from pathlib import Path
 
@@ -18,7 +19,8 @@ from sdngcc.testbed.simulation.fluid import Controlled, Demand, Fluid, layers, s
 from sdngcc.testbed.simulation.options import Options
 from sdngcc.testbed.simulation.packets import Bulk, Simulation, Stream, make_decisions, run
 from sdngcc.testbed.simulation.runner import over_seeds, run_scenario
-from sdngcc.testbed.simulation.scenarios import SCENARIOS
+from sdngcc.testbed.simulation.scenarios import SCENARIOS, ecmp
+from sdngcc.testbed.simulation.scenarios.ecmp import judge as judge_ecmp
 from sdngcc.testbed.simulation.scenarios.leaf_spine import judge as judge_leaf_spine
 
 MS = 10**6
@@ -303,6 +305,29 @@ def test_a_network_off_its_oracle_does_not_hold():
     for name, value in (("jain", 0.9), ("of_max_min", 0.8), ("error", 0.3)):
         bad = {"measured": {**good["measured"], name: value}}
         assert not all(verdict.holds for verdict in judge_leaf_spine([("", bad)]))
+
+
+def ecmp_run(core, lost_in_core, edge=100):
+    queues = {"edge": [[0, 50], [edge, 50]], "up": [[0, 50], [core, 50]], "down": [[0, 100]]}
+    longest = {kind: {"p100": max(length for length, _ in points)} for kind, points in queues.items()}
+    return {"measured": {"queue_packets": longest, "lost": {"edge": 9, "up": lost_in_core, "down": 0},
+                         "received_of_capacity": 0.3}, "series": {"queue_packets": queues}}
+
+
+def test_a_congested_core_does_not_hold():
+    assert all(one.holds for one in judge_ecmp([("ecmp=packet", ecmp_run(10, 0))]))
+    for core, lost, edge in ((40, 0, 100), (10, 1, 100), (30, 0, 40)):
+        assert not all(one.holds for one in judge_ecmp([("ecmp=packet", ecmp_run(core, lost, edge))])), (core, lost)
+    assert ecmp.mean_length([[0, 1], [3, 2]]) == 2 and ecmp.mean_length([]) == 0
+
+
+def test_sizes_of_flows_have_the_papers_numbers():
+    draw = random.Random(1)
+    points = [*ecmp.SIZES, (ecmp.largest(), 1.0)]
+    sizes = sorted(ecmp.draw_size(draw, points) for _ in range(200_000))
+    assert sizes[100_000] == pytest.approx(19_000, rel=0.03)
+    assert sizes[180_000] == pytest.approx(133_000, rel=0.1)
+    assert sum(sizes) / len(sizes) == pytest.approx(ecmp.MEAN_BYTES, rel=0.05)
 
 
 def test_settling_is_counted_from_the_last_window_that_was_off():
