@@ -34,8 +34,8 @@ makes the numbers the same on any machine.
   when it holds with every seed.
 * *Mended* is the law as it is by default, which is what verdicts are about. *As published* is its paper's own
   algorithm; each section links to what the two differ in. *Placebo* is the same work with a shim that makes packets
-  ECT and cuts nothing: what it reaches too, marked †, is not the law's doing. The last two are run for experiments
-  of papers.
+  ECT and cuts nothing: what it reaches too, marked †, is not the law's doing. The last two are for experiments of
+  papers; a dash stands where there is none, or where it was not run.
 * A verdict without a value of the paper is our own expectation; where a paper's machines could not be matched, the
   name or the expectation says what was scaled. *Recorded* expects nothing.
 * Under each table stands how its runs went in the period in which all VMs send. *Share* is goodput by fair share: of
