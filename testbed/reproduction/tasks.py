@@ -95,24 +95,34 @@ def make_tasks(experiments: Sequence[Experiment], out: Path, settings: Sequence[
     return tasks
 
 
-def obtain(key: str, tasks: Sequence[Task], artifacts: Artifacts, judge_only: bool, progress: Any) -> Path:
-    """Return the file of the result of tasks with the same inputs: an earlier one, or that of a new run.
+def _stands(task: Task, key: str) -> bool:
+    return task.result.exists() and bool(json.loads(task.result.read_text(encoding="utf-8"))["inputs"] == key)
+
+
+def obtain(key: str, tasks: Sequence[Task], artifacts: Artifacts, judge_only: bool, progress: Any) -> None:
+    """See that all of some tasks with the same inputs have their result: an earlier one, or that of a new run.
 
     Raises NotRunError when there is none and only judging is wanted, MachineError when a run did not end well.
     """
+    had = next((task for task in tasks if _stands(task, key)), None)
+    if had is None:
+        if judge_only:
+            raise NotRunError("not run yet with these sources and parameters")
+        had = tasks[0]
+        _run(key, had, artifacts, progress)
     for task in tasks:
-        if task.result.exists() and json.loads(task.result.read_text(encoding="utf-8"))["inputs"] == key:
-            return task.result
-    if judge_only:
-        raise NotRunError("not run yet with these sources and parameters")
-    task = tasks[0]
+        if not _stands(task, key):
+            task.folder.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(had.result, task.result)
+
+
+def _run(key: str, task: Task, artifacts: Artifacts, progress: Any) -> None:
     started, raw = time.monotonic(), task.folder / "raw"
     run, _ = run_case(task.case, artifacts, task.seed, raw, task.experiment.measure, progress)
     write_json(task.result, {"inputs": key, "run": run})
     write_json(task.folder / "timing.json", {"wall_s": round(time.monotonic() - started, 1)})
     # Samples and logs of every seed and form would fill a disk.
     shutil.rmtree(raw, ignore_errors=True)
-    return task.result
 
 
 def read_run(file: Path) -> Run:
@@ -137,20 +147,21 @@ def run_all(tasks: Sequence[Task], artifacts: Artifacts, jobs: int, judge_only: 
             ThreadPoolExecutor(jobs) as pool:
         whole = bars.add_task("all", total=len(alike), what="")
 
-        def run(key: str) -> Path:
+        def run(key: str) -> None:
             bar = bars.add_task(alike[key][0].name[:24], total=1.0, what="")
             try:
-                return obtain(key, alike[key], artifacts, judge_only,
-                              lambda part, text: bars.update(bar, completed=part, what=text))
+                obtain(key, alike[key], artifacts, judge_only,
+                       lambda part, text: bars.update(bar, completed=part, what=text))
             finally:
                 bars.remove_task(bar)
 
-        running: Dict[Future[Path], List[Task]] = {pool.submit(run, key): own for key, own in alike.items()}
+        running: Dict[Future[None], List[Task]] = {pool.submit(run, key): own for key, own in alike.items()}
         try:
             for number, done in enumerate(as_completed(running)):
                 own = running[done]
                 try:
-                    results.update(dict.fromkeys(own, done.result()))
+                    done.result()
+                    results.update({task: task.result for task in own})
                     said = "done"
                 except NotRunError:
                     said = "not run"

@@ -277,7 +277,10 @@ def test_runs_of_equal_inputs_are_had_once(tmp_path, monkeypatch):
     twice = replace(EXPERIMENT, cases=lambda settings: [Case("a", Parameters()), Case("b", Parameters())])
     tasks = make_tasks([twice], tmp_path, forms=[MENDED])
     results, _ = run_all(tasks, ARTIFACTS, 2, False, Console(quiet=True))
-    assert ran == ["a"] and [results[task] for task in tasks] == [tasks[0].result] * 2
+    assert ran == ["a"] and [results[task] for task in tasks] == [task.result for task in tasks]
+    tasks[0].result.unlink()
+    results, _ = run_all(tasks, ARTIFACTS, 2, False, Console(quiet=True))
+    assert ran == ["a"] and len({results[task].read_text() for task in tasks}) == 1
 
 
 def test_another_folders_results_are_judged_as_they_stand(tmp_path):
