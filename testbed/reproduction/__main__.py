@@ -49,8 +49,12 @@ def outcome(experiment: Experiment, tasks: Sequence[Task], results: Mapping[Task
     names = [labels[number] for number in sorted(labels)]
     figure = None
     if figures is not None:
-        left = [leave_result(experiment, [(name, runs[MENDED, number]) for number, name in enumerate(names)], seed,
-                             out / experiment.name / f"seed-{seed}") for seed, runs in zip(whole, by_seed)]
+        left = []
+        for seed, runs in zip(whole, by_seed):
+            folder = out / experiment.name / f"seed-{seed}"
+            folder.mkdir(parents=True, exist_ok=True)
+            left.append(leave_result(experiment, [(name, runs[MENDED, number]) for number, name in enumerate(names)],
+                                     seed, folder))
         draw(experiment.name, left, figures / f"{experiment.name}.png")
         figure = f"figures/reproduction/{experiment.name}.png"
     return Reproduced(experiment.name, experiment.summary, experiment.paper, tuple(whole),

@@ -83,7 +83,9 @@ def shown(values: Sequence[Any]) -> str:
     if all(_is_number(value) for value in values):
         return _spread(values)
     if all(isinstance(value, Mapping) and value.keys() == first.keys() for value in values):
-        return ", ".join(f"{name} {shown([value[name] for value in values])}" for name in first)
+        # Distributions are for figures.
+        names = [name for name in first if not str(name).startswith("quantiles")]
+        return ", ".join(f"{name} {shown([value[name] for value in values])}" for name in names)
     if all(isinstance(value, (list, tuple)) and len(value) == len(first) for value in values):
         return ", ".join(shown(members) for members in zip(*values))
     numbers = [value for value in values if _is_number(value)]

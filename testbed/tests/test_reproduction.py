@@ -103,6 +103,7 @@ def test_what_is_only_recorded_is_no_verdict():
     ([0.123456], "0.1235"), ([12345.678], "12346"), ([True], "True"), ([[1.5, 2.25]], "1.5, 2.25"),
     ([{"vm1": 1.0, "vm2": 999.96}], "vm1 1, vm2 1000"), (["text"], "text"), ([None], "None"),
     ([3, 3], "3 ± 0"), ([1.0, 2.0], "1.5 ± 6.4"), ([[1, 4], [1, 6]], "1 ± 0, 5 ± 13"), (["a", "b", "a"], "a / b"),
+    ([{"p50_ms": 2, "quantiles_ms": [(0, 1)]}], "p50_ms 2"),
     ([{"x": 1}, {"x": 1}], "x 1 ± 0"), ([2.0, None, 2.0], "2 ± 0 (1 without)")])
 def test_numbers_are_rounded_and_seeds_summed_up(values, text):
     assert shown(values) == text
@@ -255,7 +256,13 @@ def test_a_run_is_not_repeated_until_an_input_changes(tmp_path, monkeypatch):
     assert go()[1] == {} and ran == [2, 3, 3]
     results, failures = go()
     assert set(results) == set(tasks) and ran == [2, 3, 3]
-    told = reproduce.outcome(EXPERIMENT, tasks, results, failures, tmp_path, None)
+    left = []
+    monkeypatch.setattr(reproduce, "leave_result", lambda experiment, runs, seed, folder: left.append(
+        (folder.relative_to(tmp_path), folder.is_dir(), [label for label, _ in runs])))
+    monkeypatch.setattr(reproduce, "draw", lambda name, results, path: path.write_text(f"{name} {len(results)}"))
+    told = reproduce.outcome(EXPERIMENT, tasks, results, failures, tmp_path, tmp_path)
+    assert left == [(Path("one/seed-1"), True, ["senders=2", "senders=3"])]
+    assert (tmp_path / "one.png").read_text() == "one 1" and told.figure == "figures/reproduction/one.png"
     assert told.seeds == (1,) and [(one.name, one.mended.always) for one in told.rows] == [
         ("senders=2", False), ("senders=3", True)]
     other = make_tasks([EXPERIMENT], tmp_path, seeds=[2])
