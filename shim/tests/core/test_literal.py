@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, List, Optional, Tuple
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sdngcc.testbed.presets import PRESETS
@@ -178,7 +178,9 @@ def seawall_equations(share: float, weight: int, heard: List[Fraction]) -> List[
 
 
 @given(st.lists(st.integers(0, 100), max_size=60), st.sampled_from([1, 2, 8]))
+@example([0] * 20 + [30] + [0] * 10, 8)
 def test_seawall_is_class_3(core: Any, marks: List[int], weight: int) -> None:
+    """The example probes, is cut, and is above its goal again, where line 8's inc = 0 shows."""
     rates = seawall_equations(10 * C, weight, [Fraction(count, 100) for count in marks])
     vm = SeawallVM(core, weight=weight, share=10 * C, knobs={**PRESETS["seawall"].knobs, "clamp": 0,
                                                              "start-ppm": 50_000})
