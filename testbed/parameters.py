@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Dict, List, Literal, Optional, Sequence, Tuple, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from sdngcc.testbed.ovs.versions import OvsVersion
 from sdngcc.testbed.presets import PRESETS, PUBLISHED, describe_refusal
+from sdngcc.testbed.settings import ParameterError as ParameterError
+from sdngcc.testbed.settings import make, read_settings
 from sdngcc.topologies.placement import hypervisor_of
 
 Protocol = Literal["tcp", "reno", "cubic", "dctcp", "bbr", "udp"]
@@ -22,10 +24,6 @@ CONTROLLED = ("sdngcc", "maxmin")
 FRAME_BYTES = 1514
 # Outer Ethernet, IPv4 and UDP headers of a packet in a Geneve tunnel of OVN, and Geneve's own with one option.
 GENEVE_BYTES = 14 + 20 + 8 + 8 + 8
-
-
-class ParameterError(ValueError):
-    """A setting was refused; the text names it, its value and what is allowed."""
 
 
 class Parameters(BaseModel):
@@ -441,55 +439,9 @@ def parse_settings(settings: Sequence[str], defaults: Dict[str, Any]) -> Paramet
 
     Raises ParameterError naming each setting refused and what is allowed.
     """
-    values: Dict[str, Any] = dict(defaults)
-    knobs: Dict[str, Any] = dict(values.pop("knobs", {}))
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals or not name:
-            raise ParameterError(f"setting '{setting}': want name=value")
-        if name.startswith("knob."):
-            knobs[name[len("knob."):]] = value
-        elif name in Parameters.model_fields and name != "knobs":
-            values[name] = value
-        else:
-            known = ", ".join(sorted(set(Parameters.model_fields) - {"knobs"}))
-            raise ParameterError(f"setting '{name}' is unknown; there are: {known}, knob.<name>")
-    return make_parameters({**values, "knobs": knobs})
+    return make_parameters(read_settings(settings, Parameters, defaults))
 
 
 def make_parameters(values: Dict[str, Any]) -> Parameters:
     """Return validated parameters; raises ParameterError naming each value refused and why."""
-    try:
-        return Parameters(**values)
-    except ValidationError as error:
-        reasons = []
-        for item in error.errors():
-            place = ".".join(str(part) for part in item["loc"]) or "settings"
-            given = f"={item['input']!r}" if item["loc"] else ""
-            reasons.append(f"{place}{given}: {item['msg']}")
-        raise ParameterError("; ".join(reasons)) from None
-
-
-def describe() -> List[Dict[str, str]]:
-    """Return name, default, allowed values and meaning of each parameter, for people."""
-    rows = []
-    for name, field in Parameters.model_fields.items():
-        if name == "knobs":
-            rows.append({"name": "knob.<name>", "default": "the law's", "allowed": "see `sdngcc shim show`",
-                         "meaning": "a knob of the law"})
-            continue
-        schema = Parameters.model_json_schema()["properties"][name]
-        options = schema.get("anyOf", [schema])[0]
-        options = options.get("items", options)
-        if "enum" in options:
-            allowed = ", ".join(options["enum"])
-        elif "minimum" in options:
-            above = f" to {options['maximum']:g}" if "maximum" in options else " or more"
-            allowed = f"{options['minimum']:g}{above}"
-        else:
-            allowed = "true, false" if options.get("type") == "boolean" else "numbers with commas"
-        default = field.default
-        shown = ",".join(str(item) for item in default) if isinstance(default, tuple) else str(default).lower()
-        rows.append({"name": name, "default": "" if default is None else shown, "allowed": allowed,
-                     "meaning": field.description or ""})
-    return rows
+    return make(Parameters, values)

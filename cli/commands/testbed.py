@@ -67,11 +67,12 @@ def build_command(as_json: bool, clean: bool) -> None:
 def list_command(as_json: bool) -> None:
     """List experiments, where they come from and what must be seen, and the parameters of --set."""
     from sdngcc.experiments import EXPERIMENTS
-    from sdngcc.testbed.parameters import describe
+    from sdngcc.testbed.parameters import Parameters
+    from sdngcc.testbed.settings import describe
 
     experiments = [{"name": one.name, "summary": one.summary, "source": one.paper, "seen": one.seen}
                    for one in EXPERIMENTS.values()]
-    parameters = describe()
+    parameters = describe(Parameters)
     if as_json:
         click.echo(json.dumps({"experiments": experiments, "parameters": parameters}, indent=1))
         return

@@ -7,17 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Optional, Sequence, Tuple
 
 from sdngcc.testbed.figures import marks
-from sdngcc.testbed.figures.data import Estimate
-from sdngcc.testbed.figures.style import Look
-
-
-@dataclass(frozen=True)
-class Series:
-    """A line with a marker at each count; None where there is no value."""
-
-    name: str
-    look: Look
-    values: Sequence[Optional[Estimate]]
+from sdngcc.testbed.figures.series import Series
 
 
 @dataclass(frozen=True)

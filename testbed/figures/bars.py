@@ -9,21 +9,13 @@ from typing import Any, Container, Dict, Optional, Sequence, Tuple
 
 from sdngcc.testbed.figures import marks
 from sdngcc.testbed.figures.data import Estimate
-from sdngcc.testbed.figures.style import FONT_PT, Look, logarithmic
+from sdngcc.testbed.figures.series import Series
+from sdngcc.testbed.figures.style import FONT_PT, logarithmic
 
 # All bars of a group together, of the distance of groups.
 SPAN = 0.82
 # Size of the paper's mark, points.
 MARK_PT = 6.0
-
-
-@dataclass(frozen=True)
-class Series:
-    """Bars of one look, one for each group; None where there is no value."""
-
-    name: str
-    look: Look
-    values: Sequence[Optional[Estimate]]
 
 
 @dataclass(frozen=True)

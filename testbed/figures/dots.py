@@ -4,20 +4,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Optional, Sequence, Tuple
+from typing import Any, Sequence, Tuple
 
 from sdngcc.testbed.figures import marks
-from sdngcc.testbed.figures.data import Estimate
-from sdngcc.testbed.figures.style import Look
-
-
-@dataclass(frozen=True)
-class Series:
-    """Dots of one kind."""
-
-    name: str
-    look: Look
-    values: Sequence[Optional[Estimate]]
+from sdngcc.testbed.figures.series import Series
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 from sdngcc.experiments.own import maxmin as of_maxmin
 from sdngcc.experiments.own import tournament as of_tournament
 from sdngcc.experiments.sdn_gcc import laws as all_laws
-from sdngcc.testbed.figures.bars import Bars, Series
+from sdngcc.testbed.figures.bars import Bars
 from sdngcc.testbed.figures.data import Estimate, Run, Runs, dig, over_seeds, phase, split_last, table
 from sdngcc.testbed.figures.layout import Row
+from sdngcc.testbed.figures.series import Series
 from sdngcc.testbed.figures.style import LOOKS, looks
 
 Column = Tuple[str, str, Callable[[Run], Any], bool, str]

@@ -10,12 +10,13 @@ from sdngcc.experiments.base import TCP_PAYLOAD, UDP_PAYLOAD
 from sdngcc.experiments.eyeq.converge import limit_mbps
 from sdngcc.experiments.eyeq.shuffle import CONNECTIONS, HEADROOM, JOBS, ideal_s
 from sdngcc.testbed.figures import against, cumulative, tagged
-from sdngcc.testbed.figures.bars import Bars, Series
+from sdngcc.testbed.figures.bars import Bars
 from sdngcc.testbed.figures.cumulative import Cumulative, distribution
 from sdngcc.testbed.figures.data import Run, Runs, dig, measured, over_seeds
 from sdngcc.testbed.figures.layout import Row, chunks
 from sdngcc.testbed.figures.marks import Paper
 from sdngcc.testbed.figures.papers import PAPERS, paper
+from sdngcc.testbed.figures.series import Series
 from sdngcc.testbed.figures.style import LOOKS, looks
 
 
@@ -71,9 +72,9 @@ def converge(runs: Runs) -> List[Row]:
     worst, first = paper("converge", "worst"), next(iter(runs.values()))[0]
     allowed = limit_mbps(first) * UDP_PAYLOAD / 1000
     return [Row([
-        against.Against("time to the right rate", at, [against.Series("", LOOKS[0], settled)], "senders at line rate",
+        against.Against("time to the right rate", at, [Series("", LOOKS[0], settled)], "senders at line rate",
                         "ms", lines=[(worst.value, f"paper ({worst.source}): worst case 6 ms")], ends=(0, 7)),
-        against.Against("received from then on", at, [against.Series("", LOOKS[0], got)], "senders at line rate",
+        against.Against("received from then on", at, [Series("", LOOKS[0], got)], "senders at line rate",
                         "Gb/s", lines=[(allowed, "what receivers give out")], ends=(0, 11)),
     ], 2.5)]
 

@@ -14,7 +14,7 @@ from sdngcc.experiments.own import tenants as renting
 from sdngcc.experiments.own import ways as choosing
 from sdngcc.experiments.sdn_gcc import innocent as innocents
 from sdngcc.testbed.figures import tagged
-from sdngcc.testbed.figures.bars import Bars, Series
+from sdngcc.testbed.figures.bars import Bars
 from sdngcc.testbed.figures.data import (
     Estimate,
     Run,
@@ -29,6 +29,7 @@ from sdngcc.testbed.figures.data import (
     vm_order,
 )
 from sdngcc.testbed.figures.layout import Row, chunks
+from sdngcc.testbed.figures.series import Series
 from sdngcc.testbed.figures.strips import Curve, Range, Step, Strip
 from sdngcc.testbed.figures.style import LOOKS, PALE, PROTOCOL_NAMES, looks, protocol_look
 from sdngcc.testbed.parameters import Parameters, make_parameters

@@ -8,12 +8,13 @@ from functools import partial
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from sdngcc.experiments.scc.divisions import STEADY, groups_of
-from sdngcc.testbed.figures.bars import Bars, Series
+from sdngcc.testbed.figures.bars import Bars
 from sdngcc.testbed.figures.cumulative import Cumulative, Curve, distribution
 from sdngcc.testbed.figures.data import Estimate, Run, Runs, dig, measured, over_seeds, phase, split, split_last, table
 from sdngcc.testbed.figures.layout import Row
 from sdngcc.testbed.figures.marks import Paper
 from sdngcc.testbed.figures.papers import PAPERS
+from sdngcc.testbed.figures.series import Series
 from sdngcc.testbed.figures.style import ALONE, LOOKS, Look, looks
 from sdngcc.testbed.parameters import make_parameters
 

@@ -7,7 +7,7 @@ from typing import List, Sequence
 
 from sdngcc.experiments.base import TCP_PAYLOAD, fair_share_mbps
 from sdngcc.testbed.figures import cumulative, dots, tagged
-from sdngcc.testbed.figures.bars import Bars, Series
+from sdngcc.testbed.figures.bars import Bars
 from sdngcc.testbed.figures.data import (
     Estimate,
     Run,
@@ -23,6 +23,7 @@ from sdngcc.testbed.figures.data import (
 )
 from sdngcc.testbed.figures.layout import Panel, Row, chunks
 from sdngcc.testbed.figures.papers import PAPERS
+from sdngcc.testbed.figures.series import Series
 from sdngcc.testbed.figures.strips import Curve, Strip
 from sdngcc.testbed.figures.style import PROTOCOL_NAMES, TAGGED, looks, protocol_look
 
@@ -122,7 +123,7 @@ def mice(runs: Runs) -> List[Row]:
         series = []
         for kind, first in (("tcp", 0), ("udp", third)):
             values = [goodput(seeds, f"vm{number + 1}") for number in range(first, first + third)]
-            series.append(dots.Series(f"{PROTOCOL_NAMES[kind]} elephant", protocol_look(kind), values))
+            series.append(Series(f"{PROTOCOL_NAMES[kind]} elephant", protocol_look(kind), values))
         share_mbps = seeds[0]["parameters"]["link_mbps"] / (2 * third) * TCP_PAYLOAD
         panels.append(dots.Dots(label, series, "elephants, from the least to the largest",
                                 "goodput, Mb/s", [(share_mbps, "fair share")]))

@@ -10,7 +10,7 @@ from sdngcc.experiments.base import TCP_PAYLOAD, UDP_PAYLOAD, vm_frame_mbps
 from sdngcc.experiments.seawall.victim import victim_part
 from sdngcc.experiments.seawall.weights import SETTLE_S, epochs
 from sdngcc.testbed.figures import cumulative, tagged
-from sdngcc.testbed.figures.bars import Bars, Series
+from sdngcc.testbed.figures.bars import Bars
 from sdngcc.testbed.figures.cumulative import Cumulative, distribution
 from sdngcc.testbed.figures.data import (
     Estimate,
@@ -28,6 +28,7 @@ from sdngcc.testbed.figures.data import (
 from sdngcc.testbed.figures.layout import Row, chunks
 from sdngcc.testbed.figures.marks import Paper
 from sdngcc.testbed.figures.papers import PAPERS, paper
+from sdngcc.testbed.figures.series import Series
 from sdngcc.testbed.figures.stacks import Divided
 from sdngcc.testbed.figures.strips import Step, Strip
 from sdngcc.testbed.figures.style import LOOKS, looks

@@ -9,7 +9,7 @@ from sdngcc.experiments.base import fair_share_mbps
 from sdngcc.experiments.vcc.port_share import PREFERRED, UNPREFERRED, preferred_time
 from sdngcc.testbed.collect import BIN_S
 from sdngcc.testbed.figures import tagged
-from sdngcc.testbed.figures.bars import Bars, Series
+from sdngcc.testbed.figures.bars import Bars
 from sdngcc.testbed.figures.data import (
     Estimate,
     Run,
@@ -23,9 +23,9 @@ from sdngcc.testbed.figures.data import (
     vm_order,
 )
 from sdngcc.testbed.figures.dots import Dots
-from sdngcc.testbed.figures.dots import Series as Dotted
 from sdngcc.testbed.figures.layout import Panel, Row, chunks
 from sdngcc.testbed.figures.papers import PAPERS, paper
+from sdngcc.testbed.figures.series import Series
 from sdngcc.testbed.figures.stacks import Areas
 from sdngcc.testbed.figures.strips import Step, Strip
 from sdngcc.testbed.figures.style import LOOKS, SKY, TAGGED, Look, looks
@@ -75,7 +75,7 @@ def rwnd(runs: Runs) -> List[Row]:
     lost = [measured(seeds, "retransmitted_percent") for seeds in runs.values()]
     bars = Bars(labels, [Series("", LOOKS[0], lost)], "% of the link", "retransmissions", papers, form="{:.2f}",
                 wrap=12)
-    series = [Dotted(label or "as set", look[label], _flows(seeds)) for label, seeds in runs.items()]
+    series = [Series(label or "as set", look[label], _flows(seeds)) for label, seeds in runs.items()]
     return [Row([bars, Dots("goodput of each flow", series, "flows, from the least to the largest", "Mb/s")], 2.6)]
 
 

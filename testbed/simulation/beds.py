@@ -14,10 +14,11 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 from sdngcc.experiments.base import TCP_PAYLOAD, UDP_PAYLOAD, Case, Experiment, Run
 from sdngcc.shim import core
 from sdngcc.testbed import collect
-from sdngcc.testbed.parameters import CONTROLLED, ParameterError, Parameters, describe
+from sdngcc.testbed.parameters import CONTROLLED, ParameterError, Parameters
+from sdngcc.testbed.settings import describe
 from sdngcc.testbed.simulation.fabric import of_testbed
 from sdngcc.testbed.simulation.fluid import LAWS, Controlled, Demand, Fluid, Sample, step_of
-from sdngcc.testbed.simulation.options import Options, describe_options, split_options
+from sdngcc.testbed.simulation.options import Options, split_options
 from sdngcc.testbed.simulation.packets import Bulk, Show, Simulation, Stream, make_decisions, run, table
 from sdngcc.testbed.simulation.scenario import Scenario
 from sdngcc.testbed.workload import Workload
@@ -251,4 +252,4 @@ def scenario_of(experiment: Experiment) -> Scenario:
         return found
 
     return Scenario(experiment.name, experiment.summary, experiment.paper, experiment.seen, works, experiment.judge,
-                    lambda: describe_options() + describe())
+                    lambda: describe(Options) + describe(Parameters))

@@ -14,15 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Literal, Optional, Sequence, Tuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sdngcc.controller.rates.maxmin import Claim, allot
 from sdngcc.experiments.base import TCP_PAYLOAD, UDP_PAYLOAD, Run
-from sdngcc.testbed.parameters import CONTROLLED, ParameterError
+from sdngcc.testbed.parameters import CONTROLLED
+from sdngcc.testbed.settings import ParameterError, describe, make, read_settings
 from sdngcc.testbed.simulation.beds import knobs_of, shim_period_ns
 from sdngcc.testbed.simulation.fabric import Fabric, Vm, leaf_spine
 from sdngcc.testbed.simulation.fluid import LAWS, Controlled, Demand, Fluid, step_of, ways
-from sdngcc.testbed.simulation.options import Options, describe_fields, describe_options, split_options
+from sdngcc.testbed.simulation.options import Options, split_options
 from sdngcc.testbed.simulation.packets import Bulk, Show, Simulation, Stream, make_decisions, run, table
 from sdngcc.testbed.statistics import jain, mean, percentile
 
@@ -92,25 +93,8 @@ class FabricParameters(BaseModel):
 
 def parse(settings: Sequence[str], defaults: Dict[str, Any]) -> FabricParameters:
     """Return the parameters of ``name=value`` settings over defaults. Raises ParameterError naming each refused."""
-    values = dict(defaults)
-    knobs: Dict[str, Any] = dict(values.pop("knobs", {}))
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals or not name:
-            raise ParameterError(f"setting '{setting}': want name=value")
-        if name.startswith("knob."):
-            knobs[name[len("knob."):]] = value
-        elif name in FabricParameters.model_fields and name != "knobs":
-            values[name] = value
-        else:
-            known = sorted((set(FabricParameters.model_fields) - {"knobs"}) | set(Options.model_fields))
-            raise ParameterError(f"setting '{name}' is unknown; there are: {', '.join(known)}, knob.<name>")
-    try:
-        parameters = FabricParameters(**values, knobs=knobs)
-    except ValidationError as error:
-        raise ParameterError("; ".join(
-            f"{'.'.join(str(part) for part in item['loc']) or 'settings'}"
-            f"{'=' + repr(item['input']) if item['loc'] else ''}: {item['msg']}" for item in error.errors())) from None
+    values = read_settings(settings, FabricParameters, defaults, tuple(Options.model_fields))
+    parameters = make(FabricParameters, values)
     knobs_of(parameters.law, parameters.knobs)
     return parameters
 
@@ -313,4 +297,4 @@ def make_works(settings: Sequence[str], defaults: Dict[str, Any], sweep: Dict[st
 
 def describe_fabric() -> List[Dict[str, str]]:
     """Return the parameters of leaf-spine scenarios for people."""
-    return describe_options() + describe_fields(FabricParameters)
+    return describe(Options) + describe(FabricParameters)

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Literal, Sequence, Tuple, Type
+from typing import List, Literal, Sequence, Tuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from sdngcc.testbed.parameters import ParameterError
+from sdngcc.testbed.settings import make, read_settings
 
 
 class Options(BaseModel):
@@ -37,41 +37,6 @@ def split_options(settings: Sequence[str]) -> Tuple[Options, List[str]]:
 
     Raises ParameterError naming each value refused and what is allowed.
     """
-    mine: Dict[str, Any] = {}
-    others = []
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if equals and name in Options.model_fields:
-            mine[name] = value
-        else:
-            others.append(setting)
-    try:
-        return Options(**mine), others
-    except ValidationError as error:
-        raise ParameterError("; ".join(f"{item['loc'][0]}={item['input']!r}: {item['msg']}"
-                                       for item in error.errors())) from None
-
-
-def describe_fields(model: Type[BaseModel]) -> List[Dict[str, str]]:
-    """Return name, default, allowed values and meaning of each field of a model, for people."""
-    rows = []
-    for name, field in model.model_fields.items():
-        schema = model.model_json_schema()["properties"][name]
-        options = schema.get("anyOf", [schema])[0]
-        options = options.get("items", options)
-        if "enum" in options:
-            allowed = ", ".join(str(one) for one in options["enum"])
-        elif "minimum" in options:
-            allowed = f"{options['minimum']:g} to {options['maximum']:g}"
-        else:
-            allowed = "true, false" if options.get("type") == "boolean" else "see meaning"
-        default = field.default
-        shown = ",".join(str(one) for one in default) if isinstance(default, tuple) else str(default).lower()
-        rows.append({"name": name, "default": "" if default is None else shown, "allowed": allowed,
-                     "meaning": field.description or ""})
-    return rows
-
-
-def describe_options() -> List[Dict[str, str]]:
-    """Return the simulator's options for people."""
-    return describe_fields(Options)
+    mine = [setting for setting in settings if setting.partition("=")[0] in Options.model_fields]
+    others = [setting for setting in settings if setting not in mine]
+    return make(Options, read_settings(mine, Options, {})), others

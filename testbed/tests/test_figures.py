@@ -15,11 +15,12 @@ from matplotlib.text import Text
 
 from sdngcc.experiments import EXPERIMENTS
 from sdngcc.testbed import figures
-from sdngcc.testbed.figures.bars import Bars, Series
+from sdngcc.testbed.figures.bars import Bars
 from sdngcc.testbed.figures.data import Estimate, gather
 from sdngcc.testbed.figures.layout import Row, make
 from sdngcc.testbed.figures.marks import Paper
 from sdngcc.testbed.figures.papers import PAPERS
+from sdngcc.testbed.figures.series import Series
 from sdngcc.testbed.figures.style import DPI, INTERVAL, LOOKS, PALETTE, WIDTH_IN
 from sdngcc.testbed.figures.table import DRAWINGS
 

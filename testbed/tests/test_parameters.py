@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from sdngcc.testbed.build import Artifacts
-from sdngcc.testbed.parameters import ParameterError, Parameters, describe, parse_settings
+from sdngcc.testbed.parameters import ParameterError, Parameters, parse_settings
 from sdngcc.testbed.runner import make_job
+from sdngcc.testbed.settings import describe
 from sdngcc.testbed.workload import three_periods
 from sdngcc.topologies import TOPOLOGIES
 
@@ -164,7 +165,7 @@ def test_losses_come_in_turn():
 
 
 def test_every_parameter_is_described():
-    rows = {row["name"]: row for row in describe()}
+    rows = {row["name"]: row for row in describe(Parameters)}
     assert set(rows) == set(Parameters.model_fields) - {"knobs"} | {"knob.<name>"}
     assert rows["senders"]["allowed"] == "1 to 64" and "sdngcc" in rows["law"]["allowed"].split(", ")
     assert all(row["meaning"] for row in rows.values())

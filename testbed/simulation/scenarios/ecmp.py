@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from sdngcc.experiments.base import Run, Verdict, at_most
-from sdngcc.testbed.parameters import ParameterError
 from sdngcc.testbed.plot import runs_of
+from sdngcc.testbed.settings import ParameterError, describe, make, read_settings
 from sdngcc.testbed.simulation.fabric import Vm, leaf_spine
-from sdngcc.testbed.simulation.options import Options, describe_fields, describe_options, split_options
+from sdngcc.testbed.simulation.options import Options, split_options
 from sdngcc.testbed.simulation.packets import Bulk, Show, Simulation, run, table
 from sdngcc.testbed.simulation.scenario import Scenario
 
@@ -156,18 +156,7 @@ def works(settings: Sequence[str]) -> List[EcmpWork]:
     options, others = split_options(settings)
     if options.model != "packets":
         raise ParameterError(f"model={options.model}: queues of packets need model=packets")
-    given = {}
-    for setting in others:
-        name, equals, value = setting.partition("=")
-        if not equals or name not in Parameters.model_fields:
-            known = sorted({*Parameters.model_fields, *Options.model_fields})
-            raise ParameterError(f"setting '{name}' is unknown; there are: {', '.join(known)}")
-        given[name] = value
-    try:
-        parameters = Parameters(**given)  # type: ignore[arg-type]
-    except ValidationError as error:
-        raise ParameterError("; ".join(f"{item['loc'][0]}={item['input']!r}: {item['msg']}"
-                                       for item in error.errors())) from None
+    parameters = make(Parameters, read_settings(others, Parameters, {}, tuple(Options.model_fields)))
     asked = {setting.partition("=")[0] for setting in settings}
     found = []
     for ecmp in ("flow", "packet") if "ecmp" not in asked else (options.ecmp,):
@@ -231,4 +220,4 @@ def draw(result: Dict[str, Any], path: Path) -> None:
 
 SCENARIO = Scenario("ecmp", "queues at the edge and in the core, with ECMP by flow and by packet", "EyeQ, Fig. 9",
                     "the edge is more congested; by packet the core is not at all", works, judge,
-                    lambda: describe_options() + describe_fields(Parameters), draw)
+                    lambda: describe(Options) + describe(Parameters), draw)
