@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Any, Collection, Dict, Optional, Sequence, Tuple
@@ -146,6 +147,8 @@ def run_command(experiment: str, settings: Tuple[str, ...], seed: int, out: Path
     from sdngcc.testbed.progress import run_progress
     from sdngcc.testbed.runner import run_experiment
 
+    # As Ctrl-C does, SIGTERM ends the machine, too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with run_progress(quiet=as_json) as show:
             result = run_experiment(EXPERIMENTS[experiment], cases, artifacts, seed, out, show, inventory)

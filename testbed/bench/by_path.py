@@ -183,7 +183,7 @@ class Site(size.Site):
 
 
 def measure(pairs: int, controllers: int, periods: int, folder: pathlib.Path) -> Row:
-    """Return what a controller's periods take."""
+    """Return what a controller's periods take. Raises ValueError where a network is too small for so many."""
     site = Site(folder, pairs, controllers)
     for _ in range(WARM):
         site.period()
@@ -195,6 +195,9 @@ def measure(pairs: int, controllers: int, periods: int, folder: pathlib.Path) ->
     table = site.engine.rounds.paths.ports.table
     period = float((columns["ask"] + columns["take"] + columns["rest"]).mean())
     carried = site.capacity() * PERIOD_NS / 1e9
+    if not carried:
+        raise ValueError(f"--pairs {pairs}: the ports of one of {controllers} controllers carry nothing; more pairs "
+                         "have more switches, and fewer --controllers own more of them")
     here = sum(any(hop in table.ports.of for hop in way) for way in site.ways)
     return Row(
         f"one of {controllers}" if controllers > 1 else "alone",
@@ -238,8 +241,11 @@ def main() -> None:
     chosen.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        rows = [measure(pairs, 1, chosen.periods, folder) for pairs in chosen.pairs]
-        rows.append(measure(max(chosen.pairs), chosen.controllers, chosen.periods, folder))
+        try:
+            rows = [measure(pairs, 1, chosen.periods, folder) for pairs in chosen.pairs]
+            rows.append(measure(max(chosen.pairs), chosen.controllers, chosen.periods, folder))
+        except ValueError as error:
+            parser.error(str(error))
     (chosen.out / "by_path.json").write_text(json.dumps([dataclasses.asdict(row) for row in rows], indent=1))
     report(rows)
 

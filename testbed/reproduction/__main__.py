@@ -24,6 +24,7 @@ from sdngcc.testbed.build import ROOT, BuildError, build
 from sdngcc.testbed.figures import draw
 from sdngcc.testbed.parameters import ParameterError, parse_settings
 from sdngcc.testbed.presets import MENDED
+from sdngcc.testbed.reproduction.coverage import read_coverage
 from sdngcc.testbed.reproduction.forms import FORMS
 from sdngcc.testbed.reproduction.outcomes import Reproduced, courses_of, rows_of
 from sdngcc.testbed.reproduction.page import differing, page, read_causes
@@ -121,7 +122,9 @@ def main(out: Optional[Path], docs: Optional[Path], settings: Tuple[str, ...], a
     figures.mkdir(parents=True)
     outcomes = [outcome(one, [task for task in tasks if task.experiment is one], results, failures, out, figures)
                 for one in experiments]
-    (docs / "reproduction.md").write_text(page(outcomes, read_causes(), seeds, settings), encoding="utf-8")
+    # Of some experiments alone it would name others that the page does not have.
+    coverage = [] if only else read_coverage()
+    (docs / "reproduction.md").write_text(page(outcomes, read_causes(), seeds, settings, coverage), encoding="utf-8")
     failing = sum(len(one.judged) - one.held for one in outcomes)
     console.print(f"{docs / 'reproduction.md'}: {len(outcomes)} experiments, {failing} verdicts do not hold, "
                   f"{len(failures)} runs failed; {(time.monotonic() - started) / 60:.0f} minutes", highlight=False)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from sdngcc.testbed.presets import MENDED, PRESETS, PUBLISHED
+from sdngcc.testbed.reproduction.coverage import STATUSES, Item, counted, rows_of_papers
 from sdngcc.testbed.reproduction.forms import OURS, PLACEBO
 from sdngcc.testbed.reproduction.outcomes import Course, Judged, Reproduced, Row
 from sdngcc.testbed.statistics import mean_and_interval
@@ -20,6 +21,8 @@ CAUSES = Path(__file__).resolve().with_name("causes.json")
 UNKNOWN = "cause not known"
 # A law's page, from the page's folder.
 LAWS_PAGE = "laws.md"
+# The page with the scenarios of the simulation.
+SCENARIOS_PAGE = "simulation.md#scenarios"
 
 HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 <!-- Written by `make reproduce`; causes of failures stand in testbed/reproduction/causes.json. -->
@@ -228,9 +231,18 @@ def _placebo_line(outcomes: Sequence[Reproduced]) -> List[str]:
             "harm, not what it does.", ""] if rows else []
 
 
+def _coverage(outcomes: Sequence[Reproduced], items: Sequence[Item]) -> List[str]:
+    """Return the section of all figures and tables; what is no experiment of the page is a scenario of the simulation."""
+    named = {one.name for one in outcomes}
+    links = {name: f"#{name}" if name in named else SCENARIOS_PAGE for one in items for name in one.where}
+    meanings = [f"* *{status}*: {meaning};" for status, meaning in STATUSES.items()]
+    return ["## Every figure and table of the papers", "", counted(items), "", *meanings[:-1], meanings[-1][:-1] + ".", "",
+            *_table(["paper", "item", "what", "here", "shown by", "note"], rows_of_papers(items, links)), ""]
+
+
 def page(outcomes: Sequence[Reproduced], causes: Mapping[str, Mapping[str, str]], seeds: Sequence[int],
-         settings: Sequence[str] = ()) -> str:
-    """Return the page: an overview, what does not hold and why, then a section for each experiment."""
+         settings: Sequence[str] = (), coverage: Sequence[Item] = ()) -> str:
+    """Return the page: an overview, what does not hold and why, the papers' figures, a section for each experiment."""
     judged, missing = sum(len(one.judged) for one in outcomes), sum(bool(one.failure) for one in outcomes)
     ran = f"{len(outcomes) - missing} of {len(outcomes)} experiments were run; " if missing else ""
     with_seeds = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
@@ -238,6 +250,7 @@ def page(outcomes: Sequence[Reproduced], causes: Mapping[str, Mapping[str, str]]
     lines = [HEAD.format(how=how),
              f"{ran}{sum(one.held for one in outcomes)} of {judged} verdicts hold.", "", *_placebo_line(outcomes),
              *_overview(outcomes), "", "## What does not hold", "", *_failures(outcomes, causes), ""]
+    lines += _coverage(outcomes, coverage) if coverage else []
     for one in outcomes:
         lines += _section(one)
     return "\n".join(lines).rstrip() + "\n"

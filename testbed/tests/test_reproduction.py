@@ -17,7 +17,8 @@ from sdngcc.testbed.parameters import Parameters, parse_settings
 from sdngcc.testbed.presets import MENDED, PRESETS, PUBLISHED
 from sdngcc.testbed.reproduction import __main__ as reproduce
 from sdngcc.testbed.reproduction import tasks as task_module
-from sdngcc.testbed.reproduction.forms import FORMS, PLACEBO, case_of, parameters_of
+from sdngcc.testbed.reproduction.coverage import DRAWING, PAPERS, Item, read_coverage
+from sdngcc.testbed.reproduction.forms import FORMS, OURS, PLACEBO, case_of, parameters_of
 from sdngcc.testbed.reproduction.outcomes import (
     Course,
     Judged,
@@ -29,6 +30,7 @@ from sdngcc.testbed.reproduction.outcomes import (
 )
 from sdngcc.testbed.reproduction.page import CAUSES, UNKNOWN, cause_of, differing, page, read_causes, shown
 from sdngcc.testbed.reproduction.tasks import NotRunError, input_key, make_tasks, obtain, run_all
+from sdngcc.testbed.simulation.scenarios import SCENARIOS
 from sdngcc.testbed.tests.test_experiments import run_of
 from sdngcc.testbed.workload import Workload
 
@@ -299,3 +301,40 @@ def test_another_folders_results_are_judged_as_they_stand(tmp_path):
         task.result.write_text(json.dumps({"inputs": "of another kernel", "run": run}))
     (found,) = reproduce.read_outcomes(tmp_path, [1])
     assert found.name == "udp-flood" and found.judged
+
+
+def test_every_paper_has_its_figures_and_what_they_name_exists():
+    items = read_coverage()
+    assert {one.paper for one in items} == set(PAPERS)
+    assert len({(one.paper, one.item) for one in items}) == len(items)
+    unknown = {name for one in items for name in one.where} - EXPERIMENTS.keys() - SCENARIOS.keys()
+    assert not unknown
+    papers = {one for one in EXPERIMENTS.values() if one.paper != OURS}
+    assert not {one.name for one in papers} - {name for one in items for name in one.where}
+
+
+@pytest.mark.parametrize("change, told", [
+    ({"paper": "Another"}, "Another.*the paper is none of SDN-GCC, HyGenICC"),
+    ({"status": "done"}, "'done' is none of reproduced, partly"),
+    ({"status": "partly", "note": ""}, "says too little"),
+    ({"where": []}, "'where' names what shows it"),
+    ({"status": "impossible", "note": "no room"}, "and nothing where nothing does"),
+    ({"page": 3}, "page"),
+])
+def test_what_a_paper_has_is_refused_by_name_where_it_is_said_wrongly(tmp_path, change, told):
+    entry = {"paper": "EyeQ", "item": "Fig. 1", "what": "w", "status": "reproduced", "where": ["spare"], "note": ""}
+    file = tmp_path / "coverage.json"
+    file.write_text(json.dumps([entry]))
+    assert read_coverage(file)[0].where == ("spare",)
+    file.write_text(json.dumps([{**entry, **change}]))
+    with pytest.raises(ValueError, match=told):
+        read_coverage(file)
+
+
+def test_the_page_has_every_figure_of_the_papers():
+    items = [Item("EyeQ", "Fig. 1", "a", "reproduced", ("one", "ecmp"), ""),
+             Item("EyeQ", "Fig. 3", "b", "impossible", (), "no data"), Item("vCC", "Fig. 5", "c", DRAWING, (), "")]
+    text = page(OUTCOMES, CAUSES_OF, [7], coverage=items)
+    assert "Of 2 figures and tables that show measurements: 1 reproduced, 0 partly, 0 refuted, 1 impossible." in text
+    assert "| EyeQ | Fig. 1 | a | reproduced | [one](#one), [ecmp](simulation.md#scenarios) | - |" in text
+    assert "| EyeQ | Fig. 3 | b | impossible | - | no data |" in text
