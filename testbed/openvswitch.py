@@ -16,12 +16,14 @@ class OpenVSwitch:
     """One Open vSwitch.
 
     files are its programs and its schema by name (Artifacts.ovs). within is what goes before a command so that it runs
-    in the namespace; ``/run/openvswitch`` must be this Open vSwitch's own there.
+    in the namespace; ``/run/openvswitch`` must be this Open vSwitch's own there. preload is what ovs-vswitchd has
+    loaded before its libraries, if anything.
     """
 
-    def __init__(self, files: Dict[str, str], within: Sequence[str] = ()) -> None:
+    def __init__(self, files: Dict[str, str], within: Sequence[str] = (), preload: str = "") -> None:
         self.files = files
         self.within = tuple(within)
+        self.preload = preload
 
     def start(self) -> None:
         """Start both processes with an empty database; RuntimeError when one does not start."""
@@ -30,7 +32,9 @@ class OpenVSwitch:
                   f"--log-file={FOLDER}/ovsdb-server.log")
         self.vsctl("--no-wait", "init")
         sleep_until(VSWITCHD_UPTIME_S)
-        self._run("ovs-vswitchd", "--pidfile", "--detach", f"--log-file={FOLDER}/ovs-vswitchd.log")
+        loaded = ["env", f"LD_PRELOAD={self.preload}"] if self.preload else []
+        run([*self.within, *loaded, self.files["ovs-vswitchd"], "--pidfile", "--detach",
+             f"--log-file={FOLDER}/ovs-vswitchd.log"])
 
     def vsctl(self, *words: str) -> str:
         """Run ovs-vsctl and return its output; RuntimeError when it fails."""

@@ -126,6 +126,8 @@ def make_job(parameters: Parameters, artifacts: Artifacts, seed: int,
         "modules": [*artifacts.datapath(parameters.datapath),
                     *([str(artifacts.congestion)] if work.own_protocols else [])],
         "ovs": artifacts.open_vswitch(parameters.ovs),
+        # ovs-vswitchd's own datapath paces packets by the clock.
+        "loop_clock": "" if parameters.datapath == "netdev" else str(artifacts.loop_clock),
         "generator": str(artifacts.generator),
         "topology": {"name": parameters.topology, "parameters": {
             name: getattr(parameters, name) for name in (

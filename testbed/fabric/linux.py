@@ -68,14 +68,16 @@ class LinuxBridge(Switch):
 class Hypervisor(Switch):
     """A host: a namespace of the network and of mounts, with an Open vSwitch of its own.
 
-    files are Open vSwitch's programs by name, number tells it from other hypervisors, cloud says what bridges it has.
+    files are Open vSwitch's programs by name, preload what ovs-vswitchd has loaded first; number tells it from other
+    hypervisors, cloud says what bridges it has.
     """
 
-    def __init__(self, name: str, files: Dict[str, str], number: int, cloud: Cloud, **params: Any) -> None:
+    def __init__(self, name: str, files: Dict[str, str], number: int, cloud: Cloud, preload: str,
+                 **params: Any) -> None:
         self.number, self.cloud = number, cloud
         self.folder = HOSTS / name
         super().__init__(name, **{**params, "inNamespace": True})
-        self.switch = OpenVSwitch(files, ("mnexec", "-a", str(self.pid)))
+        self.switch = OpenVSwitch(files, ("mnexec", "-a", str(self.pid)), preload)
 
     def startShell(self, mnopts: Any = None) -> None:
         """Make the namespaces, and /run/openvswitch in them this host's own."""
@@ -157,7 +159,7 @@ class LinuxFabric(Fabric):
     def _make_switch(self, name: str, kind: str, dpid: str, **params: Any) -> Switch:
         if kind == "fabric":
             return LinuxBridge(name, dpid=dpid, **params)
-        return Hypervisor(name, self.job["ovs"], int(dpid, 16), self.cloud, dpid=dpid, **params)
+        return Hypervisor(name, self.job["ovs"], int(dpid, 16), self.cloud, self.job["loop_clock"], dpid=dpid, **params)
 
     def _widen(self) -> None:
         """Let the underlay carry packets in tunnels, and give its hosts addresses."""

@@ -44,7 +44,7 @@ class OpenFlowFabric(Fabric):
 
     def build(self) -> Network:
         """Start Open vSwitch, build the network and return it."""
-        switch = OpenVSwitch(self.job["ovs"])
+        switch = OpenVSwitch(self.job["ovs"], preload=self.job["loop_clock"])
         switch.start()
         OVSSwitch.OVSVersion = "3.1"
         bridge = functools.partial(Bridge, userspace=self.job["userspace"])

@@ -232,11 +232,12 @@ def _placebo_line(outcomes: Sequence[Reproduced]) -> List[str]:
 
 
 def _coverage(outcomes: Sequence[Reproduced], items: Sequence[Item]) -> List[str]:
-    """Return the section of all figures and tables; what is no experiment of the page is a scenario of the simulation."""
+    """Return the section of all figures and tables; what is no experiment of the page is a simulated scenario."""
     named = {one.name for one in outcomes}
     links = {name: f"#{name}" if name in named else SCENARIOS_PAGE for one in items for name in one.where}
     meanings = [f"* *{status}*: {meaning};" for status, meaning in STATUSES.items()]
-    return ["## Every figure and table of the papers", "", counted(items), "", *meanings[:-1], meanings[-1][:-1] + ".", "",
+    return ["## Every figure and table of the papers", "", counted(items), "",
+            *meanings[:-1], meanings[-1][:-1] + ".", "",
             *_table(["paper", "item", "what", "here", "shown by", "note"], rows_of_papers(items, links)), ""]
 
 

@@ -36,8 +36,8 @@ from sdngcc.testbed.workload import Workload
 
 NOWHERE = Path("/nowhere")
 ARTIFACTS = Artifacts(kernel=NOWHERE, modules=["/k/one.ko"], ovs={}, other_ovs={}, generator=NOWHERE,
-                      congestion=NOWHERE, kernel_source=NOWHERE, kernel_build=NOWHERE, module_source=NOWHERE,
-                      beside=[], beside_source=NOWHERE, ovs_source=NOWHERE)
+                      loop_clock=NOWHERE, congestion=NOWHERE, kernel_source=NOWHERE, kernel_build=NOWHERE,
+                      module_source=NOWHERE, beside=[], beside_source=NOWHERE, ovs_source=NOWHERE)
 
 
 def row(name, *holds, measured=(1.23456,), paper="", expected=">= 2", **others):
