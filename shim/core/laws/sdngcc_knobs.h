@@ -44,7 +44,7 @@
 		.name = "congestion-timeout",
 		.unit = "ns",
 		.help = "T_c: silence after which congestion is over; 0 is refused",
-		.source = "SDN-GCC Table II",
+		.source = "ours; SDN-GCC Algorithm 3, line 25, and Table II give no value",
 		.value = 200000000,
 		.min = 100000,
 		.max = 10000000000ULL,
