@@ -45,6 +45,8 @@ class Bars:
     """Written below an upright panel."""
     target_name: str = "due"
     name_groups: bool = True
+    write_values: bool = True
+    """Whether each bar has its value written behind it; many thin ones have no room."""
 
     def __call__(self, axes: Any) -> None:
         """Draw into the axes: bars first, and what is written at them when the axis has its ends."""
@@ -61,7 +63,7 @@ class Bars:
                 at = group + (number - (len(self.series) - 1) / 2) * width
                 top, paper = self._bar(axes, series, (group, number), at, width * 0.92, value, floor)
                 tops += [top, paper if paper is not None else top]
-                if (group, number) not in self.absent:
+                if self.write_values and (group, number) not in self.absent:
                     texts.append((at, top, paper, _number(value.centre, self.form) if value else "no value"))
         for line, text in self.lines:
             marks.line(axes, line, text, vertical=self.lying)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import List, Sequence
 
-from sdngcc.experiments.base import TCP_PAYLOAD, fair_share_mbps
-from sdngcc.testbed.figures import cumulative, dots, tagged
+from sdngcc.experiments.base import TCP_PAYLOAD, fair_share_mbps, settling_s
+from sdngcc.testbed.figures import cumulative, tagged
 from sdngcc.testbed.figures.bars import Bars
 from sdngcc.testbed.figures.data import (
     Estimate,
@@ -66,14 +66,30 @@ def scale(runs: Runs) -> List[Row]:
 
 
 def competitors(runs: Runs) -> List[Row]:
-    """Fig. 4 to 6 with DCTCP and UDP competitors: a panel for each work, with the optimum that the paper gives."""
+    """Fig. 4 to 6 with DCTCP and UDP competitors: each work with the paper's optimum, and the time until fair."""
     panels: List[Panel] = []
     for work in dict.fromkeys(tagged.line_and_panel(label, seeds[0])[1] for label, seeds in runs.items()):
         own = {label: seeds for label, seeds in runs.items() if tagged.line_and_panel(label, seeds[0])[1] == work}
         count = work.removesuffix(" senders")
         panels += tagged.overlay(own, PAPERS["share"] if work == "share" else (
             {"all": PAPERS["scale"][count]} if count in PAPERS["scale"] else None))
-    return list(chunks(panels, 2, height_in=2.3))
+    return [*chunks(panels, 2, height_in=2.3), Row([settled(runs)], 2.0)]
+
+
+def settled(runs: Runs) -> Bars:
+    """Return the time until VMs share fairly, by work, a bar for each kind of competitors."""
+    cells = {tagged.line_and_panel(label, seeds[0])[::-1]: seeds for label, seeds in runs.items()}
+    works, lines = dict.fromkeys(work for work, _ in cells), dict.fromkeys(line for _, line in cells)
+    look = {line: protocol_look(seeds[0]["parameters"]["competitor"][0]) for (_, line), seeds in cells.items()}
+    series = [Series(f"against {line}", look[line], [
+        over_seeds(cells[work, line], settling_s) if (work, line) in cells else None for work in works])
+        for line in lines]
+    names = [work.replace("_ms=", " ") + (" ms" if "_ms=" in work else "") for work in works]
+    absent = {(group, number) for group, work in enumerate(works) for number, line in enumerate(lines)
+              if (work, line) not in cells}
+    seen = any(one.centre > 0 for own in series for one in own.values if one)
+    return Bars(names, series, "s", 'time until fair ("no value": not while all send)', absent=absent, form="{:.1f}",
+                limit=None if seen else 1.0)
 
 
 def _limit(label: str, seeds: Sequence[Run]) -> Strip:
@@ -89,17 +105,21 @@ def _limit(label: str, seeds: Sequence[Run]) -> Strip:
 
 
 def delay(runs: Runs) -> List[Row]:
-    """Fig. 6: the tagged flow by control period, and how its limit swings."""
+    """Fig. 6: the tagged flow by control period, when all share fairly, and how its limit swings."""
     names = [f"period {label.partition('=')[2] or label} ms" if "=" in label else label or "as set" for label in runs]
-    plain = looks(["all"])["all"]
-    swing = Bars(names, [Series("", plain, [measured(seeds, "limit_deviation_mbps")
-                                            for seeds in runs.values()])], "Mb/s", "deviation of the limit")
-    queue = Bars(names, [Series("", plain, [over_seeds(seeds, lambda run: dig(run, "queue", "delay_us_p99"))
-                                            for seeds in runs.values()])], "us", "queueing delay, p99")
+    short, plain = [name.removeprefix("period ") for name in names], looks(["all"])["all"]
+    swing = Bars(short, [Series("", plain, [measured(seeds, "limit_deviation_mbps")
+                                            for seeds in runs.values()])], "Mb/s", "deviation of the limit",
+                 note="control period")
+    queue = Bars(short, [Series("", plain, [over_seeds(seeds, lambda run: dig(run, "queue", "delay_us_p99"))
+                                            for seeds in runs.values()])], "us", "queueing delay, p99",
+                 note="control period")
     rows = [*chunks([tagged.strip(name, seeds) for name, seeds in zip(names, runs.values())], 3, height_in=2.2)]
     limits = [_limit(f"{name}, newcomer", seeds) for name, seeds in zip(names, runs.values())
               if dig(seeds[0], "measured", "limit_mbps")]
-    return [*rows, *chunks(limits, 3, height_in=1.8), Row([swing, queue], 1.9)]
+    fair = Bars(short, [Series("", plain, [over_seeds(seeds, settling_s) for seeds in runs.values()])], "s",
+                "time until fair", form="{:.1f}", note="control period")
+    return [*rows, *chunks(limits, 3, height_in=1.8), Row([fair, swing, queue], 1.9)]
 
 
 def constants(runs: Runs) -> List[Row]:
@@ -125,8 +145,9 @@ def mice(runs: Runs) -> List[Row]:
             values = [goodput(seeds, f"vm{number + 1}") for number in range(first, first + third)]
             series.append(Series(f"{PROTOCOL_NAMES[kind]} elephant", protocol_look(kind), values))
         share_mbps = seeds[0]["parameters"]["link_mbps"] / (2 * third) * TCP_PAYLOAD
-        panels.append(dots.Dots(label, series, "elephants, from the least to the largest",
-                                "goodput, Mb/s", [(share_mbps, "fair share")]))
+        panels.append(Bars([str(number + 1) for number in range(third)], series, "goodput, Mb/s", label,
+                           lines=[(share_mbps, "fair share, which TCP has in the paper (SDN-GCC, Fig. 8; no number)")],
+                           write_values=False, note="number of the TCP elephant and of the UDP elephant"))
     names = list(runs)
     look = looks(names)
     times = cumulative.Cumulative("mice", [cumulative.Curve(name, look[name], cumulative.distribution(
@@ -134,4 +155,4 @@ def mice(runs: Runs) -> List[Row]:
     means = Bars(["mean", "deviation"], [Series(name, look[name], [
         measured(seeds, key) for key in ("mean_ms", "stdev_ms")])
         for name, seeds in runs.items()], "ms", "mice's completion times", log=True)
-    return [Row(panels, 2.4, share_y=True), Row([times, means], 2.4)]
+    return [*chunks(panels, 1, height_in=1.9), Row([times, means], 2.4)]

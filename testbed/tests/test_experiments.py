@@ -6,7 +6,7 @@ import json
 import pytest
 
 from sdngcc.experiments import EXPERIMENTS
-from sdngcc.experiments.base import fair_share_mbps
+from sdngcc.experiments.base import Verdict, fair_share_mbps
 from sdngcc.experiments.sdn_gcc import delay
 from sdngcc.testbed.parameters import ParameterError, Parameters
 from sdngcc.topologies.shaping import Shape, tc_commands, threshold_bytes
@@ -130,7 +130,8 @@ def swinging(*deviations):
     return [{**run_of(), "measured": {"limit_deviation_mbps": deviation}} for deviation in deviations]
 
 
-def test_delay_wants_oscillation_to_grow():
+def test_delay_wants_oscillation_to_grow(monkeypatch):
+    monkeypatch.setattr(delay, "settles_later", lambda name, runs: Verdict(name, "", None, True))
     growing = ["oscillation of the tagged VM's limit by period, Mb/s"]
     assert failing("delay", *swinging(3.0, 5.0, 9.0)) == []
     assert failing("delay", *swinging(5.0, 3.0, 9.0)) == growing
@@ -139,6 +140,26 @@ def test_delay_wants_oscillation_to_grow():
     runs = swinging(3.0, 5.0, 9.0)
     runs[2]["queue"]["delay_us_p99"] = 1.0
     assert failing("delay", *runs) == ["queueing delay p99 by period, us"]
+
+
+def test_delay_wants_fair_shares_the_later_the_longer_the_period():
+    runs = swinging(3.0, 5.0, 9.0)
+    for run, bins in zip(runs, (0, 10, 30)):
+        run["series"]["goodput_mbps"]["vm1"][100:100 + bins] = [0.0] * bins
+    names = ["fair after, period_ms=1, s", "fair after, period_ms=10, s", "fair after, period_ms=50, s"]
+
+    def judged():
+        labelled = zip(("period_ms=1", "period_ms=10", "period_ms=50"), runs)
+        found = EXPERIMENTS["delay"].judge(list(labelled))
+        return [one for one in found if one.name.startswith("fair after")]
+
+    *each, order = judged()
+    assert [one.name for one in each] == names and all(one.holds for one in (*each, order))
+    assert order.measured == [one.measured for one in each] and order.measured[0] == 0.0 and order.paper
+    runs[1]["series"]["goodput_mbps"]["vm1"][100:110] = [239.1] * 10
+    assert not judged()[-1].holds
+    runs[0]["series"]["goodput_mbps"]["vm1"][100:200] = [0.0] * 100
+    assert [one.holds for one in judged()] == [False, True, True, False] and judged()[-1].measured[0] is None
 
 
 def test_delay_measures_the_second_half_of_the_shared_period(tmp_path):
@@ -212,13 +233,16 @@ def test_what_is_for_a_law_alone_leaves_the_runs_without_one(name, setting):
 MICE = {"mean_ms": 100.0, "stdev_ms": 200.0, "p50_ms": 1.0, "p99_ms": 1.0, "max_ms": 1.0, "unfinished": 0}
 
 
-@pytest.mark.parametrize("law, tcp, mean_ms, stdev_ms, wrong", [
-    ("sdngcc", 22.0, 50.0, 100.0, []), ("sdngcc", 19.0, 50.0, 100.0, ["TCP elephants' mean"]),
-    ("sdngcc", 22.0, 51.0, 100.0, ["mice's mean"]), ("seawall", 22.0, 50.0, 101.0, ["mice's deviation"])])
-def test_mice_are_judged_against_the_unprotected_run(law, tcp, mean_ms, stdev_ms, wrong):
+@pytest.mark.parametrize("law, tcp, least, mean_ms, stdev_ms, wrong", [
+    ("sdngcc", 22.0, None, 50.0, 100.0, []), ("sdngcc", 19.0, None, 50.0, 100.0, ["TCP elephants' mean"]),
+    ("sdngcc", 22.0, 18.0, 50.0, 100.0, ["TCP elephant with the least"]),
+    ("sdngcc", 22.0, None, 51.0, 100.0, ["mice's mean"]), ("seawall", 22.0, None, 50.0, 101.0, ["mice's deviation"])])
+def test_mice_are_judged_against_the_unprotected_run(law, tcp, least, mean_ms, stdev_ms, wrong):
     racks = {"topology": "racks", "racks": 3, "senders": 63, "hosts": 21}
     bare = {**run_of(law="none", goodput=1.0, **racks), "measured": MICE}
+    least = tcp if least is None else least
     own = {**run_of(law=law, goodput=tcp, **racks), "measured": {**MICE, "mean_ms": mean_ms, "stdev_ms": stdev_ms}}
+    own["phases"][1]["settled_goodput_mbps"]["vm21"] = least
     failed = [one.name for one in EXPERIMENTS["mice"].judge([("law=none", bare), (f"law={law}", own)]) if not one.holds]
     assert [name[:len(start)] for name, start in zip(failed, wrong)] == wrong and len(failed) == len(wrong)
 
@@ -237,7 +261,7 @@ def test_mice_that_did_not_end_count_with_what_they_waited(tmp_path):
 
 def test_competitors_are_judged_by_each_kind_of_work_and_by_when_they_share_fairly():
     labels = [case.label for case in EXPERIMENTS["competitors"].cases([])]
-    assert labels[:2] == ["dctcp, share", "dctcp, 16 senders"] and len(labels) == 8
+    assert labels[:2] == ["dctcp, share", "dctcp, 16 senders"] and len(labels) == 10
     one, *_ = EXPERIMENTS["competitors"].cases(["competitor=udp"])
     assert one.label == "share" and one.parameters.competitor == ("udp",)
     run = run_of()
@@ -246,6 +270,9 @@ def test_competitors_are_judged_by_each_kind_of_work_and_by_when_they_share_fair
         return [one.name for one in EXPERIMENTS["competitors"].judge([(label, run)]) if not one.holds]
 
     assert failed("udp, share") == [] == failed("udp, period_ms=1")
+    judged = EXPERIMENTS["competitors"].judge([(label, run) for label in labels])
+    assert [one.name for one in judged if not one.holds] == ["fair after by period, dctcp, s",
+                                                             "fair after by period, udp, s"]
     run["series"]["goodput_mbps"]["vm1"][100:125] = [0.0] * 25
     assert failed("udp, share") == ["fair after, udp, share, s"]
     run["parameters"]["levels"] = False

@@ -163,6 +163,12 @@ def test_a_value_its_interval_and_the_papers_are_where_they_belong():
     assert {"4", "no value", "title"} <= {text.get_text() for text in texts_of(figure)}
 
 
+def test_thin_bars_may_go_without_their_values():
+    for write in (True, False):
+        bars = Bars(["a"], [Series("one", LOOKS[0], [Estimate(4.0, 0.0)])], "", "", write_values=write)
+        assert ("4" in [text.get_text() for text in make([Row([bars])], "").get_axes()[0].texts]) is write
+
+
 def test_a_value_keeps_clear_of_a_papers_mark_and_stays_at_its_bar_otherwise():
     texts = {}
     for paper in (1.1, 6.0):

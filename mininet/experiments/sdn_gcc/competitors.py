@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Dict, List, Sequence, Tuple
 
-from sdngcc.experiments.base import Case, Experiment, Run, Verdict, given, settling_s
-from sdngcc.experiments.sdn_gcc import scale, share
+from sdngcc.experiments.base import Case, Experiment, Run, Verdict, given
+from sdngcc.experiments.sdn_gcc import delay, scale, share
 from sdngcc.testbed.parameters import parse_settings
 
 COMPETITORS = ("dctcp", "udp")
@@ -20,11 +20,10 @@ SHARE = "share"
 WORK: Dict[str, Dict[str, Any]] = {
     SHARE: {"phases": (4, 8, 4)},
     "16 senders": {"senders": 16, "phases": (2, 8, 0)},
-    "period_ms=1": {"period_ms": 1, "levels": False, "phases": (2, 8, 0)},
-    "period_ms=50": {"period_ms": 50, "levels": False, "phases": (2, 8, 0)},
+    **{f"period_ms={period}": {"period_ms": period, "levels": False, "phases": (2, 8, 0)} for period in (1, 10, 50)},
 }
-# VMs share fairly so long after the tagged one has begun, seconds; without levels the newcomer climbs step by step.
-SETTLED_S, CLIMBED_S = 2.0, 5.0
+# VMs share fairly so long after the tagged one has begun, seconds; without levels as in delay.
+SETTLED_S = 2.0
 
 
 def cases(settings: Sequence[str]) -> List[Case]:
@@ -41,16 +40,19 @@ def cases(settings: Sequence[str]) -> List[Case]:
 def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     """Judge the first kind of work as share does, the others as scale does, and when VMs share fairly."""
     verdicts = []
+    by_period: Dict[str, List[Run]] = {}
     for label, run in runs:
         if label.endswith(SHARE):
             verdicts += [replace(one, name=f"{one.name}, {label}") for one in share.judge([("", run)])]
         else:
             verdicts += scale.judge([(label, run)])
-        settled = settling_s(run)
-        limit = SETTLED_S if run["parameters"]["levels"] is not False else CLIMBED_S
-        verdicts.append(Verdict(f"fair after, {label}, s", f"<= {limit:g}", settled,
-                                settled is not None and settled <= limit))
-    return verdicts
+        limit_s = SETTLED_S if run["parameters"]["levels"] is not False else delay.CLIMBED_S
+        verdicts.append(delay.settles_within(label, run, limit_s))
+        before, _, _ = label.partition("period_ms=")
+        if before != label:
+            by_period.setdefault(before.removesuffix(", "), []).append(run)
+    return verdicts + [delay.settles_later(f"fair after by period, {competitor or 'as set'}, s", own)
+                       for competitor, own in by_period.items() if len(own) > 1]
 
 
 EXPERIMENT = Experiment("competitors", "share, scale and delay with DCTCP and UDP competitors", "SDN-GCC, Fig. 4 to 6",

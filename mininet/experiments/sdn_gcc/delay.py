@@ -12,13 +12,15 @@ import statistics
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
-from sdngcc.experiments.base import Case, Experiment, Run, Verdict, fair_share_mbps, near, phase, sweep
+from sdngcc.experiments.base import Case, Experiment, Run, Verdict, fair_share_mbps, near, phase, settling_s, sweep
 from sdngcc.testbed.collect import limits_mbps
 
 # How often the rate limits are read, ms.
 READ_MS = 2
 # The limit itself is kept for so long from the newcomer's start, s.
 KEPT_S = 1.0
+# VMs share fairly so long after the newcomer has begun, s: without levels it climbs down step by step.
+CLIMBED_S = 5.0
 
 
 def cases(settings: Sequence[str]) -> List[Case]:
@@ -41,10 +43,28 @@ def measure(raw: Path, run: Run) -> Dict[str, Any]:
                            if shared["start_s"] <= at_s < shared["start_s"] + KEPT_S]}
 
 
+def settles_within(label: str, run: Run, limit_s: float) -> Verdict:
+    """Judge how long after the newcomer's start VMs share fairly."""
+    settled = settling_s(run)
+    return Verdict(f"fair after, {label or 'period all'}, s", f"<= {limit_s:g}", settled,
+                   settled is not None and settled <= limit_s)
+
+
+def settles_later(name: str, runs: Sequence[Run]) -> Verdict:
+    """Judge that VMs share fairly the later, the longer the period of each run is; None: never while all send."""
+    times = [settling_s(run) for run in runs]
+    order = [float("inf") if one is None else one for one in times]
+    return Verdict(name, "grows with the period", times, order == sorted(set(order)),
+                   "convergence is the slower the longer the delay is (no number)")
+
+
 def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
-    """Judge that the tagged VM settles at its share, and that oscillation grows with the period."""
+    """Judge that the tagged VM settles at its share, and that convergence and oscillation grow with the period."""
     verdicts = [near(f"tagged, {label or 'period all'}, Mb/s", phase(run, "all")["settled_goodput_mbps"]["vm1"],
                      fair_share_mbps(run), 0.15) for label, run in runs]
+    verdicts += [settles_within(label, run, CLIMBED_S) for label, run in runs]
+    if len(runs) > 1:
+        verdicts.append(settles_later("fair after by period, s", [run for _, run in runs]))
     swings = [run["measured"]["limit_deviation_mbps"] for _, run in runs]
     if len(runs) > 1 and None not in swings:
         verdicts.append(Verdict("oscillation of the tagged VM's limit by period, Mb/s", "grows with the period",
@@ -55,4 +75,4 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
 
 
 EXPERIMENT = Experiment("delay", "Control periods of 1, 10 and 50 ms", "SDN-GCC, Fig. 6", cases, judge, measure,
-                        seen="the same share at every period; the swing grows with the longest")
+                        seen="the same share at every period; swing and time until fair grow with it")

@@ -23,6 +23,7 @@ from sdngcc.experiments.base import (
     Run,
     Verdict,
     Workload,
+    at_least,
     at_most,
     given,
     mean,
@@ -41,6 +42,8 @@ TAIL_S = 0.5
 # Part of the unprotected run's completion times that the law's must not exceed.
 PART = 0.5
 UNPROTECTED = "law=none"
+# What the TCP elephant with the least has of an equal share at least.
+LEAST = 0.8
 
 NGINX = """
 daemon off; master_process off; user root; error_log stderr;
@@ -150,6 +153,10 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
         verdicts.append(Verdict(name, "as measured", own, True) if label == UNPROTECTED
                         else near(name, own, share, 0.15, paper))
         verdicts.append(Verdict(f"mice's times, {label}, ms", "as measured", mice, True))
+        parts = [round(rates[vm] / share, 3) for vm in tcp]
+        name = f"TCP elephant with the least, {label}, part of its share"
+        verdicts.append(Verdict(name, "as measured", min(parts), True) if label == UNPROTECTED
+                        else at_least(name, min(parts), LEAST, paper))
         bare = found.get(UNPROTECTED)
         if bare is not None and label != UNPROTECTED:
             paper = "smaller and nearly equal times, smaller deviation"
