@@ -5,6 +5,7 @@ from typing import Dict
 
 from sdngcc.experiments.base import Experiment
 from sdngcc.experiments.eyeq import burst_latency, converge, memcached, shuffle, spare
+from sdngcc.experiments.hygenicc import admission, echo
 from sdngcc.experiments.own import (
     beside,
     churn,
@@ -32,6 +33,8 @@ EXPERIMENTS: Dict[str, Experiment] = {
         competitors,
         constants,
         mice,
+        echo,
+        admission,
         burst_latency,
         spare,
         converge,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Callable, Dict, List
 
-from sdngcc.testbed.figures import of_all_laws, of_eyeq, of_ours, of_scc, of_sdn_gcc, of_seawall, of_vcc
+from sdngcc.testbed.figures import of_all_laws, of_eyeq, of_hygenicc, of_ours, of_scc, of_sdn_gcc, of_seawall, of_vcc
 from sdngcc.testbed.figures.data import Runs
 from sdngcc.testbed.figures.layout import Row
 
@@ -20,6 +20,8 @@ DRAWINGS: Dict[str, Drawing] = {
     "competitors": of_sdn_gcc.competitors,
     "constants": of_sdn_gcc.constants,
     "mice": of_sdn_gcc.mice,
+    "echo": of_hygenicc.echo,
+    "admission": of_hygenicc.admission,
     "burst-latency": of_eyeq.burst_latency,
     "spare": of_eyeq.spare,
     "converge": of_eyeq.converge,

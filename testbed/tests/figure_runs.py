@@ -19,6 +19,7 @@ FLOWS = ("vm1>rx1", "vm1>rx2", "vm2>rx1", "vm3>rx1", "vm4>rx1", "vm5>rx1", "vm5>
 MEASURED = {
     "delay": {"limit_deviation_mbps": 5.0, "limit_mbps": [[10.0 + 0.01 * step, 400.0 - step] for step in range(100)]},
     "mice": {"mean_ms": 40.0, "stdev_ms": 90.0, "p50_ms": 8.0, "p99_ms": 600.0, "quantiles_ms": quantiles(TIMES, 3)},
+    "admission": {"at_once": 0.2, "connections": 200, "at_once_after": 1.0, "refused_part": 0.9},
     "burst-latency": {"all": SPREAD, "in_bursts": SPREAD},
     "spare": {"F1": [8500.0, 1700.0, 3500.0], "F2": [0.0, 6900.0, 4800.0], "F3": [0.0, 0.0, 4800.0]},
     "converge": {"settled_ms": 3.2},
