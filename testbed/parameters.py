@@ -101,13 +101,17 @@ class Parameters(BaseModel):
     levels: Optional[bool] = Field(
         None, description="law sdngcc: VMs are told levels beside marks; default: with division=bytes, by_path=false")
     limiter: Literal["pace", "police"] = Field("pace", description="what happens to a packet over the rate")
+    edge: Literal["none", "htb", "borrow", "police"] = Field(
+        "none", description="law none: what hosts hold sending VMs to static_mbps with; htb: a queue each of OVS' "
+        "linux-htb at the uplink; borrow: the same, and what the uplink has spare; police: OVS' ingress policing")
     guest_ecn: bool = Field(False, description="the tagged VM and tcp competitors negotiate ECN")
     accecn: bool = Field(False, description="with guest_ecn, AccECN is offered and accepted (kernel 7.3)")
     gso: bool = Field(False, description="VMs send 64 KiB packets")
     backpressure: bool = Field(
         True, description="guests' sockets wait for packets in the fabric, as in one kernel; false: as VMs do not")
     static_mbps: Optional[float] = Field(
-        None, ge=0.1, le=10000, description="law static: each VM's rate, Mb/s; default: an equal part of the link")
+        None, ge=0.1, le=10000, description="law static, or edge: each VM's rate, Mb/s; default: its maximum, or an "
+        "equal part of the link")
     udp_mbps: Optional[float] = Field(
         None, ge=0.1, le=10000, description="rate of a udp sender, Mb/s on the wire; default: the link's")
     topology: Literal["dumbbell", "star", "racks", "spines", "parking-lot"] = Field(
@@ -134,7 +138,8 @@ class Parameters(BaseModel):
     quantum_bytes: Optional[int] = Field(
         None, ge=1514, le=1048576, description="limiter pace: bytes back to back; default: the shim's")
     burst_bytes: Optional[int] = Field(
-        None, ge=1514, le=16777216, description="limiter police: depth of the bucket; default: the shim's")
+        None, ge=1514, le=16777216, description="limiter or edge police: depth of the bucket; default: the shim's; "
+        "edge: 0.8 s of the rate, as Neutron has it")
     horizon_us: Optional[int] = Field(
         None, ge=100, le=10000000, description="limiter pace: longest wait of a packet, us; default: the shim's")
     ahead: bool = Field(
@@ -264,6 +269,9 @@ class Parameters(BaseModel):
             raise ValueError("knob.* needs a law")
         if self.uplink_mbps is not None and (self.topology != "dumbbell" or self.law != "none"):
             raise ValueError(f"uplink_mbps needs topology=dumbbell and law=none; they are {self.topology}, {self.law}")
+        if self.edge != "none" and (self.law != "none" or self.fabric != "openflow" or self.datapath == "netdev"):
+            raise ValueError(f"edge={self.edge} needs law=none, fabric=openflow and a datapath of the kernel; they are "
+                             f"{self.law}, {self.fabric}, {self.datapath}")
         if self.hosts is not None and self.hosts > self.senders:
             raise ValueError(f"hosts={self.hosts} needs as many senders; there are {self.senders}")
         if self.hosts is not None and self.vms_per_hypervisor != 1:
@@ -394,6 +402,10 @@ class Parameters(BaseModel):
     def maximum_mbps(self, index: int) -> float:
         """Return what the index-th VM never exceeds, Mb/s; 0: no maximum."""
         return self.maximums[index % len(self.maximums)]
+
+    def fixed_mbps(self, index: int) -> float:
+        """Return what a limit that never changes allows the index-th VM, Mb/s."""
+        return self.maximum_mbps(index) or self.static_mbps or self.link_mbps / self.senders
 
     def division_of(self, index: int) -> int:
         """Return the number of the index-th VM's division."""

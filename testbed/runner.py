@@ -24,6 +24,8 @@ from sdngcc.topologies.shaping import LEAF_HANDLE
 LIMIT_BASE_S, LIMIT_PER_S = 900.0, 30.0
 # What holds the key of control messages inside the machine; the key itself is derived from the seed.
 KEY_FILE = "/run/sdngcc.key"
+# What OVS' policing lets a VM send at once, seconds of its rate: what Neutron asks of it unless told otherwise.
+POLICE_BURST_S = 0.8
 # Where its controller keeps the policy of tenants.
 TENANT_FILE = "/run/tenants.json"
 
@@ -33,9 +35,8 @@ Progress = Callable[[int, int, float, str], None]
 
 def _vm_settings(parameters: Parameters, index: int) -> Dict[str, str]:
     """Return the OVSDB keys of the index-th VM's port."""
-    maximum, guarantee = parameters.maximum_mbps(index), parameters.guarantee_mbps(index)
-    if parameters.law == "static" and not maximum:
-        maximum = parameters.static_mbps or parameters.link_mbps / parameters.senders
+    guarantee = parameters.guarantee_mbps(index)
+    maximum = parameters.fixed_mbps(index) if parameters.law == "static" else parameters.maximum_mbps(index)
     keys = {"shim-weight": str(parameters.weight(index))}
     if maximum:
         keys["shim-max-rate"] = str(round(maximum * 1e6))
@@ -70,6 +71,16 @@ def _shim(parameters: Parameters) -> Optional[Dict[str, Any]]:
         "uplink": {"shim-role": "uplink", "shim-capacity": str(parameters.link_mbps * 10**6)},
         "vms": vms,
     }
+
+
+def _edge(parameters: Parameters) -> Optional[Dict[str, Any]]:
+    """Return what hosts hold VMs with that have no shim: bits/s and bits; None where VMs are free."""
+    if parameters.edge == "none":
+        return None
+    rates = {vm: round(parameters.fixed_mbps(index) * 1e6) for index, vm in enumerate(parameters.vm_names)}
+    burst = parameters.burst_bytes
+    return {"kind": parameters.edge, "rate_bps": rates, "uplink_bps": parameters.link_mbps * 10**6,
+            "burst_bits": {vm: burst * 8 if burst else round(POLICE_BURST_S * rate) for vm, rate in rates.items()}}
 
 
 def _controller(parameters: Parameters) -> Optional[Dict[str, Any]]:
@@ -145,6 +156,7 @@ def make_job(parameters: Parameters, artifacts: Artifacts, seed: int,
         "userspace": parameters.datapath == "netdev",
         "cloud": _cloud(parameters),
         "shim": _shim(parameters),
+        "edge": _edge(parameters),
         "controller": _controller(parameters),
         "loss": _loss(parameters),
         "seed": seed,

@@ -50,6 +50,24 @@ def controller_words(bridge: str, targets: Sequence[str]) -> List[str]:
             f"controller={','.join(rows)}"]
 
 
+def police_words(device: str, edge: Dict[str, Any], vm: str) -> List[str]:
+    """Return ovs-vsctl's words that police what a VM sends into its port; a kilobit has 1000 bits."""
+    return ["--", "set", "Interface", device, f"ingress_policing_rate={edge['rate_bps'][vm] // 1000}",
+            f"ingress_policing_burst={edge['burst_bits'][vm] // 1000}"]
+
+
+def queue_words(uplink: str, edge: Dict[str, Any], vms: Sequence[str]) -> List[str]:
+    """Return ovs-vsctl's words that give an uplink a queue of HTB for each VM, numbered from 1."""
+    words = ["--", "set", "Port", uplink, "qos=@qos", "--", "--id=@qos", "create", "QoS", "type=linux-htb",
+             f"other-config:max-rate={edge['uplink_bps']}",
+             *(f"queues:{number}=@queue{number}" for number in range(1, len(vms) + 1))]
+    for number, vm in enumerate(vms, 1):
+        most = edge["uplink_bps"] if edge["kind"] == "borrow" else edge["rate_bps"][vm]
+        words += ["--", f"--id=@queue{number}", "create", "Queue", f"other-config:min-rate={edge['rate_bps'][vm]}",
+                  f"other-config:max-rate={most}"]
+    return words
+
+
 class Fabric(ABC):
     """The network of a job, from its switches' start to the reading of its counters."""
 
@@ -85,6 +103,8 @@ class Fabric(ABC):
         if self.job["shim"]:
             self.configure_shim()
             self.check_law()
+        if self.job["edge"]:
+            self.limit_vms()
 
     def bridges(self) -> Dict[str, Any]:
         """Return what bridges hold that are not the controller's to change; nothing where there are none."""
@@ -105,6 +125,23 @@ class Fabric(ABC):
                     words += set_words("Interface", device, self.keys_column,
                                        {"shim-role": "vm", **shim["vms"].get(vm, {})})
             installation.switch.vsctl(*words, *set_words("Open_vSwitch", ".", "other_config", shim["settings"]))
+
+    def limit_vms(self) -> None:
+        """Let each Open vSwitch hold the VMs that send at rates of their own, by what it has for that itself."""
+        edge, topo = self.job["edge"], self.network.topo
+        for installation in self.installations:
+            for hypervisor in installation.hypervisors:
+                vms = [vm for vm in topo.vms if topo.nodeInfo(vm)["hypervisor"] == hypervisor]
+                if not vms:
+                    continue
+                if edge["kind"] == "police":
+                    words = [word for vm in vms for word in police_words(f"{hypervisor}-{vm}", edge, vm)]
+                    installation.switch.vsctl(*words)
+                else:
+                    installation.switch.vsctl(*queue_words(topo.hypervisors[hypervisor], edge, vms))
+                    for number, vm in enumerate(vms, 1):
+                        installation.switch.ofctl("add-flow", hypervisor,
+                                                  f"in_port={hypervisor}-{vm},actions=set_queue:{number},NORMAL")
 
     def identity(self, vm: str) -> Dict[str, str]:
         """Return the keys of Interface:external_ids that tell whose interface it is."""

@@ -143,9 +143,7 @@ def of_testbed(parameters: Parameters) -> Tuple[Fabric, Dict[str, int]]:
 
 def _vm(parameters: Parameters, index: int, host: int) -> Vm:
     """Return a VM with the weight, guarantee and ceiling of the index-th."""
-    maximum = parameters.maximum_mbps(index)
-    if parameters.law == "static" and not maximum:
-        maximum = parameters.static_mbps or parameters.link_mbps / parameters.senders
+    maximum = parameters.fixed_mbps(index) if parameters.law == "static" else parameters.maximum_mbps(index)
     return Vm(host, parameters.weight(index), round(parameters.guarantee_mbps(index) * 125_000),
               round(maximum * 125_000))
 

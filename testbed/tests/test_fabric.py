@@ -7,7 +7,7 @@ import pytest
 
 from sdngcc.controller.network import underlay as controller_underlay
 from sdngcc.testbed import collect
-from sdngcc.testbed.fabric.base import Installation, controller_words
+from sdngcc.testbed.fabric.base import Installation, controller_words, police_words, queue_words
 from sdngcc.testbed.fabric.cloud import make_cloud
 from sdngcc.testbed.fabric.linux import LinuxFabric, underlay
 from sdngcc.testbed.openvswitch import OpenVSwitch
@@ -81,3 +81,22 @@ def test_a_bridge_is_controlled_by_all_controllers_and_nobody_else():
     words = controller_words("tor1", ["tcp:127.0.0.1:6653", "tcp:127.0.0.1:6654"])
     assert words.count("create") == 2 and words[-1] == "controller=@tor1-0,@tor1-1"
     assert "fail_mode=secure" in words
+
+
+EDGE = {"kind": "htb", "rate_bps": {"vm1": 250_000_000, "vm2": 20_000_000}, "uplink_bps": 10**9,
+        "burst_bits": {"vm1": 200_000_000, "vm2": 16_000_000}}
+
+
+@pytest.mark.parametrize("kind, most", [("htb", ("250000000", "20000000")), ("borrow", ("1000000000", "1000000000"))])
+def test_an_uplink_has_a_queue_for_each_vm(kind, most):
+    text = " ".join(queue_words("hv1-up", {**EDGE, "kind": kind}, ["vm1", "vm2"]))
+    assert "set Port hv1-up qos=@qos -- --id=@qos create QoS type=linux-htb other-config:max-rate=1000000000" in text
+    for number, (least, limit) in enumerate(zip(("250000000", "20000000"), most), 1):
+        assert f"queues:{number}=@queue{number}" in text
+        assert (f"--id=@queue{number} create Queue other-config:min-rate={least} other-config:max-rate={limit}"
+                in text)
+
+
+def test_a_port_is_policed_in_kilobits():
+    assert police_words("hv1-vm2", EDGE, "vm2") == [
+        "--", "set", "Interface", "hv1-vm2", "ingress_policing_rate=20000", "ingress_policing_burst=16000"]

@@ -70,6 +70,8 @@ def test_settings_override_defaults_and_the_last_counts():
     (["law=none", "uplink_mbps=5"], ["uplink_mbps", "'5'", "greater than or equal to 10"]),
     (["law=static", "uplink_mbps=500"], ["uplink_mbps", "law=none", "static"]),
     (["law=none", "topology=star", "uplink_mbps=500"], ["uplink_mbps", "topology=dumbbell", "star"]),
+    (["law=static", "edge=htb"], ["edge=htb", "law=none", "static"]),
+    (["law=none", "edge=htb", "fabric=linux"], ["edge=htb", "fabric=openflow", "linux"]),
     (["hosts=2", "vms_per_hypervisor=2"], ["hosts", "vms_per_hypervisor"]),
     (["guarantees=1,-1"], ["guarantees", "from 0 (none) to 10000 Mb/s"]),
     (["maximums=20000"], ["maximums", "from 0 (none) to 10000 Mb/s"]),
@@ -137,6 +139,17 @@ def test_rates_become_settings_of_the_vms_ports():
     assert job["shim"]["vms"]["vm4"] == {"shim-weight": "1", "shim-max-rate": "200500000"}
     static = make_job(Parameters(law="static", maximums=(0, 20)), ARTIFACTS, 1)["shim"]["vms"]
     assert static["vm1"]["shim-max-rate"] == "250000000" and static["vm2"]["shim-max-rate"] == "20000000"
+
+
+def test_an_edge_holds_vms_to_what_static_does():
+    rates = {"vm1": 250_000_000, "vm2": 20_000_000, "vm3": 250_000_000, "vm4": 20_000_000}
+    job = make_job(Parameters(law="none", edge="police", maximums=(0, 20)), ARTIFACTS, 1)
+    assert job["shim"] is None and job["edge"] == {
+        "kind": "police", "rate_bps": rates, "uplink_bps": 1_000_000_000,
+        "burst_bits": {vm: rate * 4 // 5 for vm, rate in rates.items()}}
+    shorter = make_job(Parameters(law="none", edge="police", static_mbps=100, burst_bytes=15000), ARTIFACTS, 1)["edge"]
+    assert shorter["rate_bps"]["vm4"] == 100_000_000 and shorter["burst_bits"]["vm4"] == 120_000
+    assert make_job(Parameters(), ARTIFACTS, 1)["edge"] is None
 
 
 def test_a_fabric_of_linux_bridges_has_its_only_mark_source_by_default():
