@@ -6,6 +6,7 @@ from typing import Dict
 from sdngcc.experiments.base import Experiment
 from sdngcc.experiments.eyeq import burst_latency, converge, memcached, shuffle, spare
 from sdngcc.experiments.hygenicc import admission, echo
+from sdngcc.experiments.others import today
 from sdngcc.experiments.own import (
     beside,
     churn,
@@ -62,5 +63,6 @@ EXPERIMENTS: Dict[str, Experiment] = {
         tenants,
         on_off,
         tournament,
+        today,
         beside,
     )}

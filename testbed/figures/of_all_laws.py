@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
+from sdngcc.experiments.others import today as of_today
 from sdngcc.experiments.own import maxmin as of_maxmin
 from sdngcc.experiments.own import tournament as of_tournament
 from sdngcc.experiments.sdn_gcc import laws as all_laws
@@ -98,6 +99,25 @@ def tournament(runs: Runs) -> List[Row]:
                      "times of what it takes alone", True) for kind in of_tournament.CLASSES]
              for percent in ("p50", "p99")]
     return [_columns(others, split_last, columns, height) for columns in (network, *times)]
+
+
+def today(runs: Runs) -> List[Row]:
+    """What the tagged TCP has under limits at hosts and under laws, beside the others and alone; and the tournament."""
+    groups, works, cells = table({label: seeds for label, seeds in runs.items() if ", load" not in label}, split_last)
+    look = looks(works)
+
+    def panel(title: str, unit: str, value: Callable[[Run], Any], due: str, number: int) -> Bars:
+        return Bars(groups, [Series(work, look[work], [
+            over_seeds(cells[group, work], value) if (group, work) in cells else None for group in groups])
+            for work in works], unit, title, lines=[(1, due)], lying=True, form="{:.2f}", name_groups=number == 0,
+            absent=[(group, work) for group in range(len(groups)) for work in range(len(works))
+                    if (groups[group], works[work]) not in cells])
+
+    parts = [panel("TCP beside UDP and TCP", "part of the fair share", of_today.part_beside, "all of it", 0),
+             panel("TCP alone", "part of the link", of_today.part_alone, "all of it", 1),
+             panel("most of a VM in 0.1 s", "times an equal part", of_today.peak, "all of it", 2)]
+    return [Row(parts, 0.9 + 0.36 * len(groups)),
+            *tournament({label: seeds for label, seeds in runs.items() if ", load" in label})]
 
 
 def on_off(runs: Runs) -> List[Row]:

@@ -40,6 +40,7 @@ DRAWINGS: Dict[str, Drawing] = {
     "laws": of_all_laws.laws,
     "maxmin": of_all_laws.maxmin,
     "tournament": of_all_laws.tournament,
+    "today": of_all_laws.today,
     "on-off": of_all_laws.on_off,
     "parking-lot": of_ours.parking_lot,
     "innocent": of_ours.innocent,

@@ -34,6 +34,7 @@ MEASURED = {
     "laws": {"control_bytes": 9e5},
     "maxmin": {"join_ms": 16.0, "leave_ms": 18.0},
     "tournament": {"control_bytes": 9e5, "tenants": {name: TENANT for name in of_tournament.WELL}},
+    "today": {"control_bytes": 9e5, "tenants": {name: TENANT for name in of_tournament.WELL}},
     "on-off": {period: PERIOD for period in ("1", "10", "100", "1000")},
     "innocent": {name: 50.0 for name in FLOWS},
     "ways": {f"vm{number}": 60.0 for number in range(1, 6)},

@@ -34,7 +34,8 @@ PAGE_PX = 830
 #: Labels of an unknown run where labels have a part that tells the work.
 PLACEBO = {"unfair": "udp, placebo", "many-flows": "flows=1, placebo", "many-dsts": "destinations=1, placebo",
            "divisions": "DS and CS, law=placebo", "interference": "DS and CS, load 80%, placebo",
-           "laws": "placebo, share", "maxmin": "placebo, share", "tournament": "placebo, load 60%"}
+           "laws": "placebo, share", "maxmin": "placebo, share", "tournament": "placebo, load 60%",
+           "today": "placebo, share"}
 #: Simulated vision without the pigment for green, for linear RGB: Machado, Oliveira and Fernandes, A Physiologically-
 #: based Model for Simulation of Color Vision Deficiency, 2009, severity 1.0. The same for red.
 DEUTERANOPIA = ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881))

@@ -117,7 +117,7 @@ def cases(settings: Sequence[str]) -> List[Case]:
     from sdngcc.shim.knobs import laws
 
     names = [""] if given(settings, "law") else ["none", *(law.name for law in laws())]
-    plain = [one for one in without_law(settings) if not one.startswith("phases=")]
+    plain = [one for one in without_law(settings) if not one.startswith(("phases=", "edge="))]
     runs = []
     chosen = parse_settings(settings, DEFAULTS)
     if chosen.senders < TENANTS or chosen.topology not in ("dumbbell", "star"):

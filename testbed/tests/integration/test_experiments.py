@@ -125,3 +125,16 @@ def test_the_same_seed_gives_the_same_bytes(run):
 @pytest.mark.release
 def test_another_seed_gives_other_bytes(run):
     assert json.dumps(run(ONE), sort_keys=True) != json.dumps(run(OTHER), sort_keys=True)
+
+
+@pytest.mark.parametrize("edge", ["htb", "borrow", "police"])
+def test_hosts_hold_vms_without_a_shim(run, edge):
+    (_, got), = run(Short(edge, "share", ("law=none", f"edge={edge}", "competitor=udp", "phases=1,1,1")))
+    first, second, last = (list(phase["goodput_mbps"].values()) for phase in got["phases"])
+    # Three of UDP at line rate: a limit of 250 Mb/s, none where the uplink has nothing else, or a burst to begin with.
+    if edge == "borrow":
+        assert max(second[1:]) > 300
+        return
+    assert second[1:] == pytest.approx([243] * 3, rel=0.02)
+    assert first[1:] == pytest.approx([243] * 3, rel=0.02) if edge == "htb" else sum(first) > 3 * 260
+    assert edge == "police" or last[0] == pytest.approx(239, rel=0.02)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rivals of the papers' laws on the same work."""
