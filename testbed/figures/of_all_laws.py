@@ -113,9 +113,9 @@ def today(runs: Runs) -> List[Row]:
             absent=[(group, work) for group in range(len(groups)) for work in range(len(works))
                     if (groups[group], works[work]) not in cells])
 
-    parts = [panel("TCP beside UDP and TCP", "part of the fair share", of_today.part_beside, "all of it", 0),
-             panel("TCP alone", "part of the link", of_today.part_alone, "all of it", 1),
-             panel("most of a VM in 0.1 s", "times an equal part", of_today.peak, "all of it", 2)]
+    parts = [panel("TCP beside UDP and TCP", "part of the fair share", of_today.part_beside, "what is due", 0),
+             panel("TCP alone", "part of the link", of_today.part_alone, "what is due", 1),
+             panel("most of a VM in 0.1 s", "times an equal part", of_today.peak, "what is due", 2)]
     return [Row(parts, 0.9 + 0.36 * len(groups)),
             *tournament({label: seeds for label, seeds in runs.items() if ", load" in label})]
 
