@@ -130,6 +130,8 @@ class Parameters(BaseModel):
         (0,), min_length=1, description="feedback lost on its way, percent; several come in turn, at loss_at_s")
     loss_at_s: Tuple[float, ...] = Field(
         (0,), min_length=1, description="since when each percentage of loss is in force, s from the start")
+    loss_of: Literal["feedback", "marks"] = Field(
+        "feedback", description="law vcc: what is lost; feedback: ACKs with ECE, of 100 percent CE; marks: CE alone")
     handshake: Literal["start", "early"] = Field(
         "start", description="TCP connects when its flow starts, or before the run as in a simulator without SYNs")
     generator: Literal["own", "iperf"] = Field("own", description="traffic generator; iperf is slow here")
@@ -327,6 +329,8 @@ class Parameters(BaseModel):
                              f"{self.law}, {self.division} and {str(self.by_path).lower()}")
 
     def _check_loss(self) -> None:
+        if self.loss_of == "marks" and self.law != "vcc":
+            raise ValueError(f"loss_of=marks needs law=vcc; it is {self.law}")
         if len(self.loss) != len(self.loss_at_s):
             raise ValueError(f"loss has {len(self.loss)} percentages, loss_at_s {len(self.loss_at_s)} times; each "
                              "percentage needs its time")

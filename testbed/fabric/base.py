@@ -149,20 +149,14 @@ class Fabric(ABC):
 
     def change_loss(self, law: str, before: float, percent: float) -> None:
         """Lose that part, in percent, of a law's feedback that hypervisors get by their uplinks, instead of before."""
-        bleach = law == "vcc" and percent == 100
         for installation in self.installations:
-            within, ofctl = installation.switch.within, installation.switch.ofctl
             for name in installation.hypervisors:
                 device = self.network.topo.hypervisors[name]
-                if before and not (law == "vcc" and before == 100):
-                    run([*within, "tc", "qdisc", "del", "dev", device, "clsact"])
-                if law == "vcc" and before == 100:
-                    ofctl("del-flows", name, f"ip,in_port={device}")
-                if bleach:
-                    ofctl("add-flow", name, f"ip,in_port={device},nw_ecn=3,actions=mod_nw_ecn:2,NORMAL")
-                elif percent:
-                    for command in loss_filter(device, percent, law):
-                        run([*within, "tc", *command])
+                commands = [["qdisc", "del", "dev", device, "clsact"]] if before else []
+                if percent:
+                    commands += loss_filter(device, percent, law, self.job["loss_of"] == "marks")
+                for command in commands:
+                    run([*installation.switch.within, "tc", *command])
 
     def unconnected(self, targets: Sequence[str]) -> int:
         """Return how many connections of bridges to controllers are missing."""

@@ -13,9 +13,9 @@ ETHERNET = bytes(12)
 TCP_FLAGS = {"ACK": 0x10, "ECE": 0x40, "SYN": 0x02}
 
 
-def packet(protocol, flags=0, ethertype=0x0800):
+def packet(protocol, flags=0, ethertype=0x0800, ecn=0):
     """Return an Ethernet frame with an IPv4 header and a TCP header's worth of payload."""
-    ip = struct.pack("!BBHHHBBH8x", 0x45, 0, 40, 0, 0, 64, protocol, 0)
+    ip = struct.pack("!BBHHHBBH8x", 0x45, 0xFC | ecn, 40, 0, 0, 64, protocol, 0)
     return ETHERNET + struct.pack("!H", ethertype) + ip + bytes(13) + bytes([flags]) + bytes(6)
 
 
@@ -24,9 +24,10 @@ def tcp(*flags):
     return packet(6, sum(TCP_FLAGS[flag] for flag in flags))
 
 
-def matches(percent, law, frame, number):
+def matches(percent, law, frame, number, marks_alone=False):
     """Run the classic BPF program of the filter on a frame; number is what its random number is."""
-    count, *lines = loss_filter("up", percent, law)[1][-3].split(",")
+    words = loss_filter("up", percent, law, marks_alone)[1]
+    count, *lines = words[words.index("bytecode") + 1].split(",")
     program = [tuple(map(int, line.split())) for line in lines]
     assert len(program) == int(count)
     at, value = 0, 0
@@ -51,7 +52,17 @@ def matches(percent, law, frame, number):
     ("vcc", tcp("ACK", "ECE"), True), ("vcc", tcp("ACK"), False), ("vcc", tcp("SYN", "ECE"), False),
     ("vcc", packet(17, TCP_FLAGS["ECE"]), False), ("vcc", packet(253), False)])
 def test_the_filter_takes_feedback_only(law, frame, lost):
-    assert matches(100, law, frame, 2**31) is lost
+    assert matches(90, law, frame, 2**31) is lost
+
+
+@pytest.mark.parametrize("percent, marks_alone", [(100, False), (60, True)])
+def test_marks_are_lost_without_their_packets(percent, marks_alone):
+    assert [matches(percent, "vcc", packet(6, ecn=ecn), 2**31, marks_alone) for ecn in range(4)] == [
+        False, False, False, True]
+    assert not matches(percent, "vcc", packet(6, ethertype=0x86DD, ecn=3), 2**31, marks_alone)
+    words = loss_filter("up", percent, "vcc", marks_alone)[1]
+    assert "pedit" in words and "drop" not in words
+    assert "drop" in loss_filter("up", 60, "vcc")[1] and "drop" in loss_filter("up", 100, "eyeq")[1]
 
 
 @pytest.mark.parametrize("percent, number, lost", [

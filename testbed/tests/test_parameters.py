@@ -65,6 +65,7 @@ def test_settings_override_defaults_and_the_last_counts():
     (["loss=1,10"], ["loss", "2 percentages", "loss_at_s 1 times"]),
     (["loss=1,10", "loss_at_s=1,2"], ["loss_at_s", "begin with 0"]),
     (["loss=1,10", "loss_at_s=0,0"], ["loss_at_s", "grow"]),
+    (["law=eyeq", "loss_of=marks"], ["loss_of=marks", "law=vcc", "eyeq"]),
     (["hosts=0"], ["hosts", "'0'", "greater than or equal to 1"]),
     (["hosts=5"], ["hosts=5", "senders", "4"]),
     (["law=none", "uplink_mbps=5"], ["uplink_mbps", "'5'", "greater than or equal to 10"]),
