@@ -56,11 +56,15 @@ class Parameters(BaseModel):
         (0,), min_length=1, description="Mb/s all VMs of a tenant together never exceed, 0: none; a list goes round")
     link_mbps: int = Field(1000, ge=10, le=10000, description="rate of every link, Mb/s")
     uplink_mbps: Optional[int] = Field(
-        None, ge=10, le=10000, description="rate of the senders' uplinks, Mb/s (topology dumbbell, law none); none: "
+        None, ge=10, le=10000, description="rate of the senders' uplinks, Mb/s (topology dumbbell; laws none, "
+        "sdngcc, vcc); none: "
         "that of every link")
     rtt_us: int = Field(100, ge=10, le=100000, description="round-trip time without queues, us")
     buffer_packets: int = Field(100, ge=10, le=10000, description="buffer of a marking port, 1500-byte packets")
     mark_percent: int = Field(20, ge=1, le=90, description="marking threshold, percent of the buffer")
+    red: Tuple[Annotated[float, Field(ge=0)], ...] = Field(
+        (), description="topology dumbbell: RED of the marking port instead of a threshold, as tc-red has it: limit, "
+        "min and max in bytes, burst in packets, probability")
     phases: Tuple[float, float, float] = Field(
         (10, 10, 10), description="seconds of: competitors alone, all, tagged alone")
     on_off_ms: Tuple[float, ...] = Field(
@@ -182,7 +186,7 @@ class Parameters(BaseModel):
 
     @field_validator("competitor", "weights", "phases", "guarantees", "maximums", "divisions", "loss", "loss_at_s",
                      "tenant_sizes", "tenant_weights", "tenant_guarantees", "tenant_maximums", "on_off_ms", "load",
-                     mode="before")
+                     "red", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         """Let a comma-separated text stand for a list, and a number for a list of one."""
@@ -269,11 +273,13 @@ class Parameters(BaseModel):
             raise ValueError("with senders=1 nobody competes: phases must begin with 0")
         if self.knobs and self.law == "none":
             raise ValueError("knob.* needs a law")
-        if self.uplink_mbps is not None and (self.topology != "dumbbell" or self.law != "none"):
-            raise ValueError(f"uplink_mbps needs topology=dumbbell and law=none; they are {self.topology}, {self.law}")
         if self.edge != "none" and (self.law != "none" or self.fabric != "openflow" or self.datapath == "netdev"):
             raise ValueError(f"edge={self.edge} needs law=none, fabric=openflow and a datapath of the kernel; they are "
                              f"{self.law}, {self.fabric}, {self.datapath}")
+        if self.uplink_mbps is not None and (self.topology != "dumbbell" or self.law not in ("none", "sdngcc", "vcc")):
+            raise ValueError("uplink_mbps needs topology=dumbbell and law=vcc, law=sdngcc or law=none; they are "
+                             f"{self.topology}, {self.law}")
+        self._check_red()
         if self.hosts is not None and self.hosts > self.senders:
             raise ValueError(f"hosts={self.hosts} needs as many senders; there are {self.senders}")
         if self.hosts is not None and self.vms_per_hypervisor != 1:
@@ -296,6 +302,13 @@ class Parameters(BaseModel):
         self._check_by_path()
         self._check_levels()
         return self
+
+    def _check_red(self) -> None:
+        if self.red and (len(self.red) != 5 or not self.red[1] < self.red[2] <= self.red[0] or self.red[4] > 1):
+            raise ValueError("red has limit, min, max, burst and probability, min below max, max no more than limit, "
+                             f"probability at most 1; not {','.join(f'{value:g}' for value in self.red)}")
+        if self.red and self.topology != "dumbbell":
+            raise ValueError(f"red needs topology=dumbbell; it is {self.topology}")
 
     def _check_tenants(self) -> None:
         if sum(self.tenant_sizes) > self.senders:

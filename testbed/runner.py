@@ -68,7 +68,7 @@ def _shim(parameters: Parameters) -> Optional[Dict[str, Any]]:
         vms.update({f"rx{index + 1}": _vm_settings(parameters, index) for index in range(parameters.receivers)})
     return {
         "settings": settings,
-        "uplink": {"shim-role": "uplink", "shim-capacity": str(parameters.link_mbps * 10**6)},
+        "uplink": {"shim-role": "uplink", "shim-capacity": str((parameters.uplink_mbps or parameters.link_mbps) * 10**6)},
         "vms": vms,
     }
 
@@ -143,7 +143,7 @@ def make_job(parameters: Parameters, artifacts: Artifacts, seed: int,
         "topology": {"name": parameters.topology, "parameters": {
             name: getattr(parameters, name) for name in (
                 "senders", "vms_per_hypervisor", "hosts", "receivers", "link_mbps", "rtt_us", "buffer_packets",
-                "mark_percent", *{"racks": ["racks"], "dumbbell": ["uplink_mbps"]}.get(parameters.topology, []))}},
+                "mark_percent", *{"racks": ["racks"], "dumbbell": ["uplink_mbps", "red"]}.get(parameters.topology, []))}},
         "guest": {"ecn": parameters.guest_ecn, "accecn": parameters.accecn, "gso": parameters.gso,
                   "backpressure": parameters.backpressure},
         **work.as_dict(),

@@ -8,7 +8,7 @@ Also for a real machine::
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Optional, Sequence
 
 from sdngcc.topologies.fabric import FabricTopo
 from sdngcc.topologies.placement import hypervisor_of
@@ -20,14 +20,15 @@ class Dumbbell(FabricTopo):
 
     def build(self, senders: int = 4, vms_per_hypervisor: int = 1, receivers: int = 1, link_mbps: int = 1000,
               rtt_us: int = 100, buffer_packets: int = 100, mark_percent: int = 20,
-              hosts: Optional[int] = None, uplink_mbps: Optional[int] = None) -> None:
+              hosts: Optional[int] = None, uplink_mbps: Optional[int] = None, red: Sequence[float] = ()) -> None:
         """Build the network; rates in Mb/s, rtt_us the round trip without queues, buffer in full packets.
 
-        uplink_mbps is the rate of the senders' uplinks, None: link_mbps.
+        uplink_mbps is the rate of the senders' uplinks, None: link_mbps. red is as Shape has it.
         """
         uplink = Shape("uplink", rate_mbps=uplink_mbps or link_mbps)
         delay = Shape("delay", delay_us=rtt_us)
-        marking = Shape("marking", rate_mbps=link_mbps, buffer_packets=buffer_packets, mark_percent=mark_percent)
+        marking = Shape("marking", rate_mbps=link_mbps, buffer_packets=buffer_packets, mark_percent=mark_percent,
+                        red=tuple(red))
         tor = self.add_fabric("tor1")
         for number in range(senders):
             hypervisor = hypervisor_of("dumbbell", number, vms_per_hypervisor, hosts)

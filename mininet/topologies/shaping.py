@@ -6,7 +6,7 @@ Three kinds of port make up the laboratory's network:
 * ``uplink``, a hypervisor's port to its ToR: line rate by HTB; under it sch_fq, which holds each packet until the
   departure time the shim gave it. fq's own pacing is off: a guest's sockets must not see the hypervisor.
 * ``marking``, a congestion point of the fabric: line rate by HTB; under it RED as a threshold: from
-  ``mark_percent`` of the buffer on every packet is marked (ECT) or dropped (Not-ECT).
+  ``mark_percent`` of the buffer on every packet is marked (ECT) or dropped (Not-ECT), or RED as given.
 * ``delay``, a ToR's port to a sender's hypervisor: the whole round-trip time by netem. Only ACKs pass here, so netem
   never meets a departure time.
 """
@@ -14,7 +14,7 @@ Three kinds of port make up the laboratory's network:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import List, Sequence
+from typing import List, Sequence, Tuple
 
 # Bytes of a full frame as the qdiscs count them, and the unit of buffer_packets.
 PACKET_BYTES = 1500
@@ -38,6 +38,8 @@ class Shape:
     """Queue limit in full packets (marking)."""
     mark_percent: int = 20
     """Marking threshold in percent of the buffer (marking)."""
+    red: Tuple[float, ...] = ()
+    """Limit, min and max in bytes, burst in packets and probability (marking); empty: buffer and threshold."""
     delay_us: int = 0
     """Delay in microseconds (delay)."""
 
@@ -81,9 +83,11 @@ def tc_commands(device: str, shape: Shape) -> List[List[str]]:
         low = threshold_bytes(shape.buffer_packets, shape.mark_percent)
         # max must exceed min; with burst = min / avpkt tc chooses the weight that makes the average the
         # instantaneous queue (nearly).
-        queue = ["red", "limit", str(shape.buffer_packets * PACKET_BYTES), "min", str(low),
-                 "max", str(low + PACKET_BYTES), "avpkt", str(PACKET_BYTES), "burst", str(low // PACKET_BYTES),
-                 "probability", "1.0", "bandwidth", f"{shape.rate_mbps}mbit", "ecn"]
+        limit, least, most, burst, probability = shape.red or (
+            shape.buffer_packets * PACKET_BYTES, low, low + PACKET_BYTES, low // PACKET_BYTES, 1.0)
+        queue = ["red", "limit", f"{limit:.0f}", "min", f"{least:.0f}", "max", f"{most:.0f}",
+                 "avpkt", str(PACKET_BYTES), "burst", f"{burst:.0f}", "probability", str(probability),
+                 "bandwidth", f"{shape.rate_mbps}mbit", "ecn"]
         return [*_line_rate(device, shape.rate_mbps), _leaf(device) + queue]
     if shape.kind == "delay":
         return [["qdisc", "replace", "dev", device, "root", "handle", f"{LEAF_HANDLE:x}:",

@@ -28,7 +28,7 @@ ONLY: Dict[str, Tuple[Any, ...]] = {
     "topology": ("dumbbell", "star"), "gso": (False,), "backpressure": (False,), "accecn": (False,),
     "fabric": ("openflow",), "agent": ("none",), "mark_source": ("openflow",), "mark_delay_ms": (0,),
     "by_path": (False,), "controllers": (1,), "loss": ((0.0,),), "tenant_sizes": ((),), "generator": ("own",),
-    "kill_controller_at_s": (None,), "datapath": ("patched",), "edge": ("none",)}
+    "kill_controller_at_s": (None,), "red": ((),), "datapath": ("patched",), "edge": ("none",)}
 # The simulators' defaults where they are not the testbed's.
 DEFAULTS = ["backpressure=false"]
 PROTOCOLS = ("reno", "cubic", "dctcp", "udp")

@@ -9,6 +9,7 @@ from sdngcc.experiments import EXPERIMENTS
 from sdngcc.experiments.base import Verdict, fair_share_mbps
 from sdngcc.experiments.sdn_gcc import delay
 from sdngcc.testbed.parameters import ParameterError, Parameters
+from sdngcc.topologies import TOPOLOGIES
 from sdngcc.topologies.shaping import Shape, tc_commands, threshold_bytes
 
 
@@ -195,6 +196,13 @@ def test_a_marking_port_has_the_papers_queue():
     assert "red limit 150000 min 30000 max 31500 avpkt 1500 burst 20 probability 1.0" in commands[2]
     assert commands[2].endswith("bandwidth 1000mbit ecn")
     assert threshold_bytes(100, 20) == 30000
+
+
+def test_a_marking_port_has_the_red_that_is_asked_for():
+    topo = TOPOLOGIES["dumbbell"](senders=1, link_mbps=10, red=[400000, 30000, 90000, 55, 0.02])
+    shape = next(info["shape2"] for _, _, info in topo.links(withInfo=True) if info["intfName2"] == topo.bottleneck)
+    assert ("red limit 400000 min 30000 max 90000 avpkt 1500 burst 55 probability 0.02 bandwidth 10mbit ecn"
+            in " ".join(tc_commands("p0", shape)[2]))
 
 
 def test_shapes_of_uplink_and_delay():
