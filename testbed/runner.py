@@ -62,13 +62,14 @@ def _shim(parameters: Parameters) -> Optional[Dict[str, Any]]:
     if parameters.fabric == "linux":
         settings["shim-conversations"] = "true"
     settings.update({f"shim-knob-{name}": str(value) for name, value in parameters.knobs.items()})
+    uplink_mbps = parameters.uplink_mbps or parameters.link_mbps
     vms = {vm: _vm_settings(parameters, index) for index, vm in enumerate(parameters.vm_names)}
     if parameters.topology == "star":
         # VMs of one number are one tenant's.
         vms.update({f"rx{index + 1}": _vm_settings(parameters, index) for index in range(parameters.receivers)})
     return {
         "settings": settings,
-        "uplink": {"shim-role": "uplink", "shim-capacity": str((parameters.uplink_mbps or parameters.link_mbps) * 10**6)},
+        "uplink": {"shim-role": "uplink", "shim-capacity": str(uplink_mbps * 10**6)},
         "vms": vms,
     }
 
@@ -143,7 +144,8 @@ def make_job(parameters: Parameters, artifacts: Artifacts, seed: int,
         "topology": {"name": parameters.topology, "parameters": {
             name: getattr(parameters, name) for name in (
                 "senders", "vms_per_hypervisor", "hosts", "receivers", "link_mbps", "rtt_us", "buffer_packets",
-                "mark_percent", *{"racks": ["racks"], "dumbbell": ["uplink_mbps", "red"]}.get(parameters.topology, []))}},
+                "mark_percent",
+                *{"racks": ["racks"], "dumbbell": ["uplink_mbps", "red"]}.get(parameters.topology, []))}},
         "guest": {"ecn": parameters.guest_ecn, "accecn": parameters.accecn, "gso": parameters.gso,
                   "backpressure": parameters.backpressure},
         **work.as_dict(),
@@ -175,7 +177,7 @@ def run_case(case: Case, artifacts: Artifacts, seed: int, raw: Path, measure: Op
     for that first, and another kernel than that of artifacts built, where they are needed. Raises MachineError when it
     did not end well.
     """
-    parameters = case.parameters
+    parameters, seed = case.parameters, case.seed_of(seed)
     if parameters.kernel != KERNEL:
         try:
             artifacts = build(ovs=[parameters.ovs], linux=parameters.kernel)

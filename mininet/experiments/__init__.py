@@ -7,10 +7,12 @@ from sdngcc.experiments.base import Experiment
 from sdngcc.experiments.eyeq import burst_latency, converge, memcached, shuffle, spare
 from sdngcc.experiments.hygenicc import admission, echo
 from sdngcc.experiments.others import today
+from sdngcc.experiments.others import acdc
 from sdngcc.experiments.own import (
     beside,
     churn,
     failsafe,
+    lost_echoes,
     maxmin,
     mixed,
     on_off,
@@ -23,7 +25,7 @@ from sdngcc.experiments.own import (
 from sdngcc.experiments.scc import divisions, interference
 from sdngcc.experiments.sdn_gcc import competitors, constants, delay, innocent, laws, mice, scale, share, unfair
 from sdngcc.experiments.seawall import many_dsts, many_flows, udp_flood, web, weights
-from sdngcc.experiments.vcc import ecn_mix, port_share, rwnd
+from sdngcc.experiments.vcc import ack_gaps, ecn_mix, ecn_red, port_share, rwnd, send_window
 
 EXPERIMENTS: Dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT for module in (
@@ -42,6 +44,9 @@ EXPERIMENTS: Dict[str, Experiment] = {
         shuffle,
         memcached,
         ecn_mix,
+        ecn_red,
+        ack_gaps,
+        send_window,
         rwnd,
         port_share,
         udp_flood,
@@ -59,10 +64,12 @@ EXPERIMENTS: Dict[str, Experiment] = {
         churn,
         mixed,
         failsafe,
+        lost_echoes,
         takeover,
         tenants,
         on_off,
         tournament,
         today,
         beside,
+        acdc,
     )}

@@ -25,6 +25,9 @@ UDP_PAYLOAD = 1472 / FRAME_BYTES
 # VMs share fairly from when the goodputs of two windows in a row, of so many bins of 0.1 s, have this index of Jain.
 WINDOW_BINS, SETTLED_JAIN = 5, 0.95
 
+# Seeds of an experiment's replicas are so far apart.
+REPLICA_SEEDS = 1000
+
 Run = Dict[str, Any]
 """A run's result as collect.summarise() makes it."""
 
@@ -40,6 +43,12 @@ class Case:
     parameters: Parameters
     workload: Union[Workload, Callable[[int], Workload], None] = None
     """What the VMs do, or what makes that from the run's seed where it is drawn at random; None: three periods."""
+    replica: int = 0
+    """Number among runs that differ by their seed alone."""
+
+    def seed_of(self, seed: int) -> int:
+        """Return the seed of the case's run, that of its experiment given; replicas have seeds of their own."""
+        return seed + REPLICA_SEEDS * self.replica
 
     def work(self, seed: int) -> Workload:
         """Return what the VMs do in the run of a seed."""

@@ -58,6 +58,8 @@ PAPERS: Dict[str, Dict[str, Paper]] = {
         "without": Paper(0.142, "vCC, Fig. 11a"), "with": Paper(1.038, "vCC, Fig. 11b"),
         "Jain without": Paper(0.921, "vCC, Fig. 11a"), "Jain with": Paper(0.994, "vCC, Fig. 11b"),
     },
+    # Of one flow without ECN, of nine flows with it.
+    "ecn-red": {"nine": Paper(0.45, "vCC, Fig. 6", "at most 45%")},
     # Percent of the link.
     "rwnd": {
         "without ECN": Paper(2.3, "vCC, Fig. 10"), "with ECN": Paper(0, "vCC, Fig. 10"),

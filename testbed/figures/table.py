@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Callable, Dict, List
 
 from sdngcc.testbed.figures import of_all_laws, of_eyeq, of_hygenicc, of_ours, of_scc, of_sdn_gcc, of_seawall, of_vcc
+from sdngcc.testbed.figures import of_all_laws, of_eyeq, of_ours, of_scc, of_sdn_gcc, of_seawall, of_vcc, of_vcc_red
 from sdngcc.testbed.figures.data import Runs
 from sdngcc.testbed.figures.layout import Row
 
@@ -28,6 +29,9 @@ DRAWINGS: Dict[str, Drawing] = {
     "shuffle": of_eyeq.shuffle,
     "memcached": of_eyeq.memcached,
     "ecn-mix": of_vcc.ecn_mix,
+    "ecn-red": of_vcc_red.ecn_red,
+    "ack-gaps": of_vcc_red.ack_gaps,
+    "send-window": of_vcc_red.send_window,
     "rwnd": of_vcc.rwnd,
     "port-share": of_vcc.port_share,
     "udp-flood": of_seawall.udp_flood,
@@ -48,7 +52,9 @@ DRAWINGS: Dict[str, Drawing] = {
     "churn": of_ours.churn,
     "mixed": of_ours.mixed,
     "failsafe": of_ours.failsafe,
+    "lost-echoes": of_vcc_red.lost_echoes,
     "takeover": of_ours.takeover,
     "tenants": of_ours.tenants,
     "beside": of_ours.beside,
+    "acdc": of_vcc_red.acdc,
 }

@@ -68,6 +68,7 @@ def _sources_key(places: Tuple[Path, ...]) -> str:
 
 def input_key(experiment: Experiment, case: Case, artifacts: Artifacts, seed: int) -> str:
     """Return 16 hex digits that change when anything does that a run's result follows from."""
+    seed = case.seed_of(seed)
     job = make_job(case.parameters, artifacts, seed, case.work(seed))
     places = [ROOT / name for name in SOURCES]
     if experiment.measure is not None:

@@ -26,6 +26,12 @@ MEASURED = {
     "shuffle": {"done_s": {"P1": 1.0, "P2": 1.1, "P4": 1.4},
                 "quantiles_s": {job: [[0, 0.5], [50, 0.7], [100, 1.0]] for job in ("P1", "P2", "P4")}},
     "memcached": {"per_s": 6000.0, **SPREAD},
+    "ecn-red": {"mixes": {str(mix): {"ratio": 0.8 - 0.05 * mix} for mix in range(1, 10)}},
+    "ack-gaps": {"gaps": {name: [9000.0, 0.0, 80.0, 2.0, 1.0, 0.0, 4.0, *[0.0] * 13]
+                          for name in ("without ECN", "with ECN")}},
+    "send-window": {"window_kb": [20.0 + step % 200 / 3 for step in range(1200)], "teeth": 5.0, "top_kb": 89.0,
+                    "foot_kb": 21.0, "held": 1.0},
+    "acdc": {"jain": 0.98, "queue_kb": 30.0, "queue_p99_kb": 40.0},
     "rwnd": {"retransmitted_percent": 2.0},
     "port-share": {"flow_mbps": [[20.0] * 120 for _ in range(5)]},
     "web": {"mbps": 250.0, "mean_us": 900.0, **SPREAD},

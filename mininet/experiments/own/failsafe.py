@@ -81,14 +81,23 @@ def measure(raw: Path, run: Run) -> Dict[str, Any]:
                            for vm in Parameters(**run["parameters"]).vm_names}}
 
 
-def judge_shares(name: str, run: Run, stage: Stage) -> Verdict:
-    """Judge the largest deviation of a VM from its fair share, as a part of that."""
+def parts_of_shares(run: Run, stage: Stage) -> List[float]:
+    """Return each VM's goodput in a stage as a part of its fair share."""
     length = stage.bins.stop - stage.bins.start
     goodput = run["series"]["goodput_mbps"]
-    errors = [abs(sum(goodput[vm][stage.bins]) / length / fair_share_mbps(run, index) - 1)
-              for index, vm in enumerate(Parameters(**run["parameters"]).vm_names)]
+    return [sum(goodput[vm][stage.bins]) / length / fair_share_mbps(run, index)
+            for index, vm in enumerate(Parameters(**run["parameters"]).vm_names)]
+
+
+def worst_error(run: Run, stage: Stage) -> float:
+    """Return the largest deviation of a VM from its fair share in a stage, as a part of that."""
+    return round(max(abs(part - 1) for part in parts_of_shares(run, stage)), 3)
+
+
+def judge_shares(name: str, run: Run, stage: Stage) -> Verdict:
+    """Judge the largest deviation of a VM from its fair share."""
     bound = next((bound for percent, bound in BOUNDS if stage.percent <= percent), None)
-    error = round(max(errors), 3)
+    error = worst_error(run, stage)
     return Verdict(name, "as measured", error, True) if bound is None else at_most(name, error, bound)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What retransmissions cost without ECN, with it, and with virtual ECN by the receive window: vCC's Fig. 9 and 10.
+"""What retransmissions cost without ECN, with it, and with virtual ECN by the receive window: vCC's Fig. 10.
 
 Ten senders on links as fast as the bottleneck, as in Fig. 10; the queue is that of ecn-mix.
 """
@@ -59,5 +59,5 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
 
 
 EXPERIMENT = Experiment("rwnd", "What retransmissions cost without ECN, with it, with virtual ECN",
-                        "vCC, Fig. 9-10", cases, judge, measure,
+                        "vCC, Fig. 10", cases, judge, measure,
                         seen="retransmissions as few as with native ECN")
