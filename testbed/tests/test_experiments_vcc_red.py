@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Experiments on RED, ACKs, windows, lost echoes and AC/DC make the runs they say; their verdicts fail when numbers do."""
+"""Experiments on RED, ACKs, windows, lost echoes and AC/DC make the runs they say; verdicts fail when numbers do."""
 
 import random
 import socket
