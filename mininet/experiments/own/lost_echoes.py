@@ -32,7 +32,7 @@ MARKS_BOUND = 0.05
 def cases(settings: Sequence[str]) -> List[Case]:
     """Return the pairs, and the one that loses marks alone; raises ParameterError for another law."""
     made = []
-    chosen = [(f", pair {number + 1}", number, {}) for number in range(PAIRS)]
+    chosen: List[Tuple[str, int, Dict[str, Any]]] = [(f", pair {number + 1}", number, {}) for number in range(PAIRS)]
     for rest, number, own in [*chosen, (f", {MARKS}", 0, {"loss_of": "marks"})]:
         for label, ecn in ((VIRTUAL, False), (NATIVE, True)):
             parameters = parse_settings(settings, {**DEFAULTS, **own, "guest_ecn": ecn})

@@ -53,7 +53,7 @@ def workload(parameters: Parameters) -> Workload:
 def cases(settings: Sequence[str]) -> List[Case]:
     """Return a run of each set without a law and of the paper's three with vcc, or one of the user's set or law."""
     sets = {**RED, **MINIMA}
-    chosen = [(name, {"red": sets[name]}) for name in sets]
+    chosen: List[Tuple[str, Dict[str, Any]]] = [(name, {"red": sets[name]}) for name in sets]
     chosen += [(f"{name}, virtual ECN", {"red": RED[name], "law": "vcc"}) for name in RED]
     runs = []
     for label, own in [("", {})] if given(settings, "red") or given(settings, "law") else chosen:

@@ -57,6 +57,9 @@ LONG = (
     Short("share-dctcp", "share", ("competitor=dctcp",)),
     Short("weights-mixed", "share", ("phases=10,20,0", "weights=1,2,4", "senders=3", "competitor=udp,tcp")),
     Short("seawall-weights", "weights", ()),
+    # vcc with half of the marks lost, then all; and its window beside that of a TCP that uses ECN.
+    Short("marks-lost", "failsafe", ("law=vcc", "loss_of=marks", "loss=50,100,0", "loss_at_s=0,6,10", "phases=0,16,0")),
+    Short("send-window", "send-window", ()),
     # Beside the agents of clouds, and what a fabric without OpenFlow must do as well as one with it.
     Short("beside", "beside", ()),
     Short("share-shim-udp", "share", ("fabric=linux", "competitor=udp")),
