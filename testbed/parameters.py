@@ -72,7 +72,8 @@ class Parameters(BaseModel):
         "one after the other, ms")
     load: Tuple[Annotated[float, Field(ge=1, le=200)], ...] = Field(
         (60,), min_length=1, description="experiment tournament: what well-behaved tenants send, percent of their "
-        "shares; several come in runs of their own")
+        "shares; divisions-load: what DS and CS each bring, percent of half of the link; several come in runs of their "
+        "own")
     period_ms: float = Field(5, ge=0.5, le=1000, description="T_i: the controller reads the marks this often, ms")
     division: Literal["bytes", "sent", "equal"] = Field(
         "bytes", description="how marks are divided among sources: by bytes through the port, by all they sent")
@@ -138,6 +139,11 @@ class Parameters(BaseModel):
         "feedback", description="law vcc: what is lost; feedback: ACKs with ECE, of 100 percent CE; marks: CE alone")
     handshake: Literal["start", "early"] = Field(
         "start", description="TCP connects when its flow starts, or before the run as in a simulator without SYNs")
+    initial_window: Optional[int] = Field(
+        None, ge=1, le=1000, description="experiments of SCC: segments that a TCP begins with; default: Linux's 10")
+    rto_min_ms: Optional[float] = Field(
+        None, ge=1, le=200, description="experiments of SCC: least retransmission timeout of a TCP, whose receivers "
+        "acknowledge at once then, ms; default: Linux's 200")
     generator: Literal["own", "iperf"] = Field("own", description="traffic generator; iperf is slow here")
     sample_us: int = Field(2000, ge=100, le=100000, description="the queue is read this often, us")
     limit_sample_ms: int = Field(100, ge=2, le=100, description="the rate limits are read this often, ms")

@@ -216,6 +216,7 @@ int arrivals_main(int argc, char **argv)
 		die(false, "arrivals: unexpected argument '%s'", argv[optind]);
 	if (!port || start_ns < 0 || end_ns < 0 || !path)
 		die(false, "arrivals: --port, --start, --end and --out are required");
+	allow_files();
 	arrivals.epoll = epoll_create1(0);
 	if (arrivals.epoll < 0)
 		die(true, "epoll_create1");

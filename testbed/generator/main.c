@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -46,7 +47,8 @@ static const struct mode modes[] = {
 	  "          [--limiters FILE --limiters-every N]" },
 	{ "workload", workload_main,
 	  "--to ADDRESS --port N --start NS --end NS --schedule FILE [--cc NAME]\n"
-	  "          [--order none|size|rate] [--turns N] [--connections N] [--register PATH]" },
+	  "          [--order none|size|deadline] [--turns N] [--connections N] [--early]\n"
+	  "          [--register PATH]" },
 	{ "arrivals", arrivals_main,
 	  "--port N --start NS --end NS --out FILE [--cc NAME] [--message BYTES]" },
 	{ "clock", clock_main,
@@ -113,6 +115,17 @@ void *alloc(size_t count, size_t size)
 	if (!memory)
 		die(false, "no memory for %zu items of %zu bytes", count, size);
 	return memory;
+}
+
+void allow_files(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files))
+		die(true, "getrlimit");
+	files.rlim_cur = files.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &files))
+		die(true, "setrlimit");
 }
 
 FILE *open_output(const char *path)

@@ -4,7 +4,8 @@
  *
  * A line of the schedule is a flow: due time (ns from start), bytes, deadline (ns from its due time, 0: none).  Each
  * flow begins with struct flow_head, which tells the receiver (arrivals.c) which one it is.  A flow has a connection
- * of its own and ends with it; with --connections flows are messages that go round persistent connections.
+ * of its own and ends with it; with --connections flows are messages that go round persistent connections.  --early
+ * opens the connections of flows before the start, as in a simulator whose TCP has no handshake.
  *
  * --order is what SCC calls in-tunnel scheduling: of the flows that are connected only the first may hand bytes to
  * the kernel (--turns: the first few), 16 KiB at a time; first is the one with the least left to send (size), or the
@@ -96,6 +97,7 @@ struct workload {
 	int next;		/* first flow not yet begun */
 	int turns;		/* flows that may send at a time */
 	int connections;	/* persistent ones; 0: one a flow */
+	bool early;		/* flows have their connections before the start */
 	enum order order;	/* of flows that wait to send */
 };
 
@@ -167,16 +169,34 @@ static void watch(struct workload *load, int index, int operation, bool wanted)
 	load->flows[index].turn = wanted;
 }
 
-/* Begins the next flow. */
-static void begin_flow(struct workload *load)
+/* Asks for the connection of a flow. */
+static void open_flow(const struct workload *load, struct flow *flow)
 {
-	int index = load->next++;
-	struct flow *flow = &load->flows[index];
-
 	flow->fd = open_socket(load, SOCK_NONBLOCK);
 	mark_deadline(flow);
 	if (connect(flow->fd, (const struct sockaddr *)&load->to, sizeof(load->to)) && errno != EINPROGRESS)
 		die(true, "connect to %s", inet_ntoa(load->to.sin_addr));
+}
+
+/* Asks for the connections of all flows, evenly over what is left until the start. */
+static void open_early(const struct workload *load)
+{
+	int64_t from_ns = now_ns();
+
+	allow_files();
+	for (int i = 0; i < load->n; i++) {
+		sleep_until(from_ns + (load->start_ns - from_ns) * i / load->n);
+		open_flow(load, &load->flows[i]);
+	}
+}
+
+/* Begins the next flow. */
+static void begin_flow(struct workload *load)
+{
+	int index = load->next++;
+
+	if (!load->early)
+		open_flow(load, &load->flows[index]);
 	watch(load, index, EPOLL_CTL_ADD, true);
 	load->open[load->n_open++] = index;
 }
@@ -412,7 +432,7 @@ int workload_main(int argc, char **argv)
 		{ "end", required_argument, NULL, 'e' },     { "schedule", required_argument, NULL, 'f' },
 		{ "order", required_argument, NULL, 'o' },   { "turns", required_argument, NULL, 'k' },
 		{ "register", required_argument, NULL, 'r' }, { "connections", required_argument, NULL, 'n' },
-		{ 0 }
+		{ "early", no_argument, NULL, 'y' },	     { 0 }
 	};
 	struct workload load = { .cc = "dctcp", .turns = 1, .start_ns = -1, .end_ns = -1 };
 	const char *schedule = NULL;
@@ -452,6 +472,9 @@ int workload_main(int argc, char **argv)
 		case 'n':
 			load.connections = parse_number("connections", optarg, 0, CONNECTIONS_MAX);
 			break;
+		case 'y':
+			load.early = true;
+			break;
 		default:
 			return EXIT_FAILURE;
 		}
@@ -467,6 +490,8 @@ int workload_main(int argc, char **argv)
 	load.epoll = epoll_create1(0);
 	if (load.epoll < 0)
 		die(true, "epoll_create1");
+	if (load.early && !load.connections)
+		open_early(&load);
 	if (load.connections)
 		run_messages(&load);
 	else
