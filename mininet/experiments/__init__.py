@@ -22,7 +22,7 @@ from sdngcc.experiments.own import (
     tournament,
     ways,
 )
-from sdngcc.experiments.scc import divisions, interference
+from sdngcc.experiments.scc import divisions, divisions_load, interference
 from sdngcc.experiments.sdn_gcc import competitors, constants, delay, innocent, laws, mice, scale, share, unfair
 from sdngcc.experiments.seawall import many_dsts, many_flows, udp_flood, web, weights
 from sdngcc.experiments.vcc import ack_gaps, ecn_mix, ecn_red, port_share, rwnd, send_window
@@ -56,6 +56,7 @@ EXPERIMENTS: Dict[str, Experiment] = {
         web,
         interference,
         divisions,
+        divisions_load,
         laws,
         parking_lot,
         maxmin,

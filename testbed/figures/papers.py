@@ -91,11 +91,18 @@ PAPERS: Dict[str, Dict[str, Paper]] = {
     },
     # Of what it is without SCC.
     "divisions": {
+        "CS, CS alone": Paper(1, "SCC, Fig. 3a", "the same with and without"),
         "CS, DS and CS": Paper(0.83, "SCC, Fig. 3a", "improved by 17%"),
         "CS, DS, CS and LS": Paper(0.47, "SCC, Fig. 3a", "improved by 53%"),
+        "CS, DS, CS and LS, 30% each": Paper(0.6, "SCC, section VI", "improved by 40%"),
         "DS, DS and CS": Paper(0.5, "SCC, Fig. 3b", "reduced by 2x"),
-        "LS, DS, CS and LS": Paper(0.6, "SCC, section I", "latency reduced by up to 40%"),
+        "DS, DS, CS and LS, 30% each": Paper(1 / 3.2, "SCC, section VI", "reduced by 3.2x"),
+        "LS, DS, CS and LS, 30% each": Paper(0.6, "SCC, section VI", "latency reduced by up to 40%"),
         "heavier tenant": Paper(0, "SCC, Fig. 8b", "almost all deadlines met"),
+    },
+    "divisions-load": {
+        "DS, load 80%": Paper(0.25, "SCC, Fig. 4", "4x better at higher loads"),
+        "CS, load 80%": Paper(0.2, "SCC, Fig. 4", "5x better at higher loads"),
     },
 }
 

@@ -41,6 +41,7 @@ DRAWINGS: Dict[str, Drawing] = {
     "web": of_seawall.web,
     "interference": of_scc.interference,
     "divisions": of_scc.divisions,
+    "divisions-load": of_scc.divisions_load,
     "laws": of_all_laws.laws,
     "maxmin": of_all_laws.maxmin,
     "tournament": of_all_laws.tournament,

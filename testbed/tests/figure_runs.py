@@ -9,7 +9,7 @@ from sdngcc.testbed.statistics import quantiles
 
 TIMES = [float(number ** 2) for number in range(1, 200)]
 SPREAD = {"p50_us": 90.0, "p99_us": 900.0, "p99.9_us": 990.0, "quantiles_us": quantiles(TIMES)}
-GROUP = {"flows": 90, "unfinished": 0, "mean_ms": 4.0, "p50_ms": 3.0, "p99_ms": 20.0, "missed": 0.2,
+GROUP = {"flows": 90, "unfinished": 0, "mean_ms": 4.0, "p50_ms": 3.0, "p99_ms": 20.0, "missed": 0.2, "mbps": 300.0,
          "quantiles_ms": quantiles(TIMES, 4)}
 TENANT = {"flows": 90, "ended": 80, "bytes": 9e6, "classes": {
     kind: {"flows": 30, "p50_us": 300.0, "p99_us": 3000.0} for kind in of_tournament.CLASSES}}
@@ -37,6 +37,7 @@ MEASURED = {
     "web": {"mbps": 250.0, "mean_us": 900.0, **SPREAD},
     "interference": {"rx1": GROUP, "rx2": GROUP, "rx3": GROUP},
     "divisions": {"rx1": GROUP, "rx2": GROUP, "rx3": GROUP},
+    "divisions-load": {"rx1": GROUP, "rx2": GROUP},
     "laws": {"control_bytes": 9e5},
     "maxmin": {"join_ms": 16.0, "leave_ms": 18.0},
     "tournament": {"control_bytes": 9e5, "tenants": {name: TENANT for name in of_tournament.WELL}},

@@ -33,7 +33,8 @@ result_of = figure_runs.result_of
 PAGE_PX = 830
 #: Labels of an unknown run where labels have a part that tells the work.
 PLACEBO = {"unfair": "udp, placebo", "many-flows": "flows=1, placebo", "many-dsts": "destinations=1, placebo",
-           "divisions": "DS and CS, law=placebo", "interference": "DS and CS, load 80%, placebo",
+           "divisions": "DS and CS, law=placebo, unordered", "divisions-load": "load 80%, law=placebo, unordered",
+           "interference": "DS and CS, load 80%, placebo",
            "laws": "placebo, share", "maxmin": "placebo, share", "tournament": "placebo, load 60%",
            "today": "placebo, share"}
 #: Simulated vision without the pigment for green, for linear RGB: Machado, Oliveira and Fernandes, A Physiologically-

@@ -3,10 +3,11 @@
 
 As in the paper (section II.B), flows arrive at random (Poisson); those of deadline- and completion-sensitive divisions
 have 2 to 198 KB, uniform, and deadlines are 5 to 25 ms, uniform; a latency-sensitive division sends messages of 2 KB.
-D2TCP and L2DCT, which Linux has not, are the laboratory's own (testbed/congestion); an experiment says whether they or
-DCTCP for all are used. What differs: each flow opens a connection, but messages go over persistent ones, as connecting
+As there, LS uses DCTCP, DS D2TCP and CS L2DCT; the last two, which Linux has not, are the laboratory's own
+(testbed/congestion). What differs: each flow opens a connection, but messages go over persistent ones, as connecting
 for each would cost the testbed ten times its time; and a message's round trip is the time until it arrived plus the
-round trip without queues, as only one direction has any.
+round trip without queues, as only one direction has any. A simulator's TCP begins without a handshake, and with other
+constants: handshake=early, initial_window and rto_min_ms are for that.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import json
 import random
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from sdngcc.experiments.base import Program, Run, Workload, mean, percentile
+from sdngcc.testbed.parameters import Parameters
 from sdngcc.testbed.statistics import quantiles
 
 # Bytes of flows and of messages, deadlines in ms.
@@ -27,10 +29,8 @@ CONNECTIONS = 8
 # Nothing begins in the last part of a run, so that what is under way can end, seconds.
 TAIL_S = 0.5
 FIRST_PORT = 7001
-# Congestion controls of senders by objective: one for all, and the paper's, of which the laboratory's kernel has those
-# that Linux lacks (testbed/congestion).
-DCTCP = {"ls": "dctcp", "ds": "dctcp", "cs": "dctcp"}
-OWN_PROTOCOLS = {"ls": "dctcp", "ds": "d2tcp", "cs": "l2dct"}
+# Congestion controls of senders by objective, the paper's.
+PROTOCOLS = {"ls": "dctcp", "ds": "d2tcp", "cs": "l2dct"}
 # What orders flows in a tunnel, by objective (SCC, Algorithms 1 and 2).
 ORDERS = {"ls": "none", "ds": "deadline", "cs": "size"}
 
@@ -65,33 +65,49 @@ def draw(group: Group, vm: str, duration_s: float, seed: int) -> List[Flow]:
     return flows
 
 
-def workload(groups: Sequence[Group], duration_s: float, seed: int, ordered: bool,
-             agents: Optional[Dict[str, str]] = None, protocols: Mapping[str, str] = DCTCP) -> Workload:
+def tcp_routes(parameters: Parameters, vm: str, receiver: str) -> List[Program]:
+    """Return what gives the TCP of a VM the initial window and the least timeout that are asked for; mostly nothing.
+
+    A receiver that holds an ACK back for 40 ms would let a shorter timeout pass.
+    """
+    window, rto_ms = parameters.initial_window, parameters.rto_min_ms
+    metrics = [*(("initcwnd", str(window)) if window else ()), *(("rto_min", f"{rto_ms:g}ms") if rto_ms else ())]
+    ends = [(vm, receiver, metrics), (receiver, vm, ["quickack", "1"] if rto_ms else [])]
+    return [Program(f"route-{one}-{other}", one,
+                    ("ip", "route", "add", f"{{ip:{other}}}/32", "dev", f"{one}-eth0", *wanted))
+            for one, other, wanted in ends if wanted]
+
+
+def workload(parameters: Parameters, groups: Sequence[Group], seed: int, ordered: bool,
+             agents: Optional[Dict[str, str]] = None) -> Workload:
     """Return the work of the groups, group i's to receiver i, drawn from the seed.
 
     ordered lets VMs send their flows in the order of the objective. agents are the sockets at which VMs register what
-    they have to send; a VM without one does not. protocols are the congestion controls of senders by objective;
-    receivers always echo marks as DCTCP does.
+    they have to send; a VM without one does not. Receivers always echo marks as DCTCP does.
     """
     work = Workload()
-    work.own_protocols = protocols is OWN_PROTOCOLS
+    work.own_protocols = True
     port = FIRST_PORT
     for number, group in enumerate(groups):
         receiver = f"rx{number + 1}"
         for vm in group.vms:
             common = ("--port", str(port), "--start", "{start}", "--end", "{end}", "--cc")
             hears, sends = ["{generator}", "arrivals", *common, "dctcp", "--out", f"{{out}}/arrivals-{vm}.txt"], [
-                "{generator}", "workload", *common, protocols[group.objective], "--to", f"{{ip:{receiver}}}",
+                "{generator}", "workload", *common, PROTOCOLS[group.objective], "--to", f"{{ip:{receiver}}}",
                 "--schedule", f"/run/flows-{vm}"]
             if group.objective == "ls":
                 hears += ["--message", str(MESSAGE_BYTES)]
                 sends += ["--connections", str(CONNECTIONS)]
             elif ordered:
                 sends += ["--order", ORDERS[group.objective]]
+            if parameters.handshake == "early":
+                sends.append("--early")
             if agents and vm in agents:
                 sends += ["--register", agents[vm]]
-            flows = draw(group, vm, duration_s, seed)
+            flows = draw(group, vm, parameters.duration_s, seed)
             schedule = "".join(f"{due} {size} {deadline}\n" for due, size, deadline in flows)
+            for route in tcp_routes(parameters, vm, receiver):
+                work.program(route)
             work.program(Program(f"arrivals-{vm}", receiver, tuple(hears)))
             work.program(Program(f"workload-{vm}", vm, tuple(sends), to=(receiver,),
                                  files={f"/run/flows-{vm}": schedule}))
@@ -100,11 +116,12 @@ def workload(groups: Sequence[Group], duration_s: float, seed: int, ordered: boo
 
 
 def summarise(flows: List[Flow], arrived: Dict[int, int], end_ns: int) -> Dict[str, Any]:
-    """Return numbers of flows, completion times in ms, and the part that missed its deadline.
+    """Return numbers of flows, completion times in ms, goodput in Mb/s, and the part that missed its deadline.
 
     arrived has the times of arrival by the flow's number. A flow that has not arrived by end_ns took until then at
-    least, which is what it counts as, and missed its deadline.
+    least, which is what it counts as, and missed its deadline. Goodput is of what arrived while flows began.
     """
+    busy_ns = end_ns - TAIL_S * 1e9
     took = [(arrived.get(number, end_ns) - due) / 1e6 for number, (due, _, _) in enumerate(flows)]
     missed = [number for number, (_, _, deadline) in enumerate(flows)
               if deadline and (number not in arrived or took[number] * 1e6 > deadline)]
@@ -114,6 +131,7 @@ def summarise(flows: List[Flow], arrived: Dict[int, int], end_ns: int) -> Dict[s
         "mean_ms": round(mean(took), 4), "p50_ms": round(percentile(took, 50), 4),
         "p99_ms": round(percentile(took, 99), 4),
         "quantiles_ms": quantiles(took, 4),
+        "mbps": round(sum(flows[number][1] for number, at_ns in arrived.items() if at_ns < busy_ns) * 8e3 / busy_ns, 1),
         "missed": round(len(missed) / with_deadline, 5) if with_deadline else None,
     }
 
