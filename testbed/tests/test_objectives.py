@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sdngcc.experiments.scc import divisions, divisions_load, interference
+from sdngcc.experiments.scc import divisions, divisions_load, interference, sharing
 from sdngcc.experiments.scc.objectives import DEADLINE_MS, FLOW_BYTES, TAIL_S, Group, draw, summarise
 from sdngcc.testbed.parameters import ParameterError, make_parameters
 from sdngcc.testbed.runner import make_job
@@ -117,9 +117,10 @@ def test_the_law_is_judged_against_the_same_order_without_it(order, misses, mean
 
 @pytest.mark.parametrize("load, order, misses, mean_ms, wrong", [
     (80, "unordered", 0.025, 2.0, []), (80, "unordered", 0.026, 2.0, ["DS misses"]),
-    (80, "unordered", 0.025, 2.1, ["CS mean"]), (50, "unordered", 0.1, 10.0, []),
-    (50, "unordered", 0.11, 10.0, ["DS misses"]), (80, "ordered", 0.02, 1.9, []),
-    (80, "ordered", 0.021, 1.9, ["DS misses"]), (80, "ordered", 0.02, 2.1, ["CS mean"])])
+    (80, "unordered", 0.025, 2.1, ["CS mean"]), (50, "unordered", 0.11, 10.5, []),
+    (50, "unordered", 0.111, 10.0, ["DS misses"]), (50, "unordered", 0.1, 10.6, ["CS mean"]),
+    (80, "ordered", 0.02, 2.1, []), (80, "ordered", 0.021, 1.9, ["DS misses"]),
+    (80, "ordered", 0.02, 2.2, ["CS mean"])])
 def test_by_load_the_law_is_judged_by_the_paper_at_the_high_load_and_the_order_against_none(
         load, order, misses, mean_ms, wrong) -> None:
     values = {("none", "unordered"): (0.1, 10.0), ("none", "ordered"): (0.1, 10.0), ("scc", "unordered"): (0.02, 2.0),
@@ -181,3 +182,21 @@ def test_harm_is_more_misses_and_longer_flows(misses, mean_ms, wrong) -> None:
              "DS and CS, load 45%": {"rx1": {"missed": misses[1]}, "rx2": {"mean_ms": mean_ms[1]}}}
     judged = interference.judge_pair(found, "DS and CS", "load 45%")
     assert [one.name.split(" alone")[0].split(" completion")[0] for one in judged if not one.holds] == wrong
+
+
+@pytest.mark.parametrize("apart, ordered, wanted", [
+    # 1 Mb/s: of three flows of 125,000 bytes one division has two; the second of them is due 1 s later.
+    (False, False, [[2.5, 2.0], [2.5]]), (True, False, [[2.5, 2.0], [2.0]]),
+    (False, True, [[1.75, 2.0], [2.25]])])
+def test_a_fluid_link_is_shared_by_all_flows_or_by_divisions(apart, ordered, wanted) -> None:
+    found = sharing.completions([[(0, 125_000, 0), (10**9, 125_000, 0)], [(0, 125_000, 0)]], 1e6, apart, ordered)
+    assert found == [pytest.approx(one, abs=1e-6) for one in wanted], found
+
+
+def test_in_order_the_flow_goes_first_whose_deadline_is_next_and_one_that_cannot_be_met_last() -> None:
+    ms = 10**6
+    flows = [(0, 125_000, 4000 * ms), (0, 125_000, 1100 * ms), (0, 125_000, 500 * ms)]
+    assert sharing.completions([flows], 1e6, True, True) == [pytest.approx([2.0, 1.0, 3.0])]
+    assert sharing.completions([[(0, 250_000, 0), (0, 125_000, 0)]], 1e6, True, True) == [pytest.approx([3.0, 1.0])]
+    assert [line.partition(":")[0] for line in sharing.rows(20, 1)] == [
+        f"{order}, {who} share" for order in divisions.ORDERS for who in ("all flows", "divisions")]
