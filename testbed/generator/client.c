@@ -10,6 +10,8 @@
  * as many requests as it was told have ended.
  *
  * With a schedule each of its lines is a request: when it is due (ns from start, in order), and its bytes.
+ * With contents requests are the pieces of a file, one after the other and from the beginning again, so that servers
+ * of a protocol can be asked; else they are zeros.
  */
 #define _GNU_SOURCE
 #include "util.h"
@@ -62,6 +64,7 @@ struct slot {
 	int64_t due_ns;		/* of the request */
 	int64_t size;		/* bytes of the request */
 	int64_t to_send;	/* of them not yet handed to the kernel */
+	const char *bytes;	/* size of them, where there are contents; else NULL */
 	int64_t to_read;	/* bytes of the answer still to come */
 	int64_t retry_ns;	/* opened again then; 0: not waiting for that */
 	int lowat;		/* bytes that wake us */
@@ -93,6 +96,9 @@ struct client {
 	size_t n;		/* records taken */
 	size_t room;		/* records there is memory for */
 	char *piece;		/* PIECE_BYTES to send */
+	char *contents;		/* of n_contents requests, one after the other; NULL: of none */
+	int64_t n_contents;	/* number of them */
+	int64_t n_given;	/* requests that have been given theirs */
 };
 
 /* Returns the next random number (xorshift64*). */
@@ -118,6 +124,14 @@ static int64_t draw_size(struct client *client)
 	if (client->schedule)
 		return client->schedule[client->n_begun++].size;
 	return client->size + (range > 1 ? draw(client) % range : 0);
+}
+
+/* Returns what the next request consists of; NULL: zeros. */
+static const char *draw_bytes(struct client *client)
+{
+	if (!client->contents)
+		return NULL;
+	return client->contents + client->n_given++ % client->n_contents * client->size;
 }
 
 /* Moves on to when the next request is due. */
@@ -216,7 +230,8 @@ static void feed(struct client *client, struct slot *slot)
 	slot->blocked = false;
 	while (slot->busy && slot->to_send && !slot->blocked) {
 		int64_t size = slot->to_send < PIECE_BYTES ? slot->to_send : PIECE_BYTES;
-		ssize_t sent = send(slot->fd, client->piece, size, MSG_NOSIGNAL);
+		const char *from = slot->bytes ? slot->bytes + slot->size - slot->to_send : client->piece;
+		ssize_t sent = send(slot->fd, from, size, MSG_NOSIGNAL);
 
 		if (sent < 0 && errno != EAGAIN) {
 			mend(slot);
@@ -245,6 +260,7 @@ static void start(struct client *client, struct slot *slot, int64_t due_ns)
 	slot->busy = true;
 	slot->due_ns = due_ns;
 	slot->size = draw_size(client);
+	slot->bytes = draw_bytes(client);
 	begin(client, slot);
 	/* A connection under way is fed when it stands. */
 	if (!slot->blocked && !slot->retry_ns)
@@ -399,6 +415,25 @@ static void read_schedule(struct client *client, const char *path)
 	client->left = client->n_scheduled;
 }
 
+/* Reads contents of requests, of size bytes each, from path. */
+static void read_contents(struct client *client, const char *path)
+{
+	FILE *file = fopen(path, "r");
+	long bytes;
+
+	if (!file || fseek(file, 0, SEEK_END))
+		die(true, "--contents %s", path);
+	bytes = ftell(file);
+	if (bytes < 1 || bytes % client->size || client->size_max != client->size || client->schedule)
+		die(false, "--contents %s: want requests of --size bytes each, and neither --size-max nor --schedule", path);
+	rewind(file);
+	client->contents = alloc(1, bytes);
+	client->n_contents = bytes / client->size;
+	if (fread(client->contents, 1, bytes, file) != (size_t)bytes)
+		die(true, "--contents %s", path);
+	fclose(file);
+}
+
 /* Writes one line a request. */
 static void write_records(const struct client *client, const char *path)
 {
@@ -422,11 +457,12 @@ int client_main(int argc, char **argv)
 		{ "count", required_argument, NULL, 'n' },    { "seed", required_argument, NULL, 'S' },
 		{ "out", required_argument, NULL, 'o' },      { "poisson", no_argument, NULL, 'P' },
 		{ "anew", no_argument, NULL, 'a' },	      { "requests", required_argument, NULL, 'R' },
-		{ "schedule", required_argument, NULL, 'd' }, { 0 }
+		{ "schedule", required_argument, NULL, 'd' }, { "contents", required_argument, NULL, 'b' },
+		{ 0 }
 	};
 	struct client client = { .cc = "reno", .stop_ns = -1, .connect_ns = -1, .size = 1, .reply = 1,
 				 .count = 1, .random = 1, .left = INT64_MAX };
-	const char *path = NULL, *schedule = NULL;
+	const char *path = NULL, *schedule = NULL, *contents = NULL;
 	int option;
 
 	client.to.sin_family = AF_INET;
@@ -479,6 +515,9 @@ int client_main(int argc, char **argv)
 		case 'd':
 			schedule = optarg;
 			break;
+		case 'b':
+			contents = optarg;
+			break;
 		case 'P':
 			client.poisson = true;
 			break;
@@ -497,6 +536,8 @@ int client_main(int argc, char **argv)
 		read_schedule(&client, schedule);
 	if (client.size_max < client.size)
 		client.size_max = client.size;
+	if (contents)
+		read_contents(&client, contents);
 	client.epoll = epoll_create1(0);
 	if (client.epoll < 0)
 		die(true, "epoll_create1");

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The generator's requests, over this machine's loopback in real time, and its order of flows, in virtual time."""
 
+import socket
 import subprocess
 import time
 
@@ -73,6 +74,33 @@ def test_bad_schedules_are_refused_by_line(generator, tmp_path, text, word):
                            str(tmp_path / "rows"), "--schedule", str(tmp_path / "schedule")],
                           capture_output=True, text=True, check=False)
     assert done.returncode == 1 and word in done.stderr
+
+
+def test_contents_are_sent_in_turn_and_from_the_beginning_again(generator, tmp_path):
+    (tmp_path / "contents").write_bytes(b"first second")
+    rows = b""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        start = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        with subprocess.Popen([generator, "client", "--to", "127.0.0.1", "--port", str(server.getsockname()[1]),
+                               "--start", str(start), "--stop", str(start + 5_000_000_000), "--size", "6",
+                               "--requests", "3", "--contents", str(tmp_path / "contents"), "--out",
+                               str(tmp_path / "rows")]) as client:
+            connection, _ = server.accept()
+            with connection:
+                for _ in range(3):
+                    rows += connection.recv(6, socket.MSG_WAITALL)
+                    connection.sendall(b".")
+                assert client.wait(timeout=10) == 0
+    assert rows == b"first secondfirst "
+
+
+@pytest.mark.parametrize("text, words", [("12345", ["--size", "2"]), ("", []), ("12", ["--size-max", "2"])])
+def test_contents_of_other_sizes_are_refused(generator, tmp_path, text, words):
+    (tmp_path / "contents").write_text(text)
+    done = subprocess.run([generator, "client", "--to", "127.0.0.1", "--port", "1", "--stop", "1", "--out",
+                           str(tmp_path / "rows"), "--contents", str(tmp_path / "contents"), *words],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "want requests of --size bytes each" in done.stderr
 
 
 def test_what_is_not_over_at_stop_is_told(generator, tmp_path):
