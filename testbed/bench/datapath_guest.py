@@ -171,9 +171,12 @@ def add_device(device: str) -> None:
     wait_until(f"pktgen knows {device}", source.exists)
 
 
-def packet_rate(devices: Sequence[str], count: int, row: Row) -> float:
-    """Send count packets from the devices in turn and return packets/s; raises RuntimeError when some were lost."""
-    counter = Path("/sys/class/net/sink0/statistics/rx_packets")
+def packet_rate(devices: Sequence[str], count: int, row: Row, sink: str = "sink0") -> float:
+    """Send count packets from the devices in turn and return packets/s; raises RuntimeError when some were lost.
+
+    sink is the device where they end.
+    """
+    counter = Path(f"/sys/class/net/{sink}/statistics/rx_packets")
     before = int(counter.read_text())
     pktgen("kpktgend_0", "rem_device_all")
     for number, device in enumerate(devices):
