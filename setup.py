@@ -28,7 +28,7 @@ PACKAGES: Dict[str, str] = {
 # Needed at run time by the name in requirements.txt; the linters and test tools are not.
 RUNTIME = ("click", "rich", "pydantic", "pydantic-settings", "ryu", "os-ken", "eventlet", "dnspython", "falcon",
            "prometheus-client", "grpcio", "opentelemetry-proto", "protobuf", "pyOpenSSL", "pyroute2", "matplotlib",
-           "redis", "PyYAML", "pymemcache", "numpy")
+           "redis", "PyYAML", "numpy")
 
 
 # Needed for what not everybody has, by the extra that brings it.

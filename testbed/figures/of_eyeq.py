@@ -8,6 +8,7 @@ from typing import Dict, List, Tuple
 
 from sdngcc.experiments.base import TCP_PAYLOAD, UDP_PAYLOAD
 from sdngcc.experiments.eyeq.converge import limit_mbps
+from sdngcc.experiments.eyeq.memcached import LOADS
 from sdngcc.experiments.eyeq.shuffle import CONNECTIONS, HEADROOM, JOBS, ideal_s
 from sdngcc.testbed.figures import against, cumulative, tagged
 from sdngcc.testbed.figures.bars import Bars
@@ -19,6 +20,9 @@ from sdngcc.testbed.figures.papers import PAPERS, paper
 from sdngcc.testbed.figures.series import Series
 from sdngcc.testbed.figures.style import LOOKS, looks
 
+# Calls of burst-latency whose distributions stand side by side.
+KINDS = (("calls back to back, as in the paper", "all"), ("calls at random times: all of the time alike", "timed"))
+
 
 def burst_latency(runs: Runs) -> List[Row]:
     """Fig. 2c: the distribution of latency with and without EyeQ."""
@@ -27,12 +31,12 @@ def burst_latency(runs: Runs) -> List[Row]:
     lines = [(one.value, f"paper ({one.source}): about 55 us with EyeQ, over 10 times that without") for one in claims]
     panels = [Cumulative(title, [cumulative.Curve(name, look[name], distribution(
         [dig(run, "measured", key) for run in seeds], "us")) for name, seeds in runs.items()], "latency, us", lines)
-        for title, key in (("calls back to back, as in the paper", "all"), ("calls due while UDP bursts", "in_bursts"))]
+        for title, key in KINDS]
     wanted = (("median", "p50_us"), ("p99", "p99_us"), ("p99.9", "p99.9_us"))
     bars = [Bars([name for name, _ in wanted], [Series(label, look[label], [
         measured(seeds, key, field) for _, field in wanted])
         for label, seeds in runs.items()], "latency, us", log=True, form="{:.0f}", lines=lines)
-        for key in ("all", "in_bursts")]
+        for _, key in KINDS]
     return [Row(panels, 2.6, share_y=True), Row(bars, 2.0, share_y=True)]
 
 
@@ -109,32 +113,33 @@ def shuffle(runs: Runs) -> List[Row]:
 
 
 def memcached(runs: Runs) -> List[Row]:
-    """Section 5.3: throughput in the four cases, and latencies."""
-    names = list(runs)
-    look = looks(names)
-    alone = next(iter(runs.values()))
-    bare = measured(alone, "per_s")
-    kinds = [_kind(label, seeds[0]) for label, seeds in runs.items()]
-    papers = {(0, number): PAPERS["memcached"][kind] for number, kind in enumerate(kinds)
+    """Section 5.3: throughput in the four cases at full load, and latencies at half of it."""
+    # A run that names no load stands at both.
+    full, half = ({label.removesuffix(f", {load}"): seeds for label, seeds in runs.items()
+                   if label.endswith(load) or not label.endswith(tuple(LOADS))} for load in LOADS)
+    look = looks(list(full))
+    bare = measured(full["alone"], "per_s")
+    kinds = {name: _kind(name, seeds[0]) for name, seeds in full.items()}
+    papers = {(0, number): PAPERS["memcached"][kind] for number, kind in enumerate(kinds.values())
               if kind in PAPERS["memcached"]}
     series = [Series(name, look[name], [measured(seeds, "per_s", factor=1 / bare.centre if bare else float("nan"))])
-              for name, seeds in runs.items()]
-    throughput = Bars(["all clients"], series, "of requests when alone", "throughput", papers, form="{:.3f}")
+              for name, seeds in full.items()]
+    throughput = Bars(["all clients, full load"], series, "of requests when alone", "throughput", papers, form="{:.3f}")
     curves = [cumulative.Curve(name, look[name], distribution([run["measured"] for run in seeds], "us"))
-              for name, seeds in runs.items()]
+              for name, seeds in half.items()]
     protected = paper("memcached", "p99.9 protected, us")
-    times = Cumulative("latency", curves, "time of a SET, us", [
+    times = Cumulative("latency at half load", curves, "time of a SET, us", [
         (protected.value, f"paper ({protected.source}): p99.9 with EyeQ, 750 us")])
     wanted = (("p50", "p50_us"), ("p99", "p99_us"), ("p99.9", "p99.9_us"))
-    base = measured(alone, "p99_us")
+    base = measured(half["alone"], "p99_us")
     worse = paper("memcached", "p99 unprotected / alone")
-    marks = {(2, number): protected for number, kind in enumerate(kinds) if kind == "protected"}
+    marks = {(2, number): protected for number, kind in enumerate(kinds.values()) if kind == "protected"}
     if base:
         marks.update({(1, number): Paper(worse.value * base.centre, worse.source, worse.words)
-                      for number, kind in enumerate(kinds) if kind == "unprotected"})
+                      for number, kind in enumerate(kinds.values()) if kind == "unprotected"})
     tails = Bars([name for name, _ in wanted], [Series(name, look[name], [
         measured(seeds, field) for _, field in wanted])
-        for name, seeds in runs.items()], "time of a SET, us", "latency by percentile", marks, log=True, form="{:.0f}")
+        for name, seeds in half.items()], "time of a SET, us", "latency by percentile", marks, log=True, form="{:.0f}")
     return [Row([throughput, times], 2.5, widths=(2, 3)), Row([tails], 2.3)]
 
 

@@ -4,10 +4,10 @@
 Two senders burst together: a single one fills the line to the receivers but no queue, since its own line is as fast.
 The switch buffers 6 ms, as the paper says of switches, so that no call is lost and none waits for a timeout.
 
-The paper's calls go back to back over one connection. The median of all of them cannot tell bursts from none: a line
-that is busy for less than half of the time delays less than half of the calls, and a call that waits in a queue
-holds up the next one, so that few of them meet a burst at all. Calls at random times go beside them; judged is the
-median of those due while UDP sends, and that of all back-to-back calls as the paper has it.
+The paper's calls go back to back over one connection. One that waits in a queue holds up the next, so that few of them
+meet a burst at all: their percentiles weight the time with bursts by how few calls are made in it. Calls at random
+times of their own go beside them, begun when they are due whatever became of others; their percentiles weight all of
+the time alike, and the paper's claims are judged on these.
 """
 
 from __future__ import annotations
@@ -33,8 +33,14 @@ from sdngcc.testbed.statistics import quantiles
 
 # The UDP tenant sends so long, then rests so long, ms.
 ON_MS, OFF_MS = 5.0, 15.0
+# What is told of each distribution.
+PERCENTS = (50.0, 99.0, 99.9)
 # The first bursts and calls, before limiters stand, are not judged, seconds.
 WARM_UP_S = 0.2
+# Calls at random times: so many us apart in the mean, over so many connections that none waits for a free one.
+TIMED_US, TIMED_COUNT = 100, 256
+# A call that takes longer is one that waited, us: ten times what the paper has with EyeQ.
+WAITED_US = 550
 
 DEFAULTS: Dict[str, Any] = {
     "law": "eyeq", "topology": "star", "senders": 3, "receivers": 2, "weights": (2, 1, 1), "link_mbps": 10000,
@@ -46,7 +52,8 @@ def workload(parameters: Parameters, bursts: bool) -> Workload:
     """Return the calls of the tagged VM, and the bursts of the others."""
     work = Workload()
     work.calls("vm1", "rx1", 0, parameters.duration_s, name="back to back")
-    work.calls("vm1", "rx1", 0, parameters.duration_s, count=8, interval_us=500, poisson=True, name="timed")
+    work.calls("vm1", "rx1", 0, parameters.duration_s, count=TIMED_COUNT, interval_us=TIMED_US, poisson=True,
+               name="timed")
     if bursts:
         for vm in parameters.vm_names[1:]:
             work.udp(vm, "rx2", 0, parameters.duration_s, parameters.udp_mbps or parameters.link_mbps, ON_MS, OFF_MS)
@@ -64,32 +71,44 @@ def cases(settings: Sequence[str]) -> List[Case]:
 
 
 def measure(raw: Path, run: Run) -> Dict[str, Any]:
-    """Return percentiles and quantiles in us of back-to-back calls and of timed ones that are due while UDP sends."""
+    """Return percentiles and quantiles in us of back-to-back calls, of all timed ones, and of those due in bursts.
+
+    Also the part of timed calls that waited. Calls that were not answered count as long as the run.
+    """
     rows = [[[int(word) for word in line.split()] for line in path.read_text().splitlines()[1:]]
             for path in sorted(raw.glob("requests-*.txt"))]
     start = min(due for one in rows for due, _, _ in one)
-    series, timed = ([((due - start) / 1e6, took / 1000) for due, _, took in one
-                      if took >= 0 and due - start >= WARM_UP_S * 1e9] for one in rows)
-    values = {"all": [took for _, took in series],
+    never = sum(run["parameters"]["phases"]) * 1e6
+    series, timed = ([((due - start) / 1e6, took / 1000 if took >= 0 else never) for due, _, took in one
+                      if due - start >= WARM_UP_S * 1e9] for one in rows)
+    values = {"all": [took for _, took in series], "timed": [took for _, took in timed],
               "in_bursts": [took for due, took in timed if due % (ON_MS + OFF_MS) < ON_MS]}
-    return {name: {"calls": len(took), "quantiles_us": quantiles(took),
-                   **{f"p{percent:g}_us": round(percentile(took, percent), 1) for percent in (50, 99, 99.9)}}
-            for name, took in values.items()}
+    waited = sum(took > WAITED_US for took in values["timed"]) / max(1, len(timed))
+    return {"waited": round(waited, 4),
+            **{name: {"calls": len(took), "quantiles_us": quantiles(took),
+                      **{f"p{percent:g}_us": round(percentile(took, percent), 1) for percent in PERCENTS}}
+               for name, took in values.items()}}
 
 
 def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
-    """Judge median and p99 against the unprotected and the idle network."""
+    """Judge percentiles of timed calls against the unprotected and the idle network."""
     found = {label: run["measured"] for label, run in runs}
+    kinds = (("time-weighted", "timed"), ("back to back", "all"), ("due in bursts", "in_bursts"))
     verdicts = []
     for label, run in runs[2:]:
-        for name, key, field in (("median, calls in bursts", "in_bursts", "p50_us"),
-                                 ("p99, calls back to back", "all", "p99_us"),
-                                 ("median, calls back to back", "all", "p50_us")):
-            idle, bare, own = (found[one][key][field] for one in ("idle", "law=none", label))
-            verdicts.append(Verdict(f"{name}, us: idle, none, {label}", "as measured", [idle, bare, own], True,
-                                    paper="about 55 with EyeQ, over 10 times that without"))
-            verdicts.append(at_least(f"{name}: none / {label}", round(bare / own, 2), 10))
-            verdicts.append(at_most(f"{name}: {label} / idle", round(own / idle, 2), 2))
+        for words, key in kinds:
+            for percent in PERCENTS:
+                values = [found[one][key][f"p{percent:g}_us"] for one in ("idle", "law=none", label)]
+                verdicts.append(Verdict(f"p{percent:g}, {words}, us: idle, none, {label}", "as measured", values, True,
+                                        paper="about 55 with EyeQ" if key == "all" and percent < 99.9 else ""))
+        for percent in PERCENTS:
+            idle, bare, own = (found[one]["timed"][f"p{percent:g}_us"] for one in ("idle", "law=none", label))
+            name = f"p{percent:g}, time-weighted"
+            if percent < 99.9:
+                verdicts.append(at_least(f"{name}: none / idle", round(bare / idle, 2), 10, "over 10 times"))
+            verdicts.append(at_most(f"{name}: {label} / idle", round(own / idle, 2), 2, "close to an idle network"))
+        verdicts.append(Verdict(f"timed calls of over {WAITED_US} us, part: idle, none, {label}", "as measured", [
+            found[one]["waited"] for one in ("idle", "law=none", label)], True))
         received = phase(run, "all")["goodput_mbps"]
         verdicts.append(Verdict(f"UDP received, {label}, Mb/s", "as measured",
                                 round(sum(rate for vm, rate in received.items() if vm != "vm1"), 1), True,
@@ -98,4 +117,7 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
 
 
 EXPERIMENT = Experiment("burst-latency", "One-byte calls beside bursts of UDP", "EyeQ, Fig. 2", cases, judge, measure,
-                        seen="median and p99 10 times better than unprotected, within twice those of an idle network")
+                        seen="median and p99 unprotected over 10 times those of an idle network, with the law within "
+                        "twice those",
+                        changed="Judged were calls back to back and those due in bursts; since both leave out time, "
+                        "calls at random times are judged, whenever they are due.")

@@ -128,7 +128,7 @@ def test_everything_that_runs_is_in_a_package_or_debians() -> None:
     wanted = set(re.findall(r'"([\w.-]+)"', re.search(r"RUNTIME = \(.*?\)", text, re.DOTALL)[0])) | {"openstacksdk"}
     # The testbed is in no package.
     assert {*names("common"), *names("controller"), *debian()} - {"ovs", "cryptography", "netaddr"} == \
-        wanted - {"matplotlib", "pymemcache"}
+        wanted - {"matplotlib"}
     assert all("==" in line for line in (*requirements("common"), *requirements("controller")))
     assert not {line.split("==")[0] for line in constraints()} & set(debian())
     for release in RELEASES.values():
