@@ -45,7 +45,7 @@ LOADS = {"full load": FULL, "half load": HALF}
 DEFAULTS: Dict[str, Any] = {
     "law": "eyeq", "topology": "star", "senders": 6, "vms_per_hypervisor": 2, "receivers": 2,
     "guarantees": (1250,), "link_mbps": 10000, "rtt_us": 50, "buffer_packets": 667, "mark_percent": 90,
-    "phases": (0, 1.2, 0), "horizon_us": 250}
+    "phases": (0, 0.8, 0), "horizon_us": 250}
 
 
 def stores(vm: str) -> List[str]:
