@@ -26,6 +26,8 @@ from sdngcc.experiments.scc import divisions, divisions_load, interference
 from sdngcc.experiments.sdn_gcc import competitors, constants, delay, innocent, laws, mice, scale, share, unfair
 from sdngcc.experiments.seawall import many_dsts, many_flows, udp_flood, web, weights
 from sdngcc.experiments.vcc import ack_gaps, ecn_mix, ecn_red, port_share, rwnd, send_window
+from sdngcc.experiments.seawall import classes, line_rate, many_dsts, many_flows, schedule, udp_flood, web, weights
+from sdngcc.experiments.vcc import ecn_mix, port_share, rwnd
 
 EXPERIMENTS: Dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT for module in (
@@ -52,8 +54,11 @@ EXPERIMENTS: Dict[str, Experiment] = {
         udp_flood,
         many_flows,
         many_dsts,
+        classes,
         weights,
+        schedule,
         web,
+        line_rate,
         interference,
         divisions,
         divisions_load,

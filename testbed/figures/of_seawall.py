@@ -7,6 +7,9 @@ from functools import partial
 from typing import Dict, List, Optional, Tuple
 
 from sdngcc.experiments.base import TCP_PAYLOAD, UDP_PAYLOAD, vm_frame_mbps
+from sdngcc.experiments.seawall import classes as of_classes
+from sdngcc.experiments.seawall import schedule as of_schedule
+from sdngcc.experiments.seawall.many_dsts import PLACES
 from sdngcc.experiments.seawall.victim import victim_part
 from sdngcc.experiments.seawall.weights import SETTLE_S, epochs
 from sdngcc.testbed.figures import cumulative, tagged
@@ -87,8 +90,61 @@ def many_flows(runs: Runs) -> List[Row]:
 
 
 def many_dsts(runs: Runs) -> List[Row]:
-    """Fig. 10: who has which part, by destinations of the selfish VM."""
-    return _divided(runs, "destinations=", "many-dsts", "destinations of the selfish VM, beside one", "")
+    """Fig. 10: who has which part, by destinations of the selfish VM, for each place of the senders."""
+    rows, placed = [], {label: next((place for place in PLACES if label.startswith(place)), "") for label in runs}
+    for place in dict.fromkeys(placed.values()):
+        own = {label.removeprefix(f"{place}, "): seeds for label, seeds in runs.items() if placed[label] == place}
+        rows += _divided(own, "destinations=", "many-dsts", "destinations of the selfish VM, beside one",
+                         f"senders on {place}" if place else "")
+    return rows
+
+
+def _settled_use(run: Run) -> float:
+    return float(phase(run, "all")["settled_utilisation"])
+
+
+def classes(runs: Runs) -> List[Row]:
+    """Sections 4.2 to 4.4: the well-behaved VM's part and the use of the link, by class."""
+    names = [label.removeprefix("class=") or "as set" for label in runs]
+    papers = {(number, 0): PAPERS["classes"][name] for number, name in enumerate(names) if name in PAPERS["classes"]}
+    panels = [Bars(names, [Series("", LOOKS[0], [over_seeds(seeds, value) for seeds in runs.values()])], "part", title,
+                   papers if value is of_classes.victim_part else {}, form="{:.3f}", note="class")
+              for title, value in (("TCP, of what both have", of_classes.victim_part),
+                                   ("use of the link", _settled_use))]
+    return [Row(panels, 2.4)]
+
+
+def schedule(runs: Runs) -> List[Row]:
+    """Fig. 3: when each task ends, and how long all are active, by schedule."""
+    names = [label.removeprefix("law=") for label in runs]
+    kinds = {of_schedule.ALIKE: "alike", of_schedule.SHORTEST_FIRST: "shortest",
+             f"law=seawall, {of_schedule.BY_FAN_IN}": "tasks"}
+    ends, active = {}, {}
+    for number, label in enumerate(runs):
+        kind = kinds.get(label, "")
+        for task, name in enumerate(of_schedule.TASKS):
+            found = PAPERS["schedule"].get(f"{name.rstrip('12345')}, {kind}")
+            if found:
+                ends[task, number] = found
+        if kind:
+            active[number, 0] = PAPERS["schedule"][kind]
+    tasks = Bars(of_schedule.TASKS, [
+        Series(name, LOOKS[number % len(LOOKS)], [measured(seeds, "end", task) for task in of_schedule.TASKS])
+        for number, (name, seeds) in enumerate(zip(names, runs.values()))], "units of time", "end of each task", ends,
+        form="{:.1f}")
+    total = Bars(names, [Series("", LOOKS[0], [measured(seeds, "active") for seeds in runs.values()])],
+                 "units of time", "activity of all tasks", active, form="{:.1f}")
+    return [Row([tasks], 2.9), Row([total], 2.3)]
+
+
+def line_rate(runs: Runs) -> List[Row]:
+    """Table 1: throughput of one TCP connection; the paper's are of another machine."""
+    names = [_short(label) for label in runs]
+    papers = {(number, 0): PAPERS["line-rate"][name] for number, name in enumerate(names)
+              if name in PAPERS["line-rate"]}
+    return [Row([Bars(names, [Series("", LOOKS[0], [
+        over_seeds(seeds, lambda run: phase(run, "all")["goodput_mbps"]["vm1"]) for seeds in runs.values()])],
+        "Mb/s", "throughput of one TCP", papers)], 2.3)]
 
 
 def _all_between(start_s: float, end_s: float, run: Run) -> float:
@@ -115,23 +171,26 @@ def weights(runs: Runs) -> List[Row]:
 
 
 def web(runs: Runs) -> List[Row]:
-    """Fig. 11: mean latency and throughput of the web server beside the flood; distributions of latency."""
+    """Fig. 11: latency and throughput of the web server beside the floods; distributions of latency."""
     labels = list(runs)
     look = looks(labels)
     bare = runs.get("law=none", ())
-    names = [label.removeprefix("law=") if label != "law=none" else "none" for label in labels]
-    panels = []
+    names = [label.replace("law=", "") for label in labels]
+    panels: List[Bars] = []
     for title, key, factor, what, unit in (("mean latency", "mean_us", 1e-3, "latency", "ms"),
+                                           ("median latency", "p50_us", 1e-3, "", "ms"),
                                            ("throughput", "mbps", 1.0, "throughput", "Mb/s")):
         def value(run: Run, key: str = key, factor: float = factor) -> Optional[float]:
             found = dig(run, "measured", key)
             return None if found is None else float(found) * factor
 
-        base, claim = over_seeds(bare, value), paper("web", what)
-        papers = {(number, 0): Paper(base.centre * claim.value, claim.source, claim.words)
-                  for number, label in enumerate(labels) if label == "law=seawall" and base}
+        papers: Dict[Tuple[int, int], Paper] = {}
+        base = over_seeds(bare, value)
+        if what and base and "law=seawall" in labels:
+            claim = paper("web", what)
+            papers[labels.index("law=seawall"), 0] = Paper(base.centre * claim.value, claim.source, claim.words)
         panels.append(Bars(names, [Series("", LOOKS[0], [over_seeds(seeds, value) for seeds in runs.values()])], unit,
-                           title, papers))
+                           title, papers, lying=True, wrap=24, name_groups=not panels))
     curves = [cumulative.Curve(name, look[label], [
         (percent, Estimate(one.centre / 1000, one.half / 1000))
         for percent, one in distribution([run["measured"] for run in seeds], "us")])
@@ -140,4 +199,5 @@ def web(runs: Runs) -> List[Row]:
     tails = Bars([name for name, _ in wanted], [Series(name, look[label], [
         measured(seeds, field, factor=1e-3) for _, field in wanted])
         for (label, seeds), name in zip(runs.items(), names)], "ms", "latency by percentile", log=True)
-    return [Row(panels, 2.1), Row([Cumulative("latency", curves, "time of a request, ms"), tails], 2.4, widths=(3, 4))]
+    return [Row(panels, 2.8, widths=(5, 4, 4)),
+            Row([Cumulative("latency", curves, "time of a request, ms"), tails], 2.4, widths=(3, 4))]

@@ -77,6 +77,20 @@ PAPERS: Dict[str, Dict[str, Paper]] = {
         "seawall": Paper(1 / 2, "Seawall, Fig. 9b", "approximately even"),
     },
     "many-dsts": {"seawall": Paper(1 / 2, "Seawall, Fig. 10", "approximately half, independent of the number")},
+    # The well-behaved VM's part, by class.
+    "classes": {
+        "1": Paper(1 / 9, "Seawall, section 4.2", "N tunnels have N parts"),
+        "2": Paper(1 / 2, "Seawall, section 4.3"), "3": Paper(1 / 2, "Seawall, section 4.3"),
+    },
+    # When maps and reduce end, and what all are active for, units of time.
+    "schedule": {
+        "map, alike": Paper(15, "Seawall, Fig. 3"), "reduce, alike": Paper(15, "Seawall, Fig. 3"),
+        "map, tasks": Paper(6, "Seawall, Fig. 3"), "reduce, tasks": Paper(15, "Seawall, Fig. 3"),
+        "alike": Paper(90, "Seawall, Fig. 3"), "tasks": Paper(45, "Seawall, Fig. 3"),
+        "shortest": Paper(30, "Seawall, Fig. 3"),
+    },
+    # Mb/s.
+    "line-rate": {"none": Paper(979, "Seawall, Table 1"), "seawall": Paper(947, "Seawall, Table 1")},
     # Of what it is without protection.
     "web": {
         "latency": Paper(0.5, "Seawall, Fig. 11", "latency better by almost 50%"),

@@ -34,6 +34,8 @@ MEASURED = {
     "memcached": {"per_s": 72000.0, "late": 0.1, **SPREAD},
     "rwnd": {"retransmitted_percent": 2.0},
     "port-share": {"flow_mbps": [[20.0] * 120 for _ in range(5)]},
+    "schedule": {"end": {**{f"map{number}": 6.4 for number in range(1, 6)}, "reduce": 15.5}, "active": 48.0,
+                 "unfinished": 0},
     "web": {"mbps": 250.0, "mean_us": 900.0, **SPREAD},
     "interference": {"rx1": GROUP, "rx2": GROUP, "rx3": GROUP},
     "divisions": {"rx1": GROUP, "rx2": GROUP, "rx3": GROUP},

@@ -32,7 +32,8 @@ result_of = figure_runs.result_of
 #: Pixels of a page of GitHub, and dots per inch at that width.
 PAGE_PX = 830
 #: Labels of an unknown run where labels have a part that tells the work.
-PLACEBO = {"unfair": "udp, placebo", "many-flows": "flows=1, placebo", "many-dsts": "destinations=1, placebo",
+PLACEBO = {"unfair": "udp, placebo", "many-flows": "flows=1, placebo",
+           "many-dsts": "one server, destinations=1, placebo",
            "divisions": "DS and CS, law=placebo, unordered", "divisions-load": "load 80%, law=placebo, unordered",
            "interference": "DS and CS, load 80%, placebo",
            "laws": "placebo, share", "maxmin": "placebo, share", "tournament": "placebo, load 60%",

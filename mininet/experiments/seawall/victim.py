@@ -14,8 +14,11 @@ SET_UP: Dict[str, Any] = {"senders": 2, "phases": (1, 15, 0), "handshake": "earl
 
 
 def with_and_without(settings: Sequence[str], defaults: Dict[str, Any], name: str = "",
-                     values: Sequence[Any] = ("",)) -> List[Case]:
-    """Return a run without a shim and one under seawall for each value of a parameter; what the user set stays."""
+                     values: Sequence[Any] = ("",), own_sink: bool = False) -> List[Case]:
+    """Return a run without a shim and one under seawall for each value of a parameter; what the user set stays.
+
+    There is a receiver for each destination of the selfish VM, with own_sink one more for the well-behaved one.
+    """
     laws = [""] if given(settings, "law") else ["none", "seawall"]
     swept = [""] if not name or given(settings, name) else values
     cases = []
@@ -23,7 +26,8 @@ def with_and_without(settings: Sequence[str], defaults: Dict[str, Any], name: st
         for law in laws:
             own = {**SET_UP, **defaults, "law": law or "seawall", **({name: value} if value != "" else {})}
             chosen = [setting.partition("=")[2] for setting in settings if setting.startswith("destinations=")]
-            own["receivers"] = [own.get("destinations", 1), *chosen][-1]
+            count = str([own.get("destinations", 1), *chosen][-1])
+            own["receivers"] = int(count) + own_sink if count.isdigit() else count
             label = ", ".join(([f"{name}={value}"] if value != "" else []) + ([f"law={law}"] if law else []))
             cases.append(Case(label, parse_settings(settings, own)))
     return cases
