@@ -92,12 +92,12 @@ def htb() -> None:
 
 
 def shim(row: Row) -> None:
-    """Make vm<number> VMs and up<number> uplinks of the shim, with the row's law."""
+    """Make vm<number> VMs and up<number> uplinks of the shim, with the row's law, at the row's ends."""
     from sdngcc.shim.netlink import ShimClient
 
     with ShimClient() as client:
         client.settings_set(law=row.law, ecn=row.ecn, segment=row.segment, peers_max=2 * MANY, key=bytes(range(16)))
-        for number in (0, 1):
+        for number in row.ends:
             if Path(f"/sys/class/net/up{number}").exists():
                 client.port_set(f"up{number}", role="uplink", capacity=row.limit_bits // 8)
                 client.port_set(f"vm{number}", role="vm")

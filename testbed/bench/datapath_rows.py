@@ -6,7 +6,7 @@ Host and virtual machine both read this, so it imports nothing but the standard 
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 # A limit far above what one core forwards, so that a limiter decides on each packet and holds none back, bit/s.
 EASY_BITS = 100 * 10**9
@@ -45,6 +45,8 @@ class Row(NamedTuple):
     """The shim makes Not-ECT packets ECT and gives them back."""
     segment: bool = True
     """The shim cuts GSO packets, as it does by default."""
+    ends: Tuple[int, ...] = (0, 1)
+    """Datapaths on which the shim is: 0 sends, 1, which loads of sockets have, receives."""
 
     @property
     def patched(self) -> bool:

@@ -23,6 +23,8 @@ VARIANTS = (
     Row("null", STREAM, "patched", switch="nothing"),
     Row("static", STREAM, "law static", law="static"),
     Row("seawall", STREAM, "law seawall", law="seawall"),
+    Row("seawall-sender", STREAM, "law seawall at the sender", law="seawall", ends=(0,)),
+    Row("seawall-receiver", STREAM, "law seawall at the receiver", law="seawall", ends=(1,)),
 )
 
 # Short measurements of which the best counts.

@@ -201,6 +201,21 @@ def test_seawall_divides_by_line_16_of_class_2(core: Any) -> None:
     assert rates == [pytest.approx(0.9 * 0.75 + 0.05, rel=0.001), pytest.approx(0.9 * 0.25 + 0.05, rel=0.001)]
 
 
+@pytest.mark.parametrize("beta_ppm, within", [(900_000, True), (0, False)])
+def test_seawall_follows_demands_in_four_periods(core: Any, beta_ppm: int, within: bool) -> None:
+    """Section 4.3: of 4x for demands of 2x, x and x the first tunnel comes within 20% of its demand in four periods."""
+    vm = SeawallVM(core, destinations=3, knobs={**PRESETS["seawall"].knobs, "silence": 0, "beta-ppm": beta_ppm})
+    demands = [vm.rate / 2, vm.rate / 4, vm.rate / 4]
+    allowed = [vm.rate / 3] * 3
+    for _ in range(5):
+        for number, (wanted, most) in enumerate(zip(demands, allowed)):
+            vm.send(number, bytes=int(min(wanted, most) / 100))
+        vm.tick()
+        allowed = [int(peer.rate) for peer in vm.peers]
+    assert (allowed[0] >= 0.8 * demands[0]) == within
+    assert sum(allowed) == pytest.approx(vm.rate, rel=0.001)
+
+
 def test_seawall_alone_never_probes_after_a_cut(core: Any) -> None:
     """Lines 14 to 16 come no further than a thousandth of the way a T from 0.9 Ts on; ours probes after Ts."""
     def after_a_second(knobs: Any) -> float:
