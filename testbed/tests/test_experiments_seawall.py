@@ -105,11 +105,12 @@ def one_class(number, tcp, rest, use):
     (((1, 100, 800, 0.9), (2, 410, 420, 0.87), (3, 450, 450, 0.94)), []),
     (((1, 200, 700, 0.9), (2, 410, 420, 0.87), (3, 450, 450, 0.94)), ["class 1"]),
     (((1, 100, 800, 0.9), (2, 300, 530, 0.87), (3, 450, 450, 0.94)), ["class 2"]),
-    (((1, 100, 800, 0.9), (2, 410, 420, 0.95), (3, 350, 550, 0.94)), ["class 3", "class 3 / class 2"])])
+    (((1, 100, 800, 0.9), (2, 410, 420, 0.95), (3, 350, 550, 0.94)), ["class 3", "class 3 / class 2"]),
+    (((2, 410, 420, 0.87), (3, 300, 600, 0.94)), ["class 3", "until fair, class 3"])])
 def test_classes_are_judged_by_parts_and_use(runs, failing):
     verdicts = EXPERIMENTS["classes"].judge([one_class(*one) for one in runs])
     failed = [verdict.name for verdict in verdicts if not verdict.holds]
-    assert len(failed) == len(failing) and all(part in name for part, name in zip(failing, failed))
+    assert len(failed) == len(failing) and all(part in name for part, name in zip(failing, failed)), failed
     assert [case.parameters.knobs["class"] for case in EXPERIMENTS["classes"].cases(["link_mbps=100"])] == [1, 2, 3]
 
 

@@ -7,6 +7,7 @@ class 3 CUBIC's in place of that. The paper has no figure of them beside each ot
 
 from __future__ import annotations
 
+import math
 from typing import List, Sequence, Tuple
 
 from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, at_most, given, phase, settling_s
@@ -35,7 +36,7 @@ def cases(settings: Sequence[str]) -> List[Case]:
 
 
 def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
-    """Judge the well-behaved TCP's part under each class, and class 3's use of the link beside class 2's."""
+    """Judge the well-behaved TCP's part under each class, and class 3's use of the link and time beside class 2's."""
     verdicts, used, settled = [], {}, {}
     for _, run in runs:
         number = int(run["parameters"]["knobs"].get("class", 3))
@@ -54,6 +55,9 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     if 2 in used and 3 in used:
         verdicts.append(at_least("use of the link, class 3 / class 2", round(used[3] / used[2], 4), 1.0,
                                  "higher utilization than AIMD"))
+        times = [math.inf if settled[number] is None else settled[number] for number in (2, 3)]
+        verdicts.append(Verdict("seconds until fair, class 3", f"<= class 2's, {settled[2]}", settled[3],
+                                times[1] <= times[0], "faster convergence than AIMD"))
     return verdicts
 
 
