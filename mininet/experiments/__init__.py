@@ -6,8 +6,7 @@ from typing import Dict
 from sdngcc.experiments.base import Experiment
 from sdngcc.experiments.eyeq import burst_latency, converge, memcached, shuffle, spare
 from sdngcc.experiments.hygenicc import admission, echo
-from sdngcc.experiments.others import today
-from sdngcc.experiments.others import acdc
+from sdngcc.experiments.others import acdc, today
 from sdngcc.experiments.own import (
     beside,
     churn,
@@ -24,10 +23,8 @@ from sdngcc.experiments.own import (
 )
 from sdngcc.experiments.scc import divisions, divisions_load, interference
 from sdngcc.experiments.sdn_gcc import competitors, constants, delay, innocent, laws, mice, scale, share, unfair
-from sdngcc.experiments.seawall import many_dsts, many_flows, udp_flood, web, weights
-from sdngcc.experiments.vcc import ack_gaps, ecn_mix, ecn_red, port_share, rwnd, send_window
 from sdngcc.experiments.seawall import classes, line_rate, many_dsts, many_flows, schedule, udp_flood, web, weights
-from sdngcc.experiments.vcc import ecn_mix, port_share, rwnd
+from sdngcc.experiments.vcc import ack_gaps, ecn_mix, ecn_red, port_share, rwnd, send_window
 
 EXPERIMENTS: Dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT for module in (

@@ -5,8 +5,17 @@ from __future__ import annotations
 
 from typing import Callable, Dict, List
 
-from sdngcc.testbed.figures import of_all_laws, of_eyeq, of_hygenicc, of_ours, of_scc, of_sdn_gcc, of_seawall, of_vcc
-from sdngcc.testbed.figures import of_all_laws, of_eyeq, of_ours, of_scc, of_sdn_gcc, of_seawall, of_vcc, of_vcc_red
+from sdngcc.testbed.figures import (
+    of_all_laws,
+    of_eyeq,
+    of_hygenicc,
+    of_ours,
+    of_scc,
+    of_sdn_gcc,
+    of_seawall,
+    of_vcc,
+    of_vcc_red,
+)
 from sdngcc.testbed.figures.data import Runs
 from sdngcc.testbed.figures.layout import Row
 

@@ -55,7 +55,7 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     if 2 in used and 3 in used:
         verdicts.append(at_least("use of the link, class 3 / class 2", round(used[3] / used[2], 4), 1.0,
                                  "higher utilization than AIMD"))
-        times = [math.inf if settled[number] is None else settled[number] for number in (2, 3)]
+        times = [math.inf if one is None else one for one in (settled[2], settled[3])]
         verdicts.append(Verdict("seconds until fair, class 3", f"<= class 2's, {settled[2]}", settled[3],
                                 times[1] <= times[0], "faster convergence than AIMD"))
     return verdicts
