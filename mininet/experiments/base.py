@@ -89,6 +89,8 @@ class Experiment:
     """Adds to each run's result; raises ValueError, OSError, KeyError or IndexError when something is missing."""
     seen: str = ""
     """What must be seen, in a line."""
+    own_seeds: bool = False
+    """Whether its runs have many seeds of their own, whatever that of the experiment: one of these is enough."""
     changed: str = ""
     """What of set-up or expectations was changed after measuring, and why, in sentences."""
 

@@ -28,7 +28,7 @@ from sdngcc.testbed.reproduction.coverage import read_coverage
 from sdngcc.testbed.reproduction.forms import FORMS
 from sdngcc.testbed.reproduction.outcomes import Reproduced, courses_of, rows_of
 from sdngcc.testbed.reproduction.page import differing, page, read_causes
-from sdngcc.testbed.reproduction.tasks import Task, make_tasks, read_run, run_all
+from sdngcc.testbed.reproduction.tasks import BESIDE, Task, make_tasks, read_run, run_all
 from sdngcc.testbed.runner import leave_result
 
 
@@ -96,8 +96,12 @@ def read_outcomes(folder: Path, seeds: Sequence[int]) -> List[Reproduced]:
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True, help="The first seed.")
 @click.option("--seeds", "count", type=click.IntRange(1, 1000), default=1, show_default=True,
               help="How many seeds, one after the other.")
+@click.option("--beside", type=click.IntRange(1, 1000), default=BESIDE, show_default=True,
+              help="How many of them for what is not judged against a paper: our own experiments, laws as published, "
+              "placebos.")
 def main(out: Optional[Path], docs: Optional[Path], settings: Tuple[str, ...], against: Optional[Path],
-         only: Tuple[str, ...], forms: Tuple[str, ...], jobs: int, judge_only: bool, seed: int, count: int) -> None:
+         only: Tuple[str, ...], forms: Tuple[str, ...], jobs: int, judge_only: bool, seed: int, count: int,
+         beside: int) -> None:
     """Run all experiments and write docs/reproduction.md; exit 0 when all were run, whatever the verdicts."""
     console = Console(stderr=True)
     unknown = [name for name in only if name not in EXPERIMENTS]
@@ -111,7 +115,7 @@ def main(out: Optional[Path], docs: Optional[Path], settings: Tuple[str, ...], a
     try:
         others = read_outcomes(against, seeds) if against else []
         parameters = parse_settings(settings, {})
-        tasks = make_tasks(experiments, out, settings, seeds, wanted)
+        tasks = make_tasks(experiments, out, settings, seeds, wanted, beside)
         artifacts = build(ovs=[parameters.ovs], linux=parameters.kernel)
     except (BuildError, ParameterError) as error:
         raise click.ClickException(str(error)) from None

@@ -34,7 +34,8 @@ makes the numbers the same on any machine.
 ## How to read it
 * A seed decides arrivals, sizes, what wrk asks for and all randomness of the machine. Numbers are means over
   seeds and, behind ±, half of their 95% interval by Student's t; with one seed there is none. A verdict *holds*
-  when it holds with every seed.
+  when it holds with every seed. What is judged against a paper has all seeds; our own experiments, laws as published
+  and placebos have three of them at most.
 * *Mended* is the law as it is by default, which is what verdicts are about. *As published* is its paper's own
   algorithm; each section links to what the two differ in. *Placebo* is the same work with a shim that makes packets
   ECT and cuts nothing: what it reaches too, marked †, is not the law's doing. The last two are for experiments of

@@ -20,7 +20,7 @@ from sdngcc.experiments.base import Case, Experiment, Run
 from sdngcc.testbed.build import ROOT, Artifacts, content_key
 from sdngcc.testbed.machine import MachineError
 from sdngcc.testbed.presets import MENDED
-from sdngcc.testbed.reproduction.forms import FORMS, case_of
+from sdngcc.testbed.reproduction.forms import FORMS, OURS, case_of
 from sdngcc.testbed.runner import make_job, run_case, write_json
 
 # What decides a run's result besides the builds, from the repository's root; judging does not belong to it.
@@ -28,6 +28,9 @@ SOURCES = ("testbed/agent.py", "testbed/boot", "testbed/cluster.py", "testbed/co
            "testbed/lossy.py", "testbed/machine.py", "testbed/network.py", "testbed/openvswitch.py",
            "testbed/processes.py", "testbed/runner.py", "testbed/statistics.py", "mininet/topologies", "controller",
            "shim/python")
+
+# Seeds of our own experiments, of laws as published and of placebos, where more are asked for.
+BESIDE = 3
 
 
 class NotRunError(MachineError):
@@ -77,17 +80,27 @@ def input_key(experiment: Experiment, case: Case, artifacts: Artifacts, seed: in
                         _sources_key(tuple(places))])
 
 
+def seeds_of(experiment: Experiment, form: str, seeds: Sequence[int], beside: int) -> Sequence[int]:
+    """Return the seeds of an experiment in a form: all of them for what is judged against a paper, else so many."""
+    if experiment.own_seeds:
+        return seeds[:1]
+    return seeds if form == MENDED and experiment.paper != OURS else seeds[:beside]
+
+
 def make_tasks(experiments: Sequence[Experiment], out: Path, settings: Sequence[str] = (), seeds: Sequence[int] = (1,),
-               forms: Sequence[str] = FORMS) -> List[Task]:
+               forms: Sequence[str] = FORMS, beside: int = BESIDE) -> List[Task]:
     """Return all runs of the experiments with their defaults but for settings: a seed after the other, then forms.
 
-    So what stands after an interruption is whole for as many seeds as it can be. Raises ParameterError.
+    So what stands after an interruption is whole for as many seeds as it can be. What is not judged against a paper has
+    as many seeds as beside says at most. Raises ParameterError.
     """
     cases = {experiment.name: experiment.cases(settings) for experiment in experiments}
     tasks = []
     for seed in seeds:
         for form in forms:
             for experiment in experiments:
+                if seed not in seeds_of(experiment, form, seeds, beside):
+                    continue
                 for number, case in enumerate(cases[experiment.name]):
                     formed = case_of(experiment, case, form)
                     if formed is not None:

@@ -229,6 +229,15 @@ def test_seeds_come_one_after_the_other_and_forms_within_them(tmp_path):
     assert len({task.folder for task in tasks}) == len(tasks)
 
 
+def test_what_is_not_judged_against_a_paper_has_fewer_seeds(tmp_path):
+    own = [EXPERIMENTS["parking-lot"], EXPERIMENTS["lost-echoes"], EXPERIMENTS["share"]]
+    tasks = make_tasks(own, tmp_path, seeds=range(1, 6), forms=[MENDED, PLACEBO], beside=2)
+    of = {(one.name, form): [task.seed for task in tasks if task.experiment is one and task.form == form
+                             and task.number == 0] for one in own for form in (MENDED, PLACEBO)}
+    assert of == {("share", MENDED): [1, 2, 3, 4, 5], ("share", PLACEBO): [1, 2], ("parking-lot", MENDED): [1, 2],
+                  ("parking-lot", PLACEBO): [], ("lost-echoes", MENDED): [1], ("lost-echoes", PLACEBO): []}
+
+
 def result(senders):
     return {**run_of(senders=senders, p99=senders), "knobs": {}}
 

@@ -73,5 +73,5 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
 
 
 EXPERIMENT = Experiment("lost-echoes", "Virtual ECN beside native ECN, with the same losses of echoes, in 20 pairs",
-                        "ours", cases, judge,
+                        "ours", cases, judge, own_seeds=True,
                         seen="virtual ECN no worse than native ECN; fair shares where marks alone are lost")
