@@ -115,7 +115,7 @@ def _parts(label: str) -> Tuple[str, str]:
 
 
 def _scenario(runs: Runs, groups: Sequence[Tuple[str, str]], objective: str, key: str, factor: float, label: str,
-              title: str, source: str = "divisions") -> Bars:
+              title: str, source: str = "divisions", log: bool = False) -> Bars:
     """Return a measure of an objective's flows by scenario and law.
 
     groups are scenarios with their order, as labels have them, and how they are written. The paper's values are of its
@@ -135,7 +135,8 @@ def _scenario(runs: Runs, groups: Sequence[Tuple[str, str]], objective: str, key
             papers[number, series.index(PROTECTED)] = Paper(base.centre * claim.value, claim.source, claim.words)
     absent = {(place, number) for place, (group, _) in enumerate(groups)
               for number, law in enumerate(series) if (group, law) not in cells}
-    return Bars([written for _, written in groups], bars, label, title, papers, absent=absent, wrap=15, form="{:.3g}")
+    return Bars([written for _, written in groups], bars, label, title, papers, absent=absent, wrap=15, form="{:.3g}",
+                log=log)
 
 
 def _tenants(runs: Runs) -> List[Bars]:
@@ -170,14 +171,16 @@ def divisions(runs: Runs) -> List[Row]:
             own = [(group, one) for group, one in groups if receiver(one, "DS")]
             mark, more = ("(3", "") if order == ORDERS[0] else ("(", f", {order}")
             rows.append(Row([
-                _scenario(runs, groups, "CS", "mean_ms", 1.0, "mean completion, ms", f"{mark}a) CS flows{more}"),
+                _scenario(runs, groups, "CS", "mean_ms", 1.0, "mean completion, ms", f"{mark}a) CS flows{more}",
+                          log=True),
                 _scenario(runs, own or groups, "DS", "missed", 100.0, "% of flows",
-                          f"{mark}b) DS flows{more}: missed deadlines")], 2.5, widths=(4, 3)))
+                          f"{mark}b) DS flows{more}: missed deadlines")], 2.5, widths=(5, 3)))
     panels: List[Bars] = []
     beside = [(f"{one}, {order}", f"{one.partition('LS, ')[2] or '40% each'}, {order}")
               for one in known for order in ORDERS if receiver(one, "LS") and f"{one}, {order}" in names]
     if beside:
-        panels.append(_scenario(runs, beside, "LS", "mean_ms", 1.0, "mean, ms", "LS messages beside DS and CS"))
+        panels.append(_scenario(runs, beside, "LS", "mean_ms", 1.0, "mean, ms", "LS messages beside DS and CS",
+                                log=True))
     panels += _tenants(runs)
     steady = {law: cells[STEADY, law] for law in laws if (STEADY, law) in cells}
     rows += [Row([panel], 2.4) for panel in panels]
