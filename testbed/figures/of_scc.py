@@ -174,7 +174,7 @@ def divisions(runs: Runs) -> List[Row]:
                 _scenario(runs, groups, "CS", "mean_ms", 1.0, "mean completion, ms", f"{mark}a) CS flows{more}",
                           log=True),
                 _scenario(runs, own or groups, "DS", "missed", 100.0, "% of flows",
-                          f"{mark}b) DS flows{more}: missed deadlines")], 2.5, widths=(5, 3)))
+                          f"{mark}b) DS{more}: missed deadlines")], 2.5, widths=(5, 3)))
     panels: List[Bars] = []
     beside = [(f"{one}, {order}", f"{one.partition('LS, ')[2] or '40% each'}, {order}")
               for one in known for order in ORDERS if receiver(one, "LS") and f"{one}, {order}" in names]
