@@ -113,7 +113,7 @@ def shuffle(runs: Runs) -> List[Row]:
 
 
 def memcached(runs: Runs) -> List[Row]:
-    """Section 5.3: throughput in the four cases at full load, and latencies at half of it."""
+    """Section 5.2: throughput in the four cases at full load, and latencies at half of it."""
     # A run that names no load stands at both.
     full, half = ({label.removesuffix(f", {load}"): seeds for label, seeds in runs.items()
                    if label.endswith(load) or not label.endswith(tuple(LOADS))} for load in LOADS)
