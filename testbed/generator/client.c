@@ -425,7 +425,8 @@ static void read_contents(struct client *client, const char *path)
 		die(true, "--contents %s", path);
 	bytes = ftell(file);
 	if (bytes < 1 || bytes % client->size || client->size_max != client->size || client->schedule)
-		die(false, "--contents %s: want requests of --size bytes each, and neither --size-max nor --schedule", path);
+		die(false, "--contents %s: want requests of --size bytes each, and no --size-max or --schedule",
+		    path);
 	rewind(file);
 	client->contents = alloc(1, bytes);
 	client->n_contents = bytes / client->size;
