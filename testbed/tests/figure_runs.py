@@ -31,7 +31,7 @@ MEASURED = {
     "send-window": {"window_kb": [20.0 + step % 200 / 3 for step in range(1200)], "teeth": 5.0, "top_kb": 89.0,
                     "foot_kb": 21.0, "held": 1.0},
     "acdc": {"jain": 0.98, "queue_kb": 30.0, "queue_p99_kb": 40.0},
-    "memcached": {"per_s": 72000.0, "late": 0.1, **SPREAD},
+    "memcached": {"per_s": 72000.0, "in_bursts": 0.9, "late": 0.1, **SPREAD},
     "rwnd": {"retransmitted_percent": 2.0},
     "port-share": {"flow_mbps": [[20.0] * 120 for _ in range(5)]},
     "schedule": {"end": {**{f"map{number}": 6.4 for number in range(1, 6)}, "reduce": 15.5}, "active": 48.0,
