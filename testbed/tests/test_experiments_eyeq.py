@@ -82,3 +82,6 @@ def test_memcached_is_judged_by_the_papers_claims(label, field, value, wrong):
     found[label]["measured"][field] = value
     assert [one.name for one in judge(list(found.items())) if not one.holds] == [wrong]
     assert [case.label for case in EXPERIMENTS["memcached"].cases([])] == list(found)
+    bare = [case.label for case in EXPERIMENTS["memcached"].cases(["law=none"])]
+    assert bare == [label for label in found if "law=eyeq" not in label]
+    assert not [one for one in judge([(label, found[label]) for label in bare]) if "eyeq" in one.name]

@@ -130,7 +130,7 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
                             round(part("law=none", full, "in_bursts"), 4), 0.97))
     verdicts.append(at_least("p99, unprotected / alone", round(part("law=none", half, "p99_us"), 1), 1000,
                              "over three orders of magnitude"))
-    for label in [label.split(",")[0] for label in list(found)[3:4]]:
+    for label in [one.removesuffix(f" alone, {full}") for one in found if one.endswith(f" alone, {full}")]:
         for one in (f"{label} alone", label):
             verdicts.append(at_least(f"answered while UDP sends, {one} / alone",
                                      round(part(one, full, "in_bursts"), 4), 0.99, "288k of 288k"))
