@@ -125,7 +125,7 @@ def memcached(runs: Runs) -> List[Row]:
     series = [Series(name, look[name], [measured(seeds, "per_s", factor=1 / bare.centre if bare else float("nan")),
                                         measured(seeds, "in_bursts")]) for name, seeds in full.items()]
     throughput = Bars(["answered, of those when alone", "in bursts, of those due then"], series, "part of requests",
-                      "throughput at full load", papers, form="{:.3f}")
+                      "throughput at full load", papers, form="{:.2f}")
     curves = [cumulative.Curve(name, look[name], distribution([run["measured"] for run in seeds], "us"))
               for name, seeds in half.items()]
     protected = paper("memcached", "p99.9 protected, us")
@@ -141,7 +141,7 @@ def memcached(runs: Runs) -> List[Row]:
     tails = Bars([name for name, _ in wanted], [Series(name, look[name], [
         measured(seeds, field) for _, field in wanted])
         for name, seeds in half.items()], "time of a SET, us", "latency by percentile", marks, log=True, form="{:.0f}")
-    return [Row([throughput, times], 2.5, widths=(2, 3)), Row([tails], 2.3)]
+    return [Row([throughput, times], 2.5, widths=(1, 1)), Row([tails], 2.3)]
 
 
 def _kind(label: str, run: Run) -> str:

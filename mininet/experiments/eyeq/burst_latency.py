@@ -73,13 +73,13 @@ def cases(settings: Sequence[str]) -> List[Case]:
 def measure(raw: Path, run: Run) -> Dict[str, Any]:
     """Return percentiles and quantiles in us of back-to-back calls, of all timed ones, and of those due in bursts.
 
-    Also the part of timed calls that waited. Calls that were not answered count as long as the run.
+    Also the part of timed calls that waited. Calls that were not answered count with what they waited.
     """
     rows = [[[int(word) for word in line.split()] for line in path.read_text().splitlines()[1:]]
             for path in sorted(raw.glob("requests-*.txt"))]
     start = min(due for one in rows for due, _, _ in one)
-    never = sum(run["parameters"]["phases"]) * 1e6
-    series, timed = ([((due - start) / 1e6, took / 1000 if took >= 0 else never) for due, _, took in one
+    end = start + sum(run["parameters"]["phases"]) * 1e9
+    series, timed = ([((due - start) / 1e6, (took if took >= 0 else end - due) / 1000) for due, _, took in one
                       if due - start >= WARM_UP_S * 1e9] for one in rows)
     values = {"all": [took for _, took in series], "timed": [took for _, took in timed],
               "in_bursts": [took for due, took in timed if due % (ON_MS + OFF_MS) < ON_MS]}
