@@ -146,6 +146,8 @@ def test_schedule_is_judged_where_weights_go_by_fan_in(tmp_path, ends, failing):
     runs = schedule_runs(tmp_path, *ends)
     failed = [verdict.name for verdict in EXPERIMENTS["schedule"].judge(runs) if not verdict.holds]
     assert len(failed) == len(failing) and all(name.startswith(part) for part, name in zip(failing, failed))
+    # Times are from the start of the run, also those of what begins later.
+    assert runs[1][1]["measured"]["end"] == {**{f"map{number}": 6 for number in range(1, 6)}, "reduce": 15}
     assert runs[2][1]["measured"]["unfinished"] == (schedule.FAN_IN if ends[2][1] is None else 0)
 
 
