@@ -96,7 +96,7 @@ def simulation_of(case: Case, seed: int, options: Options) -> Tuple[Simulation, 
     fabric, names = of_testbed(parameters)
     simulation = Simulation(
         fabric, parameters.law, round(parameters.duration_s * 1e9), seed, options,
-        flows_of(work, names, parameters.handshake == "early"), bin_ns=work.bin_us * 1000,
+        [*flows_of(work, names, parameters.handshake == "early")], bin_ns=work.bin_us * 1000,
         sample_ns=parameters.sample_us * 1000, limits_ns=parameters.limit_sample_ms * 10**6)
     if parameters.law == "none":
         return simulation, names

@@ -65,6 +65,29 @@ class Stream:
                 f"{self.payload}")
 
 
+@dataclass(frozen=True)
+class Call:
+    """Calls of one VM to another on a TCP connection that stands before the run; times between them are exponential."""
+
+    vm: int
+    to: int
+    start_ns: int
+    stop_ns: int
+    request: int
+    """Bytes."""
+    response: int
+    """Bytes."""
+    gap_ns: int
+    """Mean time between two calls."""
+    cc: str = "reno"
+    ecn: bool = False
+
+    def line(self) -> str:
+        """Return it as the plan has it."""
+        return (f"calls {self.vm} {self.to} {self.start_ns} {self.stop_ns} {self.cc} {self.ecn:d} {self.request} "
+                f"{self.response} {self.gap_ns}")
+
+
 @dataclass
 class Simulation:
     """All that is simulated."""
@@ -75,7 +98,7 @@ class Simulation:
     duration_ns: int
     seed: int
     options: Options
-    flows: List[Bulk | Stream] = field(default_factory=list)
+    flows: List[Bulk | Stream | Call] = field(default_factory=list)
     settings: Dict[str, int] = field(default_factory=dict)
     """Of all shims, by their names in the engine."""
     knobs: Dict[str, int] = field(default_factory=dict)

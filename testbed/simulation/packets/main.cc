@@ -8,6 +8,7 @@
  *   queue.txt      the watched queue, in the testbed's form
  *   limiters.txt   t_ns vm rate share active, bytes/s
  *   flows.txt      of each TCP flow with an end: flow start_ns bytes took_ns; -1: it has not ended
+ *   calls.txt      of each call: flow begin_ns took_ns; -1: it has not been answered
  *   counters.txt   sums over all VMs: the engine's counters by number, then limiters' drops
  *   queues.txt     of all readings of queues: kind, bytes in full packets, how many such readings;
  *                  kinds: to a host, up, down
@@ -170,6 +171,22 @@ static void main_write_flows(const Traffic &traffic, const std::string &folder)
 	}
 }
 
+/* Writes how long calls took. */
+static void main_write_calls(const Traffic &traffic, const std::string &folder)
+{
+	std::ofstream file(folder + "/calls.txt");
+
+	file << "flow begin_ns took_ns\n";
+	for (size_t i = 0; i < traffic.flows.size(); i++) {
+		const Flow &flow = traffic.flows[i];
+
+		for (const auto &[begin_ns, took_ns] : flow.calls)
+			file << i << ' ' << begin_ns - BEFORE_NS << ' ' << took_ns << '\n';
+		for (uint64_t begin_ns : flow.asked_ns)
+			file << i << ' ' << begin_ns - BEFORE_NS << " -1\n";
+	}
+}
+
 /* Writes the sums of what shims counted, and of what ports did. */
 static void main_write_counters(const Plan &plan, Network &network, const std::string &folder)
 {
@@ -233,6 +250,7 @@ int main(int argc, char **argv)
 	samples.write_queues(folder);
 	main_write_received(traffic, folder);
 	main_write_flows(traffic, folder);
+	main_write_calls(traffic, folder);
 	main_write_counters(plan, network, folder);
 	return 0;
 }

@@ -34,14 +34,17 @@ static void plan_read_link(std::istringstream &words, Plan &plan)
 }
 
 /* Reads a flow. */
-static void plan_read_flow(std::istringstream &words, Plan &plan, bool udp)
+static void plan_read_flow(const std::string &kind, std::istringstream &words, Plan &plan)
 {
 	PlanFlow flow = {};
 
-	flow.udp = udp;
+	flow.udp = kind == "stream";
+	flow.early = kind == "calls";
 	words >> flow.vm >> flow.to >> flow.start_ns >> flow.stop_ns;
-	if (udp)
+	if (flow.udp)
 		words >> flow.rate_bps >> flow.on_ns >> flow.off_ns >> flow.payload;
+	else if (kind == "calls")
+		words >> flow.cc >> flow.ecn >> flow.request >> flow.response >> flow.gap_ns;
 	else
 		words >> flow.cc >> flow.ecn >> flow.bytes >> flow.early;
 	plan.flows.push_back(flow);
@@ -91,8 +94,8 @@ static bool plan_read_item(const std::string &kind, std::istringstream &words, P
 
 		words >> vm.host >> vm.weight >> vm.min >> vm.max;
 		plan.vms.push_back(vm);
-	} else if (kind == "bulk" || kind == "stream") {
-		plan_read_flow(words, plan, kind == "stream");
+	} else if (kind == "bulk" || kind == "calls" || kind == "stream") {
+		plan_read_flow(kind, words, plan);
 	} else {
 		return false;
 	}

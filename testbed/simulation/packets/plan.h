@@ -13,6 +13,7 @@
  *   knob      NAME VALUE                                  of the law, of all shims
  *   vm        HOST WEIGHT MIN MAX                         bytes/s
  *   bulk      VM TO START_NS STOP_NS CC ECN BYTES EARLY   TCP; BYTES 0: without end
+ *   calls     VM TO START_NS STOP_NS CC ECN REQUEST RESPONSE GAP_NS   TCP, connected before the run
  *   stream    VM TO START_NS STOP_NS RATE_BPS ON_NS OFF_NS PAYLOAD   UDP; ON 0: always
  *   control   PERIOD_NS DELAY_NS                          a controller, 0 0: none
  *   watch     LINK NODE                                   whose queue there is sampled
@@ -63,6 +64,9 @@ struct PlanFlow {
 	bool early;			/* TCP: connects before the run */
 	std::string cc;			/* TCP: reno, cubic or dctcp */
 	uint64_t bytes;			/* TCP: to be sent; 0: without end */
+	uint64_t request = 0;		/* calls: bytes that each sends ... */
+	uint64_t response = 0;		/* ... and gets */
+	uint64_t gap_ns = 0;		/* calls: mean time between two, exponential; 0: none */
 	uint64_t rate_bps;		/* UDP: of frames */
 	uint64_t on_ns;			/* UDP: sends for so long ... */
 	uint64_t off_ns;		/* ... and then not; 0: always sends */

@@ -58,7 +58,8 @@ static Ptr<Socket> traffic_tcp(Ptr<Node> node, int place, bool ecn)
 
 Traffic::Traffic(const Plan &plan, Network &network)
 	: bins(plan.vms.size(), std::vector<uint64_t>(plan.duration_ns / plan.bin_ns + 1)),
-	  plan_(plan), network_(network), random_(CreateObject<UniformRandomVariable>())
+	  plan_(plan), network_(network), random_(CreateObject<UniformRandomVariable>()),
+	  gaps_(CreateObject<ExponentialRandomVariable>())
 {
 	std::vector<uint32_t> used(plan.vms.size());
 
@@ -120,27 +121,67 @@ void Traffic::take(Ptr<Socket> socket)
 	while ((packet = socket->RecvFrom(from)) && packet->GetSize()) {
 		InetSocketAddress sender = InetSocketAddress::ConvertFrom(from);
 
-		count(sender.GetIpv4().Get(), sender.GetPort(), packet->GetSize());
+		Flow *flow = count(sender.GetIpv4().Get(), sender.GetPort(), packet->GetSize());
+
+		if (flow && flow->plan->gap_ns)
+			answer(*flow, socket);
 	}
 }
 
-void Traffic::count(uint32_t from, uint16_t port, uint32_t bytes)
+Flow *Traffic::count(uint32_t from, uint16_t port, uint32_t bytes)
 {
 	uint64_t now_ns = Simulator::Now().GetNanoSeconds(), bin;
 	auto found = by_port_.find((uint64_t)from << 16 | port);
 
 	if (found == by_port_.end())
-		return;
+		return nullptr;
 	Flow &flow = flows[found->second];
 
 	flow.received += bytes;
 	if (!flow.plan->udp && flow.plan->bytes && flow.received >= flow.plan->bytes)
 		flow.done_ns = now_ns;
 	if (now_ns < BEFORE_NS)
-		return;
+		return &flow;
 	bin = (now_ns - BEFORE_NS) / plan_.bin_ns;
 	if (bin < bins[flow.plan->vm].size())
 		bins[flow.plan->vm][bin] += bytes;
+	return &flow;
+}
+
+void Traffic::ask(uint32_t number)
+{
+	Flow &flow = flows[number];
+	uint64_t now_ns = Simulator::Now().GetNanoSeconds();
+
+	if (now_ns >= BEFORE_NS + flow.plan->stop_ns)
+		return;
+	flow.asked_ns.push_back(now_ns);
+	flow.wanted += flow.plan->request;
+	fill(number);
+	Simulator::Schedule(NanoSeconds((uint64_t)gaps_->GetValue(flow.plan->gap_ns, 0)), &Traffic::ask,
+			    this, number);
+}
+
+void Traffic::answer(Flow &flow, Ptr<Socket> socket)
+{
+	while ((flow.answered + 1) * flow.plan->request <= flow.received) {
+		flow.answered++;
+		socket->Send(Create<Packet>(flow.plan->response));
+	}
+}
+
+void Traffic::hear(uint32_t number)
+{
+	uint64_t now_ns = Simulator::Now().GetNanoSeconds();
+	Flow &flow = flows[number];
+	Ptr<Packet> packet;
+
+	while ((packet = flow.socket->Recv()) && packet->GetSize())
+		flow.heard += packet->GetSize();
+	for (; flow.heard >= flow.plan->response; flow.heard -= flow.plan->response) {
+		flow.calls.emplace_back(flow.asked_ns.front(), now_ns - flow.asked_ns.front());
+		flow.asked_ns.pop_front();
+	}
 }
 
 void Traffic::connect(uint32_t number)
@@ -161,6 +202,13 @@ void Traffic::connect(uint32_t number)
 		MakeNullCallback<void, Ptr<Socket>>());
 	flow.socket->SetSendCallback(Callback<void, Ptr<Socket>, uint32_t>(
 		[this, number](Ptr<Socket>, uint32_t) { fill(number); }));
+	if (one.gap_ns) {
+		flow.socket->SetRecvCallback(
+			Callback<void, Ptr<Socket>>([this, number](Ptr<Socket>) { hear(number); }));
+		Simulator::Schedule(NanoSeconds(BEFORE_NS + one.start_ns - now_ns +
+						(uint64_t)gaps_->GetValue(one.gap_ns, 0)),
+				    &Traffic::ask, this, number);
+	}
 	network_.routes(one.vm).speaker = plan_address(one.vm);
 	flow.socket->Connect(InetSocketAddress(Ipv4Address(plan_address(one.to)),
 					       SINK_PORT + 2 * place + one.ecn));
@@ -178,7 +226,8 @@ void Traffic::fill(uint32_t number)
 	if (!flow.connected || flow.closed || now_ns < BEFORE_NS + flow.plan->start_ns)
 		return;
 	while (uint32_t room = flow.socket->GetTxAvailable()) {
-		uint64_t left = flow.plan->bytes ? flow.plan->bytes - flow.sent : room;
+		uint64_t end = flow.plan->gap_ns ? flow.wanted : flow.plan->bytes;
+		uint64_t left = flow.plan->gap_ns || end ? end - flow.sent : room;
 		uint32_t bytes = std::min<uint64_t>(left, room);
 
 		if (!bytes || flow.socket->Send(Create<Packet>(bytes)) < 0)
@@ -195,7 +244,7 @@ void Traffic::stop(uint32_t number)
 {
 	Flow &flow = flows[number];
 
-	if (flow.closed || (flow.plan->bytes && !flow.plan->udp))
+	if (flow.closed || ((flow.plan->bytes || flow.plan->gap_ns) && !flow.plan->udp))
 		return;
 	flow.closed = true;
 	if (flow.socket)

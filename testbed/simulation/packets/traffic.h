@@ -3,11 +3,14 @@
  * What guests do: TCP and UDP flows of the plan, and who receives them.
  *
  * Every flow has a port of its sender by which its receiver knows it.  A TCP flow that has bytes
- * to send ends when its receiver has them all; one without end is closed at its stop.
+ * to send ends when its receiver has them all; one without end is closed at its stop.  Calls are
+ * requests on one connection, begun whether or not earlier ones were answered; the receiver
+ * answers each as soon as it has it whole, in the order in which they came.
  */
 #ifndef SIMULATION_TRAFFIC_H
 #define SIMULATION_TRAFFIC_H
 
+#include <deque>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -27,6 +30,11 @@ struct Flow {
 	uint64_t received = 0;		/* bytes */
 	uint64_t done_ns = 0;		/* when the last byte came, simulator's time; 0: not yet */
 	uint64_t phase_ns = 0;		/* UDP: since when it sends */
+	uint64_t wanted = 0;		/* calls: bytes of requests so far */
+	uint64_t answered = 0;		/* calls: answers sent */
+	uint64_t heard = 0;		/* calls: bytes of answers that came, of those not whole */
+	std::deque<uint64_t> asked_ns;	/* calls: when those without answer began */
+	std::vector<std::pair<uint64_t, uint64_t>> calls;	/* over: begin and length, ns */
 	bool connected = false;
 	bool closed = false;
 };
@@ -45,6 +53,12 @@ class Traffic {
 	void connect(uint32_t number);
 	/* Gives a TCP flow's socket all that it takes. */
 	void fill(uint32_t number);
+	/* Begins a call, and the next one when it is time to. */
+	void ask(uint32_t number);
+	/* Answers the calls that came whole. */
+	void answer(Flow &flow, ns3::Ptr<ns3::Socket> socket);
+	/* Takes what came of answers. */
+	void hear(uint32_t number);
 	/* Ends what a flow sends. */
 	void stop(uint32_t number);
 	/* Begins a UDP flow. */
@@ -55,14 +69,15 @@ class Traffic {
 	void take(ns3::Ptr<ns3::Socket> socket);
 	/* Takes a connection that was accepted. */
 	void accepted(ns3::Ptr<ns3::Socket> socket, const ns3::Address &from);
-	/* Counts what came of a flow. */
-	void count(uint32_t from, uint16_t port, uint32_t bytes);
+	/* Counts what came of a flow; returns it, NULL: it is none. */
+	Flow *count(uint32_t from, uint16_t port, uint32_t bytes);
 
 	const Plan &plan_;
 	Network &network_;
 	std::unordered_map<uint64_t, uint32_t> by_port_;	/* flow, by VM and port */
 	std::vector<ns3::Ptr<ns3::Socket>> listening_;
 	ns3::Ptr<ns3::UniformRandomVariable> random_;
+	ns3::Ptr<ns3::ExponentialRandomVariable> gaps_;
 };
 
 #endif
