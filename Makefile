@@ -33,8 +33,8 @@ AGAINST ?=
 reproduce: build  ## Run every experiment of the papers, write docs/reproduction.md (resumable; SEEDS=10, SET=NAME=VALUE)
 	@$(PY) -m sdngcc.testbed.reproduction --seeds $(SEEDS) $(addprefix --set ,$(SET)) $(if $(AGAINST),--against $(AGAINST))
 
-simulation: build  ## Run four experiments in the testbed and in both simulators, write docs/simulation.md's table (resumable)
-	@$(PY) -m sdngcc.testbed.simulation.validate --out results/validate --page docs/simulation.md
+simulation: build  ## Validate the simulators, run all their scenarios, write docs/simulation.md's tables and figures (resumable)
+	@$(PY) -m sdngcc.testbed.simulation.everything --out results/simulation --docs docs
 
 lint: build  ## ruff, mypy, checkpatch, sparse, gcc warnings
 	@JOBS=$(JOBS) .ci/lint

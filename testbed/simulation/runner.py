@@ -9,11 +9,13 @@ of the 95% interval of that mean.
 from __future__ import annotations
 
 import concurrent.futures
+import json
 import multiprocessing
 import os
+import shutil
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from sdngcc.experiments.base import Run
 from sdngcc.testbed import collect, plot, report
@@ -28,13 +30,13 @@ Progress = Callable[[float, int, int], None]
 _parts: Any = None
 
 
-def _start(parts: Any) -> None:
+def start_worker(parts: Any) -> None:
     """Let a worker know where it tells how far its run is."""
     global _parts
     _parts = parts
 
 
-def _run(name: str, settings: Sequence[str], number: int, seed: int, raw: Path, place: int) -> Run:
+def run_work(name: str, settings: Sequence[str], number: int, seed: int, raw: Path, place: int) -> Run:
     """Run one work of a scenario in a worker."""
     from sdngcc.testbed.simulation.scenarios import SCENARIOS
 
@@ -76,6 +78,28 @@ def _leave(scenario: Scenario, runs: List[Tuple[str, Run]], seed: int, out: Path
     return result
 
 
+def folder_of(seed: int, seeds: Sequence[int], out: Path) -> Path:
+    """Return where the result of a seed is left."""
+    return out / f"seed-{seed}" if len(seeds) > 1 else out
+
+
+def leave(scenario: Scenario, settings: Sequence[str], seeds: Sequence[int], labels: Sequence[str],
+          runs: Mapping[Tuple[int, int], Run], out: Path) -> List[Dict[str, Any]]:
+    """Judge runs, by seed and number, leave what the module says, and return the seeds' results."""
+    results = []
+    for seed in seeds:
+        labelled = [(label, runs[seed, number]) for number, label in enumerate(labels)]
+        results.append(_leave(scenario, labelled, seed, folder_of(seed, seeds, out)))
+    if len(seeds) > 1:
+        write_json(out / "result.json", {"schema": SEEDS_SCHEMA, "experiment": scenario.name, "seeds": list(seeds),
+                                         "settings": list(settings), "verdicts": over_seeds(results)})
+        if scenario.draw_over is not None:
+            scenario.draw_over(results, out / "figure.png")
+        else:
+            shutil.copyfile(folder_of(seeds[0], seeds, out) / "figure.png", out / "figure.png")
+    return results
+
+
 def run_scenario(scenario: Scenario, settings: Sequence[str], seeds: Sequence[int], out: Path,
                  progress: Optional[Progress] = None, workers: Optional[int] = None) -> Dict[str, Any]:
     """Run all works of a scenario with each seed and leave what the module says; return the result.
@@ -84,14 +108,14 @@ def run_scenario(scenario: Scenario, settings: Sequence[str], seeds: Sequence[in
     """
     began = time.monotonic()
     labels = [work.label for work in scenario.works(settings)]
-    folders = {seed: out / f"seed-{seed}" if len(seeds) > 1 else out for seed in seeds}
+    folders = {seed: folder_of(seed, seeds, out) for seed in seeds}
     jobs = [(seed, number) for seed in seeds for number in range(len(labels))]
     # A worker begins anew: what its parent has open or has loaded is nothing to it.
     context = multiprocessing.get_context("spawn")
     parts = context.Array("d", len(jobs))
     runs: Dict[Tuple[int, int], Run] = {}
-    with concurrent.futures.ProcessPoolExecutor(workers or os.cpu_count(), context, _start, (parts,)) as pool:
-        waiting = {pool.submit(_run, scenario.name, list(settings), number, seed,
+    with concurrent.futures.ProcessPoolExecutor(workers or os.cpu_count(), context, start_worker, (parts,)) as pool:
+        waiting = {pool.submit(run_work, scenario.name, list(settings), number, seed,
                                folders[seed] / "raw" / (str(number + 1) if len(labels) > 1 else ""), place):
                    (seed, number) for place, (seed, number) in enumerate(jobs)}
         while waiting:
@@ -105,14 +129,9 @@ def run_scenario(scenario: Scenario, settings: Sequence[str], seeds: Sequence[in
                     raise
             if progress is not None:
                 progress(sum(parts[:]) / len(jobs), len(runs), len(jobs))
-    results = []
-    for seed in seeds:
-        labelled = [(label, runs[seed, number]) for number, label in enumerate(labels)]
-        results.append(_leave(scenario, labelled, seed, folders[seed]))
+    results = leave(scenario, settings, seeds, labels, runs, out)
     write_json(out / "timing.json", {"wall_s": round(time.monotonic() - began, 3)})
     if len(seeds) == 1:
         return results[0]
-    result = {"schema": SEEDS_SCHEMA, "experiment": scenario.name, "seeds": list(seeds),
-              "settings": list(settings), "verdicts": over_seeds(results)}
-    write_json(out / "result.json", result)
-    return result
+    whole: Dict[str, Any] = json.loads((out / "result.json").read_text(encoding="utf-8"))
+    return whole

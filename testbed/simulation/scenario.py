@@ -40,3 +40,11 @@ class Scenario:
     """Returns name, default, allowed values and meaning of each parameter, as parameters.describe() does."""
     draw: Optional[Callable[[Any, Path], None]] = None
     """Draws a result; None: as the testbed does."""
+    tabulate: Optional[Callable[[Sequence[Any]], List[str]]] = None
+    """Returns the lines of the page's table, of results that differ in their seeds; None: there is none."""
+    draw_over: Optional[Callable[[Sequence[Any], Path], None]] = None
+    """Draws results that differ in their seeds in one figure; None: the first one's stands for all."""
+    page: Tuple[str, ...] = ()
+    """Settings of the page's runs."""
+    seeds: int = 1
+    """Of the page's runs."""

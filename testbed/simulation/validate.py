@@ -1,26 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """How well the simulators agree with the testbed: the same experiments in all three, beside each other.
 
-    python -m sdngcc.testbed.simulation.validate --out results/validate --page docs/simulation.md
-
-runs ``share``, ``scale``, ``udp-flood`` and ``converge`` in User Mode Linux, on ns-3 and by rates alone, each unless
-its result is in the folder already, and writes a table between two marks of the page. Means are to agree within MEANS,
-times to settle within SETTLING of the testbed's; the table says what does not.
+``share``, ``scale``, ``udp-flood`` and ``converge`` run in User Mode Linux, on ns-3 and by rates alone (everything.py).
+Means are to agree within MEANS, times to settle within SETTLING of the testbed's; the table says what does not.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from sdngcc.experiments import EXPERIMENTS
-from sdngcc.testbed.plot import runs_of
-
 MEANS, SETTLING = 0.03, 0.20
-BEGIN, END = "<!-- validation: begin -->", "<!-- validation: end -->"
+BEGIN, END = "<!-- {}: begin -->", "<!-- {}: end -->"
+SEED = 1
 MODELS = ("packets", "fluid")
 # Guests' sockets wait for nothing below them in any of the three.
 SETTINGS = ["backpressure=false"]
@@ -77,56 +70,14 @@ def rows() -> List[Row]:
     return found
 
 
-def _result(folder: Path) -> Optional[List[Dict[str, Any]]]:
-    """Return the runs of a result in a folder; None: there is none."""
-    path = folder / "result.json"
-    return runs_of(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+def settings_of(name: str, model: str) -> List[str]:
+    """Return the settings of an experiment's runs in a simulator; by rates alone there is none without a shim."""
+    return [*SETTINGS, f"model={model}", *(["law=seawall"] if (name, model) == ("udp-flood", "fluid") else [])]
 
 
-def testbed_runs(name: str, seed: int, out: Path) -> List[Dict[str, Any]]:
-    """Return the runs of an experiment in User Mode Linux, run now if out has none."""
-    found = _result(out)
-    if found is None:
-        from sdngcc.testbed.build import build
-        from sdngcc.testbed.progress import build_progress, run_progress
-        from sdngcc.testbed.runner import run_experiment
-
-        with build_progress() as show_build:
-            artifacts = build(show_build)
-        with run_progress() as show:
-            experiment = EXPERIMENTS[name]
-            run_experiment(experiment, experiment.cases(SETTINGS), artifacts, seed, out, show)
-        found = _result(out)
-    assert found is not None
-    return found
-
-
-def simulated_runs(name: str, model: str, seed: int, out: Path) -> List[Dict[str, Any]]:
-    """Return the runs of an experiment in a simulator, run now if out has none."""
-    found = _result(out)
-    if found is None:
-        from sdngcc.testbed.progress import run_progress
-        from sdngcc.testbed.simulation.runner import run_scenario
-        from sdngcc.testbed.simulation.scenarios import SCENARIOS
-
-        settings = [*SETTINGS, f"model={model}", *(["law=seawall"] if (name, model) == ("udp-flood", "fluid") else [])]
-        with run_progress() as show:
-            run_scenario(SCENARIOS[name], settings, [seed], out,
-                         lambda part, done, count: show(0, 1, part, f"{name}, {model}: {done} of {count} over"))
-        found = _result(out)
-    assert found is not None
-    # By rates alone there is no run without a shim.
-    return [{}, *found] if (name, model) == ("udp-flood", "fluid") else found
-
-
-def collect(seed: int, out: Path) -> Dict[Tuple[str, str], List[Dict[str, Any]]]:
-    """Return the runs of each experiment by where they ran: testbed, packets, fluid."""
-    found = {}
-    for name in dict.fromkeys(row.experiment for row in rows()):
-        found[name, "testbed"] = testbed_runs(name, seed, out / "testbed" / name)
-        for model in MODELS:
-            found[name, model] = simulated_runs(name, model, seed, out / model / name)
-    return found
+def in_place(name: str, model: str, runs: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """Return an experiment's runs in a simulator, each in the place that it has in the testbed's."""
+    return [{}, *runs] if (name, model) == ("udp-flood", "fluid") else runs
 
 
 def judge(reference: Optional[float], value: Optional[float], tolerance: float) -> str:
@@ -149,29 +100,11 @@ def table(found: Dict[Tuple[str, str], List[Dict[str, Any]]]) -> List[str]:
     return lines
 
 
-def write_page(page: Path, lines: List[str]) -> None:
-    """Write lines between the marks of a page. Raises ValueError if it has none."""
-    text = page.read_text(encoding="utf-8")
-    if BEGIN not in text or END not in text:
-        raise ValueError(f"{page} has no {BEGIN} and {END}")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text(before + BEGIN + "\n" + "\n".join(lines) + "\n" + END + after, encoding="utf-8")
-
-
-def main() -> None:
-    """Compare, print the table and write it into a page."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path("results/validate"),
-                        help="folder of results; what is there already is not run again")
-    parser.add_argument("--page", type=Path, help="page whose table is written anew")
-    given = parser.parse_args()
-    lines = table(collect(given.seed, given.out))
-    print("\n".join(lines))
-    if given.page is not None:
-        write_page(given.page, lines)
-
-
-if __name__ == "__main__":
-    main()
+def write_page(page: Path, name: str, lines: List[str]) -> None:
+    """Write lines between the marks that a page has of a name. Raises ValueError if it has none."""
+    text, begin, end = page.read_text(encoding="utf-8"), BEGIN.format(name), END.format(name)
+    if begin not in text or end not in text:
+        raise ValueError(f"{page} has no {begin} and {end}")
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    page.write_text(before + begin + "\n" + "\n".join(lines) + "\n" + end + after, encoding="utf-8")

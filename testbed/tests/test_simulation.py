@@ -358,7 +358,7 @@ def test_the_repositorys_page_has_a_table_of_all_that_is_compared():
     from sdngcc.testbed.simulation.validate import BEGIN, END, rows
 
     page = (Path(__file__).resolve().parents[2] / "docs" / "simulation.md").read_text()
-    table = page.partition(BEGIN)[2].partition(END)[0]
+    table = page.partition(BEGIN.format("validation"))[2].partition(END.format("validation"))[0]
     assert all(f"| {row.name} |" in table for row in rows())
 
 

@@ -220,4 +220,4 @@ def draw(result: Dict[str, Any], path: Path) -> None:
 
 SCENARIO = Scenario("ecmp", "queues at the edge and in the core, with ECMP by flow and by packet", "EyeQ, Fig. 9",
                     "the edge is more congested; by packet the core is not at all", works, judge,
-                    lambda: describe(Options) + describe(Parameters), draw)
+                    lambda: describe(Options) + describe(Parameters), draw, page=("leaves=9", "duration_ms=10"))
