@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scenarios of the papers' clusters and the tournament: what they send, how they judge, and the command for all."""
 
+import io
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from sdngcc.testbed.simulation import everything, tenants, validate
 from sdngcc.testbed.simulation.fabric import Vm, leaf_spine
@@ -207,6 +210,26 @@ def test_all_scenarios_and_the_validation_are_had(tmp_path):
     assert {item.scenario for item in all_.items} == set(SCENARIOS)
     assert len({item.folder for item in all_.items}) == len(all_.items)
     assert sum(item.scenario == "eyeq-shuffle" for item in all_.items) == 2 * SCENARIOS["eyeq-shuffle"].seeds
+
+
+@pytest.mark.slow
+def test_everything_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
+    """Two seeds, of which one is there: only the other runs, and a second time nothing does."""
+    small = ("leaves=2", "per_leaf=4", "spines=2", "vms_per_host=2", "senders=16", "duration_s=0.5", "join_s=0.2",
+             "period_ms=5", "model=fluid")
+    scenario = replace(SCENARIOS["leaf-spine"], page=small, seeds=2)
+    monkeypatch.setattr(everything, "pages", lambda: {"leaf-spine": scenario})
+    said = Console(file=io.StringIO())
+    assert everything.run_all(some(tmp_path, seeds=1), None, 2, said) == {}
+    assert everything.run_all(some(tmp_path), None, 2, said) == {}
+    assert everything.run_all(some(tmp_path), None, 2, said) == {}
+    lines = said.file.getvalue().splitlines()
+    assert lines == ["1/1 leaf-spine, seed 1: done", "1/1 leaf-spine, seed 2: done"]
+    docs = tmp_path / "docs"
+    (docs / "figures" / "simulation").mkdir(parents=True)
+    assert everything.write(some(tmp_path), docs) == []
+    assert (docs / "figures" / "simulation" / "leaf-spine.png").exists()
+    assert json.loads((tmp_path / "leaf-spine" / "result.json").read_text())["seeds"] == [1, 2]
 
 
 def test_a_scenario_that_is_not_whole_is_named_and_not_written(tmp_path):
