@@ -10,7 +10,8 @@ racks 20% have one flow, 70% have 30 to 100, 2% more than 150. What stands in fo
 that are drawn by the seed, without end. What the uplinks carry to each is compared with weighted max-min.
 
 Seawall's weights are of sources: what serves a task at a server is a VM here. ``weights=source`` gives all of them one
-weight, as the paper's evaluation does; ``weights=task`` divides one among all sources of a task.
+weight, as the paper's evaluation does; ``weights=task`` divides one among all sources of a task. The law is told which
+weights share a bottleneck (``step-sharers``): those of the busiest uplink, for each part of it that a line could fill.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from sdngcc.testbed.simulation.fabric import Fabric, Vm, leaf_spine
 from sdngcc.testbed.simulation.fabrics import oracle
 from sdngcc.testbed.simulation.fluid import Demand, ways
 from sdngcc.testbed.simulation.options import Options, split_options
-from sdngcc.testbed.simulation.packets import Bulk, Show, run
+from sdngcc.testbed.simulation.packets import Bulk, Show, Simulation, run
 from sdngcc.testbed.simulation.scenario import Scenario
 from sdngcc.testbed.simulation.tenants import Law, cell, labels_of, over_seeds, packets_only, took_s, under
 from sdngcc.testbed.statistics import jain, mean
@@ -61,8 +62,8 @@ class Parameters(BaseModel):
     uplink_mbps: int = Field(5000, ge=100, le=400000, description="racks: rate of each rack's uplink, Mb/s")
     rtt_us: int = Field(200, ge=8, le=10000, description="round trip between racks without queues, us")
     tasks: int = Field(30, ge=1, le=1000, description="racks: tasks, each on a server of its own")
-    unit_ms: float = Field(100, ge=1, le=100000, description="schedule: time that a unit takes on the uplink, ms")
-    duration_ms: float = Field(600, ge=10, le=100000, description="racks: time simulated, ms; its second half counts")
+    unit_ms: float = Field(400, ge=1, le=100000, description="schedule: time that a unit takes on the uplink, ms")
+    duration_ms: float = Field(1500, ge=10, le=100000, description="racks: time simulated, ms; its second half counts")
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,14 @@ def place(parameters: Parameters, tasks: Sequence[Task], weights: str) -> Tuple[
     return fabric, placed
 
 
+def sharers(fabric: Fabric, servers: int, tasks: int, part_of_line: float) -> int:
+    """Return the weights of the rack that has most, for each part of its uplink that one server's line could fill."""
+    totals: Dict[int, int] = {}
+    for vm in fabric.vms[tasks:]:
+        totals[vm.host // servers] = totals.get(vm.host // servers, 0) + vm.weight
+    return max(1, round(max(totals.values()) * part_of_line))
+
+
 @dataclass(frozen=True)
 class RacksWork:
     """One run."""
@@ -137,6 +146,14 @@ class RacksWork:
         return {"parameters": self.parameters.model_dump(mode="json"),
                 "simulation": {"options": self.options.model_dump(mode="json")}, **measured}
 
+    def _simulation(self, fabric: Fabric, tasks: int, duration_ns: int, seed: int, flows: Sequence[Bulk]) -> Simulation:
+        parameters = self.parameters
+        simulation = under(fabric, parameters.law, duration_ns, seed, self.options, flows)
+        if parameters.law == "seawall":
+            part = 1.0 if parameters.part == "schedule" else parameters.host_mbps / parameters.uplink_mbps
+            simulation.knobs["step-sharers"] = sharers(fabric, parameters.servers, tasks, part)
+        return simulation
+
     def _schedule(self, tasks: List[Task], seed: int, raw: Path, show: Optional[Show]) -> Dict[str, Any]:
         parameters = self.parameters
         fabric, placed = place(parameters, tasks, parameters.weights)
@@ -146,9 +163,10 @@ class RacksWork:
         draw, flows, owners = random.Random(seed), [], []
         for number, task in enumerate(tasks):
             for server in task.sources:
-                flows.append(Bulk(placed[number][server], number, draw.randrange(1_000_000), end_ns, size=size))
+                flows.append(Bulk(placed[number][server], number, draw.randrange(1_000_000), end_ns, size=size,
+                                  early=True))
                 owners.append(number)
-        run(under(fabric, parameters.law, end_ns, seed, self.options, flows), raw, show)
+        run(self._simulation(fabric, len(tasks), end_ns, seed, flows), raw, show)
         ends = [0.0] * len(tasks)
         for number, seconds in took_s(raw).items():
             ended = units * PATIENCE if seconds is None else (seconds + flows[number].start_ns / 1e9) / unit_s
@@ -162,9 +180,9 @@ class RacksWork:
         fabric, placed = place(parameters, tasks, parameters.weights)
         duration_ns = round(parameters.duration_ms * 1e6)
         draw = random.Random(seed)
-        flows = [Bulk(placed[number][server], number, draw.randrange(10_000_000), duration_ns)
+        flows = [Bulk(placed[number][server], number, draw.randrange(10_000_000), duration_ns, early=True)
                  for number, task in enumerate(tasks) for server in task.sources]
-        simulation = under(fabric, parameters.law, duration_ns, seed, self.options, flows)
+        simulation = self._simulation(fabric, len(tasks), duration_ns, seed, flows)
         simulation.bin_ns = duration_ns // 2
         run(simulation, raw, show)
         received = {}

@@ -6,8 +6,9 @@ tenants. VMs of the first three send flows of one trace each (own/traces.py, siz
 VM of the tenant on another host, both drawn by the seed, so that a VM sends `load` of its quarter of the host's line.
 The fourth tenant's take what they can, by turns: UDP at line rate, `flows` connections to one, one to each of all.
 
-A flow's slowdown is the time it took, over what the line alone needs for it: one and a half round trips and its frames
-at line rate. A flow that has not ended took until the end of the run. ``alone`` is without the fourth tenant and a law.
+Connections stand before the run, as the testbed's do: a lost SYN costs a second. A flow's slowdown is the time it took,
+over what the line alone needs for it: half a round trip and its frames at line rate. A flow that has not ended took
+until the end of the run. ``alone`` is without the fourth tenant and a law.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ def well_behaved(parameters: Parameters, trace: Trace, tenant: int, seed: int, e
                                       parameters.host_mbps / MEANT_FOR_MBPS, most):
             to = dice.randrange(hosts - 1)
             flows.append(Bulk(host * TENANTS + tenant, (to + (to >= host)) * TENANTS + tenant,
-                              round(parameters.before_ms * 1e6) + at_ns, end_ns, size=size))
+                              round(parameters.before_ms * 1e6) + at_ns, end_ns, size=size,
+                              early=True))
     return flows
 
 
@@ -101,7 +103,7 @@ def hostile(parameters: Parameters, seed: int, end_ns: int) -> List[Bulk | Strea
             flows.append(Stream(vm, to[host] * TENANTS + len(WELL), start_ns, end_ns, parameters.host_mbps * 10**6))
         else:
             others = [to[host]] * parameters.flows if kind == "flows" else [one for one in range(hosts) if one != host]
-            flows += [Bulk(vm, other * TENANTS + len(WELL), start_ns, end_ns) for other in others]
+            flows += [Bulk(vm, other * TENANTS + len(WELL), start_ns, end_ns, early=True) for other in others]
     return flows
 
 
@@ -133,7 +135,7 @@ class TournamentWork:
             name = owners[number]
             ended[name] += seconds is not None
             took = (end_ns - flow.start_ns) / 1e9 if seconds is None else seconds
-            alone = 1.5e-6 * parameters.rtt_us + flow.size * 8 / (parameters.host_mbps * 1e6 * TCP_PAYLOAD)
+            alone = 0.5e-6 * parameters.rtt_us + flow.size * 8 / (parameters.host_mbps * 1e6 * TCP_PAYLOAD)
             slow[name].append(took / alone)
         received = {int(line.split()[0]): int(line.split()[1])
                     for line in (raw / "received.txt").read_text(encoding="utf-8").splitlines()}
