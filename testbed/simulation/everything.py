@@ -206,10 +206,10 @@ def run_all(everything: Everything, artifacts: Optional[Artifacts], jobs: int, c
 
 
 def judged(verdicts: Sequence[Dict[str, Any]], seeds: int) -> List[str]:
-    """Return the lines of a table of what is judged and does not hold with every seed; verdicts are over seeds."""
+    """Return lines that tell the seeds and what is judged and does not hold with each; verdicts are over seeds."""
     able = [one for one in verdicts if one["expected"] != "as measured"]
-    lines = ["", f"Of {len(able)} expectations {sum(one['holds'] == seeds for one in able)} hold with every seed "
-                 f"({seeds})."]
+    said = "Seed 1" if seeds == 1 else f"Seeds 1 to {seeds}, means and 95% intervals of these"
+    lines = ["", f"{said}. Of {len(able)} expectations {sum(one['holds'] == seeds for one in able)} hold with each."]
     rest = [one for one in able if one["holds"] < seeds]
     if rest:
         lines += ["", "| does not hold | expected | the source | measured | holds with |", "|---|---|---|---|---|"]
