@@ -67,7 +67,8 @@ def cell(values: Sequence[Any], digits: int = 3) -> str:
     if not values or any(value is None for value in values):
         return "-"
     middle, half = mean_and_interval([float(value) for value in values])
-    return f"{middle:.{digits}g}" + (f" ± {half:.2g}" if len(values) > 1 else "")
+    shown = f"{middle:.0f}" if abs(middle) >= 10**digits else f"{middle:.{digits}g}"
+    return shown + (f" ± {half:.0f}" if half >= 10 else f" ± {half:.2g}") * (len(values) > 1)
 
 
 def labels_of(results: Sequence[Any]) -> List[str]:

@@ -260,3 +260,8 @@ def test_what_does_not_hold_with_every_seed_is_told():
     lines = everything.judged(verdicts, 2)
     assert "Seeds 1 to 2" in lines[1] and "Of 2 expectations 1 hold" in lines[1]
     assert lines[-1] == "| a | <= 1 | - | 0.5 / 2 | 1 |"
+
+
+def test_a_cell_has_mean_and_interval():
+    assert tenants.cell([1, 2, 3]) == "2 ± 2.5" and tenants.cell([2130.4]) == "2130"
+    assert tenants.cell([1000, 2000]) == "1500 ± 6353" and tenants.cell([1, None]) == tenants.cell([]) == "-"

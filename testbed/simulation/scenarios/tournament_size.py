@@ -209,7 +209,7 @@ def draw_over(results: Sequence[Dict[str, Any]], path: Path) -> None:
 
     labels = labels_of(results)
     loads = list(dict.fromkeys(label.partition(", load ")[2] for label in labels))
-    figure, columns = pyplot.subplots(1, len(loads), figsize=(1 + 3.6 * len(loads), 4), squeeze=False, sharex=True,
+    figure, columns = pyplot.subplots(1, len(loads), figsize=(1.6 + 3.4 * len(loads), 4.4), squeeze=False, sharex=True,
                                       sharey=True, layout="constrained")
     for axes, load in zip(columns[0], loads):
         mine = [label for label in labels if label.endswith(f"load {load}")]
@@ -227,7 +227,8 @@ def draw_over(results: Sequence[Dict[str, Any]], path: Path) -> None:
         axes.set_xlabel("slowdown")
         axes.grid(alpha=0.3)
     columns[0][0].invert_yaxis()
-    columns[0][-1].legend(fontsize=7)
+    handles, names = columns[0][0].get_legend_handles_labels()
+    figure.legend(handles, names, fontsize=8, ncols=len(WELL), loc="outside lower center")
     figure.savefig(path, dpi=110, metadata={"Software": None})
     pyplot.close(figure)
 
