@@ -133,6 +133,8 @@ static void main_set_guests(const Plan &plan)
 	/* As long as the least timeout, or longer, a sender gets one segment through in each. */
 	Config::SetDefault("ns3::TcpSocket::DelAckTimeout", TimeValue(MicroSeconds(500)));
 	Config::SetDefault("ns3::TcpSocket::ConnTimeout", TimeValue(Seconds(1)));
+	/* Six, its own, end a connection after 0.6 s of the timeouts that guests have here. */
+	Config::SetDefault("ns3::TcpSocket::DataRetries", UintegerValue(1000000));
 	Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(NanoSeconds(plan.min_rto_ns)));
 	Config::SetDefault("ns3::TcpSocketBase::ClockGranularity", TimeValue(MicroSeconds(100)));
 	Config::SetDefault("ns3::TcpSocketBase::ReTxThreshold", UintegerValue(plan.dupacks));

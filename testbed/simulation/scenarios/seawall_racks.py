@@ -111,7 +111,8 @@ def place(parameters: Parameters, tasks: Sequence[Task], weights: str) -> Tuple[
     uplink = parameters.host_mbps if parameters.part == "schedule" else parameters.uplink_mbps
     fabric = leaf_spine(parameters.racks, parameters.servers, 1, parameters.host_mbps, uplink, parameters.rtt_us,
                         BUFFER_BYTES, MARK_BYTES)
-    fabric.vms = [Vm(task.server) for task in tasks]
+    # Tasks only send ACKs, but their weights bound these, too.
+    fabric.vms = [Vm(task.server, WEIGHT if weights == "task" else 1) for task in tasks]
     placed: List[Dict[int, int]] = []
     for task in tasks:
         mine: Dict[int, int] = {}
