@@ -278,20 +278,22 @@ def draw(result: Dict[str, Any], path: Path) -> None:
     colours, markers = ("#D55E00", "#0072B2", "#009E73"), ("o", "s", "^")
     for part, axes in (("schedule", ends), ("racks", shares)):
         runs = [one for one in runs_of(result) if one["parameters"]["part"] == part]
-        for number, one in enumerate(runs):
+        for one in runs:
             what, series = one["label"].partition(", ")[2], one["series"]
+            number = 0 if one["parameters"]["law"] == "none" else 1 + (one["parameters"]["weights"] == "task")
             if part == "schedule":
                 axes.barh([task + 0.27 * (number - 1) for task in range(len(series["ends"]))], series["ends"], 0.25,
-                          color=colours[number % 3], label=f"{what}: {one['measured']['activity']:g}")
+                          color=colours[number], label=f"{what}: {one['measured']['activity']:g}")
             else:
-                axes.plot(series["flows"], series["share"], markers[number % 3], color=colours[number % 3],
+                axes.plot(series["flows"], series["share"], markers[number], color=colours[number],
                           markersize=5, alpha=0.8, label=what)
     ends.set_yticks(range(MAPS + 1), [*(f"map {number + 1}" for number in range(MAPS)), "reduce"])
     ends.set_xlabel("ends at, units")
     for at, style, words in ((6, ":", "even shares: maps end (paper: 45)"),
                              (15, "-.", "by flows: all end (paper: 90)")):
         ends.axvline(at, color="black", linewidth=1, linestyle=style, label=words)
-    ends.legend(fontsize=7)
+    ends.set_ylim(-0.6, MAPS + 3)
+    ends.legend(fontsize=7, loc="upper left")
     shares.set_xscale("log")
     shares.set_xlabel("flows of the task")
     shares.set_ylabel("rate / even share")
