@@ -28,6 +28,8 @@ NS3_SHA256 = "2a98479a4a3a1bb819b95ce061871a9d068268b42351b8f0ef598160939ba7ce"
 # Modules that the program links, and the libraries that these need.
 NS3_MODULES = ("core", "network", "stats", "bridge", "traffic-control", "internet", "point-to-point")
 NS3_KEPT = tuple(f"libns3.44-{name}.so" for name in NS3_MODULES) + ("libgsl", "libsqlite3", "libxml2", "liblzma")
+# The arithmetic of D2TCP and L2DCT, as the testbed's kernel has it.
+ALGEBRA = ROOT / "testbed" / "congestion" / "algebra"
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 
 
@@ -38,7 +40,9 @@ def ns3_part() -> Part:
 
 def packets_part() -> Part:
     """Return the part with the simulator of packets."""
-    return Part("packets", _key("packets", [ns3_part().key]), 8, recipe=_build_packets)
+    algebra = (ALGEBRA.with_suffix(".h"), ALGEBRA.with_suffix(".c"))
+    texts = [ns3_part().key, *(path.read_text(encoding="utf-8") for path in algebra)]
+    return Part("packets", _key("packets", texts), 8, recipe=_build_packets)
 
 
 def fluid_part() -> Part:
@@ -113,10 +117,12 @@ def compile_all(build: Build, commands: Sequence[Sequence[str]], what: str) -> N
 def _build_packets(build: Build) -> None:
     build_part(ns3_part(), build.progress)
     ns3, shim = ns3_part().folder / "ns3", ROOT / "shim"
-    objects = _core_objects(build)
+    objects = [*_core_objects(build), str(build.folder / "algebra.o")]
+    build.run(["gcc", "-std=c11", "-O2", *WARNINGS, "-c", f"{ALGEBRA}.c", "-o", objects[-1]], "compiling algebra")
     sources = sorted((HERE / "packets").glob("*.cc"))
     names = [str(build.folder / f"{path.stem}.o") for path in sources]
-    includes = ["-isystem", str(ns3 / "include"), *(f"-I{shim / name}" for name in ("user", "core", "core/engine"))]
+    includes = ["-isystem", str(ns3 / "include"), *(f"-I{shim / name}" for name in ("user", "core", "core/engine")),
+                f"-I{ALGEBRA.parent}"]
     compile_all(build, [["g++", "-std=c++20", "-O2", *WARNINGS, *includes, "-c", str(path), "-o", name]
                         for path, name in zip(sources, names)], "compiling the simulator of packets")
     lib = ns3 / "lib64"

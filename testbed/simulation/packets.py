@@ -10,8 +10,10 @@ from typing import Callable, Dict, List, Optional, Tuple
 
 from sdngcc.testbed.simulation.build import packets_program
 from sdngcc.testbed.simulation.controller import HOSTS, Decisions, PortCount, Step, VmState
+from sdngcc.testbed.simulation.divisions import Divisions, Tunnel
 from sdngcc.testbed.simulation.fabric import Fabric, address
 from sdngcc.testbed.simulation.options import Options
+from sdngcc.tracker.decision import Flow
 
 # Key of messages, as packets/shim.cc has it.
 KEY = bytes(range(16))
@@ -39,11 +41,15 @@ class Bulk:
     size: int = 0
     early: bool = False
     """It connects before the run."""
+    deadline_ns: int = 0
+    """From its start; 0: none."""
+    order: str = "none"
+    """Among flows of its VM to the same one: none, size, deadline."""
 
     def line(self) -> str:
         """Return it as the plan has it."""
         return (f"bulk {self.vm} {self.to} {self.start_ns} {self.stop_ns} {self.cc} {self.ecn:d} {self.size} "
-                f"{self.early:d}")
+                f"{self.early:d} {self.deadline_ns} {self.order}")
 
 
 @dataclass(frozen=True)
@@ -110,6 +116,14 @@ class Simulation:
     decisions: Optional[Decisions] = None
     control_ns: int = 0
     """T_i; 0: no controller."""
+    divisions: Optional[Divisions] = None
+    """Weights of tunnels, under law scc."""
+    ranks: str = ""
+    """strict or pfabric: ports send by rank."""
+    rank_of: Dict[int, int] = field(default_factory=dict)
+    """Of VMs, if ports do; 0 if not said, which goes first."""
+    times: bool = False
+    """Round trips of TCP are counted."""
 
     def plan(self) -> str:
         """Return the plan that packets/plan.h describes."""
@@ -134,6 +148,12 @@ class Simulation:
             lines.append(f"queues {self.queues_ns}")
         if self.control_ns:
             lines.append(f"control {self.control_ns} {options.control_delay_us * 1000}")
+        if self.divisions is not None:
+            lines.append(f"tracker {self.divisions.period_ns} {options.control_delay_us * 1000}")
+        if self.ranks:
+            lines += [f"ranks {self.ranks}", *(f"rank {vm} {rank}" for vm, rank in sorted(self.rank_of.items()))]
+        if self.times:
+            lines.append("times")
         if fabric.watch is not None:
             lines.append(f"watch {fabric.watch[0]} {fabric.watch[1]}")
         return "\n".join(lines) + "\n"
@@ -162,6 +182,8 @@ class _LockStep:
     def __init__(self, simulation: Simulation, show: Optional[Show]) -> None:
         self._simulation, self._show = simulation, show
         self._step = Step(0)
+        self._flows_ns = 0
+        self._tunnels: Dict[Tunnel, List[Flow]] = {}
 
     def take(self, line: str) -> Optional[str]:
         """Take a line; return the answer to a step that ends with it."""
@@ -182,6 +204,20 @@ class _LockStep:
             assert self._simulation.decisions is not None
             told = self._simulation.decisions.decide(self._step)
             return "".join(f"tell {number} {data.hex()}\n" for number, data in told) + "done\n"
+        else:
+            return self._take_flows(kind, [int(word) for word in words])
+        return None
+
+    def _take_flows(self, kind: str, words: List[int]) -> Optional[str]:
+        if kind == "flows":
+            self._flows_ns, self._tunnels = words[0], {}
+        elif kind == "tunnel":
+            self._tunnels[words[0], words[1]] = [Flow(left, until_us / 1e6)
+                                                 for left, until_us in zip(words[2::2], words[3::2])]
+        elif kind == "weigh":
+            assert self._simulation.divisions is not None
+            told = self._simulation.divisions.weigh(self._flows_ns / 1e9, self._tunnels)
+            return "".join(f"weight {vm} {to} {weight}\n" for vm, to, weight in told) + "done\n"
         return None
 
 

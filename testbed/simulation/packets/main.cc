@@ -12,6 +12,7 @@
  *   counters.txt   sums over all VMs: the engine's counters by number, then limiters' drops
  *   queues.txt     of all readings of queues: kind, bytes in full packets, how many such readings;
  *                  kinds: to a host, up, down
+ *   times.txt      if round trips are counted: VM, step (traffic.h), how many
  *   totals.txt     of all ports: packets marks early full; events; packets lost by kind of port
  *
  * Standard output has the controller's steps (control.h), and `at NS` now and then.
@@ -29,6 +30,7 @@
 #include "control.h"
 #include "network.h"
 #include "plan.h"
+#include "tracker.h"
 #include "traffic.h"
 
 extern "C" {
@@ -138,6 +140,8 @@ static void main_set_guests(const Plan &plan)
 	Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(NanoSeconds(plan.min_rto_ns)));
 	Config::SetDefault("ns3::TcpSocketBase::ClockGranularity", TimeValue(MicroSeconds(100)));
 	Config::SetDefault("ns3::TcpSocketBase::ReTxThreshold", UintegerValue(plan.dupacks));
+	/* Timestamps count milliseconds, which is too coarse to see round trips by. */
+	Config::SetDefault("ns3::TcpSocketBase::Timestamp", BooleanValue(!plan.times));
 	Config::SetDefault("ns3::TcpSocketBase::Sack", BooleanValue(plan.sack));
 }
 
@@ -187,6 +191,17 @@ static void main_write_calls(const Traffic &traffic, const std::string &folder)
 		for (uint64_t begin_ns : flow.asked_ns)
 			file << i << ' ' << begin_ns - BEFORE_NS << " -1\n";
 	}
+}
+
+/* Writes round trips of VMs' flows. */
+static void main_write_times(const Traffic &traffic, const std::string &folder)
+{
+	std::ofstream file(folder + "/times.txt");
+
+	file << "vm step count\n";
+	for (size_t i = 0; i < traffic.times.size(); i++)
+		for (const auto &[step, count] : traffic.times[i])
+			file << i << ' ' << step << ' ' << count << '\n';
 }
 
 /* Writes the sums of what shims counted, and of what ports did. */
@@ -244,15 +259,20 @@ int main(int argc, char **argv)
 	Traffic traffic(plan, network);
 	Samples samples(plan, network, folder);
 	std::unique_ptr<Control> control;
+	std::unique_ptr<Tracker> tracker;
 
 	if (plan.control_ns)
 		control = std::make_unique<Control>(plan, network);
+	if (plan.tracker_ns)
+		tracker = std::make_unique<Tracker>(plan, network, traffic);
 	Simulator::Stop(NanoSeconds(BEFORE_NS + plan.duration_ns + 1));
 	Simulator::Run();
 	samples.write_queues(folder);
 	main_write_received(traffic, folder);
 	main_write_flows(traffic, folder);
 	main_write_calls(traffic, folder);
+	if (plan.times)
+		main_write_times(traffic, folder);
 	main_write_counters(plan, network, folder);
 	return 0;
 }

@@ -17,6 +17,7 @@
 #include "ns3/point-to-point-net-device.h"
 #include "ns3/red-queue-disc.h"
 #include "ns3/simulator.h"
+#include "ns3/tcp-header.h"
 #include "ns3/traffic-control-helper.h"
 #include "ns3/traffic-control-layer.h"
 #include "ns3/uinteger.h"
@@ -174,6 +175,8 @@ Network::Network(const Plan &plan) : plan_(plan)
 	InternetStackHelper stack;
 	uint32_t n = plan.hosts + plan.switches;
 
+	for (const PlanFlow &flow : plan.flows)
+		bytes_of_[(uint64_t)flow.vm << 16 | flow.port] = flow.bytes;
 	nodes_.Create(n);
 	links_of_.resize(n);
 	stack.SetIpv6StackInstall(false);
@@ -247,6 +250,41 @@ static Ptr<QueueDisc> network_mark(Ptr<NetDevice> device, uint64_t limit, uint64
 	return red.Install(device).Get(0);
 }
 
+Rank Network::rank(const Ipv4QueueDiscItem &item) const
+{
+	const Ipv4Header &header = item.GetHeader();
+	uint32_t vm = plan_vm(header.GetSource().Get());
+	Rank rank = { plan_.rank_of[vm], 0, 0 };
+
+	if (plan_.ranks != "pfabric" || header.GetProtocol() != 6)
+		return rank;
+	TcpHeader tcp;
+
+	item.GetPacket()->PeekHeader(tcp);
+	rank.flow = (uint64_t)vm << 32 | (uint64_t)tcp.GetSourcePort() << 16 |
+		    tcp.GetDestinationPort();
+	auto found = bytes_of_.find((uint64_t)vm << 16 | tcp.GetSourcePort());
+
+	/* What is not a flow's is acknowledgements, which go first. */
+	if (found == bytes_of_.end())
+		rank.rank = 0;
+	else if (found->second >= tcp.GetSequenceNumber().GetValue())
+		rank.left = found->second - tcp.GetSequenceNumber().GetValue() + 1;
+	return rank;
+}
+
+Ptr<QueueDisc> Network::rank_queue(Ptr<NetDevice> device, uint64_t limit, uint64_t mark) const
+{
+	TrafficControlHelper helper;
+
+	helper.SetRootQueueDisc("RankDisc");
+	auto disc = DynamicCast<RankDisc>(helper.Install(device).Get(0));
+
+	disc->set([this](const Ipv4QueueDiscItem &item) { return rank(item); },
+		  network_inner(limit), plan_.ranks == "pfabric" ? 0 : network_inner(mark));
+	return disc;
+}
+
 void Network::add_end(uint32_t number, int end, Ptr<NetDevice> device)
 {
 	const PlanLink &link = plan_.links[number];
@@ -271,11 +309,16 @@ void Network::add_end(uint32_t number, int end, Ptr<NetDevice> device)
 		port->node = node;
 		port->last = link.node[!end] < plan_.hosts;
 		port->kind = port->last ? 0 : is_edge(node) ? 1 : 2;
-		port->queue = network_mark(device, link.limit[end], link.mark[end], link.rate_bps);
+		port->queue = plan_.ranks.empty() ?
+			network_mark(device, link.limit[end], link.mark[end], link.rate_bps) :
+			rank_queue(device, link.limit[end], link.mark[end]);
 		if (plan_.control_ns)
 			port->queue->TraceConnectWithoutContext(
 				"Enqueue", MakeBoundCallback(&network_count, port.get()));
 		ports.push_back(std::move(port));
+	} else if (plan_.ranks == "pfabric") {
+		/* pFabric's hosts send by rank, too. */
+		rank_queue(device, UINT32_MAX, 0);
 	} else {
 		TrafficControlHelper queue;
 

@@ -21,6 +21,7 @@
 
 #include "disc.h"
 #include "plan.h"
+#include "rank.h"
 #include "shim.h"
 
 /* A port of a switch with a queue of the fabric. */
@@ -105,6 +106,11 @@ class Network {
 	void add_hosts();
 	/* Makes a link with the queues at its ends. */
 	void add_link(uint32_t number);
+	/* Returns what a port sends a packet by. */
+	Rank rank(const ns3::Ipv4QueueDiscItem &item) const;
+	/* Makes a queue that sends by rank; mark 0: pFabric's.  Bytes of frames. */
+	ns3::Ptr<ns3::QueueDisc> rank_queue(ns3::Ptr<ns3::NetDevice> device, uint64_t limit,
+					    uint64_t mark) const;
 	/* Makes the port at the end of a link. */
 	void add_end(uint32_t number, int end, ns3::Ptr<ns3::NetDevice> device);
 	/* Sends a report of a host's shim into the network. */
@@ -114,6 +120,7 @@ class Network {
 	ns3::NodeContainer nodes_;
 	std::vector<ns3::Ptr<Routes>> routes_;		/* by node */
 	std::vector<std::unique_ptr<Shim>> shims_;	/* by host; NULL: none */
+	std::unordered_map<uint64_t, uint64_t> bytes_of_;	/* flows' bytes by VM and port */
 	std::vector<std::vector<uint32_t>> links_of_;	/* by node: links in the order of out */
 };
 

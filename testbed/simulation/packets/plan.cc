@@ -4,6 +4,7 @@
  */
 #include "plan.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
@@ -47,6 +48,8 @@ static void plan_read_flow(const std::string &kind, std::istringstream &words, P
 		words >> flow.cc >> flow.ecn >> flow.request >> flow.response >> flow.gap_ns;
 	else
 		words >> flow.cc >> flow.ecn >> flow.bytes >> flow.early;
+	if (kind == "bulk" && words && !(words >> std::ws).eof())
+		words >> flow.deadline_ns >> flow.order;
 	plan.flows.push_back(flow);
 }
 
@@ -65,6 +68,12 @@ static bool plan_read_whole(const std::string &kind, std::istringstream &words, 
 		words >> plan.hosts >> plan.switches;
 	else if (kind == "control")
 		words >> plan.control_ns >> plan.control_delay_ns;
+	else if (kind == "tracker")
+		words >> plan.tracker_ns >> plan.tracker_delay_ns;
+	else if (kind == "ranks")
+		words >> plan.ranks;
+	else if (kind == "times")
+		plan.times = true;
 	else if (kind == "watch")
 		words >> plan.watch_link >> plan.watch_node;
 	else
@@ -94,12 +103,28 @@ static bool plan_read_item(const std::string &kind, std::istringstream &words, P
 
 		words >> vm.host >> vm.weight >> vm.min >> vm.max;
 		plan.vms.push_back(vm);
+	} else if (kind == "rank") {
+		uint32_t vm, rank;
+
+		words >> vm >> rank;
+		plan.rank_of.resize(std::max<size_t>(plan.rank_of.size(), vm + 1));
+		plan.rank_of[vm] = rank;
 	} else if (kind == "bulk" || kind == "calls" || kind == "stream") {
 		plan_read_flow(kind, words, plan);
 	} else {
 		return false;
 	}
 	return true;
+}
+
+/* Gives each flow a port of its sender. */
+static void plan_give_ports(Plan &plan)
+{
+	std::vector<uint32_t> used(plan.vms.size());
+
+	plan.rank_of.resize(std::max(plan.rank_of.size(), plan.vms.size()));
+	for (PlanFlow &flow : plan.flows)
+		flow.port = FIRST_PORT + used[flow.vm]++ % N_PORTS;
 }
 
 Plan plan_read(const std::string &path)
@@ -124,5 +149,6 @@ Plan plan_read(const std::string &path)
 		std::cerr << path << ": no plan\n";
 		std::exit(2);
 	}
+	plan_give_ports(plan);
 	return plan;
 }

@@ -12,11 +12,16 @@
  *   setting   NAME VALUE                                  of all shims
  *   knob      NAME VALUE                                  of the law, of all shims
  *   vm        HOST WEIGHT MIN MAX                         bytes/s
- *   bulk      VM TO START_NS STOP_NS CC ECN BYTES EARLY   TCP; BYTES 0: without end
+ *   bulk      VM TO START_NS STOP_NS CC ECN BYTES EARLY [DEADLINE_NS ORDER]   TCP; BYTES 0:
+ *             without end; DEADLINE from START; ORDER among the VM's flows to TO (traffic.h)
  *   calls     VM TO START_NS STOP_NS CC ECN REQUEST RESPONSE GAP_NS   TCP, connected before the run
  *   stream    VM TO START_NS STOP_NS RATE_BPS ON_NS OFF_NS PAYLOAD   UDP; ON 0: always
  *   control   PERIOD_NS DELAY_NS                          a controller, 0 0: none
  *   watch     LINK NODE                                   whose queue there is sampled
+ *   tracker   PERIOD_NS DELAY_NS                          of divisions (tracker.h)
+ *   rank      VM RANK                                     ports send by rank (rank.h)
+ *   ranks     KIND                                        strict or pfabric
+ *   times                                                 round trips of TCP are counted
  *
  * Limits and thresholds are bytes of frames with Ethernet headers; limit 0: a port without a queue
  * of the fabric, as hosts' are.  Times count from the run's start.
@@ -62,11 +67,14 @@ struct PlanFlow {
 	bool udp;
 	bool ecn;			/* TCP: guests negotiate it */
 	bool early;			/* TCP: connects before the run */
-	std::string cc;			/* TCP: reno, cubic or dctcp */
+	std::string cc;			/* TCP: reno, cubic, dctcp or one of congestion.h */
 	uint64_t bytes;			/* TCP: to be sent; 0: without end */
 	uint64_t request = 0;		/* calls: bytes that each sends ... */
 	uint64_t response = 0;		/* ... and gets */
 	uint64_t gap_ns = 0;		/* calls: mean time between two, exponential; 0: none */
+	uint64_t deadline_ns;		/* TCP: from its start; 0: none */
+	std::string order;		/* TCP: none, size or deadline */
+	uint16_t port;			/* of the sender */
 	uint64_t rate_bps;		/* UDP: of frames */
 	uint64_t on_ns;			/* UDP: sends for so long ... */
 	uint64_t off_ns;		/* ... and then not; 0: always sends */
@@ -104,6 +112,11 @@ struct Plan {
 	std::vector<PlanFlow> flows;
 	uint64_t control_ns = 0;	/* T_i; 0: no controller */
 	uint64_t control_delay_ns = 0;	/* from the reading of marks to messages' arrival */
+	uint64_t tracker_ns = 0;	/* 0: no tracker */
+	uint64_t tracker_delay_ns = 0;	/* from what waits to weights in force */
+	std::string ranks;		/* kind of ports; none: they mark */
+	std::vector<uint32_t> rank_of;	/* by VM */
+	bool times = false;
 	int watch_link = -1;
 	uint32_t watch_node = 0;
 };
@@ -116,6 +129,10 @@ constexpr uint32_t MTU_BYTES = 1500;
 
 /* Time before the run, in which TCP may connect. */
 constexpr uint64_t BEFORE_NS = 20000000;
+
+/* Senders' ports; a virtual machine with more flows than these begins again. */
+constexpr uint16_t FIRST_PORT = 10000;
+constexpr uint32_t N_PORTS = 50000;
 
 /* Reads a plan; ends the program, naming file and line, if it cannot be read. */
 Plan plan_read(const std::string &path);

@@ -245,6 +245,25 @@ bool Shim::read(uint32_t number, struct shim_lab_limiter &limiter) const
 	return shim_lab_read_limiter(vms_.at(number), uplink_, &limiter);
 }
 
+void Shim::weigh(uint32_t number, uint32_t to, uint32_t weight)
+{
+	uint8_t address[16];
+
+	shim_set_clock();
+	shim_map(address, plan_address(to));
+	shim_check(shim_lab_weigh_peer(vms_.at(number), address, weight), "a weight");
+	arm();
+}
+
+uint64_t Shim::rate(uint32_t number, uint32_t to) const
+{
+	struct shim_lab_peer peer;
+	uint8_t address[16];
+
+	shim_map(address, plan_address(to));
+	return shim_lab_read_peer(vms_.at(number), address, &peer) ? peer.rate : 0;
+}
+
 uint64_t Shim::counter(uint32_t number, uint32_t counter) const
 {
 	return shim_lab_counter(vms_.at(number), counter);

@@ -59,6 +59,12 @@ class Shim {
 	/* Reads the limiter of a VM; false: it never sent. */
 	bool read(uint32_t number, struct shim_lab_limiter &limiter) const;
 
+	/* Gives what a VM sends to another one a weight. */
+	void weigh(uint32_t number, uint32_t to, uint32_t weight);
+
+	/* Returns the rate of what a VM sends to another one, bytes/s; 0: it has none. */
+	uint64_t rate(uint32_t number, uint32_t to) const;
+
 	/* Reads a counter of a VM. */
 	uint64_t counter(uint32_t number, uint32_t counter) const;
 

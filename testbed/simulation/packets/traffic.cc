@@ -4,6 +4,8 @@
  */
 #include "traffic.h"
 
+#include <algorithm>
+#include <cmath>
 #include <iostream>
 
 #include "ns3/boolean.h"
@@ -14,16 +16,17 @@
 #include "ns3/tcp-dctcp.h"
 #include "ns3/tcp-l4-protocol.h"
 #include "ns3/tcp-linux-reno.h"
+#include "ns3/tcp-socket-base.h"
 #include "ns3/udp-socket-factory.h"
+#include "ns3/uinteger.h"
+
+#include "congestion.h"
 
 using namespace ns3;
 
 /* Ports: receivers of each congestion control, without and with ECN, and of UDP. */
 constexpr uint16_t SINK_PORT = 5001;
 constexpr uint16_t SINK_UDP = 5100;
-/* Senders' ports; a VM with more flows than these begins again. */
-constexpr uint16_t FIRST_PORT = 10000;
-constexpr uint32_t N_PORTS = 50000;
 
 /* Congestion controls, by their place. */
 static const char *const traffic_names[] = { "reno", "cubic", "dctcp" };
@@ -40,6 +43,11 @@ static TypeId traffic_type(int place)
 /* Returns the place of a congestion control; ends the program if there is none of that name. */
 static int traffic_place(const std::string &name)
 {
+	/* Who receives is DCTCP's or Reno's. */
+	if (name == "d2tcp" || name == "l2dct")
+		return 2;
+	if (name == "pfabric")
+		return 0;
 	for (int i = 0; i < 3; i++)
 		if (name == traffic_names[i])
 			return i;
@@ -56,13 +64,46 @@ static Ptr<Socket> traffic_tcp(Ptr<Node> node, int place, bool ecn)
 	return socket;
 }
 
+/* Tells whether a flow takes turns. */
+static bool traffic_ordered(const PlanFlow &flow)
+{
+	return flow.bytes && !flow.order.empty() && flow.order != "none";
+}
+
+/* Returns what flows of one tunnel have in common. */
+static uint64_t traffic_tunnel(const PlanFlow &flow)
+{
+	return (uint64_t)flow.vm << 32 | flow.to;
+}
+
+/* Counts a round trip. */
+static void traffic_time(std::map<uint32_t, uint64_t> *times, Time, Time took)
+{
+	double us = took.GetNanoSeconds() / 1e3;
+
+	(*times)[us > 1 ? std::lround(std::log2(us) * STEPS) : 0]++;
+}
+
+/* Gives a flow's socket the congestion control that the plan has for it. */
+static void traffic_set_up(const Flow &flow)
+{
+	const PlanFlow &one = *flow.plan;
+	uint64_t deadline_ns = one.deadline_ns ? BEFORE_NS + one.start_ns + one.deadline_ns : 0;
+	auto ops = congestion_make(one.cc, one.bytes, deadline_ns);
+
+	if (!ops)
+		return;
+	DynamicCast<TcpSocketBase>(flow.socket)->SetCongestionControlAlgorithm(ops);
+	if (one.cc == "pfabric")
+		flow.socket->SetAttribute("InitialCwnd", UintegerValue(PFABRIC_WINDOW));
+}
+
 Traffic::Traffic(const Plan &plan, Network &network)
 	: bins(plan.vms.size(), std::vector<uint64_t>(plan.duration_ns / plan.bin_ns + 1)),
 	  plan_(plan), network_(network), random_(CreateObject<UniformRandomVariable>()),
 	  gaps_(CreateObject<ExponentialRandomVariable>())
 {
-	std::vector<uint32_t> used(plan.vms.size());
-
+	times.resize(plan.vms.size());
 	for (uint32_t i = 0; i < plan.vms.size(); i++)
 		listen(i);
 	flows.resize(plan.flows.size());
@@ -71,7 +112,7 @@ Traffic::Traffic(const Plan &plan, Network &network)
 		uint64_t start_ns = BEFORE_NS + one.start_ns;
 
 		flows[i].plan = &one;
-		flows[i].port = FIRST_PORT + used[one.vm]++ % N_PORTS;
+		flows[i].port = one.port;
 		if (one.udp)
 			Simulator::Schedule(NanoSeconds(start_ns), &Traffic::stream, this, i);
 		else
@@ -192,11 +233,24 @@ void Traffic::connect(uint32_t number)
 	uint64_t now_ns = Simulator::Now().GetNanoSeconds();
 
 	flow.socket = traffic_tcp(network_.node(one.vm), place, one.ecn);
+	traffic_set_up(flow);
+	if (plan_.times)
+		flow.socket->TraceConnectWithoutContext(
+			"LastRTT", MakeBoundCallback(&traffic_time, &times[one.vm]));
+	if (traffic_ordered(one))
+		flow.socket->TraceConnectWithoutContext(
+			"HighestSequence",
+			Callback<void, SequenceNumber32, SequenceNumber32>(
+				[this, number](SequenceNumber32, SequenceNumber32 next) {
+					flows[number].passed = next.GetValue();
+				}));
 	by_port_[(uint64_t)plan_address(one.vm) << 16 | flow.port] = number;
 	flow.socket->Bind(InetSocketAddress(Ipv4Address(plan_address(one.vm)), flow.port));
 	flow.socket->SetConnectCallback(
 		Callback<void, Ptr<Socket>>([this, number](Ptr<Socket>) {
 			flows[number].connected = true;
+			if (traffic_ordered(*flows[number].plan))
+				turns_[traffic_tunnel(*flows[number].plan)].push_back(number);
 			fill(number);
 		}),
 		MakeNullCallback<void, Ptr<Socket>>());
@@ -225,18 +279,81 @@ void Traffic::fill(uint32_t number)
 
 	if (!flow.connected || flow.closed || now_ns < BEFORE_NS + flow.plan->start_ns)
 		return;
-	while (uint32_t room = flow.socket->GetTxAvailable()) {
-		uint64_t end = flow.plan->gap_ns ? flow.wanted : flow.plan->bytes;
-		uint64_t left = flow.plan->gap_ns || end ? end - flow.sent : room;
-		uint32_t bytes = std::min<uint64_t>(left, room);
-
-		if (!bytes || flow.socket->Send(Create<Packet>(bytes)) < 0)
-			break;
-		flow.sent += bytes;
+	if (traffic_ordered(*flow.plan)) {
+		turn(traffic_tunnel(*flow.plan));
+		return;
 	}
+	while (give(number, UINT32_MAX))
+		;
+	finish(number);
+}
+
+bool Traffic::give(uint32_t number, uint64_t bytes)
+{
+	Flow &flow = flows[number];
+	uint64_t room = flow.socket->GetTxAvailable();
+	uint64_t end = flow.plan->gap_ns ? flow.wanted : flow.plan->bytes;
+	uint64_t left = flow.plan->gap_ns || end ? end - flow.sent : room;
+
+	bytes = std::min({ bytes, left, room });
+	if (!bytes || flow.socket->Send(Create<Packet>(bytes)) < 0)
+		return false;
+	flow.sent += bytes;
+	return true;
+}
+
+void Traffic::finish(uint32_t number)
+{
+	Flow &flow = flows[number];
+
 	if (flow.plan->bytes && flow.sent == flow.plan->bytes) {
 		flow.closed = true;
 		flow.socket->Close();
+	}
+}
+
+bool Traffic::before(uint32_t one, uint32_t other, uint64_t rate) const
+{
+	int64_t left[2], until_ns[2];
+	uint32_t numbers[2] = { one, other };
+	bool late[2];
+
+	for (int i = 0; i < 2; i++) {
+		const Flow &flow = flows[numbers[i]];
+
+		left[i] = flow.plan->bytes - flow.sent;
+		until_ns[i] = BEFORE_NS + flow.plan->start_ns + flow.plan->deadline_ns -
+			      Simulator::Now().GetNanoSeconds();
+		late[i] = !flow.plan->deadline_ns || until_ns[i] <= 0 ||
+			  (rate && left[i] * 1e9 / rate > until_ns[i]);
+	}
+	if (flows[one].plan->order == "size" || (late[0] && late[1]))
+		return left[0] < left[1];
+	return late[0] != late[1] ? late[1] : until_ns[0] < until_ns[1];
+}
+
+void Traffic::turn(uint64_t tunnel)
+{
+	std::vector<uint32_t> &waiting = turns_[tunnel];
+
+	while (!waiting.empty()) {
+		const PlanFlow &any = *flows[waiting[0]].plan;
+		const Shim *shim = network_.shim(any.vm);
+		uint64_t rate = shim ? shim->rate(any.vm, any.to) : 0;
+		auto first = std::min_element(waiting.begin(), waiting.end(),
+					      [this, rate](uint32_t one, uint32_t other) {
+						      return before(one, other, rate);
+					      });
+		Flow &flow = flows[*first];
+		uint64_t ahead = flow.sent > flow.passed ? flow.sent - flow.passed : 0;
+
+		if (flow.sent < flow.plan->bytes &&
+		    (ahead >= CHUNK || !give(*first, CHUNK - ahead)))
+			return;
+		if (flow.sent < flow.plan->bytes)
+			continue;
+		finish(*first);
+		waiting.erase(first);
 	}
 }
 

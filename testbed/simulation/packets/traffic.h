@@ -6,11 +6,19 @@
  * to send ends when its receiver has them all; one without end is closed at its stop.  Calls are
  * requests on one connection, begun whether or not earlier ones were answered; the receiver
  * answers each as soon as it has it whole, in the order in which they came.
+ *
+ * Flows with an order take turns in a tunnel, which is what one VM sends to another: only the first
+ * of those that are connected may hand bytes to its socket, CHUNK ahead of what was sent.
+ *
+ *   size       first is the one with the least left
+ *   deadline   first is the one whose deadline is next; those that would miss theirs at the
+ *              tunnel's rate come last, the one with the least left first
  */
 #ifndef SIMULATION_TRAFFIC_H
 #define SIMULATION_TRAFFIC_H
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -21,12 +29,19 @@
 #include "network.h"
 #include "plan.h"
 
+/* Bytes handed to a socket ahead of what was sent, of flows with an order. */
+constexpr uint32_t CHUNK = 16384;
+
+/* Round trips are counted in steps of a factor 2^(1/STEPS) from 1 us on. */
+constexpr uint32_t STEPS = 8;
+
 /* One flow while it lives. */
 struct Flow {
 	const PlanFlow *plan;
 	uint16_t port;			/* of the sender */
 	ns3::Ptr<ns3::Socket> socket;	/* the sender's */
 	uint64_t sent = 0;		/* bytes given to the socket; UDP: datagrams */
+	uint64_t passed = 0;		/* bytes that the socket sent for the first time */
 	uint64_t received = 0;		/* bytes */
 	uint64_t done_ns = 0;		/* when the last byte came, simulator's time; 0: not yet */
 	uint64_t phase_ns = 0;		/* UDP: since when it sends */
@@ -44,6 +59,7 @@ class Traffic {
 	Traffic(const Plan &plan, Network &network);
 
 	std::vector<Flow> flows;	/* as the plan has them */
+	std::vector<std::map<uint32_t, uint64_t>> times;	/* round trips by VM and step */
 	std::vector<std::vector<uint64_t>> bins;	/* received of each VM's flows, bytes */
 
     private:
@@ -59,6 +75,14 @@ class Traffic {
 	void answer(Flow &flow, ns3::Ptr<ns3::Socket> socket);
 	/* Takes what came of answers. */
 	void hear(uint32_t number);
+	/* Gives a socket so many bytes at most; returns whether it took any. */
+	bool give(uint32_t number, uint64_t bytes);
+	/* Closes a flow that was given whole. */
+	void finish(uint32_t number);
+	/* Lets the flow whose turn it is in a tunnel send. */
+	void turn(uint64_t tunnel);
+	/* Tells whether one flow of a tunnel goes before another one. */
+	bool before(uint32_t one, uint32_t other, uint64_t rate) const;
 	/* Ends what a flow sends. */
 	void stop(uint32_t number);
 	/* Begins a UDP flow. */
@@ -75,6 +99,7 @@ class Traffic {
 	const Plan &plan_;
 	Network &network_;
 	std::unordered_map<uint64_t, uint32_t> by_port_;	/* flow, by VM and port */
+	std::unordered_map<uint64_t, std::vector<uint32_t>> turns_;	/* flows by tunnel */
 	std::vector<ns3::Ptr<ns3::Socket>> listening_;
 	ns3::Ptr<ns3::UniformRandomVariable> random_;
 	ns3::Ptr<ns3::ExponentialRandomVariable> gaps_;
