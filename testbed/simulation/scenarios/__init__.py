@@ -11,6 +11,7 @@ from sdngcc.testbed.simulation.scenarios import (
     eyeq_shuffle,
     leaf_spine,
     scale,
+    scc_clos,
     seawall_racks,
     share,
     stability,
@@ -21,4 +22,4 @@ from sdngcc.testbed.simulation.scenarios import (
 SCENARIOS: Dict[str, Scenario] = {
     module.SCENARIO.name: module.SCENARIO for module in (
         share, scale, udp_flood, converge, leaf_spine, stability, ecmp, eyeq_shuffle, eyeq_memcached, seawall_racks,
-        tournament_size)}
+        tournament_size, scc_clos)}
