@@ -279,13 +279,14 @@ def draw_panel(axes: Any, panel: Panel, found: Dict[str, Any]) -> None:
                       markersize=5, label="paper's ratio" if group == panel.paper[0][0] else None)
     axes.set_title(panel.title, fontsize=9)
     axes.set_ylabel(UNITS[panel.measure], fontsize=8)
-    axes.set_ylim(bottom=0)
+    # The legend stands above what is drawn.
+    axes.set_ylim(0, axes.get_ylim()[1] * (1.1 + 0.09 * len(axes.get_legend_handles_labels()[0])))
     axes.tick_params(labelsize=7)
     axes.set_xticks(range(len(panel.groups)), [name for name, _ in panel.groups])
     if panel.lines:
         axes.set_xlabel("load, %", fontsize=8)
     axes.grid(axis="y", alpha=0.3)
-    axes.legend(fontsize=6)
+    axes.legend(fontsize=6, loc="upper left")
 
 
 def draw(result: Dict[str, Any], path: Path) -> None:

@@ -54,6 +54,8 @@ class Parameters(BaseModel):
                              "of ns-2 are alike at both ends. With one, tunnels queue there")
     mark_kb: float = Field(100, ge=2, le=10000, description="knob mark-bytes of law scc: a tunnel's queue marks from "
                            "so much on, kB; 100 is the law's own, 30 the paper's threshold of switches")
+    inactive_ms: float = Field(1000, ge=0.1, le=10000, description="a VM keeps its part of its host's link for so long "
+                               "after it sent last, ms; the engine's T_o")
     weight_times: int = Field(1, ge=1, le=1000, description="tunnels' weights are multiplied by it; 1: those of a "
                               "division add up to its own in the whole network, as the paper has it")
     literal: bool = Field(False, description="law scc has the paper's equations (1) and (2)")
@@ -197,7 +199,8 @@ class SccWork:
                                 bin_ns=round(self._length_ms * 1e6), times=True)
         if law == "scc":
             simulation.divisions = Divisions(objectives, times=parameters.weight_times)
-            simulation.settings = {"horizon_ns": HORIZON_NS}
+            simulation.settings = {"horizon_ns": HORIZON_NS,
+                                   "inactive_ns": round(parameters.inactive_ms * 1e6)}
             simulation.knobs = {"mark-bytes": round(parameters.mark_kb * 1000),
                                 **({"literal": 1, "haste": 0, "rmin-ppm": 0} if parameters.literal else {})}
         elif parameters.host_marks and setup.how == "none":
