@@ -45,7 +45,8 @@ HERE = Path(__file__).resolve().parent
 BESIDE = ("everything.py", "validate.py", "drawing.py", "runner.py", "scenario.py", "build.py")
 # What decides a run's result besides the programs and this folder, from the repository's root.
 SOURCES = ("controller", "shim/python", "mininet/experiments", "testbed/workload.py", "testbed/collect.py",
-           "testbed/parameters.py", "testbed/settings.py", "testbed/statistics.py")
+           "testbed/parameters.py", "testbed/settings.py", "testbed/statistics.py", "tracker",
+           "testbed/simulation/scenarios/scc_setups.py")
 VALIDATION = "validation"
 # Called with the part of a run that is over, 0 to 1, and what it does.
 Show = Callable[[float, str], None]

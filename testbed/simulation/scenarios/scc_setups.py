@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from sdngcc.experiments.base import Run
 from sdngcc.experiments.own import traces
-from sdngcc.experiments.scc.objectives import DCTCP, ORDERS, OWN_PROTOCOLS, TAIL_S, Group, draw, summarise
+from sdngcc.experiments.scc.objectives import ORDERS, PROTOCOLS, TAIL_S, Group, draw, summarise
 from sdngcc.testbed.simulation.divisions import Divisions
 from sdngcc.testbed.simulation.fabric import Fabric, Vm
 from sdngcc.testbed.simulation.options import Options
@@ -128,7 +128,7 @@ class SccWork:
     def _protocol(self, objective: str) -> str:
         if self.setup.how == "pfabric":
             return "pfabric"
-        return (DCTCP if self.setup.how == "dctcp" else OWN_PROTOCOLS)[objective]
+        return "dctcp" if self.setup.how == "dctcp" else PROTOCOLS[objective]
 
     def _bulk(self, objective: str, vm: int, to: int, start_ns: int, size: int, deadline_ns: int) -> Bulk:
         ordered = self.setup.how in ("scc", "dctcp", "first")
