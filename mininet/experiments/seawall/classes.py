@@ -8,7 +8,7 @@ class 3 CUBIC's in place of that. The paper has no figure of them beside each ot
 from __future__ import annotations
 
 import math
-from typing import List, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, at_most, given, phase, settling_s
 from sdngcc.experiments.seawall.victim import SET_UP
@@ -24,6 +24,11 @@ def victim_part(run: Run) -> float:
     """Return the well-behaved VM's part of what both have, from its third second on."""
     rates = phase(run, "all")["settled_goodput_mbps"]
     return round(float(rates["vm1"] / sum(rates.values())), 4)
+
+
+def _time(settled: Optional[float]) -> float:
+    """Return a time that never is as infinity."""
+    return math.inf if settled is None else settled
 
 
 def cases(settings: Sequence[str]) -> List[Case]:
@@ -55,9 +60,8 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     if 2 in used and 3 in used:
         verdicts.append(at_least("use of the link, class 3 / class 2", round(used[3] / used[2], 4), 1.0,
                                  "higher utilization than AIMD"))
-        times = [math.inf if one is None else one for one in (settled[2], settled[3])]
         verdicts.append(Verdict("seconds until fair, class 3", f"<= class 2's, {settled[2]}", settled[3],
-                                times[1] <= times[0], "faster convergence than AIMD"))
+                                _time(settled[3]) <= _time(settled[2]), "faster convergence than AIMD"))
     return verdicts
 
 
