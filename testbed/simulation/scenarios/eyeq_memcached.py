@@ -155,7 +155,7 @@ def draw(result: Dict[str, Any], path: Path) -> None:
     from matplotlib import pyplot
 
     loads = list(dict.fromkeys(one["parameters"]["load"] for one in runs_of(result)))
-    figure, columns = pyplot.subplots(1, len(loads), figsize=(1 + 4 * len(loads), 3.6), squeeze=False, sharey=True,
+    figure, columns = pyplot.subplots(1, len(loads), figsize=(1 + 4 * len(loads), 4), squeeze=False, sharey=True,
                                       layout="constrained")
     for axes, load in zip(columns[0], loads):
         mine = [one for one in runs_of(result) if one["parameters"]["load"] == load]
@@ -171,7 +171,9 @@ def draw(result: Dict[str, Any], path: Path) -> None:
         axes.set_title(f"load {load:g}%", fontsize=10)
         axes.set_xlabel("latency, us")
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=7)
+        axes.set_xlim(left=30)
+    handles, names = columns[0][-1].get_legend_handles_labels()
+    figure.legend(handles, names, fontsize=8, ncols=3, loc="outside lower center")
     columns[0][0].set_ylabel("part of requests that take longer")
     figure.savefig(path, dpi=110, metadata={"Software": None})
     pyplot.close(figure)
