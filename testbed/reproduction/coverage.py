@@ -36,7 +36,7 @@ class Item:
     status: str
     """One of STATUSES."""
     where: Tuple[str, ...]
-    """Experiments of the testbed and scenarios of the simulation that show it."""
+    """What shows it, or has to do with it: experiments, ``simulate`` and a scenario, ``make`` and a target."""
     note: str
 
 
@@ -58,8 +58,8 @@ def read_coverage(path: Path = COVERAGE) -> List[Item]:
             raise ValueError(f"{name}: '{one.status}' is none of {', '.join(STATUSES)}")
         if not one.what or (not one.note and one.status in ("partly", "refuted", "impossible")):
             raise ValueError(f"{name}: it says too little: 'what' is needed, and 'note' for what is not reproduced")
-        if bool(one.where) != (one.status in ("reproduced", "partly", "refuted")):
-            raise ValueError(f"{name}: 'where' names what shows it, and nothing where nothing does")
+        if not one.where and one.status in ("reproduced", "partly", "refuted"):
+            raise ValueError(f"{name}: 'where' must name what shows it")
         items.append(one)
     return sorted(items, key=lambda one: PAPERS.index(one.paper))
 
@@ -71,8 +71,11 @@ def counted(items: Sequence[Item]) -> str:
     return f"Of {len(shown)} figures and tables that show measurements: {', '.join(parts)}."
 
 
-def rows_of_papers(items: Sequence[Item], links: Mapping[str, str]) -> List[List[str]]:
-    """Return a row for each item: paper, item, what, status, where (linked by links, name by name), note."""
+def rows_of_papers(items: Sequence[Item], pages: Mapping[str, str]) -> List[List[str]]:
+    """Return a row for each item: paper, item, what, status, where, note.
+
+    pages are those that say of commands, by their first word; an experiment is a section of the same page.
+    """
     return [[one.paper, one.item, one.what, one.status,
-             ", ".join(f"[{name}]({links[name]})" if name in links else name for name in one.where) or "-",
+             ", ".join(f"[{name}]({pages.get(name.split()[0], f'#{name}')})" for name in one.where) or "-",
              one.note or "-"] for one in items]

@@ -21,8 +21,8 @@ CAUSES = Path(__file__).resolve().with_name("causes.json")
 UNKNOWN = "cause not known"
 # A law's page, from the page's folder.
 LAWS_PAGE = "laws.md"
-# The page with the scenarios of the simulation.
-SCENARIOS_PAGE = "simulation.md#scenarios"
+# The pages that say what came of commands, by their first word.
+PAGES = {"simulate": "simulation.md#scenarios", "make": "performance.md"}
 
 HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 <!-- Written by `make reproduce`; causes of failures stand in testbed/reproduction/causes.json. -->
@@ -232,14 +232,12 @@ def _placebo_line(outcomes: Sequence[Reproduced]) -> List[str]:
             "harm, not what it does.", ""] if rows else []
 
 
-def _coverage(outcomes: Sequence[Reproduced], items: Sequence[Item]) -> List[str]:
-    """Return the section of all figures and tables; what is no experiment of the page is a simulated scenario."""
-    named = {one.name for one in outcomes}
-    links = {name: f"#{name}" if name in named else SCENARIOS_PAGE for one in items for name in one.where}
+def _coverage(items: Sequence[Item]) -> List[str]:
+    """Return the section of all figures and tables."""
     meanings = [f"* *{status}*: {meaning};" for status, meaning in STATUSES.items()]
     return ["## Every figure and table of the papers", "", counted(items), "",
             *meanings[:-1], meanings[-1][:-1] + ".", "",
-            *_table(["paper", "item", "what", "here", "shown by", "note"], rows_of_papers(items, links)), ""]
+            *_table(["paper", "item", "what", "here", "shown by", "note"], rows_of_papers(items, PAGES)), ""]
 
 
 def page(outcomes: Sequence[Reproduced], causes: Mapping[str, Mapping[str, str]], seeds: Sequence[int],
@@ -252,7 +250,7 @@ def page(outcomes: Sequence[Reproduced], causes: Mapping[str, Mapping[str, str]]
     lines = [HEAD.format(how=how),
              f"{ran}{sum(one.held for one in outcomes)} of {judged} verdicts hold.", "", *_placebo_line(outcomes),
              *_overview(outcomes), "", "## What does not hold", "", *_failures(outcomes, causes), ""]
-    lines += _coverage(outcomes, coverage) if coverage else []
+    lines += _coverage(coverage) if coverage else []
     for one in outcomes:
         lines += _section(one)
     return "\n".join(lines).rstrip() + "\n"
