@@ -18,7 +18,7 @@ from typing import Dict, Optional, Sequence
 
 from sdngcc.testbed.build import build
 from sdngcc.testbed.machine import MachineError, run_job
-from sdngcc.testbed.openvswitch import OpenVSwitch
+from sdngcc.testbed.virtual.openvswitch import OpenVSwitch
 
 # What is run, and what becomes of it, in the machine's shared directory.
 OUTPUT = "output.txt"

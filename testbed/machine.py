@@ -26,7 +26,7 @@ INIT = HERE / "boot" / "init.sh"
 NO_SOURCES = r"/(\.|results/|build/|(.*/)?tests/)"
 
 # The module that runs an experiment inside.
-AGENT = "sdngcc.testbed.agent"
+AGENT = "sdngcc.testbed.virtual.agent"
 # Memory of the machine; pages are taken from the host only when touched. 32 senders with 270 connections, each with a
 # full buffer, take more than 1.2 GB.
 MEMORY = "4G"
@@ -172,7 +172,8 @@ def run_shell(kernel: Path, job: Dict[str, Any], out: Path, seed: int) -> None:
     """
     out.mkdir(parents=True, exist_ok=True)
     (out / "job.json").write_text(json.dumps(job, indent=1, sort_keys=True))
-    argv = command_line(kernel, out.resolve(), seed, virtual_time=False, main="sdngcc.testbed.shell", terminal=True)
+    argv = command_line(kernel, out.resolve(), seed, virtual_time=False, main="sdngcc.testbed.virtual.shell",
+                        terminal=True)
     code = subprocess.run(argv, check=False).returncode
     if code:
         raise MachineError(f"the machine ended with {code}")

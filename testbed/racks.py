@@ -27,14 +27,14 @@ import traceback
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from sdngcc.testbed.agent import Agent, note, tcp_counters
 from sdngcc.testbed.fabric.base import INDEX_BITS, Fabric, Installation, controller_words
 from sdngcc.testbed.fabric.cloud import add_bridge
 from sdngcc.testbed.fabric.linux import OWN_BRIDGE
 from sdngcc.testbed.inventory import SWITCH, Inventory
 from sdngcc.testbed.machine import Progress, Timing, watch_job
-from sdngcc.testbed.network import TCP_BUFFERS
-from sdngcc.testbed.openvswitch import OpenVSwitch
+from sdngcc.testbed.virtual.agent import Agent, note, tcp_counters
+from sdngcc.testbed.virtual.network import TCP_BUFFERS
+from sdngcc.testbed.virtual.openvswitch import OpenVSwitch
 from sdngcc.topologies.shaping import FQ, LEAF_HANDLE, Shape, tc_commands
 
 # The bridge that hosts get, and what the names of VMs' devices and namespaces begin with.

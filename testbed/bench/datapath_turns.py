@@ -17,7 +17,7 @@ from typing import Any, Callable, ContextManager, Dict
 from sdngcc.testbed.bench.datapath_guest import load, packets_load, run, stream_load, switch_on
 from sdngcc.testbed.bench.datapath_rows import ROWS, STREAM, VMS, Row
 from sdngcc.testbed.bench.datapath_vms import crowd_load
-from sdngcc.testbed.entropy import seed_entropy
+from sdngcc.testbed.virtual.entropy import seed_entropy
 
 # Names of the host's and the guest's files.
 READY, TURN, RATE = "ready-{row}", "turn-{row}-{index}", "rate-{row}-{index}"

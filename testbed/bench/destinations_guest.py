@@ -20,7 +20,7 @@ from typing import Callable, Dict, List
 
 from sdngcc.testbed.bench.datapath_guest import bridge, load, packet_rate, run, unbridge, wait_until
 from sdngcc.testbed.bench.datapath_rows import PACKETS, Row
-from sdngcc.testbed.entropy import seed_entropy
+from sdngcc.testbed.virtual.entropy import seed_entropy
 
 # What all limiters of one way let pass together, bit/s: more than a sender reaches, so that each packet is judged and
 # none is lost.

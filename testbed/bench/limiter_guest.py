@@ -34,9 +34,9 @@ from sdngcc.testbed.bench.limiter_rows import (
     Load,
     rate_ns,
 )
-from sdngcc.testbed.openvswitch import OpenVSwitch
-from sdngcc.testbed.processes import network_namespace, run
 from sdngcc.testbed.statistics import spread_us
+from sdngcc.testbed.virtual.openvswitch import OpenVSwitch
+from sdngcc.testbed.virtual.processes import network_namespace, run
 
 FAR = "10.0.0.2"
 BPF_FOLDER = "/sys/fs/bpf"

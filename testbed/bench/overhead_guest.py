@@ -16,7 +16,7 @@ from typing import Dict, List
 
 from sdngcc.testbed.bench.datapath_guest import load, run, stream_load, switch_on
 from sdngcc.testbed.bench.datapath_rows import STREAM, Row
-from sdngcc.testbed.entropy import seed_entropy
+from sdngcc.testbed.virtual.entropy import seed_entropy
 
 VARIANTS = (
     Row("baseline", STREAM, "unpatched", switch="nothing"),

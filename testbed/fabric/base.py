@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
-from sdngcc.testbed import userspace
-from sdngcc.testbed.lossy import loss_filter
-from sdngcc.testbed.network import Network
-from sdngcc.testbed.openvswitch import OpenVSwitch
-from sdngcc.testbed.processes import network_namespace, run
+from sdngcc.testbed.virtual import userspace
+from sdngcc.testbed.virtual.lossy import loss_filter
+from sdngcc.testbed.virtual.network import Network
+from sdngcc.testbed.virtual.openvswitch import OpenVSwitch
+from sdngcc.testbed.virtual.processes import network_namespace, run
 
 # Bits of a device's number that are the kernel's index.
 INDEX_BITS = 16

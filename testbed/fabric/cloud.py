@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, Sequence
 
-from sdngcc.testbed.network import Network
+from sdngcc.testbed.virtual.network import Network
 from sdngcc.topologies.fabric import FabricTopo
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from mininet.node import Switch
 
 from sdngcc.testbed.fabric.base import Fabric, Installation, controller_words
 from sdngcc.testbed.fabric.cloud import Cloud, add_bridge, make_cloud
-from sdngcc.testbed.network import Network, build_network, make_topology
-from sdngcc.testbed.openvswitch import FOLDER, VSWITCHD_UPTIME_S, OpenVSwitch
-from sdngcc.testbed.processes import run, sleep_until
+from sdngcc.testbed.virtual.network import Network, build_network, make_topology
+from sdngcc.testbed.virtual.openvswitch import FOLDER, VSWITCHD_UPTIME_S, OpenVSwitch
+from sdngcc.testbed.virtual.processes import run, sleep_until
 from sdngcc.topologies.shaping import covered_uplink
 
 # A hypervisor's files, as the machine's own namespace sees them: below its name.

@@ -15,8 +15,8 @@ import time
 from typing import TYPE_CHECKING, Any, List, Sequence
 
 from sdngcc.testbed.fabric.cloud import BOUND_S, FIRST_VLAN, PHYSICAL, PHYSNET, Agents, network_id
-from sdngcc.testbed.network import Network
-from sdngcc.testbed.openvswitch import FOLDER
+from sdngcc.testbed.virtual.network import Network
+from sdngcc.testbed.virtual.openvswitch import FOLDER
 
 if TYPE_CHECKING:
     from sdngcc.testbed.fabric.linux import Hypervisor

@@ -10,9 +10,9 @@ from typing import Any, Dict, List, Sequence
 from mininet.node import OVSSwitch
 
 from sdngcc.testbed.fabric.base import Fabric, Installation, controller_words
-from sdngcc.testbed.network import Network, build_network, make_topology
-from sdngcc.testbed.openvswitch import OpenVSwitch
-from sdngcc.testbed.processes import run
+from sdngcc.testbed.virtual.network import Network, build_network, make_topology
+from sdngcc.testbed.virtual.openvswitch import OpenVSwitch
+from sdngcc.testbed.virtual.processes import run
 
 
 class Bridge(OVSSwitch):

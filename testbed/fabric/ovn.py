@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, List, Sequence
 
 from sdngcc.testbed.fabric.base import set_words
 from sdngcc.testbed.fabric.cloud import BOUND_S, FIRST_VLAN, PHYSICAL, PHYSNET, Agents
-from sdngcc.testbed.network import Network
-from sdngcc.testbed.processes import run
+from sdngcc.testbed.virtual.network import Network
+from sdngcc.testbed.virtual.processes import run
 
 if TYPE_CHECKING:
     from sdngcc.testbed.fabric.linux import Hypervisor

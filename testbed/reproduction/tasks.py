@@ -24,10 +24,8 @@ from sdngcc.testbed.reproduction.forms import FORMS, OURS, case_of
 from sdngcc.testbed.runner import make_job, run_case, write_json
 
 # What decides a run's result besides the builds, from the repository's root; judging does not belong to it.
-SOURCES = ("testbed/agent.py", "testbed/boot", "testbed/cluster.py", "testbed/collect.py", "testbed/fabric",
-           "testbed/lossy.py", "testbed/machine.py", "testbed/network.py", "testbed/openvswitch.py",
-           "testbed/processes.py", "testbed/runner.py", "testbed/statistics.py", "mininet/topologies", "controller",
-           "shim/python")
+SOURCES = ("testbed/boot", "testbed/collect.py", "testbed/fabric", "testbed/machine.py", "testbed/runner.py",
+           "testbed/statistics.py", "testbed/virtual", "mininet/topologies", "controller", "shim/python")
 
 # Seeds of our own experiments, of laws as published and of placebos, where more are asked for.
 BESIDE = 3

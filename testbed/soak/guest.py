@@ -16,10 +16,10 @@ import traceback
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Sequence
 
-from sdngcc.testbed.agent import Agent, note
-from sdngcc.testbed.openvswitch import FOLDER
-from sdngcc.testbed.processes import run, sleep_until
 from sdngcc.testbed.soak import readings
+from sdngcc.testbed.virtual.agent import Agent, note
+from sdngcc.testbed.virtual.openvswitch import FOLDER
+from sdngcc.testbed.virtual.processes import run, sleep_until
 from sdngcc.testbed.workload import Workload
 from sdngcc.topologies.shaping import Shape, tc_commands
 

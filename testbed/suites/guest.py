@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any, Dict
 
-from sdngcc.testbed.openvswitch import VSWITCHD_UPTIME_S
-from sdngcc.testbed.processes import run, sleep_until
+from sdngcc.testbed.virtual.openvswitch import VSWITCHD_UPTIME_S
+from sdngcc.testbed.virtual.processes import run, sleep_until
 
 # What ovs-vswitchd complains of once where the kernel has no nfnetlink, as the testbed's; check_logs is told to pass
 # it, as it passes others.

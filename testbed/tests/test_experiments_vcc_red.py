@@ -11,8 +11,8 @@ import pytest
 from sdngcc.experiments import EXPERIMENTS
 from sdngcc.experiments.others import acdc
 from sdngcc.experiments.vcc import ack_gaps, ecn_red, send_window
-from sdngcc.testbed import watch_tcp
 from sdngcc.testbed.parameters import ParameterError
+from sdngcc.testbed.virtual import watch_tcp
 
 
 def failing(name, runs):

@@ -10,7 +10,7 @@ from sdngcc.testbed import collect
 from sdngcc.testbed.fabric.base import Installation, controller_words, police_words, queue_words
 from sdngcc.testbed.fabric.cloud import make_cloud
 from sdngcc.testbed.fabric.linux import LinuxFabric, underlay
-from sdngcc.testbed.openvswitch import OpenVSwitch
+from sdngcc.testbed.virtual.openvswitch import OpenVSwitch
 from sdngcc.topologies import TOPOLOGIES
 
 HEAD = "t_ns vm uplink rate share sent_rate drops active congested"

@@ -7,7 +7,7 @@ import pytest
 
 from sdngcc.controller.rates.batch import Telling, gather
 from sdngcc.controller.rates.notifier import Notifier
-from sdngcc.testbed.lossy import LossyNotices, loss_filter
+from sdngcc.testbed.virtual.lossy import LossyNotices, loss_filter
 
 ETHERNET = bytes(12)
 TCP_FLAGS = {"ACK": 0x10, "ECE": 0x40, "SYN": 0x02}

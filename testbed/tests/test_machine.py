@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sdngcc.testbed.agent import Failure, check_memory, tcp_counters
 from sdngcc.testbed.machine import compile_sources
+from sdngcc.testbed.virtual.agent import Failure, check_memory, tcp_counters
 
 
 def test_sources_are_compiled_wherever_the_project_lies(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 
 import json
 
-from sdngcc.testbed import userspace
+from sdngcc.testbed.virtual import userspace
 
 SHOWN = [
     {"caption": "Settings in force", "headings": ["setting", "value"],

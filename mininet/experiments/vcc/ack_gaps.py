@@ -31,8 +31,8 @@ def cases(settings: Sequence[str]) -> List[Case]:
         parameters = parse_settings(settings, {**DEFAULTS, "law": law})
         work = ecn_mix.workload(parameters)
         work.program(Program("acks", "rx1", (
-            sys.executable, "-m", "sdngcc.testbed.watch_tcp", "acks", "{out}/acks.txt", "{start}", "{end}", "rx1-eth0",
-            *map(str, PORTS.values()))))
+            sys.executable, "-m", "sdngcc.testbed.virtual.watch_tcp", "acks", "{out}/acks.txt", "{start}", "{end}",
+            "rx1-eth0", *map(str, PORTS.values()))))
         chosen.append(Case(label, parameters, work))
     return chosen
 

@@ -34,8 +34,8 @@ def cases(settings: Sequence[str]) -> List[Case]:
         parameters = parse_settings(settings, {**DEFAULTS, **own})
         work = three_periods(parameters)
         work.program(Program("windows", "vm1", (
-            sys.executable, "-m", "sdngcc.testbed.watch_tcp", "windows", "{out}/windows.txt", "{start}", "{end}",
-            str(INTERVAL_MS * 10**6))))
+            sys.executable, "-m", "sdngcc.testbed.virtual.watch_tcp", "windows", "{out}/windows.txt", "{start}",
+            "{end}", str(INTERVAL_MS * 10**6))))
         runs.append(Case(label, parameters, work))
     return runs
 

@@ -20,8 +20,8 @@ from pathlib import Path
 import yaml
 
 from sdngcc.testbed.inventory import SWITCH
-from sdngcc.testbed.openvswitch import VSWITCHD_UPTIME_S
-from sdngcc.testbed.processes import sleep_until
+from sdngcc.testbed.virtual.openvswitch import VSWITCHD_UPTIME_S
+from sdngcc.testbed.virtual.processes import sleep_until
 from sdngcc.topologies.shaping import LEAF_HANDLE, Shape, tc_commands
 
 # A rate that one processor carries, and a buffer that such a port empties within half a period of the controller.

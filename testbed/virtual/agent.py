@@ -19,10 +19,10 @@ import traceback
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 
-from sdngcc.testbed import cluster
 from sdngcc.testbed.fabric import make_fabric
-from sdngcc.testbed.network import Network
-from sdngcc.testbed.processes import run, sleep_until
+from sdngcc.testbed.virtual import cluster
+from sdngcc.testbed.virtual.network import Network
+from sdngcc.testbed.virtual.processes import run, sleep_until
 
 # Time between the last preparation and the start of the experiment's clock, seconds.
 LEAD_S = 1.0
@@ -256,7 +256,7 @@ class Agent:
             "SDNGCC_CONTROLLER_TRACE_FILE": str(self.out / f"{name}-trace.jsonl"),
         }
         losses = [str(percent) for _, percent in self.job["loss"][self.loss_stage:]]
-        program = (["sdngcc.testbed.lossy", str(self.job["seed"]), *losses] if losses
+        program = (["sdngcc.testbed.virtual.lossy", str(self.job["seed"]), *losses] if losses
                    else self.job["controller"].get("program", ["sdngcc.main", "controller"]))
         with open(self.out / f"{name}.log", "ab") as log:
             return subprocess.Popen([sys.executable, "-m", *program], env=environment,

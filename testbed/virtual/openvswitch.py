@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Dict, Sequence
 
-from sdngcc.testbed.processes import run, sleep_until
+from sdngcc.testbed.virtual.processes import run, sleep_until
 
 FOLDER = "/run/openvswitch"
 # ovs-vswitchd 3.1 counts CPUs at most every 10 s of uptime: started before, it finds none and loses every upcall.

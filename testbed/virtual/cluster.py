@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Dict
 
-from sdngcc.testbed.processes import run
+from sdngcc.testbed.virtual.processes import run
 
 # Servers, the first one's ports for clients and for the other servers; the others' follow.
 SERVERS, CLIENT_PORT, RAFT_PORT = 3, 6641, 6644

@@ -5,8 +5,8 @@ Law vcc has neither: marks are its feedback. A part of them is lost with the ACK
 hypervisor; to lose all of these would cut the connections, so then CE is taken off before the receiver's shim sees it.
 On demand that is done with any part of them, so that marks alone are lost and each ACK arrives.
 
-As a main module (``python -m sdngcc.testbed.lossy SEED PERCENT...``) it is the controller with the first of these
-losses; each SIGUSR1 puts the next one in force.
+As a main module (``python -m sdngcc.testbed.virtual.lossy SEED PERCENT...``) it is the controller with the first
+of these losses; each SIGUSR1 puts the next one in force.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, List
 
-from sdngcc.testbed.openvswitch import OpenVSwitch
+from sdngcc.testbed.virtual.openvswitch import OpenVSwitch
 
 
 def _rows(switch: OpenVSwitch, caption: str) -> List[List[Any]]:

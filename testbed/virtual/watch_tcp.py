@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Watches TCP from within a VM: the windows of its sockets, or the ACKs that leave it.
 
-``python -m sdngcc.testbed.watch_tcp windows OUT START_NS END_NS INTERVAL_NS``: at each interval a line ``t_ns port mss
-cwnd snd_wnd`` for each connection, by the port it goes to; segments and windows in bytes, cwnd in segments.
+``python -m sdngcc.testbed.virtual.watch_tcp windows OUT START_NS END_NS INTERVAL_NS``: at each interval a line
+``t_ns port mss cwnd snd_wnd`` for each connection, by the port it goes to; segments and windows in bytes, cwnd in segments.
 
-``python -m sdngcc.testbed.watch_tcp acks OUT START_NS END_NS DEVICE PORT...``: a line ``t_ns port`` for each TCP
-segment that leaves device from one of the ports.
+``python -m sdngcc.testbed.virtual.watch_tcp acks OUT START_NS END_NS DEVICE PORT...``: a line ``t_ns port`` for each
+TCP segment that leaves device from one of the ports.
 
 Times are of CLOCK_MONOTONIC. Uses the standard library alone, for each import costs wall time in User Mode Linux.
 """

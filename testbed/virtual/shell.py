@@ -7,8 +7,8 @@ import json
 import sys
 from pathlib import Path
 
-from sdngcc.testbed.agent import Agent
-from sdngcc.testbed.entropy import seed_entropy
+from sdngcc.testbed.virtual.agent import Agent
+from sdngcc.testbed.virtual.entropy import seed_entropy
 
 WELCOME = """
 Mininet's command line: `vm1 ping -c 3 rx1`, `vm1 iperf -c 10.0.1.1 &`, `sh ovs-vsctl show`, `sh ovs-appctl shim/show`,
