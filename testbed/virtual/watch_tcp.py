@@ -2,7 +2,8 @@
 """Watches TCP from within a VM: the windows of its sockets, or the ACKs that leave it.
 
 ``python -m sdngcc.testbed.virtual.watch_tcp windows OUT START_NS END_NS INTERVAL_NS``: at each interval a line
-``t_ns port mss cwnd snd_wnd`` for each connection, by the port it goes to; segments and windows in bytes, cwnd in segments.
+``t_ns port mss cwnd snd_wnd`` for each connection, by the port it goes to; segments and windows in
+bytes, cwnd in segments.
 
 ``python -m sdngcc.testbed.virtual.watch_tcp acks OUT START_NS END_NS DEVICE PORT...``: a line ``t_ns port`` for each
 TCP segment that leaves device from one of the ports.
