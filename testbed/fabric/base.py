@@ -165,7 +165,7 @@ class Fabric(ABC):
                    for installation in self.installations for target in targets)
 
     def check_law(self) -> None:
-        """Raise RuntimeError unless each datapath's shim runs the law it was told to."""
+        """Raise RuntimeError unless each datapath's shim runs the law it was told to, and has all of its VMs."""
         from sdngcc.shim.netlink import ShimClient
 
         wanted = self.job["shim"]["settings"]["shim-law"]
@@ -175,6 +175,14 @@ class Fabric(ABC):
             else:
                 with network_namespace(installation.namespace), ShimClient() as client:
                     law = client.settings_get().law
+                    limited = {port.name for port in client.ports() if port.role == "vm"}
+                topo = self.network.topo
+                wanting = sorted({f"{host}-{vm}" for vm in (*topo.vms, *topo.receivers)
+                                  for host in [topo.nodeInfo(vm)["hypervisor"]]
+                                  if host in installation.hypervisors} - limited)
+                if wanting:
+                    told = installation.switch.vsctl("get", "Interface", wanting[0], "status").strip()
+                    raise RuntimeError(f"the shim does not have {', '.join(wanting)}; {wanting[0]}:status {told}")
             if law != wanted:
                 status = installation.switch.vsctl("get", "Open_vSwitch", ".", "status").strip()
                 raise RuntimeError(f"{installation.name or 'all'}: shim-law={wanted} is not in force, "

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a fabric of Linux bridges tells the controller, and how its hypervisors' samples become those of one machine."""
 
+import contextlib
 import json
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -100,3 +103,22 @@ def test_an_uplink_has_a_queue_for_each_vm(kind, most):
 def test_a_port_is_policed_in_kilobits():
     assert police_words("hv1-vm2", EDGE, "vm2") == [
         "--", "set", "Interface", "hv1-vm2", "ingress_policing_rate=20000", "ingress_policing_burst=16000"]
+
+
+def test_a_vm_that_the_shim_refused_fails_the_run(fabric, monkeypatch):
+    """The client of netlink is made up: it says which ports the shim has."""
+    nodes = {"vm1": {"hypervisor": "hv1"}, "vm2": {"hypervisor": "hv2"}, "rx1": {"hypervisor": "hv2"}}
+    fabric.network = SimpleNamespace(topo=SimpleNamespace(vms=["vm1", "vm2"], receivers=["rx1"], nodeInfo=nodes.get))
+    fabric.job.update(shim={"settings": {"shim-law": "eyeq"}}, userspace=False)
+    client = MagicMock()
+    client.__enter__.return_value = client
+    client.settings_get.return_value.law = "eyeq"
+    client.ports.return_value = [SimpleNamespace(name="hv1-vm1", role="vm"), SimpleNamespace(name="hv2-vm2", role="vm"),
+                                 SimpleNamespace(name="hv2-rx1", role="vm")]
+    monkeypatch.setattr("sdngcc.shim.netlink.ShimClient", lambda: client)
+    monkeypatch.setattr("sdngcc.testbed.fabric.base.network_namespace", lambda name: contextlib.nullcontext())
+    monkeypatch.setattr(OpenVSwitch, "vsctl", lambda self, *words: "{shim=\"min-rate: too much\"}")
+    fabric.check_law()
+    client.ports.return_value[2].role = "uplink"
+    with pytest.raises(RuntimeError, match="does not have hv2-rx1.*min-rate: too much"):
+        fabric.check_law()

@@ -82,6 +82,7 @@ def test_settings_override_defaults_and_the_last_counts():
     (["maximums=20000"], ["maximums", "from 0 (none) to 10000 Mb/s"]),
     (["guarantees=100", "maximums=200,50"], ["guarantees", "vm2", "100", "50"]),
     (["guarantees=300", "hosts=1"], ["guarantees", "vm4", "1200", "1000"]),
+    (["guarantees=300", "law=eyeq"], ["guarantees", "1200", "fabric=openflow", "1000", "fabric=linux"]),
     (["divisions=65536"], ["divisions", "from 0 to 65535"]),
     (["divisions=ls"], ["divisions", "'ls'"]),
     (["fabric=linux", "mark_source=openflow"], ["mark_source=shim", "fabric=linux", "openflow, linux"]),
