@@ -17,7 +17,7 @@ Protocol = Literal["tcp", "reno", "cubic", "dctcp", "bbr", "udp"]
 # The kernel of the machine that has what others have not or are built without: BBR, AccECN.
 NEWEST = "7.3"
 Percent = Annotated[float, Field(ge=0, le=100)]
-Law = Literal["none", "static", "sdngcc", "maxmin", "hygenicc", "eyeq", "seawall", "scc", "vcc"]
+Law = Literal["none", "static", "sdngcc", "maxmin", "hygenicc", "eyeq", "seawall", "scc", "vcc", "elasticswitch"]
 # The laws that a controller steers.
 CONTROLLED = ("sdngcc", "maxmin")
 # Bytes of a full frame as queues count it.
@@ -398,6 +398,11 @@ class Parameters(BaseModel):
             if granted[host] > self.link_mbps:
                 raise ValueError(f"guarantees: those on the hypervisor of {vm} add up to {granted[host]:g} Mb/s; "
                                  f"its uplink has {self.link_mbps}")
+        # One Open vSwitch cannot know which of its uplinks a VM will use.
+        if self.fabric == "openflow" and self.law != "none" and sum(granted.values()) > self.link_mbps:
+            raise ValueError(f"guarantees: all add up to {sum(granted.values()):g} Mb/s, and with fabric=openflow one "
+                             f"Open vSwitch has all hypervisors, with uplinks of {self.link_mbps}; fabric=linux gives "
+                             "each its own")
 
     @property
     def duration_s(self) -> float:

@@ -121,11 +121,12 @@ PRESETS: Dict[str, Preset] = {
         "Nothing: the default, target 0, is the paper's virtual ECN, in as far as it has an algorithm.",
         "vcc-as-published"),
 }
-"""By law. static, maxmin (ours) and none have none."""
+"""By law. static, maxmin (ours), elasticswitch and none have none."""
 
 
 def describe_refusal(law: str) -> str:
     """Return why a law has no literal preset."""
     why = {"maxmin": "is ours, no paper has it", "none": "is no law",
+           "elasticswitch": "is of a paper whose text was not at hand",
            "static": "is a fixed rate, no paper's algorithm"}[law]
     return f"preset={PUBLISHED}: law={law} {why}; there are presets of {', '.join(sorted(PRESETS))}"

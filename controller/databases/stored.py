@@ -11,7 +11,8 @@ from typing import Any, Literal, Mapping, NamedTuple, Optional, Union, get_args
 KEYS = {"weight": "shim-weight", "min": "shim-min-rate", "max": "shim-max-rate", "law": "shim-law"}
 COLUMNS = ("Interface:other_config", "Interface:external_ids", "Port:other_config")
 HOST_COLUMN = "Open_vSwitch:other_config"
-Law = Literal["none", "static", "sdngcc", "maxmin", "hygenicc", "eyeq", "seawall", "scc", "vcc"]
+Law = Literal["none", "static", "sdngcc", "maxmin", "hygenicc", "eyeq", "seawall", "scc", "vcc",
+              "elasticswitch"]
 LAWS: tuple[str, ...] = get_args(Law)
 DEFAULTS: dict[str, Union[int, str]] = {"weight": 1, "min": 0, "max": 0, "law": "none"}
 

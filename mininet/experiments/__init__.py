@@ -6,7 +6,7 @@ from typing import Dict
 from sdngcc.experiments.base import Experiment
 from sdngcc.experiments.eyeq import burst_latency, converge, memcached, shuffle, spare
 from sdngcc.experiments.hygenicc import admission, echo
-from sdngcc.experiments.others import acdc, today
+from sdngcc.experiments.others import acdc, elasticswitch, today
 from sdngcc.experiments.own import (
     beside,
     churn,
@@ -73,6 +73,7 @@ EXPERIMENTS: Dict[str, Experiment] = {
         on_off,
         tournament,
         today,
+        elasticswitch,
         beside,
         acdc,
     )}

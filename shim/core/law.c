@@ -21,6 +21,7 @@ static const struct shim_law *const laws[] = {
 	&shim_law_seawall,
 	&shim_law_hygenicc,
 	&shim_law_eyeq,
+	&shim_law_elasticswitch,
 };
 
 /* Tells whether two strings are equal. */

@@ -226,6 +226,7 @@ extern const struct shim_law shim_law_vcc;
 extern const struct shim_law shim_law_seawall;
 extern const struct shim_law shim_law_hygenicc;
 extern const struct shim_law shim_law_eyeq;
+extern const struct shim_law shim_law_elasticswitch;
 
 #ifndef __KERNEL__
 /* Returns the law of that name, NULL if there is none; the kernel names laws by their place. */

@@ -18,7 +18,7 @@
 #define FLOWS 3
 
 /* Laws there are. */
-#define LAWS 8
+#define LAWS 9
 
 /* A VM under a law. */
 struct fixture {

@@ -22,7 +22,7 @@ from typing import Any, Dict, List
 from ...shim import core
 
 PROGRAMS = core.HOST_DIR.parent / "tests" / "engine"
-LAWS = ("static", "sdngcc", "maxmin", "vcc", "seawall", "scc", "hygenicc", "eyeq")
+LAWS = ("static", "sdngcc", "maxmin", "vcc", "seawall", "scc", "hygenicc", "eyeq", "elasticswitch")
 #: Part of a core that ticks may take.
 BUDGET = 0.05
 _FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-O2")

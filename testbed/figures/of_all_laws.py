@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
+from sdngcc.experiments.others import elasticswitch as of_elasticswitch
 from sdngcc.experiments.others import today as of_today
 from sdngcc.experiments.own import maxmin as of_maxmin
 from sdngcc.experiments.own import tournament as of_tournament
@@ -118,6 +119,24 @@ def today(runs: Runs) -> List[Row]:
              panel("most of a VM in 0.1 s", "times an equal part", of_today.peak, "what is due", 2)]
     return [Row(parts, 0.9 + 0.36 * len(groups)),
             *tournament({label: seeds for label, seeds in runs.items() if ", load" in label})]
+
+
+def elasticswitch(runs: Runs) -> List[Row]:
+    """What the tagged VM has of its guarantee beside many senders, and how much of the link is used, by law."""
+    groups, works, cells = table(runs, split_last)
+    look = looks(works)
+
+    def panel(title: str, unit: str, number: int, due: str) -> Bars:
+        return Bars(groups, [Series(work, look[work], [
+            over_seeds(cells[group, work], lambda run: of_elasticswitch.parts(run)[number])
+            if (group, work) in cells else None for group in groups]) for work in works], unit, title,
+            lines=[(1, due)], form="{:.2f}", absent=[
+                (group, work) for group in range(len(groups)) for work in range(len(works))
+                if (groups[group], works[work]) not in cells])
+
+    return [Row([panel("tagged VM beside the others", "part of its guarantee", 0, "all of it"),
+                 panel("link used by all", "part", 1, "all of it"),
+                 panel("link used by the others alone", "part", 2, "all of it")], 2.6)]
 
 
 def on_off(runs: Runs) -> List[Row]:

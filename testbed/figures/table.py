@@ -58,6 +58,7 @@ DRAWINGS: Dict[str, Drawing] = {
     "maxmin": of_all_laws.maxmin,
     "tournament": of_all_laws.tournament,
     "today": of_all_laws.today,
+    "elasticswitch": of_all_laws.elasticswitch,
     "on-off": of_all_laws.on_off,
     "parking-lot": of_ours.parking_lot,
     "innocent": of_ours.innocent,

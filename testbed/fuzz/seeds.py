@@ -6,7 +6,7 @@ Numbers of 64 bits are three bytes, a shift and 16 bits (shim/fuzz/input.h), so 
 
 from typing import Callable, Dict, List
 
-LAWS = ("static", "sdngcc", "maxmin", "scc", "vcc", "seawall", "hygenicc", "eyeq")
+LAWS = ("static", "sdngcc", "maxmin", "scc", "vcc", "seawall", "hygenicc", "eyeq", "elasticswitch")
 MS = 10**6
 
 FIN, SYN, RST, ACK, ECE, CWR = 0x01, 0x02, 0x04, 0x10, 0x40, 0x80

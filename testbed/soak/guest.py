@@ -24,7 +24,7 @@ from sdngcc.testbed.workload import Workload
 from sdngcc.topologies.shaping import Shape, tc_commands
 
 # The laws under which mixed tenants send, in turn; the reference load is under the first.
-LAWS = ("sdngcc", "maxmin", "hygenicc", "eyeq", "seawall", "scc", "vcc", "static")
+LAWS = ("sdngcc", "maxmin", "hygenicc", "eyeq", "seawall", "scc", "vcc", "static", "elasticswitch")
 # What happens in the cycles in turn. Where a process ends, so does what it leaked: many cycles lie between two ends,
 # and the controller ends once, as its memory is at its size only when it has met all of this.
 FAULTS = ("module", "ovs-vswitchd", "none", "ovsdb-server", "module", "none", "controller", "none")

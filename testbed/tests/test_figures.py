@@ -37,7 +37,7 @@ PLACEBO = {"unfair": "udp, placebo", "many-flows": "flows=1, placebo",
            "divisions": "DS and CS, law=placebo, unordered", "divisions-load": "load 80%, law=placebo, unordered",
            "interference": "DS and CS, load 80%, placebo",
            "laws": "placebo, share", "maxmin": "placebo, share", "tournament": "placebo, load 60%",
-           "today": "placebo, share"}
+           "today": "placebo, share", "elasticswitch": "16 tcp, placebo"}
 #: Simulated vision without the pigment for green, for linear RGB: Machado, Oliveira and Fernandes, A Physiologically-
 #: based Model for Simulation of Color Vision Deficiency, 2009, severity 1.0. The same for red.
 DEUTERANOPIA = ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881))

@@ -25,7 +25,7 @@ DEAF = ("static",)
 # Of single laws. vcc is no defence against UDP and leaves DCTCP alone; hygenicc's echoes ride on packets of VMs.
 OWN: Dict[str, Dict[str, Any]] = {"vcc": {"competitor": ("tcp",)}, "hygenicc": {"knobs": {"echo": 0}}}
 # Laws whose papers have VMs go down in silence, to their guarantees; under the others they return to their shares.
-TO_GUARANTEE = ("eyeq", "seawall")
+TO_GUARANTEE = ("eyeq", "seawall", "elasticswitch")
 # Time after a change until it counts, seconds.
 SETTLE_S = 2.0
 # What peers are allowed is read so long before silence ends, seconds.

@@ -9,7 +9,7 @@ from .host import MS, SECOND
 from .link import Guest, Link
 
 RATE = 25_000_000
-LOOPS = ["sdngcc", "maxmin", "hygenicc", "scc", "seawall", "eyeq", "vcc"]
+LOOPS = ["sdngcc", "maxmin", "hygenicc", "scc", "seawall", "eyeq", "vcc", "elasticswitch"]
 #: Laws whose sums go by the senders' weights; eyeq divides among peers and vcc among connections.
 WEIGHED = ["sdngcc", "maxmin", "hygenicc", "scc", "seawall"]
 
@@ -48,7 +48,7 @@ def test_three_share_a_link(core: Any, links: List[Link], law: str) -> None:
     assert sum(parts) >= 0.65, f"the link is left empty: {parts}"
     assert min(parts) >= 0.75 * max(parts), f"not fair: {parts}"
     assert link.lost == 0 and not link.refused
-    assert (link.reports > 0) == (law in ("hygenicc", "scc", "seawall", "eyeq"))
+    assert (link.reports > 0) == (law in ("hygenicc", "scc", "seawall", "eyeq", "elasticswitch"))
 
 
 @pytest.mark.parametrize("law", WEIGHED)
@@ -70,7 +70,7 @@ def test_without_feedback_nobody_is_protected(core: Any, links: List[Link]) -> N
     assert link.lost > 1000
 
 
-@pytest.mark.parametrize("law", ["hygenicc", "scc", "seawall", "eyeq"])
+@pytest.mark.parametrize("law", ["hygenicc", "scc", "seawall", "eyeq", "elasticswitch"])
 def test_a_newcomer_gets_his_part(core: Any, links: List[Link], law: str) -> None:
     link = Link(core, law, RATE, [1, 1])
     links.append(link)

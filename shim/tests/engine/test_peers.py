@@ -11,7 +11,7 @@ from .host import FULL, KEY, MS, SECOND, Host, address
 
 CAPACITY = 125_000_000
 HERE = address("10.0.0.1")
-LAWS = ["hygenicc", "eyeq", "seawall", "scc"]
+LAWS = ["hygenicc", "eyeq", "seawall", "scc", "elasticswitch"]
 #: With few peers, packets without one may have the share shifted by this, or the guarantee where that is more.
 SHARED_MIN = 64
 #: Of a peer's bucket, bytes.

@@ -13,7 +13,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from .host import ACK, KEY, MS, SECOND, SYN, TCP, Host, address
 
 CAPACITY = 12_500_000
-LAWS = ["static", "sdngcc", "maxmin", "hygenicc", "eyeq", "seawall", "scc", "vcc", None]
+LAWS = ["static", "sdngcc", "maxmin", "hygenicc", "eyeq", "seawall", "scc", "vcc", "elasticswitch", None]
 
 
 def machine(core: Any) -> Any:
