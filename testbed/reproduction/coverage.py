@@ -19,6 +19,7 @@ STATUSES = {
     "reproduced": "what it claims was seen to hold",
     "partly": "some of what it claims holds; the note says what does not, or what was scaled",
     "refuted": "it was run as written, and what it claims does not hold",
+    "not seen": "it was run at another size or with stand-ins, and what it claims was not seen; the note says which",
     "impossible": "it cannot be had here, for the reason in the note",
     DRAWING: "a drawing, a list of variables, an algorithm",
 }
@@ -56,9 +57,9 @@ def read_coverage(path: Path = COVERAGE) -> List[Item]:
             raise ValueError(f"{name}: the paper is none of {', '.join(PAPERS)}")
         if one.status not in STATUSES:
             raise ValueError(f"{name}: '{one.status}' is none of {', '.join(STATUSES)}")
-        if not one.what or (not one.note and one.status in ("partly", "refuted", "impossible")):
+        if not one.what or (not one.note and one.status not in ("reproduced", DRAWING)):
             raise ValueError(f"{name}: it says too little: 'what' is needed, and 'note' for what is not reproduced")
-        if not one.where and one.status in ("reproduced", "partly", "refuted"):
+        if not one.where and one.status not in ("impossible", DRAWING):
             raise ValueError(f"{name}: 'where' must name what shows it")
         items.append(one)
     return sorted(items, key=lambda one: PAPERS.index(one.paper))
