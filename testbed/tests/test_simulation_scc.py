@@ -185,3 +185,10 @@ def test_a_panel_draws_what_was_run(tmp_path):
     scc_clos.draw({**runs[0], "variants": runs[1:]}, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 20_000
     assert label((("ds", 30),), "scc") in {run["label"] for run in runs}
+
+
+def test_the_page_has_each_claim_with_its_ratio_over_seeds():
+    verdict = {"name": "Fig. 6b", "paper": "40% less", "expected": "at most 0.8", "holds": True}
+    results = [{"verdicts": [{**verdict, "measured": ratio, "holds": ratio < 0.8}]} for ratio in (0.7, 0.9)]
+    assert scc_clos.tabulate(results)[-1] == "| Fig. 6b | 40% less | at most 0.8 | 0.8 ± 1.3, no |"
+    assert scc_clos.tabulate(results[:1])[-1] == "| Fig. 6b | 40% less | at most 0.8 | 0.7 |"

@@ -40,6 +40,7 @@ from sdngcc.testbed.simulation.scenarios.scc_setups import (
     setups,
     three,
 )
+from sdngcc.testbed.statistics import mean_and_interval
 
 Point = Tuple[str, str, str]
 """A label, an objective, a measure."""
@@ -312,6 +313,20 @@ def draw(result: Dict[str, Any], path: Path) -> None:
     pyplot.close(figure)
 
 
+def tabulate(results: Sequence[Dict[str, Any]]) -> List[str]:
+    """Return the page's table: each claim, the paper's value, and ours over the seeds."""
+    lines = ["| claim | the paper | holds if | measured |", "|---|---|---|---|"]
+    for number, first in enumerate(results[0]["verdicts"]):
+        ratios = [result["verdicts"][number]["measured"] for result in results]
+        numbers = [ratio for ratio in ratios if isinstance(ratio, (int, float))]
+        middle, around = mean_and_interval(numbers) if numbers else (math.inf, 0.0)
+        held = all(result["verdicts"][number]["holds"] for result in results)
+        lines.append(f"| {first['name']} | {first['paper']} | {first['expected']} | {middle:.3g}"
+                     f"{f' ± {around:.2g}' if around else ''}{'' if held else ', no'} |")
+    return lines
+
+
 SCENARIO = Scenario("scc-clos", "divisions of different objectives on a Clos network, with and without scc",
                     "SCC, Fig. 5 to 7, 8a, 9 to 12", "fewer deadlines are missed and flows end earlier under scc",
-                    works, judge, lambda: describe(Options) + describe(Parameters), draw)
+                    works, judge, lambda: describe(Options) + describe(Parameters), draw,
+                    tabulate)
