@@ -79,9 +79,12 @@ def input_key(experiment: Experiment, case: Case, artifacts: Artifacts, seed: in
 
 
 def seeds_of(experiment: Experiment, form: str, seeds: Sequence[int], beside: int) -> Sequence[int]:
-    """Return the seeds of an experiment in a form: all of them for what is judged against a paper, else so many."""
+    """Return the seeds of an experiment in a form: all for what is judged against a paper, else so many.
+
+    An experiment with seeds of its own takes as long as ten others, and is left to calls of more seeds than one.
+    """
     if experiment.own_seeds:
-        return seeds[:1]
+        return seeds[:1] if len(seeds) > 1 else ()
     return seeds if form == MENDED and experiment.paper != OURS else seeds[:beside]
 
 

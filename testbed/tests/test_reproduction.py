@@ -237,6 +237,7 @@ def test_what_is_not_judged_against_a_paper_has_fewer_seeds(tmp_path):
                              and task.number == 0] for one in own for form in (MENDED, PLACEBO)}
     assert of == {("share", MENDED): [1, 2, 3, 4, 5], ("share", PLACEBO): [1, 2], ("parking-lot", MENDED): [1, 2],
                   ("parking-lot", PLACEBO): [], ("lost-echoes", MENDED): [1], ("lost-echoes", PLACEBO): []}
+    assert {task.experiment.name for task in make_tasks(own, tmp_path)} == {"share", "parking-lot"}
 
 
 def result(senders):
