@@ -121,7 +121,7 @@ def main(out: Optional[Path], docs: Optional[Path], settings: Tuple[str, ...], a
         raise click.ClickException(str(error)) from None
     for one in experiments:
         if one.own_seeds and len(seeds) == 1:
-            console.print(f"{one.name}: left out, as it has seeds of its own; --seeds 2 or more has it", highlight=False)
+            console.print(f"{one.name} has seeds of its own and is run with --seeds 2 or more", highlight=False)
     experiments = [one for one in experiments if not one.own_seeds or len(seeds) > 1]
     started = time.monotonic()
     results, failures = run_all(tasks, artifacts, jobs, judge_only, console)
