@@ -9,6 +9,7 @@ interrupted call goes on where it stopped, and one with more seeds runs what is 
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import time
@@ -31,12 +32,15 @@ from sdngcc.testbed.reproduction.page import differing, page, read_causes
 from sdngcc.testbed.reproduction.tasks import BESIDE, Task, make_tasks, read_run, run_all
 from sdngcc.testbed.runner import leave_result
 
+# Folders of an absolute path.
+FOLDERS = re.compile(r"(?<!\S)(/[^\s/]+)*/(?=[^\s/])")
+
 
 def outcome(experiment: Experiment, tasks: Sequence[Task], results: Mapping[Task, Path], failures: Mapping[Task, str],
             out: Path, figures: Optional[Path]) -> Reproduced:
     """Judge an experiment's runs, leave results, reports and a figure, and return what the page says of it."""
-    # The path of a log is the machine's, not the page's.
-    lost = [f"{task.name}: {failures[task].split('; ')[0]}" for task in tasks if task in failures]
+    # The paths of a log and of programs are the machine's, not the page's.
+    lost = [f"{task.name}: {FOLDERS.sub('', failures[task].split('; ')[0])}" for task in tasks if task in failures]
     mended = [task for task in tasks if task.form == MENDED]
     labels = {task.number: task.case.label for task in mended}
     whole = [seed for seed in dict.fromkeys(task.seed for task in mended)
