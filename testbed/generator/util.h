@@ -28,7 +28,7 @@ int64_t parse_number(const char *option, const char *text, int64_t min, int64_t 
 /* Returns zeroed memory for count items of size bytes, or ends the program. */
 void *alloc(size_t count, size_t size);
 
-/* Lets this program open as many files at a time as the system ever lets it. */
+/* Lets this program open as many files at a time as the system ever lets it, FILES as root. */
 void allow_files(void);
 
 /* Opens path for writing, or ends the program. */

@@ -18,7 +18,7 @@
  *   report:     F = marks / packets since the last report heard
  *               F > 0:  R = R * (1 - cut * F) unless cut within `hold`, and R holds for `hold`
  *   each T:     later, u >= R:    R = R + step * W * min(1, W / R) * 2^k,  at most step * C more
- *               W = G, or best-effort * C where B = 0;  k = time since marks / quiet
+ *               W = G, or best-effort * C where an end has no B;  k = time since marks / quiet
  *   no report for `silence` of what was sent:  R = G
  *   rate of the pair = max(G, R), at most E;  the VM's own is E
  *
@@ -131,7 +131,7 @@ static const struct shim_knob elastic_knobs[] = {
 	[BEST_EFFORT] = {
 		.name = "best-effort-ppm",
 		.unit = "ppm of capacity",
-		.help = "a pair of a VM without guarantee grows as if it had that; 0 is refused",
+		.help = "a pair with an end without guarantee grows as if it had that; 0 is refused",
 		.source = "ours",
 		.value = 50000,
 		.min = 1,
@@ -294,7 +294,8 @@ static void elastic_report(struct shim_peer_state *peer, struct shim_limiter_sta
 /* Lets a pair's rate grow that uses half of it, unless marks were told of lately. */
 static void elastic_grow(struct elasticswitch_peer *own, const struct shim_law_input *input)
 {
-	u64 least = input->min ? 0 :
+	bool granted = input->min && own->told != SHIM_RATE_MIN;
+	u64 least = granted ? 0 :
 		shim_mul_div(input->capacity, input->knobs[BEST_EFFORT], SHIM_PPM);
 	u64 weight = own->guarantee > least ? own->guarantee : least;
 	u64 most = shim_mul_div(input->capacity, input->knobs[STEP], SHIM_PPM);

@@ -179,6 +179,17 @@ def test_growth_goes_by_the_guarantee_and_less_the_farther_above(core: Any) -> N
     assert steps[0.2, 1] == pytest.approx(2 * steps[0.2, 2], rel=0.01) == pytest.approx(4 * steps[0.2, 4], rel=0.02)
 
 
+def test_a_pair_to_who_has_no_guarantee_grows_by_best_effort(core: Any) -> None:
+    vm = Vm(core, guarantee=C // 4)
+    peer = vm.peer()
+    for _ in range(200):
+        vm.send(peer, C)
+        vm.hear(peer, 0)
+        vm.tick()
+    assert vm.own(peer).guarantee < C // 1000
+    assert peer.rate == C
+
+
 def test_a_rate_that_is_not_used_does_not_grow(core: Any) -> None:
     vm = Vm(core, guarantee=C // 100)
     divided(vm, [C / 10], 1000)
