@@ -19,7 +19,7 @@
  *               F > 0:  R = R * (1 - cut * F) unless cut within `hold`, and R holds for `hold`
  *   each T:     later, u >= R:    R = R + step * W * min(1, W / R) * 2^k,  at most step * C more
  *               W = G, or best-effort * C where an end has no B;  k = time since marks / quiet
- *   no report for `silence` of what was sent:  R = G
+ *   no report for `silence` of what was sent:  R = G, and G = the sender's g
  *   rate of the pair = max(G, R), at most E;  the VM's own is E
  *
  * As the paper has it, as far as its authors' words were at hand: the minimum of both ends' parts,
@@ -326,10 +326,12 @@ static bool elastic_peer_period(struct shim_peer_state *peer, struct shim_limite
 				      input);
 	granted = elastic_part(&limiter->in, &own->in, input->min, input);
 	if (own->owed_ns &&
-	    shim_sub_sat(input->now_ns, own->owed_ns) >= input->knobs[SILENCE])
+	    shim_sub_sat(input->now_ns, own->owed_ns) >= input->knobs[SILENCE]) {
+		own->told = 0;
 		own->rate = own->guarantee;
-	else
+	} else {
 		elastic_grow(own, input);
+	}
 	elastic_bound(peer, input);
 	if (!came)
 		return false;

@@ -190,6 +190,17 @@ def test_a_pair_to_who_has_no_guarantee_grows_by_best_effort(core: Any) -> None:
     assert peer.rate == C
 
 
+def test_in_silence_what_the_receiver_told_is_forgotten(core: Any) -> None:
+    vm = Vm(core, guarantee=C // 4)
+    peer = vm.peer()
+    vm.send(peer, C)
+    vm.hear(peer, 0)
+    for _ in range(300):
+        vm.send(peer, C)
+        vm.tick()
+    assert peer.rate == pytest.approx(C // 4, rel=0.01)
+
+
 def test_a_rate_that_is_not_used_does_not_grow(core: Any) -> None:
     vm = Vm(core, guarantee=C // 100)
     divided(vm, [C / 10], 1000)
