@@ -131,7 +131,7 @@ static const struct shim_knob elastic_knobs[] = {
 	[BEST_EFFORT] = {
 		.name = "best-effort-ppm",
 		.unit = "ppm of capacity",
-		.help = "a pair with an end without guarantee grows as if it had that; 0 is refused",
+		.help = "a pair with an end without guarantee grows as if by that; 0 is refused",
 		.source = "ours",
 		.value = 50000,
 		.min = 1,
@@ -316,22 +316,24 @@ static bool elastic_peer_period(struct shim_peer_state *peer, struct shim_limite
 {
 	struct elasticswitch_peer *own = shim_peer_own(peer);
 	struct elasticswitch_limiter *limiter;
-	bool came = own->in.bytes;
+	bool came = own->in.bytes, silent;
 	u64 granted;
 
 	if (!state)
 		return false;
 	limiter = shim_limiter_own(state);
+	silent = own->owed_ns &&
+		shim_sub_sat(input->now_ns, own->owed_ns) >= input->knobs[SILENCE];
+	if (silent)
+		own->told = 0;
 	own->guarantee = elastic_part(&limiter->out, &own->out, own->told ? own->told : input->min,
 				      input);
 	granted = elastic_part(&limiter->in, &own->in, input->min, input);
-	if (own->owed_ns &&
-	    shim_sub_sat(input->now_ns, own->owed_ns) >= input->knobs[SILENCE]) {
-		own->told = 0;
-		own->rate = own->guarantee;
-	} else {
+	/* A pair at rest has no part; it may begin with what the VM has. */
+	if (silent)
+		own->rate = own->out.used ? own->guarantee : input->min;
+	else
 		elastic_grow(own, input);
-	}
 	elastic_bound(peer, input);
 	if (!came)
 		return false;

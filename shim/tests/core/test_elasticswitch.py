@@ -199,6 +199,9 @@ def test_in_silence_what_the_receiver_told_is_forgotten(core: Any) -> None:
         vm.send(peer, C)
         vm.tick()
     assert peer.rate == pytest.approx(C // 4, rel=0.01)
+    for _ in range(300):
+        vm.tick()
+    assert peer.rate == C // 4
 
 
 def test_a_rate_that_is_not_used_does_not_grow(core: Any) -> None:
