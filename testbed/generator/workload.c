@@ -183,7 +183,6 @@ static void open_early(const struct workload *load)
 {
 	int64_t from_ns = now_ns();
 
-	allow_files();
 	for (int i = 0; i < load->n; i++) {
 		sleep_until(from_ns + (load->start_ns - from_ns) * i / load->n);
 		open_flow(load, &load->flows[i]);
@@ -487,6 +486,7 @@ int workload_main(int argc, char **argv)
 		die(false, "workload: unexpected argument '%s'", argv[optind]);
 	if (!load.to.sin_addr.s_addr || !load.to.sin_port || load.start_ns < 0 || load.end_ns < 0 || !schedule)
 		die(false, "workload: --to, --port, --start, --end and --schedule are required");
+	allow_files();
 	read_schedule(&load, schedule);
 	sleep_until(load.start_ns - PREPARE_NS);
 	if (load.agent)
