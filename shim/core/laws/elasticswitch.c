@@ -19,7 +19,7 @@
  *               F > 0:  R = R * (1 - cut * F) unless cut within `hold`, and R holds for `hold`
  *   each T:     later, u >= R:    R = R + step * W * min(1, W / R) * 2^k,  at most step * C more
  *               W = G, or best-effort * C where an end has no B;  k = time since marks / quiet
- *   no report for `silence` of what was sent:  R = G, and G = the sender's g
+ *   no report for `silence` of what was sent:  R = G, and G = the sender's g; at rest R = B
  *   rate of the pair = max(G, R), at most E;  the VM's own is E
  *
  * As the paper has it, as far as its authors' words were at hand: the minimum of both ends' parts,
@@ -91,6 +91,7 @@ struct elasticswitch_peer {
 	bool answered;		/* a report came */
 };
 
+/* The knobs, by the indices above. */
 static const struct shim_knob elastic_knobs[] = {
 	[STEP] = {
 		.name = "step-ppm",
