@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Dict, List, Literal, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 from sdngcc.experiments.base import Run
 from sdngcc.testbed.parameters import CONTROLLED
+from sdngcc.testbed.parameters import Law as Law
 from sdngcc.testbed.plot import runs_of
 from sdngcc.testbed.settings import ParameterError
 from sdngcc.testbed.simulation.beds import shim_period_ns
@@ -16,7 +17,6 @@ from sdngcc.testbed.simulation.options import Options
 from sdngcc.testbed.simulation.packets import Bulk, Call, Simulation, Stream, make_decisions, table
 from sdngcc.testbed.statistics import mean_and_interval
 
-Law = Literal["none", "static", "sdngcc", "maxmin", "hygenicc", "eyeq", "seawall", "scc", "vcc"]
 # T_i of the testbed's controller, ns.
 CONTROL_NS = 5_000_000
 
