@@ -36,9 +36,11 @@
  * window-total by weight, port-weight for the ports of the preferred range, 1 for others.
  *
  * A guest that negotiated ECN itself, a peer that refused it, and a connection that was there
- * before the shim are left alone but for limit; own-ecn = 1 holds the first to V as well, unless
- * both ends agreed on AccECN (RFC 9768): there ECE, CWR and AE are a counter, and ECE alone says
- * nothing.  A SYN that offers AccECN to a guest without ECN is answered as one that asks for ECN:
+ * before the shim are left alone but for limit; own-ecn = 1 treats the first as one without ECN,
+ * as AC/DC does: held to V, and neither CE nor ECE reaches it, or it would cut for each mark once
+ * more; its data arrive as ECT(0), for Linux takes a Not-ECT packet among them for a
+ * retransmission.  Not so where both ends agreed on AccECN (RFC 9768): there ECE, CWR and AE are a
+ * counter, and ECE alone says nothing.  A SYN that offers AccECN to a guest without ECN is answered as one that asks for ECN:
  * its sender then falls back to that (RFC 9768, section 3.1.2).  A connection without a handshake
  * has the least window scale that explains what was in flight: its windows come out too large
  * rather than too small.
@@ -127,7 +129,7 @@ static const struct shim_knob vcc_knobs[] = {
 	[OWN_ECN] = {
 		.name = "own-ecn",
 		.unit = "switch",
-		.help = "1: hold guests that use ECN to the virtual window; 0: leave them alone",
+		.help = "1: use ECN for guests that do, too, and hold them to V; 0: leave them",
 		.source = "ours",
 		.value = 0,
 		.min = 0,
@@ -218,7 +220,7 @@ static u32 vcc_segments(const struct shim_flow *flow, u64 count)
 	return bytes < SHIM_WINDOW_MAX ? bytes : SHIM_WINDOW_MAX;
 }
 
-/* Tells whether the virtual window holds the flow's guest. */
+/* Tells whether the law uses ECN in the guest's stead and holds it to the virtual window. */
 static bool vcc_holds(const struct shim_flow *flow, const u64 *values)
 {
 	const struct vcc_flow *own = shim_flow_own_const(flow);
@@ -293,7 +295,7 @@ static void vcc_cut(struct shim_flow *flow, const u64 *values, u32 acked)
 	own->cut_una = flow->una - acked;
 	own->recover = flow->nxt;
 	own->cutting = true;
-	own->answer = flow->ecn == SHIM_FLOW_VIRTUAL;
+	own->answer = true;
 }
 
 /* Grows the window by what an ACK newly acknowledged. */
@@ -372,6 +374,15 @@ static void vcc_learn_counter(struct shim_flow *flow, const struct shim_segment 
 			       classic != SHIM_TCP_ECE;
 }
 
+/* Tells whether a SYN-ACK, either way, agrees to use ECN. */
+static bool vcc_agreed(const struct shim_flow *flow, const struct shim_segment *segment)
+{
+	const struct vcc_flow *own = shim_flow_own_const(flow);
+	u16 classic = segment->flags & (SHIM_TCP_ECE | SHIM_TCP_CWR);
+
+	return own->counter || classic == SHIM_TCP_ECE;
+}
+
 /* Negotiates ECN by a SYN or SYN-ACK of the VM. */
 static void vcc_handshake_out(struct shim_flow *flow, struct shim_segment *segment, bool first)
 {
@@ -380,7 +391,7 @@ static void vcc_handshake_out(struct shim_flow *flow, struct shim_segment *segme
 
 	if (segment->flags & SHIM_TCP_ACK) {
 		if (flow->ecn == SHIM_FLOW_OFFERED && wants)
-			flow->ecn = SHIM_FLOW_OWN;
+			flow->ecn = vcc_agreed(flow, segment) ? SHIM_FLOW_OWN : SHIM_FLOW_PLAIN;
 		else if (flow->ecn == SHIM_FLOW_OFFERED && may)
 			flow->ecn = SHIM_FLOW_VIRTUAL;
 		else if (flow->ecn == SHIM_FLOW_OFFERED || flow->ecn == SHIM_FLOW_ASKED)
@@ -456,7 +467,7 @@ static void vcc_out(struct shim_flow *flow, struct shim_segment *segment)
 		vcc_handshake_out(flow, segment, begin != SHIM_FLOW_GOES_ON);
 		return;
 	}
-	if (flow->ecn == SHIM_FLOW_VIRTUAL)
+	if (vcc_holds(flow, segment->knobs))
 		vcc_echo(flow, segment, new_data);
 }
 
@@ -473,6 +484,8 @@ static void vcc_handshake_in(struct shim_flow *flow, struct shim_segment *segmen
 	}
 	if (flow->ecn == SHIM_FLOW_ASKED)
 		flow->ecn = flags == SHIM_TCP_ECE ? SHIM_FLOW_VIRTUAL : SHIM_FLOW_PLAIN;
+	else if (flow->ecn == SHIM_FLOW_OWN && !vcc_agreed(flow, segment))
+		flow->ecn = SHIM_FLOW_PLAIN;
 	if (flow->ecn == SHIM_FLOW_VIRTUAL)
 		segment->flags &= ~asks;
 }
@@ -489,7 +502,10 @@ static void vcc_hide(struct shim_flow *flow, struct shim_segment *segment)
 		if (segment->payload < SHIM_WINDOW_MAX - own->echo_owed)
 			own->echo_owed += (int)segment->payload;
 	}
-	segment->ecn = SHIM_NOT_ECT;
+	if (flow->ecn == SHIM_FLOW_VIRTUAL)
+		segment->ecn = SHIM_NOT_ECT;
+	else if (segment->ecn == SHIM_CE)
+		segment->ecn = SHIM_ECT_ZERO;
 	segment->flags &= ~(SHIM_TCP_ECE | SHIM_TCP_CWR);
 }
 
@@ -513,7 +529,7 @@ static void vcc_in(struct shim_flow *flow, struct shim_segment *segment)
 			vcc_hear(flow, segment->knobs, acked, marked);
 		shim_flow_clamp(flow, segment, vcc_allowed(flow, segment->knobs));
 	}
-	if (flow->ecn == SHIM_FLOW_VIRTUAL)
+	if (vcc_holds(flow, segment->knobs))
 		vcc_hide(flow, segment);
 }
 
