@@ -2,6 +2,7 @@
 """Every figure and table of the papers, and what stands for it here: an experiment, a simulation, or why there is none.
 
 Written by hand into coverage.json, for what a figure claims is read by people; that what it names exists is tested.
+Notes quote what was measured (numbers.quoted).
 """
 
 from __future__ import annotations

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from sdngcc.testbed.presets import MENDED, PRESETS, PUBLISHED
 from sdngcc.testbed.reproduction.coverage import STATUSES, Item, counted, rows_of_papers
 from sdngcc.testbed.reproduction.forms import OURS, PLACEBO
+from sdngcc.testbed.reproduction.numbers import quoted, shown, spread
 from sdngcc.testbed.reproduction.outcomes import Course, Judged, Reproduced, Row
-from sdngcc.testbed.statistics import mean_and_interval
 
 # Why verdicts fail, written by hand: experiment -> name of the verdict, or "*" for all its others -> cause.
 CAUSES = Path(__file__).resolve().with_name("causes.json")
@@ -65,39 +65,6 @@ def cause_of(causes: Mapping[str, Mapping[str, str]], experiment: str, verdict: 
     return own.get(verdict, own.get("*", UNKNOWN))
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _number(value: float) -> str:
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def _spread(values: Sequence[float]) -> str:
-    middle, half = mean_and_interval(values)
-    return _number(middle) if len(values) == 1 else f"{_number(middle)} ± {half:.2g}"
-
-
-def shown(values: Sequence[Any]) -> str:
-    """Return what several seeds measured for people: numbers as means with intervals, lists and mappings by member.
-
-    Other values are told once when all are equal, else each.
-    """
-    first = values[0]
-    if all(_is_number(value) for value in values):
-        return _spread(values)
-    if all(isinstance(value, Mapping) and value.keys() == first.keys() for value in values):
-        # Distributions are for figures.
-        names = [name for name in first if not str(name).startswith("quantiles")]
-        return ", ".join(f"{name} {shown([value[name] for value in values])}" for name in names)
-    if all(isinstance(value, (list, tuple)) and len(value) == len(first) for value in values):
-        return ", ".join(shown(members) for members in zip(*values))
-    numbers = [value for value in values if _is_number(value)]
-    if numbers and all(value is None for value in values if not _is_number(value)):
-        return f"{_spread(numbers)} ({len(values) - len(numbers)} without)"
-    return " / ".join(dict.fromkeys(str(value) for value in values))
-
-
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;").replace("&lt;br>", "<br>")
 
@@ -144,6 +111,7 @@ def _failures(outcomes: Sequence[Reproduced], causes: Mapping[str, Mapping[str, 
             if not row.mended.always:
                 by_cause.setdefault(cause_of(causes, one.name, row.name), []).append(_told(row))
         rows += [[_anchor(one.name), "<br>".join(told), cause] for cause, told in by_cause.items()]
+    rows = [[*cells, quoted(cause, outcomes)] for *cells, cause in rows]
     return _table(["experiment", "what: expected; ours", "cause"], rows) if rows else ["Every verdict holds."]
 
 
@@ -176,7 +144,7 @@ def _preset(law: str) -> List[str]:
 def _parts(values: Sequence[Optional[Tuple[float, float]]]) -> List[str]:
     """Return the cells of worst and mean parts of the fair share."""
     known = [value for value in values if value is not None]
-    return [_spread([value[number] for value in known]) if known else "-" for number in (0, 1)]
+    return [spread([value[number] for value in known]) if known else "-" for number in (0, 1)]
 
 
 def _course(course: Course) -> List[str]:
@@ -184,8 +152,8 @@ def _course(course: Course) -> List[str]:
     late = f" ({len(course.fair_s) - len(fair)} never)" if fair and len(fair) < len(course.fair_s) else ""
     form = "" if course.law in ("none", "static") else f", {course.form}" if course.law in PRESETS else ""
     return [course.label or "-", course.law + (f", {course.form}" if course.form != MENDED else form),
-            *_parts(course.whole), *_parts(course.settled), (_spread(fair) if fair else "-") + late,
-            _spread(course.used), _spread(course.queue_kb)]
+            *_parts(course.whole), *_parts(course.settled), (spread(fair) if fair else "-") + late,
+            spread(course.used), spread(course.queue_kb)]
 
 
 def _section(one: Reproduced) -> List[str]:
@@ -232,12 +200,13 @@ def _placebo_line(outcomes: Sequence[Reproduced]) -> List[str]:
             "harm, not what it does.", ""] if rows else []
 
 
-def _coverage(items: Sequence[Item]) -> List[str]:
+def _coverage(items: Sequence[Item], outcomes: Sequence[Reproduced]) -> List[str]:
     """Return the section of all figures and tables."""
+    rows = [[*cells, quoted(note, outcomes)] for *cells, note in rows_of_papers(items, PAGES)]
     meanings = [f"* *{status}*: {meaning};" for status, meaning in STATUSES.items()]
     return ["## Every figure and table of the papers", "", counted(items), "",
             *meanings[:-1], meanings[-1][:-1] + ".", "",
-            *_table(["paper", "item", "what", "here", "shown by", "note"], rows_of_papers(items, PAGES)), ""]
+            *_table(["paper", "item", "what", "here", "shown by", "note"], rows), ""]
 
 
 def page(outcomes: Sequence[Reproduced], causes: Mapping[str, Mapping[str, str]], seeds: Sequence[int],
@@ -250,7 +219,7 @@ def page(outcomes: Sequence[Reproduced], causes: Mapping[str, Mapping[str, str]]
     lines = [HEAD.format(how=how),
              f"{ran}{sum(one.held for one in outcomes)} of {judged} verdicts hold.", "", *_placebo_line(outcomes),
              *_overview(outcomes), "", "## What does not hold", "", *_failures(outcomes, causes), ""]
-    lines += _coverage(coverage) if coverage else []
+    lines += _coverage(coverage, outcomes) if coverage else []
     for one in outcomes:
         lines += _section(one)
     return "\n".join(lines).rstrip() + "\n"

@@ -20,6 +20,7 @@ from sdngcc.testbed.reproduction import __main__ as reproduce
 from sdngcc.testbed.reproduction import tasks as task_module
 from sdngcc.testbed.reproduction.coverage import DRAWING, PAPERS, Item, read_coverage
 from sdngcc.testbed.reproduction.forms import FORMS, PLACEBO, case_of, parameters_of
+from sdngcc.testbed.reproduction.numbers import QUOTE, UNMEASURED, quoted, shown
 from sdngcc.testbed.reproduction.outcomes import (
     Course,
     Judged,
@@ -29,7 +30,7 @@ from sdngcc.testbed.reproduction.outcomes import (
     courses_of,
     rows_of,
 )
-from sdngcc.testbed.reproduction.page import CAUSES, UNKNOWN, cause_of, differing, page, read_causes, shown
+from sdngcc.testbed.reproduction.page import CAUSES, UNKNOWN, cause_of, differing, page, read_causes
 from sdngcc.testbed.reproduction.tasks import NotRunError, input_key, make_tasks, obtain, run_all
 from sdngcc.testbed.simulation.scenarios import SCENARIOS
 from sdngcc.testbed.tests.test_experiments import run_of
@@ -349,3 +350,25 @@ def test_the_page_has_every_figure_of_the_papers():
     assert "that show measurements: 1 reproduced, 0 partly, 0 refuted, 0 not seen, 1 impossible." in text
     assert "| EyeQ | Fig. 1 | a | reproduced | [one](#one), [simulate ecmp](simulation.md#scenarios) | - |" in text
     assert "| EyeQ | Fig. 3 | b | impossible | - | no data |" in text
+
+
+def test_texts_quote_what_was_measured():
+    placebo = Judged((3.0, 5.0), (True, True))
+    rows = [row("rate, of (all)", True, True, measured=(1.0, 2.0), placebo=placebo),
+            row("parts", True, measured=([1.5, 2.25],))]
+    outcomes = [replace(OUTCOMES[0], rows=rows)]
+    said = "{one: rate, of (all)} for {one: parts[1]} and {one: parts}; {one: rate, of (all)@placebo}"
+    assert quoted(said, outcomes) == "1.5 ± 6.4 for 2.25 and 1.5, 2.25; 4 ± 13"
+    for name in ("{two: parts}", "{one: part}", "{one: parts[2]}", "{one: parts@placebo}", "{one: rate, of (all)[0]}"):
+        assert quoted(f"a {name}", outcomes) == f"a {UNMEASURED}"
+    items = [Item("EyeQ", "Fig. 1", "a", "partly", ("one",), "half: {one: parts[0]}")]
+    text = page([*outcomes, OUTCOMES[1]], {"two": {"*": "as {one: parts[1]} says"}}, [1, 2], coverage=items)
+    assert "| half: 1.5 |" in text and "| as 2.25 says |" in text
+
+
+def test_the_page_has_all_numbers_that_its_texts_quote():
+    assert UNMEASURED not in (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    texts = [*(one.note for one in read_coverage()), *(one for own in read_causes().values() for one in own.values())]
+    quotes = [found for text in texts for found in QUOTE.finditer(text)]
+    assert not {found[1] for found in quotes} - set(EXPERIMENTS)
+    assert not [text for text in texts if "{" in QUOTE.sub("", text)]
