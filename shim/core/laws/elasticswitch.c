@@ -9,8 +9,8 @@
  *   u           = max(2 * bytes of the pair in T / T, u * 7/8); B with its first packet after none
  *   need        = min(u, what the other end gives the pair, where that is known)
  *   g           = min(need, L)
- *   L           = (B - sum of need < L) / number of other pairs, over all that were active in a T
- *                 none are others: B where needs fit into it, else B / number of pairs
+ *   L           = (B - sum of need < L) / number of other pairs, over all that were active in a T;
+ *                 none are others: B where needs fit into it; never less than B / number of pairs
  *   receivers report g and a sender's pair has the guarantee  G = g of the sender, which is at most
  *   the g that it was told
  *
@@ -19,7 +19,7 @@
  *               F > 0:  R = R * (1 - cut * F) unless cut within `hold`, and R holds for `hold`
  *   each T:     later, u >= R:    R = R + step * W * min(1, W / R) * 2^k,  at most step * C more
  *               W = G, or best-effort * C where an end has no B;  k = time since marks / quiet
- *   no report for `silence` of what was sent:  R = G, and G = the sender's g; at rest R = B
+ *   no report for `silence` of what was sent:  R = L of the sender, best-effort * C if its B is 0
  *   rate of the pair = max(G, R), at most E;  the VM's own is E
  *
  * As the paper has it, as far as its authors' words were at hand: the minimum of both ends' parts,
@@ -141,7 +141,7 @@ static const struct shim_knob elastic_knobs[] = {
 	[SILENCE] = {
 		.name = "silence",
 		.unit = "ns",
-		.help = "without an answer a pair falls to its guarantee; 0 is refused",
+		.help = "a pair without an answer falls to its part of a guarantee; 0 is refused",
 		.source = "ours",
 		.value = 100000000,
 		.min = 1000000,
@@ -152,14 +152,15 @@ static const struct shim_knob elastic_knobs[] = {
 /* Ends a pass over the pairs of a VM with that guarantee: sets L for the next one. */
 static void elastic_turn(struct elastic_hose *hose, u64 guarantee)
 {
+	u64 equal = hose->pairs ? shim_div(guarantee, hose->pairs) : guarantee;
 	u64 left = shim_sub_sat(guarantee, hose->bounded);
 
 	if (hose->open)
 		hose->level = shim_div(left, hose->open);
-	else if (hose->bounded > guarantee)
-		hose->level = shim_div(guarantee, hose->pairs);
 	else
-		hose->level = guarantee;
+		hose->level = hose->bounded > guarantee ? 0 : guarantee;
+	if (hose->level < equal)
+		hose->level = equal;
 	hose->bounded = 0;
 	hose->open = 0;
 	hose->pairs = 0;
@@ -311,6 +312,19 @@ static void elastic_grow(struct elasticswitch_peer *own, const struct shim_law_i
 	own->rate = shim_add_sat(own->rate, more < most ? more : most);
 }
 
+/*
+ * Returns what a pair may send in silence, bytes/s: what any of the VM's pairs gets that wants
+ * more.  It goes by no demand, which ebbs when TCP stalls: packets sent at what that leaves would
+ * wait for seconds, and those behind them too, however high the rate is by then.  A VM without
+ * guarantee sends ACKs at least, without which its peers would not have theirs.
+ */
+static u64 elastic_silent(const struct elastic_hose *hose, const struct shim_law_input *input)
+{
+	if (input->min)
+		return hose->level;
+	return shim_mul_div(input->capacity, input->knobs[BEST_EFFORT], SHIM_PPM);
+}
+
 /* Divides the guarantees, moves the pair's rate, and tells the peer what it may count on. */
 static bool elastic_peer_period(struct shim_peer_state *peer, struct shim_limiter_state *state,
 				const struct shim_law_input *input, struct shim_message *report)
@@ -330,9 +344,8 @@ static bool elastic_peer_period(struct shim_peer_state *peer, struct shim_limite
 	own->guarantee = elastic_part(&limiter->out, &own->out, own->told ? own->told : input->min,
 				      input);
 	granted = elastic_part(&limiter->in, &own->in, input->min, input);
-	/* A pair at rest has no part; it may begin with what the VM has. */
 	if (silent)
-		own->rate = own->out.used ? own->guarantee : input->min;
+		own->rate = elastic_silent(&limiter->out, input);
 	else
 		elastic_grow(own, input);
 	elastic_bound(peer, input);

@@ -204,6 +204,48 @@ def test_in_silence_what_the_receiver_told_is_forgotten(core: Any) -> None:
     assert peer.rate == C // 4
 
 
+def silent_rates(vm: Vm, demands: Sequence[float], periods: int) -> List[int]:
+    """Let a VM send at those rates until silence, then nothing; return the rates of its first pair in each T since."""
+    peers = [vm.peer() for _ in demands]
+    for peer in peers:
+        vm.hear(peer, C)
+    for _ in range(120):
+        for peer, demand in zip(peers, demands):
+            vm.send(peer, demand)
+        vm.tick()
+    rates = []
+    for _ in range(periods):
+        vm.tick()
+        rates.append(peers[0].rate)
+    return rates
+
+
+@pytest.mark.parametrize("demand", [C / 1000, C / 10, C])
+def test_what_is_allowed_in_silence_does_not_ebb_with_demand(core: Any, demand: float) -> None:
+    assert set(silent_rates(Vm(core, guarantee=C // 4), [demand], 300)) == {C // 4}
+
+
+@pytest.mark.parametrize("demands", [[C, C, C], [C / 10, C, C / 100]])
+def test_in_silence_each_pair_has_an_equal_part_at_least(core: Any, demands: List[float]) -> None:
+    assert min(silent_rates(Vm(core, guarantee=C // 4), demands, 300)) >= C // 12
+
+
+def test_in_silence_who_has_no_guarantee_sends_as_a_new_pair(core: Any) -> None:
+    """ACKs go to peers that have a guarantee: at the least rate these would stand still."""
+    assert set(silent_rates(Vm(core), [C / 100], 300)) == {C // 20}
+
+
+def test_needs_that_together_exceed_the_guarantee_leave_others_their_part(core: Any) -> None:
+    vm = Vm(core, guarantee=C // 4)
+    assert divided(vm, [C / 50, C / 50, 0], 60)[0] < 0.2
+    for peer, demand in zip(vm.peers, [C * 0.12, C * 0.12, C]):
+        vm.send(peer, demand)
+    vm.tick()
+    vm.send(vm.peers[2], C)
+    vm.tick()
+    assert vm.own(vm.peers[2]).guarantee >= C // 12
+
+
 def test_a_rate_that_is_not_used_does_not_grow(core: Any) -> None:
     vm = Vm(core, guarantee=C // 100)
     divided(vm, [C / 10], 1000)

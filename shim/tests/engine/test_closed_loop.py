@@ -6,7 +6,7 @@ from typing import Any, Iterator, List
 import pytest
 
 from .host import MS, SECOND
-from .link import Guest, Link
+from .link import RECEIVER, Guest, Link
 
 RATE = 25_000_000
 LOOPS = ["sdngcc", "maxmin", "hygenicc", "scc", "seawall", "eyeq", "vcc", "elasticswitch"]
@@ -84,3 +84,23 @@ def test_a_newcomer_gets_his_part(core: Any, links: List[Link], law: str) -> Non
     link.count_anew()
     link.run(SECOND // 2)
     assert min(link.delivered) >= 0.6 * max(link.delivered)
+
+
+@pytest.mark.parametrize("pause_ms", [40, 60, 80])
+def test_a_sender_that_stalled_in_silence_is_let_through_again(core: Any, links: List[Link], pause_ms: int) -> None:
+    """As a TCP without ACKs: its probe leaves a while after the last packet, the timeout's 0.2 s later must."""
+    link = Link(core, "elasticswitch", RATE, [1])
+    links.append(link)
+    sender, vm, uplink, name = link.senders[0], link.vms[0], link.uplinks[0], link.addresses[0]
+    sender.configure(vm, least=RATE // 4)
+    link.blast(0)
+    link.run(SECOND // 5)
+    assert link.reports
+    link.feedback = lambda deliver: None  # type: ignore[method-assign]
+    link.run(SECOND // 5)
+    link.blast = lambda number: None  # type: ignore[method-assign]
+    link.run(pause_ms * MS)
+    assert sender.send(vm, uplink, name, RECEIVER).passed
+    link.run(SECOND // 5)
+    outcome = sender.send(vm, uplink, name, RECEIVER)
+    assert outcome.passed and outcome.departure_ns <= link.two.now_ns + 2 * MS, outcome
