@@ -49,6 +49,11 @@ def test_sinks_are_read_by_flow_and_time(tmp_path):
     assert ways.measure(tmp_path, run)["vm1"] == 10.0
 
 
+def test_connections_of_ways_have_what_limiters_and_switches_leave_them():
+    """Not what TCP lets wait below itself, which is the whole fabric in one kernel: a tagged VM has one connection."""
+    assert not any(case.parameters.backpressure for case in ways.cases([]))
+
+
 def test_ways_are_judged_by_who_takes_them():
     cases = EXPERIMENTS["ways"].cases([])
     assert [case.parameters.multipath for case in cases] == ["destination", "pair", "flow"]
