@@ -92,8 +92,8 @@ PRESETS: Dict[str, Preset] = {
     "eyeq": Preset(
         "EyeQ, sections 3.2 to 3.4",
         (Choice("literal", 1, "C by weight among active VMs (section 3.2), the correction alone (section 3.4)"),),
-        "The line is divided by demand, R falls at once to C over the number of peers, and a correction is seen before "
-        "the next.",
+        "What VMs leave of their parts by weight is lent by demand, R falls at once to C over the number of peers, and "
+        "a correction is seen before the next.",
         "eyeq-as-published"),
     "seawall": Preset(
         "Seawall, Classes 2 and 3",

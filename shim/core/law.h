@@ -66,6 +66,7 @@ struct shim_law_input {
 	u64 rx_rate;		/* of the VM, measured over the last period */
 	u64 horizon_ns;		/* longest that a packet waits for its rate; 0: it does not */
 	u64 rx_share;		/* of the VM among those that receive, by weight and guarantee */
+	u64 rx_least;		/* of rx_share the VM's own, whatever it demands; 0: unknown */
 	u32 peers;		/* peers of the VM that sent or received in the last period */
 	u32 peer_weight;	/* set by the operator for this peer; 0: none */
 	u32 weight;		/* of the VM */

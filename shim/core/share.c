@@ -26,6 +26,9 @@
  * weight what the others leave, and what nobody wants waits for whoever begins.  Guarantees that
  * nobody uses are lent so, and are given back at once: until the borrowers have heard of it, the
  * shares add up to more than C.
+ *
+ * Lending, a VM's share whatever it demands is what it is guaranteed: so each has the larger one of
+ * its shares whatever VMs demand and by demand.
  */
 #include "arith.h"
 #include "share.h"
@@ -243,4 +246,15 @@ bool shim_share_by_demand(struct shim_claim *claims, u32 n, u64 capacity)
 			claim->share = claim->min;
 	}
 	return fits;
+}
+
+bool shim_share_lending(struct shim_claim *claims, u32 n, u64 capacity)
+{
+	struct shim_claim *claim, *end = claims + n;
+
+	if (!shim_share(claims, n, capacity))
+		return false;
+	for (claim = claims; claim < end; claim++)
+		claim->min = claim->share;
+	return shim_share_by_demand(claims, n, capacity);
 }

@@ -33,4 +33,10 @@ bool shim_share(struct shim_claim *claims, u32 n, u64 capacity);
  */
 bool shim_share_by_demand(struct shim_claim *claims, u32 n, u64 capacity);
 
+/*
+ * By demand, but each VM keeps the right to all of its share by shim_share(), which becomes its
+ * claim's min.
+ */
+bool shim_share_lending(struct shim_claim *claims, u32 n, u64 capacity);
+
 #endif

@@ -93,6 +93,10 @@ static void divide(struct fuzz_input *input)
 		fuzz_expect(claims[i].share >= claims[i].min && claims[i].share <= high,
 			    "%llu, %llu to %llu", claims[i].share, claims[i].min, high);
 	}
+	fits = shim_share_lending(claims, n, capacity);
+	for (i = 0; i < n && fits; i++)
+		fuzz_expect(claims[i].share >= claims[i].min, "%llu, at least %llu",
+			    claims[i].share, claims[i].min);
 }
 
 /* Lets packets pass a bucket, whose rate, depth and time change. */

@@ -59,6 +59,7 @@ static void change_input(struct fixture *fixture, struct fuzz_input *input)
 	told->rx_rate = fuzz_u64(input);
 	told->horizon_ns = fuzz_within(input, 0, 10 * SHIM_NSEC_PER_SEC);
 	told->rx_share = fuzz_within(input, 1, told->capacity);
+	told->rx_least = fuzz_within(input, 0, told->rx_share);
 	told->peers = (u32)fuzz_u64(input);
 	told->peer_weight = (u32)fuzz_within(input, 0, 65535);
 	told->weight = (u32)fuzz_within(input, 1, 65535);

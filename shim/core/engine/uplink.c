@@ -144,9 +144,11 @@ static void uplink_divide_rx(struct shim_uplink *uplink)
 			.weight = READ_ONCE(vm->config.weight),
 		};
 	}
-	shim_share_by_demand(uplink->claims, n, shim_uplink_capacity(uplink));
-	list_for_each_entry(vm, &uplink->receivers, rx_node)
+	shim_share_lending(uplink->claims, n, shim_uplink_capacity(uplink));
+	list_for_each_entry(vm, &uplink->receivers, rx_node) {
+		WRITE_ONCE(vm->rx_least, uplink->claims[i].min);
 		WRITE_ONCE(vm->rx_share, uplink->claims[i++].share);
+	}
 }
 
 void shim_uplink_divide(struct shim_uplink *uplink, u64 now_ns)

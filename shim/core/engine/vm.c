@@ -263,6 +263,7 @@ void shim_vm_rest_rx(struct shim_vm *vm)
 	WRITE_ONCE(vm->receiving, false);
 	WRITE_ONCE(vm->rx_in, NULL);
 	WRITE_ONCE(vm->rx_share, 0);
+	WRITE_ONCE(vm->rx_least, 0);
 	vm->rx_rate = 0;
 	vm->rx_uplink = NULL;
 	if (!uplink)

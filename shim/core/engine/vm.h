@@ -117,6 +117,7 @@ struct shim_vm {
 	u64 rx_bytes;			/* what had come by then */
 	u64 rx_rate;			/* received over the last period, bytes/s */
 	u64 rx_share;			/* its part of what the uplink can bring, bytes/s */
+	u64 rx_least;			/* of that its own, whatever VMs demand; 0: unknown */
 	u64 rx_demand;			/* what it could receive, bytes/s; 0: whatever it may */
 
 	/* Peers. */

@@ -6,7 +6,8 @@
  * take at C, one at least.
  *
  *   receiver, each VM:
- *     C = part * (uplink divided by B among the VMs that receive, by what they could)
+ *     C = part * max(uplink divided by B among the VMs that receive, by what they could; W)
+ *     W = uplink divided by B among these, whatever they could: the VM's own, lent while unused
  *     part = 1 with knob ecn, else capacity-ppm: 90%
  *     R = R * C / (C before)             when C changes
  *     with y > 0, read from k T and the longest wait in a limiter after R changed:
@@ -36,7 +37,12 @@
  * Deviations from the paper, and why (docs/laws.md):
  * - With section 3.2's C = B / (sum of active B) * uplink nobody gets what an active VM leaves, as
  *   Fig. 1 has it.  So C is a weighted max-min share by demand, at the sender as at the receiver.
- *   Who has all he may could use twice that, others a little more than they have; demand fades.
+ *   Who has all he may could use twice that, others what they have, and a little more unless their
+ *   own part has room for that; demand fades.
+ * - Requests come in bunches: over a T they are far more than in the mean, which is what demand
+ *   follows.  So what a VM lends it keeps the right to, as guarantees are lent: it may exceed what
+ *   is left of the line for some T, which the part not given out and the line's queue take, until
+ *   demand has risen and borrowers have heard of it.
  * - R is C over a number of senders, which does not change with C: R follows C at once.
  * - A correction takes effect a round trip, and what waits in the sender's limiter, after it was
  *   made.  RCP divides its gain by that delay; letting each correction be seen before the next does

@@ -71,6 +71,7 @@ static void eyeq_follow_demand(struct shim_limiter_state *state,
 			       const struct shim_law_input *input, u64 limit)
 {
 	struct eyeq_limiter *own = shim_limiter_own(state);
+	u64 least = shim_mul_div(input->rx_least, eyeq_usable_ppm(input), SHIM_PPM);
 	u64 mean = own->mean;
 	u64 could;
 
@@ -80,6 +81,9 @@ static void eyeq_follow_demand(struct shim_limiter_state *state,
 		could = shim_add_sat(mean, mean);
 	else
 		could = shim_add_sat(mean, mean >> ROOM_SHIFT);
+	/* Its own part is there for it when it comes to want more. */
+	if (could <= least)
+		could = mean;
 	could = shim_mul_div(could, SHIM_PPM, eyeq_usable_ppm(input));
 	state->rx_demand = eyeq_fade(input, state->rx_demand, could, FADE_RX);
 }

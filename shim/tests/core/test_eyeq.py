@@ -474,11 +474,17 @@ def test_little_feedback_is_not_lost_to_rounding(core: Any) -> None:
 
 
 def divide(core: Any, sides: Sequence[Side], field: str, capacity: int = LINE) -> List[int]:
-    """Return the shares of a line by the demand that the VMs' law sees, demand or rx_demand."""
+    """Return the shares of a line by the demand that the VMs' law sees, demand or, lending, rx_demand.
+
+    Then tell the law what is its own of that.
+    """
     claims = core.ffi.new("struct shim_claim[]", len(sides))
     for claim, side in zip(claims, sides):
         claim.min, claim.weight, claim.demand = side.input.min, side.input.weight, getattr(side.state, field)
-    assert core.lib.shim_share_by_demand(claims, len(sides), capacity)
+    by_demand = core.lib.shim_share_by_demand if field == "demand" else core.lib.shim_share_lending
+    assert by_demand(claims, len(sides), capacity)
+    for claim, side in zip(claims, sides):
+        side.input.rx_least = claim.min if field == "rx_demand" else 0
     return [int(claim.share) for claim in claims]
 
 
@@ -517,6 +523,16 @@ def test_what_one_receiver_leaves_its_neighbour_gets(core: Any) -> None:
             loop.run(1)
     assert sum(other.history[-1]) == pytest.approx(0.5 * LINE, rel=0.02)
     assert sum(one.history[-1]) == pytest.approx((PART - 0.5) * LINE, rel=0.1)
+
+
+@pytest.mark.parametrize("own,room", [(0.0, 17 / 16), (0.21, 17 / 16), (0.5, 1.0)])
+def test_who_lends_wants_what_it_receives(core: Any, own: float, room: float) -> None:
+    """Of the 90%, and a sixteenth more where its own part has no room for that."""
+    vm = Side(core)
+    vm.input.rx_least = round(own * LINE / PART)
+    for _ in range(200):
+        vm.tick(LINE // 5)
+    assert vm.state.rx_demand == pytest.approx(room * LINE / 5 / PART, rel=1e-3)
 
 
 def test_grants_follow_the_limit(core: Any) -> None:

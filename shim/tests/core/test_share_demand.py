@@ -69,6 +69,37 @@ def test_cases(core: Any, claims: List[Claim], shares: List[int]) -> None:
     assert divide(core, claims) == (True, shares)
 
 
+@given(problem=claims_and_capacity)
+def test_lending_each_has_the_larger_of_its_shares(core: Any, problem: Any) -> None:
+    """Whatever VMs demand, and by demand; but for a rounding."""
+    claims, capacity = problem
+    array = core.ffi.new("struct shim_claim[]", [(low, high, demand, 0, 0, 0, weight)
+                                                 for low, high, weight, demand in claims])
+    assert core.lib.shim_share(array, len(claims), capacity)
+    whatever = [int(item.share) for item in array]
+    assert core.lib.shim_share_lending(array, len(claims), capacity)
+    for item, one, other in zip(array, whatever, divide(core, claims, capacity)[1]):
+        assert abs(item.share - max(one, other)) <= 2
+
+
+@pytest.mark.parametrize("claims,shares", [
+    # Half of the line is there for whom a tenth is enough now, and lent meanwhile; so with a guarantee and a ceiling.
+    ([(0, 0, 1, C // 10), (0, 0, 1, 2 * C)], [C // 2, C * 9 // 10]),
+    ([(0, 0, 1, C // 10), (0, 0, 1, C // 10)], [C // 2, C // 2]),
+    ([(0, 0, 1, C // 10), (C * 3 // 4, 0, 1, 2 * C)], [C // 4, C * 9 // 10]),
+    ([(0, C // 5, 1, C // 10), (0, 0, 1, 2 * C)], [C // 5, C * 9 // 10]),
+    # As EyeQ's law says it when it is literal: who receives nothing has no claim, the others are divided by weight.
+    ([(0, 0, 5, 1), (0, 0, 1, C), (0, 0, 3, C)], [C * 5 // 9, (C - 1) // 4, C - 1 - (C - 1) // 4]),
+])
+def test_lending(core: Any, claims: List[Claim], shares: List[int]) -> None:
+    array = core.ffi.new("struct shim_claim[]", [(low, high, demand, 0, 0, 0, weight)
+                                                 for low, high, weight, demand in claims])
+    assert core.lib.shim_share_lending(array, len(claims), C)
+    assert [item.share for item in array] == [pytest.approx(share, abs=2) for share in shares]
+
+
 def test_guarantees_beyond_capacity_are_scaled(core: Any) -> None:
+    scaled = core.ffi.new("struct shim_claim[]", [(C, 0, 1, 0, 0, 0, 1)] * 2)
+    assert not core.lib.shim_share_lending(scaled, 2, C) and [item.share for item in scaled] == [C // 2, C // 2]
     assert divide(core, [(C, 0, 1, 2 * C), (C, 0, 1, 2 * C)]) == (False, [C // 2, C // 2])
     assert divide(core, []) == (True, [])

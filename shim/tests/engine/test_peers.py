@@ -6,6 +6,7 @@ from typing import Any, List
 import pytest
 
 from sdngcc.controller.wire.message import TYPE_REPORT, Message, encode_v1
+from sdngcc.shim import core as binding
 
 from .host import FULL, KEY, MS, SECOND, Host, address
 
@@ -300,3 +301,21 @@ def test_a_tick_costs_what_moved(host: Host, law: str) -> None:
     host.receive(vm, uplink, there(3), HERE, bytes=100)
     host.pass_time(60 * MS)
     assert len(host.reports()) <= 100
+
+
+def test_a_receiver_has_its_part_by_weight_whatever_it_receives_in_the_mean(host: Host) -> None:
+    """Under eyeq, a tenth of the line for 50 ms beside a VM that takes the rest, then 60%: R falls from its half."""
+    host.key(KEY)
+    host.law("eyeq", capacity_ppm=10**6)
+    uplink, vms = host.uplink(10 * CAPACITY), [host.vm(), host.vm()]
+    credit = [0.0, 0.0]
+    for period in range(250):
+        for number, part in enumerate((0.6 if period >= 245 else 0.1, 0.4 if period >= 245 else 0.9)):
+            credit[number] += part * 10 * CAPACITY * MS / 5 / SECOND
+            while credit[number] >= FULL:
+                credit[number] -= FULL
+                host.receive(vms[number], uplink, there(number), HERE)
+        host.pass_time(MS // 5)
+    told = [binding.decode(data, KEY)[1]["rate"] / (10 * CAPACITY)
+            for _, to, data in host.reports() if to == there(0)]
+    assert told and 0.4 < told[0] < 0.5, told
