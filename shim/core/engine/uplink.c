@@ -122,7 +122,7 @@ static void uplink_divide_tx(struct shim_uplink *uplink)
 		};
 	}
 	/* False only after a link slowed below the guarantees: they are then scaled to fit. */
-	shim_share_by_demand(uplink->claims, n, shim_uplink_capacity(uplink));
+	shim_share_lending(uplink->claims, n, shim_uplink_capacity(uplink));
 	list_for_each_entry(limiter, &uplink->active, active_node)
 		WRITE_ONCE(limiter->share, uplink->claims[i++].share);
 }

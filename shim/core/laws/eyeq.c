@@ -28,7 +28,8 @@
  *     R = R * (1 - a * (y - C) / C) within [rate-min, uplink],   C at first
  *
  *   sender:
- *     R(VM) = E, the uplink divided by B, by what VMs could send: work-conserving WRR
+ *     R(VM) = E, max(uplink divided by B, by what VMs could send; the same whatever they could):
+ *     work-conserving WRR
  *     R(VM, peer) = the rate told; none before that, and none after idle-timeout without packets
  *     feedback-timeout after a packet to the peer that nobody answered:
  *       R(VM, peer) = max(R(VM, peer) / 2, floor),  unless it was lower

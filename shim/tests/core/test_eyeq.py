@@ -474,15 +474,14 @@ def test_little_feedback_is_not_lost_to_rounding(core: Any) -> None:
 
 
 def divide(core: Any, sides: Sequence[Side], field: str, capacity: int = LINE) -> List[int]:
-    """Return the shares of a line by the demand that the VMs' law sees, demand or, lending, rx_demand.
+    """Return the shares of a line by the demand that the VMs' law sees, demand or rx_demand.
 
     Then tell the law what is its own of that.
     """
     claims = core.ffi.new("struct shim_claim[]", len(sides))
     for claim, side in zip(claims, sides):
         claim.min, claim.weight, claim.demand = side.input.min, side.input.weight, getattr(side.state, field)
-    by_demand = core.lib.shim_share_by_demand if field == "demand" else core.lib.shim_share_lending
-    assert by_demand(claims, len(sides), capacity)
+    assert core.lib.shim_share_lending(claims, len(sides), capacity)
     for claim, side in zip(claims, sides):
         side.input.rx_least = claim.min if field == "rx_demand" else 0
     return [int(claim.share) for claim in claims]

@@ -319,3 +319,20 @@ def test_a_receiver_has_its_part_by_weight_whatever_it_receives_in_the_mean(host
     told = [binding.decode(data, KEY)[1]["rate"] / (10 * CAPACITY)
             for _, to, data in host.reports() if to == there(0)]
     assert told and 0.4 < told[0] < 0.5, told
+
+
+def test_a_sender_has_its_part_by_weight_whatever_it_sends_in_the_mean(host: Host) -> None:
+    """Under eyeq, a hundredth of the line beside a VM that takes the rest: it is lent, and still there."""
+    host.key(KEY)
+    host.law("eyeq")
+    uplink, vms = host.uplink(10 * CAPACITY), [host.vm(), host.vm(weight=3)]
+    credit = [0.0, 0.0]
+    for _ in range(250):
+        for number, part in enumerate((0.01, 0.99)):
+            credit[number] += part * 10 * CAPACITY * MS / 5 / SECOND
+            while credit[number] >= FULL:
+                credit[number] -= FULL
+                host.send(vms[number], uplink, address(f"10.0.0.{number + 1}"), there(number))
+        host.pass_time(MS // 5)
+    shares = [host.limiter(vm, uplink).share / (10 * CAPACITY) for vm in vms]
+    assert shares[0] == pytest.approx(0.25, rel=0.01) and shares[1] > 0.9, shares
