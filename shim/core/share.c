@@ -251,10 +251,14 @@ bool shim_share_by_demand(struct shim_claim *claims, u32 n, u64 capacity)
 bool shim_share_lending(struct shim_claim *claims, u32 n, u64 capacity)
 {
 	struct shim_claim *claim, *end = claims + n;
+	bool demanded = false;
 
 	if (!shim_share(claims, n, capacity))
 		return false;
-	for (claim = claims; claim < end; claim++)
+	for (claim = claims; claim < end; claim++) {
 		claim->min = claim->share;
-	return shim_share_by_demand(claims, n, capacity);
+		demanded |= claim->demand;
+	}
+	/* Where nobody says what he could use, nothing is left to lend. */
+	return !demanded || shim_share_by_demand(claims, n, capacity);
 }

@@ -17,7 +17,7 @@ Claim = Tuple[int, int, int]
 def claims_of(capacity: int, most: int = 30) -> Any:
     """Claims whose ceilings may be absent, tiny or beyond the capacity, and whose guarantees fit."""
     claim = st.tuples(st.integers(0, max(1, capacity // most)),
-                      st.one_of(st.just(0), st.integers(1, 2 * capacity + 1)),
+                      st.one_of(st.just(0), st.integers(1, min(2 * capacity + 1, U64_MAX))),
                       st.one_of(st.integers(1, 8), st.integers(1, 65535)))
     return st.tuples(st.just(capacity), st.lists(claim, min_size=1, max_size=most))
 

@@ -88,6 +88,8 @@ def test_lending_each_has_the_larger_of_its_shares(core: Any, problem: Any) -> N
     ([(0, 0, 1, C // 10), (0, 0, 1, C // 10)], [C // 2, C // 2]),
     ([(0, 0, 1, C // 10), (C * 3 // 4, 0, 1, 2 * C)], [C // 4, C * 9 // 10]),
     ([(0, C // 5, 1, C // 10), (0, 0, 1, 2 * C)], [C // 5, C * 9 // 10]),
+    # Under laws that know no demand nothing is lent.
+    ([(0, 0, 1, 0), (C // 4, 0, 3, 0), (0, C // 8, 1, 0)], [C * 7 // 32, C * 21 // 32, C // 8]),
     # As EyeQ's law says it when it is literal: who receives nothing has no claim, the others are divided by weight.
     ([(0, 0, 5, 1), (0, 0, 1, C), (0, 0, 3, C)], [C * 5 // 9, (C - 1) // 4, C - 1 - (C - 1) // 4]),
 ])
