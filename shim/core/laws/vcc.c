@@ -40,10 +40,10 @@
  * as AC/DC does: held to V, and neither CE nor ECE reaches it, or it would cut for each mark once
  * more; its data arrive as ECT(0), for Linux takes a Not-ECT packet among them for a
  * retransmission.  Not so where both ends agreed on AccECN (RFC 9768): there ECE, CWR and AE are a
- * counter, and ECE alone says nothing.  A SYN that offers AccECN to a guest without ECN is answered as one that asks for ECN:
- * its sender then falls back to that (RFC 9768, section 3.1.2).  A connection without a handshake
- * has the least window scale that explains what was in flight: its windows come out too large
- * rather than too small.
+ * counter, and ECE alone says nothing.  A SYN that offers AccECN to a guest without ECN is answered
+ * as one that asks for ECN: its sender then falls back to that (RFC 9768, section 3.1.2).  A
+ * connection without a handshake has the least window scale that explains what was in flight: its
+ * windows come out too large rather than too small.
  *
  * R of the VM is E: flows are the brake, the share is the ceiling.
  *
