@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
 from sdngcc.experiments.base import Case, Experiment, Run, Verdict, fair_share_mbps, near, phase, settling_s, sweep
+from sdngcc.experiments.sdn_gcc import scale
 from sdngcc.testbed.collect import limits_mbps
 
 # How often the rate limits are read, ms.
@@ -25,7 +26,7 @@ CLIMBED_S = 5.0
 
 def cases(settings: Sequence[str]) -> List[Case]:
     """Return a run for 1, 10 and 50 ms, or for the period the user set."""
-    return sweep(settings, {"law": "sdngcc", "levels": False, "limit_sample_ms": READ_MS}, "period_ms", (1, 10, 50))
+    return sweep(settings, {**scale.DEFAULTS, "levels": False, "limit_sample_ms": READ_MS}, "period_ms", (1, 10, 50))
 
 
 def measure(raw: Path, run: Run) -> Dict[str, Any]:

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same with 8, 16 and 32 senders: SDN-GCC's Fig. 5."""
+"""The same with 8, 16 and 32 senders: SDN-GCC's Fig. 5.
+
+The period in which all send is the paper's; the competitors are alone for four seconds, and nothing follows.
+"""
 
 from __future__ import annotations
 
-from typing import List, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, fair_share_mbps, near, phase, sweep
+
+DEFAULTS: Dict[str, Any] = {"law": "sdngcc", "phases": (4, 10, 0)}
 
 
 def cases(settings: Sequence[str]) -> List[Case]:
     """Return a run for 8, 16 and 32 senders, or for those the user set."""
-    return sweep(settings, {"law": "sdngcc"}, "senders", (8, 16, 32))
+    return sweep(settings, DEFAULTS, "senders", (8, 16, 32))
 
 
 def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
