@@ -32,6 +32,11 @@ ONLY: Dict[str, Tuple[Any, ...]] = {
 # The simulators' defaults where they are not the testbed's.
 DEFAULTS = ["backpressure=false"]
 PROTOCOLS = ("reno", "cubic", "dctcp", "udp")
+# A train of the testbed's generator (generator/source.c) has so many bytes of payload and datagrams at most, and takes
+# no longer than that at the flow's rate.
+TRAIN_BYTES, TRAIN_DATAGRAMS, TRAIN_NS = 65507, 64, 500_000
+# Ethernet, IPv4 and UDP headers of a datagram.
+HEADER_BYTES = 42
 
 
 def check(parameters: Parameters) -> None:
@@ -46,6 +51,12 @@ def check(parameters: Parameters) -> None:
             raise ParameterError(f"protocol {parameters.protocol(index)} is not simulated; {', '.join(PROTOCOLS)} are")
 
 
+def train_of(rate_bps: int, payload: int) -> int:
+    """Return how many datagrams the testbed's generator sends at a time."""
+    fitting = rate_bps // (8 * (payload + HEADER_BYTES)) * TRAIN_NS // 10**9
+    return max(1, min(fitting, TRAIN_DATAGRAMS, TRAIN_BYTES // payload))
+
+
 def flows_of(workload: Workload, names: Dict[str, int], early: bool) -> List[Bulk | Stream]:
     """Return a workload's flows between VMs by number. Raises ParameterError for what is not simulated."""
     flows: List[Bulk | Stream] = []
@@ -55,7 +66,7 @@ def flows_of(workload: Workload, names: Dict[str, int], early: bool) -> List[Bul
         ends = (names[flow["vm"]], names[flow["to"]], round(flow["start_s"] * 1e9), round(flow["stop_s"] * 1e9))
         if flow["proto"] == "udp":
             flows.append(Stream(*ends, flow["rate_bps"], round(flow["on_ms"] * 1e6), round(flow["off_ms"] * 1e6),
-                                flow["payload"]))
+                                flow["payload"], train_of(flow["rate_bps"], flow["payload"])))
         elif flow["proto"] == "tcp":
             flows += [Bulk(*ends, flow["cc"], flow["ecn"] or flow["cc"] == "dctcp", early=early)] * flow["count"]
         else:
@@ -97,7 +108,7 @@ def simulation_of(case: Case, seed: int, options: Options) -> Tuple[Simulation, 
     simulation = Simulation(
         fabric, parameters.law, round(parameters.duration_s * 1e9), seed, options,
         [*flows_of(work, names, parameters.handshake == "early")], bin_ns=work.bin_us * 1000,
-        sample_ns=parameters.sample_us * 1000, limits_ns=parameters.limit_sample_ms * 10**6)
+        sample_ns=parameters.sample_us * 1000, limits_ns=parameters.limit_sample_ms * 10**6, warm=True)
     if parameters.law == "none":
         return simulation, names
     knobs_of(parameters.law, parameters.knobs)

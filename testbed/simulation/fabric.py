@@ -53,6 +53,8 @@ class Fabric:
     vms: List[Vm] = field(default_factory=list)
     watch: Optional[Tuple[int, int]] = None
     """Link, and node at its end, whose queue is sampled."""
+    delivery_ns: int = 0
+    """Time from a host to a VM of it; the host's shim sees packets before."""
 
     def attach(self, host: int, switch: int, rate_bps: int, delay_ns: int, limit: int, mark: int) -> int:
         """Link a host to a switch, whose port to it marks; return the link."""
@@ -116,19 +118,22 @@ def address(vm: int) -> bytes:
 def of_testbed(parameters: Parameters) -> Tuple[Fabric, Dict[str, int]]:
     """Return the testbed's dumbbell or star, and its VMs' numbers by name.
 
-    The testbed delays packets at one place, the round trip as a whole; here each of its four hops has a quarter.
+    The testbed's dumbbell delays packets at one place, the round trip as a whole; here each of its four hops has a
+    quarter. In its star they are delayed where they are handed to a VM, by half of it, as here: shims are nearer.
     """
     names: Dict[str, int] = {}
     placed = [parameters.hypervisor(index) for index in range(parameters.senders)]
     hosts = list(dict.fromkeys(placed))
     fabric = Fabric(len(hosts) + 1, 1)
+    star = parameters.topology == "star"
     switch, rate_bps, delay_ns = fabric.hosts, parameters.link_mbps * 10**6, parameters.rtt_us * 1000 // 4
+    if star:
+        delay_ns, fabric.delivery_ns = 0, parameters.rtt_us * 1000 // 2
     limit = parameters.buffer_packets * PACKET_BYTES
     mark = threshold_bytes(parameters.buffer_packets, parameters.mark_percent)
     uplink_bps = (parameters.uplink_mbps or parameters.link_mbps) * 10**6
     for host in range(len(hosts)):
         # Only ACKs go to a dumbbell's senders, and no queue of the testbed waits for them there.
-        star = parameters.topology == "star"
         fabric.attach(host, switch, uplink_bps, delay_ns, limit if star else 1000 * limit,
                       mark if star else 1000 * limit)
     fabric.watch = (fabric.attach(len(hosts), switch, rate_bps, delay_ns, limit, mark), switch)
@@ -137,7 +142,7 @@ def of_testbed(parameters: Parameters) -> Tuple[Fabric, Dict[str, int]]:
         fabric.vms.append(_vm(parameters, index, hosts.index(placed[index])))
     for index in range(parameters.receivers):
         names[f"rx{index + 1}"] = len(fabric.vms)
-        fabric.vms.append(_vm(parameters, index, len(hosts)) if parameters.topology == "star" else Vm(len(hosts)))
+        fabric.vms.append(_vm(parameters, index, len(hosts)) if star else Vm(len(hosts)))
     return fabric, names
 
 

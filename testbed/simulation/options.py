@@ -20,7 +20,8 @@ class Options(BaseModel):
     control_delay_us: int = Field(
         100, ge=0, le=1_000_000, description="from the reading of marks to messages' arrival at shims, us")
     jitter_percent: int = Field(
-        20, ge=0, le=100, description="packets: most that a frame leaves a host late, percent of its time on the link")
+        20, ge=0, le=100, description="packets: most that a frame leaves a host late, percent of its time on the link; "
+        "with 0 UDP flows of one start are in step")
     min_rto_ms: float = Field(
         10, ge=1, le=10000, description="packets: shortest timeout of TCP, ms; Linux has 200, but finds most losses "
         "without one, by RACK, which ns-3 lacks")

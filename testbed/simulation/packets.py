@@ -54,7 +54,7 @@ class Bulk:
 
 @dataclass(frozen=True)
 class Stream:
-    """A UDP flow between two VMs at a rate on the wire; on_ns 0: it always sends."""
+    """A UDP flow between two VMs at a rate on the wire, in trains of datagrams; on_ns 0: it always sends."""
 
     vm: int
     to: int
@@ -64,11 +64,13 @@ class Stream:
     on_ns: int = 0
     off_ns: int = 0
     payload: int = 1472
+    train: int = 1
+    """Datagrams that are sent at a time."""
 
     def line(self) -> str:
         """Return it as the plan has it."""
         return (f"stream {self.vm} {self.to} {self.start_ns} {self.stop_ns} {self.rate_bps} {self.on_ns} {self.off_ns} "
-                f"{self.payload}")
+                f"{self.payload} {self.train}")
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,8 @@ class Simulation:
     """Of VMs, if ports do; 0 if not said, which goes first."""
     times: bool = False
     """Round trips of TCP are counted."""
+    warm: bool = False
+    """Ends of flows have met some 1 s before the run, and the clocks of their hosts go."""
 
     def plan(self) -> str:
         """Return the plan that packets/plan.h describes."""
@@ -154,6 +158,10 @@ class Simulation:
             lines += [f"ranks {self.ranks}", *(f"rank {vm} {rank}" for vm, rank in sorted(self.rank_of.items()))]
         if self.times:
             lines.append("times")
+        if fabric.delivery_ns:
+            lines.append(f"delivery {fabric.delivery_ns}")
+        if self.warm:
+            lines.append("warm")
         if fabric.watch is not None:
             lines.append(f"watch {fabric.watch[0]} {fabric.watch[1]}")
         return "\n".join(lines) + "\n"

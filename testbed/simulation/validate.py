@@ -17,6 +17,8 @@ SEED = 1
 MODELS = ("packets", "fluid")
 # Guests' sockets wait for nothing below them in any of the three.
 SETTINGS = ["backpressure=false"]
+# Flows that begin together do so in the same nanosecond of the testbed's time, and its hosts have no jitter.
+IN_STEP = ["jitter_percent=0"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,8 @@ def rows() -> List[Row]:
 
 def settings_of(name: str, model: str) -> List[str]:
     """Return the settings of an experiment's runs in a simulator; by rates alone there is none without a shim."""
-    return [*SETTINGS, f"model={model}", *(["law=seawall"] if (name, model) == ("udp-flood", "fluid") else [])]
+    return [*SETTINGS, f"model={model}", *(["law=seawall"] if (name, model) == ("udp-flood", "fluid") else []),
+            *(IN_STEP if name == "converge" else [])]
 
 
 def in_place(name: str, model: str, runs: List[Dict[str, Any]]) -> List[Dict[str, Any]]:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulators: the law's share against the oracle, determinism, refusals, results in the testbed's form."""
 
+import dataclasses
 import json
 import random
+import re
 import shlex
 from pathlib import Path
 
@@ -12,12 +14,12 @@ import pytest
 from sdngcc.experiments import EXPERIMENTS
 from sdngcc.main import main
 from sdngcc.testbed.parameters import ParameterError
-from sdngcc.testbed.simulation import fabrics
+from sdngcc.testbed.simulation import beds, fabrics
 from sdngcc.testbed.simulation.beds import simulate_case
 from sdngcc.testbed.simulation.fabric import Vm, address, leaf_spine
 from sdngcc.testbed.simulation.fluid import Controlled, Demand, Fluid, layers, step_of, ways
 from sdngcc.testbed.simulation.options import Options
-from sdngcc.testbed.simulation.packets import Bulk, Simulation, Stream, make_decisions, run
+from sdngcc.testbed.simulation.packets import Bulk, Simulation, Stream, make_decisions, run, table
 from sdngcc.testbed.simulation.runner import over_seeds, run_scenario
 from sdngcc.testbed.simulation.scenarios import SCENARIOS, ecmp
 from sdngcc.testbed.simulation.scenarios.ecmp import judge as judge_ecmp
@@ -240,6 +242,62 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_others(tmp_path):
         found.append((json.dumps(result), [(raw / name).read_bytes() for name in ("received.txt", "limiters.txt")]))
     assert found[0] == found[1]
     assert found[0][1] != found[2][1]
+
+
+# The testbed's own experiments
+
+
+def test_trains_are_the_generators():
+    source = (Path(__file__).resolve().parents[1] / "generator" / "source.c").read_text()
+    of_source = {name: int(value) for name, value in re.findall(r"#define (UDP_TRAIN_\w+) (\d+)", source)}
+    assert of_source == {"UDP_TRAIN_BYTES": beds.TRAIN_BYTES, "UDP_TRAIN_DATAGRAMS": beds.TRAIN_DATAGRAMS,
+                         "UDP_TRAIN_NS": beds.TRAIN_NS}
+    assert [beds.train_of(rate, 1472) for rate in (10**10, 10**9, 10**8, 10**6)] == [44, 41, 4, 1]
+    assert beds.train_of(10**10, 18) == 64
+
+
+def test_a_star_delays_where_a_vm_gets_its_packets():
+    [case] = EXPERIMENTS["converge"].cases(["backpressure=false", "senders=2"])
+    simulation, _ = beds.simulation_of(case, 1, Options())
+    lines = simulation.plan().splitlines()
+    assert "delivery 25000" in lines and "warm" in lines
+    assert all(line.split()[4] == "0" for line in lines if line.startswith("link "))
+    assert [line.split()[-1] for line in lines if line.startswith("stream ")] == ["44", "44"]
+    dumbbell, _ = beds.simulation_of(EXPERIMENTS["share"].cases(["backpressure=false"])[0], 1, Options())
+    assert not any(line.startswith("delivery") for line in dumbbell.plan().splitlines())
+
+
+def converge(raw, seed, senders=8, warm=True, train=None):
+    """Simulate 5 ms of experiment converge; return what arrived in each 0.02 ms, of the line, and of it first off."""
+    [case] = EXPERIMENTS["converge"].cases(["backpressure=false", f"senders={senders}"])
+    simulation, _ = beds.simulation_of(case, seed, Options(jitter_percent=0))
+    simulation.duration_ns, simulation.sample_ns, simulation.warm = 5 * MS, 20_000, warm
+    if train is not None:
+        simulation.flows = [dataclasses.replace(flow, train=train) for flow in simulation.flows]
+    run(simulation, raw)
+    sent = [row[1] for row in table(raw / "queue.txt")]
+    return [(after - before) * 8 / 20e-6 / 1e10 for before, after in zip(sent, sent[1:])]
+
+
+@pytest.mark.slow
+def test_trains_have_senders_pause_longer(tmp_path):
+    """Peers that their VM's bucket held back may wait two horizons, and what waited at a higher rate is a debt."""
+    silent = {train: sum(part < 0.01 for part in converge(tmp_path / str(train), 1, 16, train=train))
+              for train in (44, 1)}
+    assert silent[44] >= 20 > 10 >= silent[1], silent
+
+
+@pytest.mark.slow
+def test_clocks_of_hosts_go_before_the_run_in_phases_of_their_own(tmp_path):
+    def first_fall(seed, warm):
+        parts = converge(tmp_path / f"{seed}-{warm}", seed, 2, warm)
+        return next(number for number, part in enumerate(parts) if number and part < 0.95)
+
+    cold, warm = ([first_fall(seed, warm) for seed in (1, 2, 3, 4)] for warm in (False, True))
+    assert len(set(cold)) == 1, "from the first packet on"
+    assert len(set(warm)) > 1
+    # What a receiver hears of a period that had begun is no excess, or nearly all of a period.
+    assert min(warm) >= min(cold) - 1, (warm, cold)
 
 
 # Scenarios and the command

@@ -5,6 +5,8 @@
 #include "network.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "ns3/boolean.h"
 #include "ns3/data-rate.h"
@@ -26,6 +28,12 @@ using namespace ns3;
 
 constexpr uint64_t FRAME_BYTES = MTU_BYTES + ETHERNET_BYTES;
 constexpr uint64_t LINK_BYTES = MTU_BYTES + 2;
+
+/* VMs that meet do so within that time, so that clocks of a T up to it have any phase. */
+constexpr uint64_t MEET_WITHIN_NS = 10000000;
+
+/* So long before the simulator begins VMs hear a broadcast. */
+constexpr uint64_t HEARD_NS = 20000000;
 
 /* Returns bytes of IPv4 packets for bytes of full frames. */
 static uint64_t network_inner(uint64_t frames)
@@ -103,7 +111,10 @@ bool Routes::RouteInput(Ptr<const Packet> packet, const Ipv4Header &header, Ptr<
 
 		if (shim)
 			packet = shim->receive(packet, given);
-		if (packet)
+		if (packet && plan->delivery_ns)
+			Simulator::Schedule(NanoSeconds(plan->delivery_ns),
+					    [local, packet, given] { local(packet, given, 1); });
+		else if (packet)
 			local(packet, given, 1);
 		return true;
 	}
@@ -203,6 +214,8 @@ Network::Network(const Plan &plan) : plan_(plan)
 	for (uint32_t i = 0; i < plan.links.size(); i++)
 		add_link(i);
 	add_hosts();
+	if (plan.warm)
+		meet();
 	for (const PlanRoute &route : plan.routes) {
 		const std::vector<uint32_t> &links = links_of_[route.at];
 
@@ -230,6 +243,33 @@ void Network::add_hosts()
 		if (shims_[host])
 			shims_[host]->add(plan_, i);
 		routes_[host]->shim = shims_[host].get();
+	}
+}
+
+void Network::meet()
+{
+	auto random = CreateObject<UniformRandomVariable>();
+	std::set<std::pair<uint32_t, uint32_t>> pairs;
+	std::multimap<uint64_t, std::pair<uint32_t, uint32_t>> times;
+
+	for (const PlanFlow &flow : plan_.flows)
+		pairs.emplace(flow.vm, flow.to);
+	for (const auto &pair : pairs)
+		times.emplace(MEET_NS + random->GetInteger(0, MEET_WITHIN_NS), pair);
+	for (const auto &shim : shims_) {
+		if (!shim)
+			continue;
+		for (const auto &[at_ns, pair] : times) {
+			if (this->shim(pair.first) == shim.get())
+				shim->meet(pair.first, pair.second, at_ns);
+			if (this->shim(pair.second) == shim.get())
+				shim->meet(pair.second, pair.first, at_ns);
+		}
+		for (uint32_t i = 0; i < plan_.vms.size(); i++)
+			if (this->shim(i) == shim.get())
+				shim->hear(i, EPOCH_NS - HEARD_NS);
+		shim->pass(EPOCH_NS);
+		shim->arm();
 	}
 }
 

@@ -84,6 +84,12 @@ class Routes : public ns3::Ipv4RoutingProtocol {
 	uint32_t turn_ = 0;		/* with sprayed packets: how many went */
 };
 
+/*
+ * In a warm plan flows' ends have met as the testbed's VMs do, which ping each other: some 1 s
+ * before the run, at a time drawn at random.  Clocks of hosts go since then, each in a phase of its
+ * own, and as senders VMs count as idle again.  A broadcast that all hear shortly before the run has
+ * receivers be metered, as those that come now and then do anywhere.
+ */
 class Network {
     public:
 	explicit Network(const Plan &plan);
@@ -104,6 +110,8 @@ class Network {
 	bool is_edge(uint32_t node) const;
 	/* Makes the shims of hosts and the addresses of VMs. */
 	void add_hosts();
+	/* Lets VMs that will talk meet before the simulator begins. */
+	void meet();
 	/* Makes a link with the queues at its ends. */
 	void add_link(uint32_t number);
 	/* Returns what a port sends a packet by. */

@@ -43,7 +43,7 @@ static void plan_read_flow(const std::string &kind, std::istringstream &words, P
 	flow.early = kind == "calls";
 	words >> flow.vm >> flow.to >> flow.start_ns >> flow.stop_ns;
 	if (flow.udp)
-		words >> flow.rate_bps >> flow.on_ns >> flow.off_ns >> flow.payload;
+		words >> flow.rate_bps >> flow.on_ns >> flow.off_ns >> flow.payload >> flow.train;
 	else if (kind == "calls")
 		words >> flow.cc >> flow.ecn >> flow.request >> flow.response >> flow.gap_ns;
 	else
@@ -74,6 +74,10 @@ static bool plan_read_whole(const std::string &kind, std::istringstream &words, 
 		words >> plan.ranks;
 	else if (kind == "times")
 		plan.times = true;
+	else if (kind == "delivery")
+		words >> plan.delivery_ns;
+	else if (kind == "warm")
+		plan.warm = true;
 	else if (kind == "watch")
 		words >> plan.watch_link >> plan.watch_node;
 	else

@@ -15,13 +15,16 @@
  *   bulk      VM TO START_NS STOP_NS CC ECN BYTES EARLY [DEADLINE_NS ORDER]   TCP; BYTES 0:
  *             without end; DEADLINE from START; ORDER among the VM's flows to TO (traffic.h)
  *   calls     VM TO START_NS STOP_NS CC ECN REQUEST RESPONSE GAP_NS   TCP, connected before the run
- *   stream    VM TO START_NS STOP_NS RATE_BPS ON_NS OFF_NS PAYLOAD   UDP; ON 0: always
+ *   stream    VM TO START_NS STOP_NS RATE_BPS ON_NS OFF_NS PAYLOAD TRAIN   UDP; ON 0: always;
+ *             TRAIN datagrams at a time
  *   control   PERIOD_NS DELAY_NS                          a controller, 0 0: none
  *   watch     LINK NODE                                   whose queue there is sampled
  *   tracker   PERIOD_NS DELAY_NS                          of divisions (tracker.h)
  *   rank      VM RANK                                     ports send by rank (rank.h)
  *   ranks     KIND                                        strict or pfabric
  *   times                                                 round trips of TCP are counted
+ *   delivery  NS                                          from a host to its VM
+ *   warm                                                  who will talk has met before (network.h)
  *
  * Limits and thresholds are bytes of frames with Ethernet headers; limit 0: a port without a queue
  * of the fabric, as hosts' are.  Times count from the run's start.
@@ -79,6 +82,7 @@ struct PlanFlow {
 	uint64_t on_ns;			/* UDP: sends for so long ... */
 	uint64_t off_ns;		/* ... and then not; 0: always sends */
 	uint32_t payload;		/* UDP: bytes of a datagram */
+	uint32_t train;			/* UDP: datagrams that are sent at a time */
 };
 
 /* A shim of a host. */
@@ -117,6 +121,8 @@ struct Plan {
 	std::string ranks;		/* kind of ports; none: they mark */
 	std::vector<uint32_t> rank_of;	/* by VM */
 	bool times = false;
+	bool warm = false;
+	uint64_t delivery_ns = 0;	/* from a host to its VM */
 	int watch_link = -1;
 	uint32_t watch_node = 0;
 };

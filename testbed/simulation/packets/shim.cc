@@ -24,7 +24,14 @@ using namespace ns3;
 /* Key that all messages are signed by. */
 static const uint8_t shim_key[16] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
 
+constexpr uint8_t PROTOCOL_ICMP = 1;
 constexpr uint8_t PROTOCOL_TCP = 6;
+
+/* Frame of ping's echo, as of its answer. */
+constexpr uint32_t ECHO_BYTES = 98;
+
+/* Frame of a broadcast, as of ARP's. */
+constexpr uint32_t BROADCAST_BYTES = 42;
 
 /* Address that the controller's messages come from. */
 constexpr uint32_t CONTROLLER = 0x7f000001;
@@ -88,7 +95,7 @@ static void shim_map(uint8_t to[16], uint32_t address)
 
 Shim::Shim(const Plan &plan, const PlanShim &shim, Send send) : send_(std::move(send))
 {
-	shim_set_clock();
+	shim_host_clock_ns = plan.warm ? MEET_NS : EPOCH_NS;
 	lab_ = shim_lab_create(shim.host + 1, 1000);
 	for (const auto &[name, value] : plan.settings)
 		shim_check(shim_lab_set(lab_, name.c_str(), value), "setting " + name);
@@ -227,6 +234,53 @@ Ptr<const Packet> Shim::receive(Ptr<const Packet> packet, Ipv4Header &header)
 	passes = shim_lab_receive(found->second, uplink_, &told, &result);
 	arm();
 	return passes ? shim_write(packet->Copy(), header, told, result) : nullptr;
+}
+
+void Shim::meet(uint32_t number, uint32_t other, uint64_t at_ns)
+{
+	struct shim_lab_packet told = {};
+	struct shim_lab_result result;
+
+	pass(at_ns);
+	told.bytes = ECHO_BYTES;
+	told.packets = 1;
+	told.version = 4;
+	told.protocol = PROTOCOL_ICMP;
+	told.scale = 0xff;
+	shim_map(told.source, plan_address(number));
+	shim_map(told.destination, plan_address(other));
+	shim_lab_send(vms_.at(number), uplink_, &told, &result);
+	std::swap(told.source, told.destination);
+	shim_lab_receive(vms_.at(number), uplink_, &told, &result);
+	shim_host_quiesce();
+}
+
+void Shim::hear(uint32_t number, uint64_t at_ns)
+{
+	struct shim_lab_packet told = {};
+	struct shim_lab_result result;
+
+	pass(at_ns);
+	told.bytes = BROADCAST_BYTES;
+	told.packets = 1;
+	told.scale = 0xff;
+	shim_lab_receive(vms_.at(number), uplink_, &told, &result);
+	shim_host_quiesce();
+}
+
+void Shim::pass(uint64_t until_ns)
+{
+	struct shim_lab_report report;
+	uint64_t due_ns;
+
+	while ((due_ns = shim_lab_due(lab_)) && due_ns <= until_ns) {
+		shim_host_clock_ns = due_ns;
+		shim_lab_tick(lab_);
+		while (shim_lab_report(lab_, &report))
+			;
+		shim_host_quiesce();
+	}
+	shim_host_clock_ns = until_ns;
 }
 
 void Shim::tell(uint32_t number, const uint8_t *data, uint32_t bytes)

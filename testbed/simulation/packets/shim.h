@@ -26,6 +26,9 @@ extern "C" {
 /* Engine's time when the simulator begins. */
 constexpr uint64_t EPOCH_NS = 1000000000;
 
+/* Engine's time from which on VMs may meet before that: T_o has passed when the run begins. */
+constexpr uint64_t MEET_NS = 1000000;
+
 /* IP protocol of control messages and reports. */
 constexpr uint8_t MESSAGE_PROTOCOL = 253;
 
@@ -53,6 +56,21 @@ class Shim {
 	ns3::Ptr<const ns3::Packet> receive(ns3::Ptr<const ns3::Packet> packet,
 					    ns3::Ipv4Header &header);
 
+	/*
+	 * Lets a VM and another one meet at an engine's time, before the simulator begins: a small
+	 * packet passes each way.  Of several, times never fall.
+	 */
+	void meet(uint32_t number, uint32_t other, uint64_t at_ns);
+
+	/* Lets a VM hear a broadcast at an engine's time, before the simulator begins. */
+	void hear(uint32_t number, uint64_t at_ns);
+
+	/* Lets the clocks tick up to an engine's time, before the simulator begins. */
+	void pass(uint64_t until_ns);
+
+	/* Has the clocks tick when they are due. */
+	void arm();
+
 	/* Brings a message of the controller to a VM. */
 	void tell(uint32_t number, const uint8_t *data, uint32_t bytes);
 
@@ -72,9 +90,6 @@ class Shim {
 	/* Fills what the engine is told of a packet. */
 	void describe(const ns3::Packet &packet, const ns3::Ipv4Header &header,
 		      struct shim_lab_packet &told) const;
-
-	/* Has the clocks tick when they are due. */
-	void arm();
 
 	/* Lets the clocks tick and sends what they have to say. */
 	void tick();

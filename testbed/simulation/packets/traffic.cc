@@ -380,8 +380,10 @@ void Traffic::stream(uint32_t number)
 	network_.routes(one.vm).speaker = plan_address(one.vm);
 	flow.socket->Connect(InetSocketAddress(Ipv4Address(plan_address(one.to)), SINK_UDP));
 	network_.routes(one.vm).speaker = 0;
-	/* The first frame of each is somewhere within its time. */
-	flow.phase_ns = Simulator::Now().GetNanoSeconds() + random_->GetInteger(0, frame_ns);
+	/* The first frame of each is somewhere within its time, unless frames leave in step. */
+	flow.phase_ns = Simulator::Now().GetNanoSeconds();
+	if (plan_.jitter_ns)
+		flow.phase_ns += random_->GetInteger(0, frame_ns);
 	Simulator::Schedule(NanoSeconds(flow.phase_ns - Simulator::Now().GetNanoSeconds()),
 			    &Traffic::datagram, this, number);
 }
@@ -394,8 +396,9 @@ void Traffic::datagram(uint32_t number)
 
 	if (flow.closed)
 		return;
-	flow.socket->Send(Create<Packet>(one.payload));
-	flow.sent++;
+	for (uint32_t i = 0; i < one.train; i++)
+		flow.socket->Send(Create<Packet>(one.payload));
+	flow.sent += one.train;
 	next_ns = flow.phase_ns +
 		  flow.sent * (one.payload + 42ull) * 8000000000ull / one.rate_bps;
 	if (one.on_ns && next_ns >= flow.phase_ns + one.on_ns) {

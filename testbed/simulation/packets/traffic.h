@@ -87,7 +87,7 @@ class Traffic {
 	void stop(uint32_t number);
 	/* Begins a UDP flow. */
 	void stream(uint32_t number);
-	/* Sends a datagram, and the next one when it is time to. */
+	/* Sends a train of datagrams, and the next one when it is time to. */
 	void datagram(uint32_t number);
 	/* Takes what came at a socket. */
 	void take(ns3::Ptr<ns3::Socket> socket);
