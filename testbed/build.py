@@ -28,7 +28,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Container, Dict, Iterator, List, Optional, Sequence
 
 from sdngcc.testbed.ovs.versions import PLAIN
 
@@ -139,12 +139,17 @@ def _files(*places: Path) -> List[Path]:
     return sorted(path for path in found if "__pycache__" not in path.parts)
 
 
-def content_key(texts: Sequence[str], *places: Path) -> str:
-    """Return 16 hex digits that change when one of the texts, or a file of places (name or content), does."""
+def content_key(texts: Sequence[str], *places: Path, without: Container[Path] = ()) -> str:
+    """Return 16 hex digits that change when one of the texts, or a file of places (name or content), does.
+
+    without: files that it does not change with.
+    """
     digest = hashlib.sha256()
     for text in texts:
         digest.update(text.encode() + b"\0")
     for path in _files(*places):
+        if path in without:
+            continue
         digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
@@ -164,10 +169,11 @@ def source_part(linux: str) -> Part:
     return Part("source", content_key([f"linux-source-{linux}"]), 20, kernel=linux, recipe=_fetch_source)
 
 
-def parts(sanitize: bool = False, linux: str = KERNEL) -> Dict[str, Part]:
+def parts(sanitize: bool = False, linux: str = KERNEL, without: Container[Path] = ()) -> Dict[str, Part]:
     """Return all parts with the keys of the present sources; sanitize: kernel and module that look for mistakes.
 
-    linux is one of KERNELS.
+    linux is one of KERNELS. Parts without some of the shim's files are never built, but their keys tell what of a part
+    does not follow from these.
     """
     patches, shim = ROOT / "ovs-patches", ROOT / "shim"
     gcc = compiler_version()
@@ -178,8 +184,9 @@ def parts(sanitize: bool = False, linux: str = KERNEL) -> Dict[str, Part]:
     uapi = shim / "kernel" / "uapi"
     return {part.name: part for part in (
         Part("kernel", kernel, 1500, sanitize, linux),
-        Part("module", content_key([kernel], *hooks), 60, sanitize, linux),
-        Part("beside", content_key([kernel], shim / "Kbuild", shim / "core", shim / "kernel"), 60, sanitize, linux),
+        Part("module", content_key([kernel], *hooks, without=without), 60, sanitize, linux),
+        Part("beside", content_key([kernel], shim / "Kbuild", shim / "core", shim / "kernel", without=without), 60,
+             sanitize, linux),
         Part("congestion", content_key([kernel], HERE / "congestion"), 15, sanitize, linux),
         Part("generator", content_key([gcc], HERE / "generator", uapi), 1),
         Part("loop-clock", content_key([gcc], LOOP_CLOCK), 1),

@@ -15,7 +15,7 @@ import functools
 import hashlib
 import os
 from pathlib import Path
-from typing import Dict, List, Optional
+from typing import Container, Dict, List, Optional
 
 from sdngcc.testbed.build import (
     Build,
@@ -48,8 +48,11 @@ def given_tarball(version: str) -> Optional[Path]:
     return max(found, key=lambda path: numbers(path.name), default=None)
 
 
-def version_parts() -> Dict[str, Part]:
-    """Return the parts of all versions by name, with the keys of the present sources."""
+def version_parts(without: Container[Path] = ()) -> Dict[str, Part]:
+    """Return the parts of all versions by name, with the keys of the present sources.
+
+    without: files of the shim that keys do not change with, as in build.parts().
+    """
     gcc = compiler_version()
     found: List[Part] = []
     for version in VERSIONS:
@@ -57,7 +60,7 @@ def version_parts() -> Dict[str, Part]:
                       recipe=functools.partial(_fetch, version))
         archive = _archive(version, source)
         digest = hashlib.sha256(archive.read_bytes()).hexdigest() if archive is not None else "not fetched"
-        key = content_key([digest, gcc], *open_vswitch_files(version), *_patches(version))
+        key = content_key([digest, gcc], *open_vswitch_files(version), *_patches(version), without=without)
         found += [source, Part(f"ovs{version}", key, 1400, recipe=functools.partial(_build, version))]
     return {part.name: part for part in found}
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import time
@@ -11,14 +12,15 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, FrozenSet, List, Sequence, Tuple
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from sdngcc.experiments.base import Case, Experiment, Run
-from sdngcc.testbed.build import ROOT, Artifacts, content_key
+from sdngcc.testbed.build import ROOT, Artifacts, content_key, parts
 from sdngcc.testbed.machine import MachineError
+from sdngcc.testbed.ovs.build import version_parts
 from sdngcc.testbed.presets import MENDED
 from sdngcc.testbed.reproduction.forms import FORMS, OURS, case_of
 from sdngcc.testbed.runner import make_job, run_case, write_json
@@ -26,6 +28,9 @@ from sdngcc.testbed.runner import make_job, run_case, write_json
 # What decides a run's result besides the builds, from the repository's root; judging does not belong to it.
 SOURCES = ("testbed/boot", "testbed/collect.py", "testbed/fabric", "testbed/machine.py", "testbed/runner.py",
            "testbed/statistics.py", "testbed/virtual", "mininet/topologies", "controller", "shim/python")
+
+# Code of laws: files of one begin with its name.
+LAWS = ROOT / "shim" / "core" / "laws"
 
 # Seeds of our own experiments, of laws as published and of placebos, where more are asked for.
 BESIDE = 3
@@ -60,6 +65,29 @@ class Task:
         return f"{', '.join(word for word in words if word)}, seed {self.seed}"
 
 
+def _law_of(file: Path) -> str:
+    """Return the law that a file of the shim's alone belongs to."""
+    return file.stem.partition("_")[0]
+
+
+@cache
+def _builds_without(laws: FrozenSet[str]) -> Dict[str, str]:
+    """Return the folders of the datapath's builds by name, each with one that does not change with those laws' files.
+
+    A law is called through its entry in shim/core/law.c alone, so a run under another has the same bytes whatever it
+    says. Headers and all else of the shim count for all.
+    """
+    files = [file for file in LAWS.glob("*.c") if _law_of(file) in laws]
+    whole, rest = {**parts(), **version_parts()}, {**parts(without=files), **version_parts(files)}
+    return {part.folder.name: rest[name].folder.name for name, part in whole.items() if rest[name].key != part.key}
+
+
+def _other_laws(texts: Sequence[str]) -> FrozenSet[str]:
+    """Return the laws that none of some texts names."""
+    named = {word for text in texts for word in re.findall(r"[a-z]+", text)}
+    return frozenset(_law_of(file) for file in LAWS.glob("*.c")) - named
+
+
 @cache
 def _sources_key(places: Tuple[Path, ...]) -> str:
     """Return a key of all files below places but tests, which no result follows from."""
@@ -68,14 +96,19 @@ def _sources_key(places: Tuple[Path, ...]) -> str:
 
 
 def input_key(experiment: Experiment, case: Case, artifacts: Artifacts, seed: int) -> str:
-    """Return 16 hex digits that change when anything does that a run's result follows from."""
+    """Return 16 hex digits that change when anything does that a run's result follows from.
+
+    The code of laws that the run does not name is nothing of that.
+    """
     seed = case.seed_of(seed)
     job = make_job(case.parameters, artifacts, seed, case.work(seed))
     places = [ROOT / name for name in SOURCES]
     if experiment.measure is not None:
         places.append(Path(sys.modules[experiment.measure.__module__].__file__ or ""))
-    return content_key([str(artifacts.kernel), json.dumps(job, sort_keys=True), case.parameters.model_dump_json(),
-                        _sources_key(tuple(places))])
+    told, parameters = json.dumps(job, sort_keys=True), case.parameters.model_dump_json()
+    for folder, without in _builds_without(_other_laws([told, parameters])).items():
+        told = told.replace(folder, without)
+    return content_key([str(artifacts.kernel), told, parameters, _sources_key(tuple(places))])
 
 
 def seeds_of(experiment: Experiment, form: str, seeds: Sequence[int], beside: int) -> Sequence[int]:

@@ -12,8 +12,9 @@ from rich.console import Console
 
 from sdngcc.experiments import EXPERIMENTS
 from sdngcc.experiments.base import Case, Experiment, Verdict, at_least
-from sdngcc.testbed.build import ROOT, Artifacts
+from sdngcc.testbed.build import ROOT, Artifacts, parts
 from sdngcc.testbed.machine import MachineError
+from sdngcc.testbed.ovs.build import version_parts
 from sdngcc.testbed.parameters import Parameters, parse_settings
 from sdngcc.testbed.presets import MENDED, PRESETS, PUBLISHED
 from sdngcc.testbed.reproduction import __main__ as reproduce
@@ -243,6 +244,34 @@ def test_what_is_not_judged_against_a_paper_has_fewer_seeds(tmp_path):
 
 def result(senders):
     return {**run_of(senders=senders, p99=senders), "knobs": {}}
+
+
+def test_the_code_of_laws_that_a_run_does_not_name_is_no_input(monkeypatch):
+    """Its own law's, the rest of the shim and all laws that it names are: sdngcc is named by programs' paths."""
+    read = Path.read_bytes
+    built = {**parts(), **version_parts()}
+    modules = [str(built[name].folder / "one.ko") for name in ("module", "beside")]
+    artifacts = replace(ARTIFACTS, modules=modules, ovs={"vswitchd": str(built["ovs3.1"].folder / "vswitchd")})
+    case = EXPERIMENT.cases(["law=seawall"])[0]
+
+    def changed(name):
+        place = ROOT / "shim" / "core" / name
+
+        def content(path):
+            return read(path) + (b"/* */" if path == place else b"")
+
+        monkeypatch.setattr(Path, "read_bytes", content)
+        task_module._builds_without.cache_clear()
+        now = {**parts(), **version_parts()}
+        moved = replace(artifacts, modules=[str(now[part].folder / "one.ko") for part in ("module", "beside")],
+                        ovs={"vswitchd": str(now["ovs3.1"].folder / "vswitchd")})
+        return input_key(EXPERIMENT, case, moved, 1)
+
+    before = changed("")
+    assert before == changed("laws/eyeq.c") == changed("laws/eyeq_receive.c") == changed("laws/vcc.c")
+    assert before not in {changed(name) for name in ("laws/seawall.c", "laws/seawall_loop.c", "laws/eyeq.h", "law.c",
+                                                     "engine/uplink.c", "share.c")}
+    task_module._builds_without.cache_clear()
 
 
 def test_a_run_is_not_repeated_until_an_input_changes(tmp_path, monkeypatch):
