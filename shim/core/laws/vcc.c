@@ -490,7 +490,10 @@ static void vcc_handshake_in(struct shim_flow *flow, struct shim_segment *segmen
 		segment->flags &= ~asks;
 }
 
-/* Keeps from the guest what speaks of ECN, and remembers it. */
+/*
+ * Keeps from the guest what speaks of ECN, and remembers it.  CWR passes to a guest that uses ECN:
+ * it may echo a mark of before own-ecn was set, and would echo that for ever.
+ */
 static void vcc_hide(struct shim_flow *flow, struct shim_segment *segment)
 {
 	struct vcc_flow *own = shim_flow_own(flow);
@@ -502,11 +505,13 @@ static void vcc_hide(struct shim_flow *flow, struct shim_segment *segment)
 		if (segment->payload < SHIM_WINDOW_MAX - own->echo_owed)
 			own->echo_owed += (int)segment->payload;
 	}
-	if (flow->ecn == SHIM_FLOW_VIRTUAL)
+	segment->flags &= ~SHIM_TCP_ECE;
+	if (flow->ecn == SHIM_FLOW_VIRTUAL) {
 		segment->ecn = SHIM_NOT_ECT;
-	else if (segment->ecn == SHIM_CE)
+		segment->flags &= ~SHIM_TCP_CWR;
+	} else if (segment->ecn == SHIM_CE) {
 		segment->ecn = SHIM_ECT_ZERO;
-	segment->flags &= ~(SHIM_TCP_ECE | SHIM_TCP_CWR);
+	}
 }
 
 /* Handles a segment for the VM. */

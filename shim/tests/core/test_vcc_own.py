@@ -31,8 +31,19 @@ def test_own_ecn_keeps_marks_from_a_guest_that_receives(core: Any) -> None:
     assert flow.out(ack=MSS).flags == ACK | ECE
     assert flow.into(seq=MSS, payload=MSS, ecn=NOT_ECT).ecn == NOT_ECT
     assert flow.out(ack=2 * MSS).flags == ACK | ECE
-    assert flow.into(ACK | CWR, seq=2 * MSS, payload=MSS, ecn=ECT_0).flags == ACK
+    assert flow.into(ACK | CWR, seq=2 * MSS, payload=MSS, ecn=ECT_0).flags == ACK | CWR
     assert flow.out(ack=3 * MSS).flags == ACK
+
+
+def test_a_guest_that_echoes_when_own_ecn_is_set_hears_cwr(core: Any) -> None:
+    """Else it would echo a mark of before for the connection's life, and its peer cut in each round trip."""
+    flow = Flow(core)
+    flow.accept(ECE | CWR, ECE)
+    flow.out()
+    assert flow.into(payload=MSS, ecn=CE).ecn == CE
+    flow.values[core.lib.shim_knob_find(flow.law, b"own-ecn")] = 1
+    assert flow.out(ACK | ECE, ack=MSS).flags == ACK | ECE
+    assert flow.into(ACK | CWR, seq=MSS, payload=MSS, ecn=ECT_0).flags == ACK | CWR
 
 
 @pytest.mark.parametrize("answer", [0, ECE | CWR, CWR, AE])
