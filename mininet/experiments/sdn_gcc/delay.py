@@ -76,4 +76,5 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
 
 
 EXPERIMENT = Experiment("delay", "Control periods of 1, 10 and 50 ms", "SDN-GCC, Fig. 6", cases, judge, measure,
-                        seen="the same share at every period; swing and time until fair grow with it")
+                        seen="the same share at every period; swing and time until fair grow with it",
+                        changed=scale.EXPERIMENT.changed)

@@ -200,4 +200,5 @@ EXPERIMENT = Experiment("web", "A web server beside a UDP flood of 700 Mb/s", "S
                         seen="mean latency 40% lower or more than unprotected at equal throughput; "
                              "under maxmin nearly that without the flood; beside a flood at full rate as without one",
                         changed="The median was recorded before, and is judged since it was seen to be longer under "
-                                "the law; the flood at full rate came with that.")
+                                "the law; the flood at full rate came with that. One thread of wrk's had all "
+                                "connections then, and drew other requests; each has one of its own since.")
