@@ -236,17 +236,25 @@ Ptr<const Packet> Shim::receive(Ptr<const Packet> packet, Ipv4Header &header)
 	return passes ? shim_write(packet->Copy(), header, told, result) : nullptr;
 }
 
-void Shim::meet(uint32_t number, uint32_t other, uint64_t at_ns)
+/* Returns a packet of so many bytes of frame that says nothing but that it came. */
+static struct shim_lab_packet shim_bare(uint32_t bytes)
 {
 	struct shim_lab_packet told = {};
+
+	told.bytes = bytes;
+	told.packets = 1;
+	told.scale = 0xff;
+	return told;
+}
+
+void Shim::meet(uint32_t number, uint32_t other, uint64_t at_ns)
+{
+	struct shim_lab_packet told = shim_bare(ECHO_BYTES);
 	struct shim_lab_result result;
 
 	pass(at_ns);
-	told.bytes = ECHO_BYTES;
-	told.packets = 1;
 	told.version = 4;
 	told.protocol = PROTOCOL_ICMP;
-	told.scale = 0xff;
 	shim_map(told.source, plan_address(number));
 	shim_map(told.destination, plan_address(other));
 	shim_lab_send(vms_.at(number), uplink_, &told, &result);
@@ -257,13 +265,10 @@ void Shim::meet(uint32_t number, uint32_t other, uint64_t at_ns)
 
 void Shim::hear(uint32_t number, uint64_t at_ns)
 {
-	struct shim_lab_packet told = {};
+	struct shim_lab_packet told = shim_bare(BROADCAST_BYTES);
 	struct shim_lab_result result;
 
 	pass(at_ns);
-	told.bytes = BROADCAST_BYTES;
-	told.packets = 1;
-	told.scale = 0xff;
 	shim_lab_receive(vms_.at(number), uplink_, &told, &result);
 	shim_host_quiesce();
 }
