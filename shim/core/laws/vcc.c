@@ -38,12 +38,11 @@
  * A guest that negotiated ECN itself, a peer that refused it, and a connection that was there
  * before the shim are left alone but for limit; own-ecn = 1 treats the first as one without ECN,
  * as AC/DC does: held to V, and neither CE nor ECE reaches it, or it would cut for each mark once
- * more; its data arrive as ECT(0), for Linux takes a Not-ECT packet among them for a
- * retransmission.  Not so where both ends agreed on AccECN (RFC 9768): there ECE, CWR and AE are a
- * counter, and ECE alone says nothing.  A SYN that offers AccECN to a guest without ECN is answered
- * as one that asks for ECN: its sender then falls back to that (RFC 9768, section 3.1.2).  A
- * connection without a handshake has the least window scale that explains what was in flight: its
- * windows come out too large rather than too small.
+ * more; data with CE arrive as ECT(0), not as retransmissions do.  Not so where both ends agreed on
+ * AccECN (RFC 9768): there ECE, CWR and AE are a counter, and ECE alone says nothing.  A SYN that
+ * offers AccECN to a guest without ECN is answered as one that asks for ECN: its sender then falls
+ * back to that (RFC 9768, section 3.1.2).  A connection without a handshake has the least window
+ * scale that explains what was in flight: its windows come out too large rather than too small.
  *
  * R of the VM is E: flows are the brake, the share is the ceiling.
  *
@@ -378,9 +377,8 @@ static void vcc_learn_counter(struct shim_flow *flow, const struct shim_segment 
 static bool vcc_agreed(const struct shim_flow *flow, const struct shim_segment *segment)
 {
 	const struct vcc_flow *own = shim_flow_own_const(flow);
-	u16 classic = segment->flags & (SHIM_TCP_ECE | SHIM_TCP_CWR);
 
-	return own->counter || classic == SHIM_TCP_ECE;
+	return own->counter || (segment->flags & ECN_FLAGS & ~SHIM_TCP_AE) == SHIM_TCP_ECE;
 }
 
 /* Negotiates ECN by a SYN or SYN-ACK of the VM. */
@@ -490,10 +488,7 @@ static void vcc_handshake_in(struct shim_flow *flow, struct shim_segment *segmen
 		segment->flags &= ~asks;
 }
 
-/*
- * Keeps from the guest what speaks of ECN, and remembers it.  CWR passes to a guest that uses ECN:
- * it may echo a mark of before own-ecn was set, and would echo that for ever.
- */
+/* Keeps what speaks of ECN from the guest, but for CWR where it may echo a mark of before own-ecn. */
 static void vcc_hide(struct shim_flow *flow, struct shim_segment *segment)
 {
 	struct vcc_flow *own = shim_flow_own(flow);
