@@ -488,7 +488,7 @@ static void vcc_handshake_in(struct shim_flow *flow, struct shim_segment *segmen
 		segment->flags &= ~asks;
 }
 
-/* Keeps what speaks of ECN from the guest, but for CWR where it may echo a mark of before own-ecn. */
+/* Keeps what speaks of ECN from the guest, but CWR, where it may echo a mark of before own-ecn. */
 static void vcc_hide(struct shim_flow *flow, struct shim_segment *segment)
 {
 	struct vcc_flow *own = shim_flow_own(flow);
