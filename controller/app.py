@@ -53,6 +53,7 @@ from sdngcc.supervisor import Supervisor
 LOG = logging.getLogger(__name__)
 
 _OVSDB_PERIOD_S = 0.5
+_OVSDB_FIRST_S = 0.1  # while one was never connected: to read its tables takes several looks
 _ADMITTED_PERIOD_S = 1.0
 _UNDERLAY_PERIOD_S = 1.0
 _SLICES_S = 0.01
@@ -267,7 +268,8 @@ class SdnGcc(names.App):
     def _follow_ovsdb(self) -> None:
         while self.is_active:
             self._guarded(self._read_ovsdb, None)
-            names.hub.sleep(_OVSDB_PERIOD_S)
+            connecting = any(one.state == "connecting" for one in self.policy.health())
+            names.hub.sleep(_OVSDB_FIRST_S if connecting else _OVSDB_PERIOD_S)
 
     def _make_managers(self) -> ManagerListener:
         return ManagerListener(
