@@ -70,6 +70,8 @@ def command_line(kernel: Path, out: Path, seed: int, virtual_time: bool = True, 
     argv = [str(kernel), "rootfstype=hostfs", "ro", f"mem={memory}", f"init={INIT}", "con=null",
             f"con0={'fd:0' if terminal else 'null'},fd:1", "ssl=null", "panic=-1", "quiet", "log_buf_len=1M",
             f"SDNGCC_OUT={out}", f"SDNGCC_PYTHON={sys.executable}", f"SDNGCC_MAIN={main}", f"laboratory_seed={seed}"]
+    if sys.version_info < (3, 12):
+        argv.append("SETUPTOOLS_USE_DISTUTILS=stdlib")  # Mininet needs it; to load setuptools' takes ten times as long
     if terminal:
         argv.append("SDNGCC_TERMINAL=1")
     if virtual_time:

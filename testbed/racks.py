@@ -333,6 +333,10 @@ class RackFabric(Fabric):
                                       f"other_config:datapath-id={self.topo.datapaths[installation.name]}",
                                       *controller_words(OWN_BRIDGE, targets))
 
+    def datapaths(self) -> List[str]:
+        """Return the datapath ids of the hosts' bridges for the controller."""
+        return [self.topo.datapaths[installation.name] for installation in self.installations]
+
     def controller_settings(self) -> Dict[str, str]:
         """Return that others forward, what the fabric is like, and where the databases are."""
         folder = self.reach.folder

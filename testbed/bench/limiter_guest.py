@@ -35,8 +35,9 @@ from sdngcc.testbed.bench.limiter_rows import (
     rate_ns,
 )
 from sdngcc.testbed.statistics import spread_us
+from sdngcc.testbed.virtual.namespaces import network_namespace
 from sdngcc.testbed.virtual.openvswitch import OpenVSwitch
-from sdngcc.testbed.virtual.processes import network_namespace, run
+from sdngcc.testbed.virtual.processes import run
 
 FAR = "10.0.0.2"
 BPF_FOLDER = "/sys/fs/bpf"

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
 from sdngcc.testbed.virtual import userspace
+from sdngcc.testbed.virtual.kernel_shim import shim_client
 from sdngcc.testbed.virtual.lossy import loss_filter
+from sdngcc.testbed.virtual.namespaces import network_namespace
 from sdngcc.testbed.virtual.network import Network
 from sdngcc.testbed.virtual.openvswitch import OpenVSwitch
-from sdngcc.testbed.virtual.processes import network_namespace, run
+from sdngcc.testbed.virtual.processes import run
 
 # Bits of a device's number that are the kernel's index.
 INDEX_BITS = 16
@@ -95,6 +97,10 @@ class Fabric(ABC):
         """Connect what controllers are to see of the network to all of these targets."""
 
     @abstractmethod
+    def datapaths(self) -> List[str]:
+        """Return the datapath ids of the bridges that connect() connects, 16 hex digits each."""
+
+    @abstractmethod
     def controller_settings(self) -> Dict[str, str]:
         """Return the controller's settings that follow from the network, as its environment has them."""
 
@@ -158,22 +164,14 @@ class Fabric(ABC):
                 for command in commands:
                     run([*installation.switch.within, "tc", *command])
 
-    def unconnected(self, targets: Sequence[str]) -> int:
-        """Return how many connections of bridges to controllers are missing."""
-        return sum(installation.switch.vsctl("--columns=is_connected", "--format=csv", "--no-headings", "find",
-                                             "Controller", f"target=\"{target}\"").count("false")
-                   for installation in self.installations for target in targets)
-
     def check_law(self) -> None:
         """Raise RuntimeError unless each datapath's shim runs the law it was told to, and has all of its VMs."""
-        from sdngcc.shim.netlink import ShimClient
-
         wanted = self.job["shim"]["settings"]["shim-law"]
         for installation in self.installations:
             if self.job["userspace"]:
                 law = userspace.law(installation.switch)
             else:
-                with network_namespace(installation.namespace), ShimClient() as client:
+                with network_namespace(installation.namespace), shim_client() as client:
                     law = client.settings_get().law
                     limited = {port.name for port in client.ports() if port.role == "vm"}
                 topo = self.network.topo
@@ -227,8 +225,6 @@ class Fabric(ABC):
 
     def shim_counters(self) -> Dict[str, Any]:
         """Return the shims' counters, summed over ports: drops and refusals by reason, messages accepted; and knobs."""
-        from sdngcc.shim.netlink import ShimClient
-
         total: Dict[str, int] = {}
         by_port: Dict[str, Dict[str, int]] = {}
         knobs: Dict[str, int] = {}
@@ -236,7 +232,7 @@ class Fabric(ABC):
             if self.job["userspace"]:
                 ports, knobs = userspace.counters(installation.switch), userspace.knobs(installation.switch)
             else:
-                with network_namespace(installation.namespace), ShimClient() as client:
+                with network_namespace(installation.namespace), shim_client() as client:
                     ports = {port.name: port.stats for port in client.ports()}
                     knobs = {name: knob.value for name, knob in client.settings_get().knobs.items()}
             for port, stats in ports.items():

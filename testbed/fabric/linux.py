@@ -24,9 +24,10 @@ from mininet.node import Switch
 
 from sdngcc.testbed.fabric.base import Fabric, Installation, controller_words
 from sdngcc.testbed.fabric.cloud import Cloud, add_bridge, make_cloud
-from sdngcc.testbed.virtual.network import Network, build_network, make_topology
+from sdngcc.testbed.virtual.network import Network, build_network, make_topology, shared_batch
 from sdngcc.testbed.virtual.openvswitch import FOLDER, VSWITCHD_UPTIME_S, OpenVSwitch
 from sdngcc.testbed.virtual.processes import run, sleep_until
+from sdngcc.topologies.links import Batch
 from sdngcc.topologies.shaping import covered_uplink
 
 # A hypervisor's files, as the machine's own namespace sees them: below its name.
@@ -44,22 +45,29 @@ UNDERLAY_FILE = Path("/run/underlay.json")
 class LinuxBridge(Switch):
     """A switch of the fabric: a bridge of Linux, whose ports send in their shapes."""
 
+    def __init__(self, name: str, **params: Any) -> None:
+        """Make it; see mininet.node.Switch for the parameters."""
+        self.made = False
+        super().__init__(name, **params)
+        self.made = True
+
     def startShell(self, mnopts: Any = None) -> None:
         """Start none: commands run where the agent runs."""
         self.pid = 1
 
     def cmd(self, *args: Any, **params: Any) -> str:
-        """Run a command and return what it said, errors too."""
-        return _output(" ".join(str(arg) for arg in args).split())
+        """Run a command and return what it said, errors too; none before all is made: Mininet would bring up lo."""
+        return _output(" ".join(str(arg) for arg in args).split()) if self.made else ""
 
     def start(self, controllers: Any) -> None:
         """Make the bridge of the ports that there are."""
-        run(["ip", "link", "add", self.name, "type", "bridge", "forward_delay", "0", "stp_state", "0"])
+        batch = shared_batch()
+        batch.add(1, "ip", "link", "add", self.name, "type", "bridge", "forward_delay", "0", "stp_state", "0")
         for port in self.ports:
             if port.name != "lo":
-                run(["ip", "link", "set", port.name, "master", self.name])
+                batch.add(1, "ip", "link", "set", port.name, "master", self.name)
                 port.config(**port.params)
-        run(["ip", "link", "set", self.name, "up"])
+        batch.add(1, "ip", "link", "set", self.name, "up")
 
     def terminate(self) -> None:
         """Nothing to end."""
@@ -83,8 +91,8 @@ class Hypervisor(Switch):
         """Make the namespaces, and /run/openvswitch in them this host's own."""
         self.folder.mkdir(parents=True)
         # The process that holds the namespaces tells when they are ready.
-        commands = [f"mount --bind {self.folder} {FOLDER}", "ip link set lo up",
-                    "sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1",
+        commands = [f"mount --bind {self.folder} {FOLDER}",
+                    *(f"echo 1 >/proc/sys/net/ipv6/conf/{key}/disable_ipv6" for key in ("all", "default")),
                     "echo ready", "exec sleep infinity"]
         self.holder = subprocess.Popen(["mnexec", "-n", "sh", "-c", " && ".join(commands)], stdin=subprocess.DEVNULL,
                                        stdout=subprocess.PIPE, text=True)
@@ -99,10 +107,12 @@ class Hypervisor(Switch):
 
     def start(self, controllers: Any) -> None:
         """Join the network of management, start Open vSwitch, and make the bridges, the controller's own included."""
-        run(["ip", "link", "add", f"mgmt-{self.name}", "type", "veth", "peer", "name", "mgmt0", "netns", str(self.pid)])
-        run(["ip", "link", "set", f"mgmt-{self.name}", "master", "mgmt", "up"])
-        self.run("ip", "addr", "add", f"172.31.0.{self.number}/{MANAGEMENT_PREFIX}", "dev", "mgmt0")
-        self.run("ip", "link", "set", "mgmt0", "up")
+        batch, far = shared_batch(), f"mgmt-{self.name}"
+        batch.add(1, "ip", "link", "add", far, "type", "veth", "peer", "name", "mgmt0", "netns", str(self.pid))
+        batch.add(1, "ip", "link", "set", far, "master", "mgmt", "up")
+        batch.add(self.pid, "ip", "addr", "add", f"172.31.0.{self.number}/{MANAGEMENT_PREFIX}", "dev", "mgmt0")
+        batch.add(self.pid, "ip", "link", "set", "mgmt0", "up")
+        batch.add(self.pid, "ip", "link", "set", "lo", "up")
         self.switch.start()
         self.switch.vsctl(*self.cloud.bridge_words(self), *add_bridge(OWN_BRIDGE, [], "secure"),
                           f"other_config:datapath-id={self.dpid}")
@@ -164,14 +174,17 @@ class LinuxFabric(Fabric):
     def _widen(self) -> None:
         """Let the underlay carry packets in tunnels, and give its hosts addresses."""
         topo = self.network.topo
+        batch = Batch()
+        pids = {host.name: host.pid for host in self.hosts}
         for info in _links(topo):
             for node, device in ((info["node1"], info["intfName1"]), (info["node2"], info["intfName2"])):
-                self.network.mininet[node].cmd(f"ip link set {device} mtu {UNDERLAY_MTU}")
+                batch.add(pids.get(node, 1), "ip", "link", "set", device, "mtu", str(UNDERLAY_MTU))
         for host in self.hosts:
             uplink = f"{host.name}-up"
-            host.run("ip", "addr", "add", f"{self.cloud.tunnel_address(host)}/16", "dev", uplink)
+            batch.add(host.pid, "ip", "addr", "add", f"{self.cloud.tunnel_address(host)}/16", "dev", uplink)
             for command in covered_uplink(uplink, self.job["topology"]["parameters"]["link_mbps"]):
-                host.run("tc", *command)
+                batch.add(host.pid, "tc", *command)
+        batch.run(run)
 
     def uplinks(self, installation: Installation) -> List[str]:
         """Return the Interfaces that are its uplinks: the device to the fabric, unless tunnels stand for it."""
@@ -191,6 +204,10 @@ class LinuxFabric(Fabric):
         """Connect each hypervisor's bridge for the controllers to them."""
         for host in self.hosts:
             host.switch.vsctl(*controller_words(OWN_BRIDGE, targets))
+
+    def datapaths(self) -> List[str]:
+        """Return the datapath ids of the hypervisors' bridges for the controllers."""
+        return [host.dpid for host in self.hosts]
 
     def bridges(self) -> Dict[str, Any]:
         """Return what the bridges of a cloud's agents hold now; nothing where there are none."""

@@ -22,14 +22,23 @@ class Bridge(OVSSwitch):
         """kind is hypervisor or fabric; userspace: the datapath of a hypervisor's bridge is ovs-vswitchd's own."""
         self.kind = kind
         datapath = "user" if userspace and kind == "hypervisor" else "kernel"
+        self.made = False
         super().__init__(name, **{**params, "batch": True, "failMode": "standalone", "datapath": datapath})
+        self.made = True
+
+    @classmethod
+    def setup(cls) -> None:
+        """Look for no programs, nor for Open vSwitch's version: the testbed has built them."""
+        cls.OVSVersion = "3.1"
 
     def startShell(self, mnopts: Any = None) -> None:
         """Start none: commands run where the agent runs."""
         self.pid = 1
 
     def cmd(self, *args: Any, **params: Any) -> str:
-        """Run a command and return what it said, errors too."""
+        """Run a command and return what it said, errors too; none before all is made: Mininet would bring up lo."""
+        if not self.made:
+            return ""
         argv = " ".join(str(arg) for arg in args).split()
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, check=False)
@@ -46,7 +55,6 @@ class OpenFlowFabric(Fabric):
         """Start Open vSwitch, build the network and return it."""
         switch = OpenVSwitch(self.job["ovs"], preload=self.job["loop_clock"])
         switch.start()
-        OVSSwitch.OVSVersion = "3.1"
         bridge = functools.partial(Bridge, userspace=self.job["userspace"])
         self.network = build_network(self.job, make_topology(self.job), bridge)
         self.installations = [Installation("", switch, tuple(self.network.topo.hypervisors))]
@@ -60,6 +68,10 @@ class OpenFlowFabric(Fabric):
         """Point every bridge to all controllers; without any it forwards what it knows and nothing else."""
         words = [word for name in self.network.topo.switches() for word in controller_words(name, targets)]
         self.installations[0].switch.vsctl(*words)
+
+    def datapaths(self) -> List[str]:
+        """Return the datapath ids of all bridges."""
+        return [self.network.topo.nodeInfo(name)["dpid"] for name in self.network.topo.switches()]
 
     def controller_settings(self) -> Dict[str, str]:
         """Return which bridges are what, and where their database is."""

@@ -111,7 +111,7 @@ class Soak(Agent):
         Raises Failure for a program that does not end well.
         """
         self.job.update(work.as_dict(), duration_s=seconds)
-        self.start_s = float(int(now_s() + self.lead_s) + 1)
+        self.set_start()
         start_ns = round(self.start_s * 1e9)
         self.start_receivers(start_ns)
         for flow in work.flows:
@@ -230,7 +230,7 @@ class Soak(Agent):
             self.restart_controller()
         if name != "none":
             time.sleep(SETTLE_S)
-            self.await_controllers()
+            self.await_controllers(self.wanting)
 
     def change(self, count: int) -> None:
         """Make the spare device a VM and take that back, count times, in no virtual time."""

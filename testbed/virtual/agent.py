@@ -20,24 +20,32 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 from sdngcc.testbed.fabric import make_fabric
-from sdngcc.testbed.virtual import cluster
+from sdngcc.testbed.virtual import cluster, rest
+from sdngcc.testbed.virtual.entropy import seed_entropy
 from sdngcc.testbed.virtual.network import Network
 from sdngcc.testbed.virtual.processes import run, sleep_until
 
-# Time between the last preparation and the start of the experiment's clock, seconds.
-LEAD_S = 1.0
+# Time between the last preparation and the start of the experiment's clock, seconds: programs are started in it, which
+# takes little virtual time, and early TCPs connect.
+LEAD_S = 0.6
+# The experiment's clock starts at a whole number of these, seconds.
+START_STEP_S = 0.1
 # An early TCP connects so long before that, seconds.
 HANDSHAKE_S = 0.5
-# Time after the experiment's end for sinks and sampler to write what they have, seconds.
-TAIL_S = 2.0
+# Longest time after the experiment's end for programs to end, and what of it servers still answer in, seconds.
+TAIL_S, SERVE_S = 2.0, 0.1
 # Ethernet, IPv4 and UDP headers of a datagram.
 UDP_HEADER_BYTES = 42
 # What stands for a VM's address in the words of a program.
 ADDRESS = re.compile(r"\{ip:(\w+)\}")
 # Port of the first controller inside the machine; the others' follow.
 OPENFLOW_PORT = 6653
-# Longest wait for all switches to connect, and what discovery gets after that, seconds.
-CONNECT_S, SETTLE_S = 60.0, 2.0
+# Longest wait for the controllers to be ready, and time between two looks whether they are, seconds.
+CONNECT_S, LOOK_S = 60.0, 0.02
+# Time between two looks whether programs have ended, seconds.
+ENDED_S = 0.05
+# What bridges get to take note of the controllers' end, seconds.
+GONE_S = 2.0
 
 
 class Failure(Exception):
@@ -99,6 +107,11 @@ class Agent:
         self.processes.append(process)
         return process
 
+    def set_start(self) -> None:
+        """Choose when the experiment's clock starts; its lead is the time to start all programs in."""
+        steps = int((time.clock_gettime(time.CLOCK_MONOTONIC) + self.lead_s) / START_STEP_S) + 1
+        self.start_s = round(steps * START_STEP_S, 3)
+
     def start_workload(self) -> None:
         """Start sampler, sinks and sources; all wait for the same instant."""
         job, generator = self.job, self.job["generator"]
@@ -145,7 +158,7 @@ class Agent:
                     "--bins", str(round(job["duration_s"] * 1e6 / sampling["bin_us"])),
                     "--out", str(self.out / f"sink-{vm}.txt")]
             self.spawn(vm, [*argv, *(word for flow in flows for word in ("--flow", flow))], f"sink-{vm}")
-        stop_ns = start_ns + round((job["duration_s"] + TAIL_S / 2) * 1e9)
+        stop_ns = start_ns + round((job["duration_s"] + SERVE_S) * 1e9)
         for vm, ports in sorted(servers.items()):
             argv = [generator, "server", "--stop", str(stop_ns)]
             self.spawn(vm, [*argv, *(word for port in ports for word in ("--port", port))], f"server-{vm}")
@@ -231,8 +244,10 @@ class Agent:
             cluster.start_database(self.job["ovs"])
         self.settings = self.fabric.controller_settings()
         self.controllers = [self.start_controller(number) for number in range(count)]
+        # A switch that finds nobody listening would try again only after a second.
+        self.await_controllers(self.silent)
         self.fabric.connect(self.targets)
-        self.await_controllers()
+        self.await_controllers(self.wanting)
 
     @property
     def targets(self) -> List[str]:
@@ -262,23 +277,35 @@ class Agent:
             return subprocess.Popen([sys.executable, "-m", *program], env=environment,
                                     stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
 
-    def await_controllers(self) -> None:
-        """Wait until every switch is connected to all controllers, and owned by one of several.
+    @property
+    def rest_ports(self) -> List[int]:
+        """Ports of the controllers' REST."""
+        return [self.job["controller"]["rest_port"] + number for number in range(len(self.controllers))]
 
-        Raises Failure when one is not in time.
-        """
-        topo = self.network.topo
+    def silent(self) -> List[str]:
+        """Return which controllers do not listen yet, in words."""
+        return [f"port {port}" for port in self.rest_ports if rest.ask(port, "/v1/healthz") is None]
+
+    def wanting(self) -> List[str]:
+        """Return what keeps the controllers from acting for every switch, in words."""
+        datapaths = self.fabric.datapaths()
+        found = [f"port {port}: {one}" for port in self.rest_ports for one in rest.hindrances(port, datapaths)]
+        if not found and len(self.controllers) > 1:
+            owned = cluster.owners(self.job["ovs"])
+            found = [f"owner of {dpid}" for dpid in datapaths if dpid not in owned]
+        return found
+
+    def await_controllers(self, wanting: Callable[[], List[str]]) -> None:
+        """Wait until nothing is wanting; Failure when that takes too long, or when a controller ends."""
         deadline = time.clock_gettime(time.CLOCK_MONOTONIC) + CONNECT_S
-        while self.fabric.unconnected(self.targets) or (len(self.controllers) > 1
-                                    and len(cluster.owners(self.job["ovs"])) < len(topo.switches())):
+        while found := wanting():
             for controller in self.controllers:
                 if controller.poll() is not None:
                     raise Failure(f"a controller ended with {controller.returncode}; its log is kept")
             if time.clock_gettime(time.CLOCK_MONOTONIC) > deadline:
-                raise Failure(f"not every switch was connected and owned within {CONNECT_S:.0f} s; "
-                              "the controllers' logs are kept")
-            time.sleep(0.25)
-        time.sleep(SETTLE_S)
+                raise Failure(f"the controllers were not ready within {CONNECT_S:.0f} s, wanting are "
+                              f"{', '.join(found)}; their logs are kept")
+            time.sleep(LOOK_S)
 
     def lose(self, stage: int) -> None:
         """Put that entry of the job's losses in force."""
@@ -313,7 +340,7 @@ class Agent:
             controller.terminate()
         for controller in self.controllers:
             controller.wait()
-        time.sleep(SETTLE_S)
+        time.sleep(GONE_S)
 
     def events(self) -> List[Tuple[float, str, Callable[[], None]]]:
         """Return what happens during the run: seconds from the start, text, action; in order of time."""
@@ -349,7 +376,11 @@ class Agent:
             sleep_until(self.start_s + at_s)
             note(text)
             action()
-        sleep_until(self.start_s + self.job["duration_s"] + TAIL_S)
+        end_s = self.start_s + self.job["duration_s"]
+        sleep_until(end_s)
+        while (time.clock_gettime(time.CLOCK_MONOTONIC) < end_s + TAIL_S
+               and any(process.poll() is None for process in self.processes)):
+            time.sleep(ENDED_S)
         for process in self.servers:
             ended = process.poll()
             if ended is not None:
@@ -422,7 +453,7 @@ class Agent:
     def main(self) -> None:
         """Do the job."""
         self.prepare()
-        self.start_s = float(int(time.clock_gettime(time.CLOCK_MONOTONIC) + self.lead_s) + 1)
+        self.set_start()
         note("starting the workload")
         self.start_workload()
         self.watch()
@@ -435,6 +466,7 @@ class Agent:
 
 def main() -> int:
     """Run the job named by the first argument; 0 when all went well."""
+    seed_entropy()
     path = Path(sys.argv[1])
     agent = Agent(json.loads(path.read_text()), path.parent)
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entropy for a virtual machine in real time; in virtual time the laboratory's kernel needs none."""
+"""Entropy for a virtual machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import struct
 
 
 def seed_entropy() -> None:
-    """Credit /dev/random with made-up entropy: in real time nothing else fills it, and imports would wait.
+    """Credit /dev/random with made-up entropy, which nothing else fills.
+
+    In real time imports would wait for it. In virtual time the first program that asks makes the kernel search for some
+    for half a second of wall time; the keys that it makes are those of laboratory_seed all the same.
 
     Fit for a laboratory only, where nothing is secret.
     """

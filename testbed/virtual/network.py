@@ -3,30 +3,108 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Tuple
+import functools
+import subprocess
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 from mininet.net import Mininet
 from mininet.node import Host
 
+from sdngcc.testbed.virtual.namespaces import bring_up, network_namespace, reaches
+from sdngcc.testbed.virtual.processes import run
 from sdngcc.topologies import TOPOLOGIES
 from sdngcc.topologies.fabric import FabricTopo
+from sdngcc.topologies.links import Batch, ShapedLink
 
 # Receive and send buffers of guests' TCP, bytes: minimum, default, maximum.
 TCP_BUFFERS = "4096 131072 6291456"
 
 
 class Guest(Host):
-    """A VM: a Mininet host that configures its one interface in one call."""
+    """A VM: a Mininet host whose shell is started only when somebody asks for a command.
+
+    Every process costs wall time, in the virtual machine more than elsewhere.
+    """
+
+    def __init__(self, name: str, device_words: Sequence[str] = (), **params: Any) -> None:
+        """device_words are words of ``ip link add`` for its device; see mininet.node.Node for the other parameters."""
+        self.device_words = device_words
+        super().__init__(name, **params)
+
+    @classmethod
+    def setup(cls) -> None:
+        """Look for no programs: the testbed has looked for all it needs."""
+
+    def startShell(self, mnopts: Any = None) -> None:
+        """Make the namespaces, and a process that holds them."""
+        self.holder = subprocess.Popen(["mnexec", "-n", "-p", "sleep", "infinity"], stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.PIPE)
+        assert self.holder.stdout is not None
+        if not self.holder.stdout.readline():
+            raise RuntimeError(f"{self.name}: its namespaces cannot be made")
+        self.pid = self.holder.pid
+
+    def sendCmd(self, *args: Any, **kwargs: Any) -> None:
+        """Let the shell begin with a command."""
+        self._open_shell()
+        super().sendCmd(*args, **kwargs)
+
+    def cmd(self, *args: Any, **kwargs: Any) -> str:
+        """Let the shell run a command and return what it said."""
+        self._open_shell()
+        output: str = super().cmd(*args, **kwargs)
+        return output
+
+    def _open_shell(self) -> None:
+        if self.shell is None:
+            pid, self.inNamespace = self.pid, False
+            super().startShell(f"-cda{pid}")
+            self.pid, self.inNamespace = pid, True
 
     def config(self, ip: str = "", mac: str = "", **params: Any) -> Dict[str, Any]:
         """Give the interface its address (the device was made with its MAC); Mininet calls this once."""
-        self.ip = ip.split("/")[0]
-        self.cmd(f"ip link set lo up; ip addr add {ip} dev {self.defaultIntf()}")
+        self.ip, _, prefix = ip.partition("/")
+        with network_namespace(f"/proc/{self.pid}/ns/net"):
+            bring_up("lo")
+            bring_up(str(self.defaultIntf()), self.ip, int(prefix))
         return {}
 
     def IP(self, intf: Any = None) -> str:
         """Return the VM's address; Mininet's own would ask ifconfig."""
         return self.ip
+
+    def set_tcp(self, settings: Dict[str, int]) -> None:
+        """Set the VM's TCP by names in /proc/sys/net/ipv4."""
+        with network_namespace(f"/proc/{self.pid}/ns/net"):
+            for name, value in settings.items():
+                set_network(f"ipv4/{name}", str(value))
+
+
+class QuickMininet(Mininet):
+    """Mininet whose links are made, and given their shapes, by few processes."""
+
+    def buildFromTopo(self, topo: Any = None) -> None:
+        """Make the nodes, then all links together."""
+        super().buildFromTopo(topo)
+        shared_batch().run(run)
+
+    def start(self) -> None:
+        """Start the switches, then let all ports send in their shapes."""
+        super().start()
+        shared_batch().run(run)
+
+
+def shared_batch() -> Batch:
+    """Return what gathers commands while a network is built."""
+    if ShapedLink.batch is None:
+        raise RuntimeError("no network is being built")
+    return ShapedLink.batch
+
+
+def set_network(key: str, value: str) -> None:
+    """Set a key below /proc/sys/net for this thread's network namespace."""
+    with open(f"/proc/sys/net/{key}", "w", encoding="ascii") as file:
+        file.write(value)
 
 
 class Network:
@@ -48,9 +126,9 @@ class Network:
     def warm_up(self, pairs: List[Tuple[str, str]]) -> None:
         """Ping from each first to each second VM, so that addresses are known; RuntimeError if one is not reached."""
         for one, other in dict.fromkeys(pairs):
-            output = self.mininet[one].cmd(f"ping -c 1 -W 1 {self.ip(other)} || ping -c 3 -i 0.2 -W 2 {self.ip(other)}")
-            if " 0% packet loss" not in output:
-                raise RuntimeError(f"{one} does not reach {other}: {output.strip()}")
+            with network_namespace(f"/proc/{self.pid(one)}/ns/net"):
+                if not reaches(self.ip(other)):
+                    raise RuntimeError(f"{one} does not reach {other}")
 
 
 def make_topology(job: Dict[str, Any]) -> FabricTopo:
@@ -61,34 +139,48 @@ def make_topology(job: Dict[str, Any]) -> FabricTopo:
 
 def build_network(job: Dict[str, Any], topo: FabricTopo, switch: Callable[..., Any]) -> Network:
     """Build and start a topology; switch makes its switches, called with their names and parameters."""
-    for key, value in {"net/core/wmem_max": "16777216", "net/core/rmem_max": "16777216",
+    ShapedLink.batch = Batch()
+    try:
+        return _build_network(job, topo, switch)
+    finally:
+        ShapedLink.batch = None
+
+
+def _build_network(job: Dict[str, Any], topo: FabricTopo, switch: Callable[..., Any]) -> Network:
+    for key, value in {"core/wmem_max": "16777216", "core/rmem_max": "16777216",
                        # ovs-vswitchd's one socket for all that its own datapath sends, until the fabric has sent it on.
-                       **({"net/core/wmem_default": "16777216"} if job["userspace"] else {}),
-                       "net/ipv4/tcp_rmem": TCP_BUFFERS, "net/ipv4/tcp_wmem": TCP_BUFFERS,
-                       "net/ipv6/conf/all/disable_ipv6": "1", "net/ipv6/conf/default/disable_ipv6": "1"}.items():
-        with open(f"/proc/sys/{key}", "w", encoding="ascii") as file:
-            file.write(value)
+                       **({"core/wmem_default": "16777216"} if job["userspace"] else {}),
+                       "ipv4/tcp_rmem": TCP_BUFFERS, "ipv4/tcp_wmem": TCP_BUFFERS,
+                       "ipv6/conf/all/disable_ipv6": "1", "ipv6/conf/default/disable_ipv6": "1"}.items():
+        set_network(key, value)
     Mininet.inited = True  # its limits and checks are ours
-    mininet = Mininet(topo=topo, switch=switch, host=Guest, controller=None, build=False)
+    guest = functools.partial(Guest, device_words=() if job["guest"]["gso"] else ("gso_max_segs", "1"))
+    mininet = QuickMininet(topo=topo, switch=switch, host=guest, controller=None, build=False)
     mininet.build()
     mininet.start()
     ecn: Dict[str, bool] = {}
     for flow in job["flows"]:
         ecn[flow["vm"]] = ecn.get(flow["vm"], False) or flow.get("ecn", False)
+    asks = 3 if job["guest"]["accecn"] else 1
     for name in topo.hosts():
-        commands = ["sysctl -q -w net.ipv4.tcp_no_metrics_save=1"]
-        asks = 3 if job["guest"]["accecn"] else 1
+        settings = {"tcp_no_metrics_save": 1}
         if name in ecn:
-            commands.append(f"sysctl -q -w net.ipv4.tcp_ecn={asks if ecn[name] else 0}")
+            settings["tcp_ecn"] = asks if ecn[name] else 0
         elif asks == 3:
-            commands.append("sysctl -q -w net.ipv4.tcp_ecn=5")  # receivers accept either
-        if job["userspace"]:
-            commands.append(f"ethtool -K {name}-eth0 tx off")  # Open vSwitch's sockets see no checksum else
-        if not job["guest"]["gso"]:
-            commands.append(f"ip link set {name}-eth0 gso_max_segs 1")
-        if not job["guest"]["backpressure"]:
-            # TCP allows itself a millisecond's packets below it, and all of the network is below it here. A packet
-            # that netem delays no longer counts for its socket, like one that a guest's driver has sent.
-            commands.append(f"tc qdisc replace dev {name}-eth0 root netem delay 1us limit 100000")
-        mininet[name].cmd("; ".join(commands))
+            settings["tcp_ecn"] = 5  # receivers accept either
+        mininet[name].set_tcp(settings)
+        _adapt_device(job, name, mininet[name].pid)
+    shared_batch().run(run)
     return Network(mininet, topo)
+
+
+def _adapt_device(job: Dict[str, Any], vm: str, pid: int) -> None:
+    """Let a VM's device hand packets on as the job's guests do."""
+    device = f"{vm}-eth0"
+    if job["userspace"]:
+        run(["mnexec", "-a", str(pid), "ethtool", "-K", device, "tx", "off"])  # Open vSwitch's sockets see no checksum
+    if not job["guest"]["backpressure"]:
+        # TCP allows itself a millisecond's packets below it, and all of the network is below it here. A packet
+        # that netem delays no longer counts for its socket, like one that a guest's driver has sent.
+        shared_batch().add(pid, "tc", "qdisc", "replace", "dev", device, "root", "netem", "delay", "1us", "limit",
+                           "100000")

@@ -26,7 +26,7 @@ from userspace import UserspaceClient
 
 from sdngcc.shim.netlink import Port, ShimClient, ShimRefused
 from sdngcc.testbed.machine import SPLAT
-from sdngcc.testbed.virtual.processes import network_namespace
+from sdngcc.testbed.virtual.namespaces import network_namespace
 
 BRIDGE = "br0"
 MACS = bytes.fromhex("020000000002") + bytes.fromhex("020000000001")
