@@ -2,6 +2,7 @@
 """What the testbed's own patches for its kernel must not change: the clock, and what registers hold."""
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -44,67 +45,8 @@ while not fired and readings < 10000:
 print(readings, fired[0] - start)
 """
 
-# Two processes of two threads each keep a value in a register of the extended state, over system calls that let
-# others run, over page faults and signals, and look whether it is still theirs.
-STATE = """
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#define PAGES 2000
-
-static void on_signal(int signal)
-{
-	unsigned long other = 0xdead0000UL + signal;
-
-	__asm__ volatile("movq %0, %%xmm15" : : "r"(other) : "xmm15");
-}
-
-static void *keep(void *of)
-{
-	unsigned long mine = (unsigned long)of, seen;
-	char *memory = mmap(NULL, PAGES * 4096L, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	long i;
-
-	for (i = 0; i < PAGES; i++) {
-		long call = i % 7 ? SYS_sched_yield : SYS_getpid;
-
-		__asm__ volatile("movq %[mine], %%xmm15\\n\\tsyscall\\n\\tmovb $1, (%[at])\\n\\tmovq %%xmm15, %[seen]"
-				 : [seen] "=r"(seen), "+a"(call)
-				 : [mine] "r"(mine), [at] "r"(memory + i * 4096)
-				 : "xmm15", "rcx", "r11", "memory");
-		if (seen != mine) {
-			printf("%lx has %lx\\n", mine, seen);
-			exit(1);
-		}
-		if (i % 50 == 0)
-			raise(SIGUSR1);
-	}
-	return NULL;
-}
-
-int main(void)
-{
-	pthread_t thread;
-	int child, status = 0;
-
-	signal(SIGUSR1, on_signal);
-	child = fork();
-	pthread_create(&thread, NULL, keep, (void *)(0x1000UL + !child));
-	keep((void *)(0x2000UL + !child));
-	pthread_join(thread, NULL);
-	if (!child)
-		return 0;
-	waitpid(child, &status, 0);
-	printf("kept %d\\n", status);
-	return 0;
-}
-"""
+# Two processes of two threads each, which look whether a register of the extended state is still theirs.
+STATE = Path(__file__).with_name("extended_state.c")
 
 
 def test_the_clock_is_one_whether_the_kernel_is_asked_or_not():
@@ -122,7 +64,6 @@ def test_who_only_reads_the_clock_is_interrupted_in_time():
 
 
 def test_the_extended_state_is_each_threads_own(tmp_path):
-    (tmp_path / "state.c").write_text(STATE)
     program = tmp_path / "state"
-    subprocess.run(["gcc", "-O1", "-Wall", "-pthread", "-o", str(program), str(tmp_path / "state.c")], check=True)
+    subprocess.run(["gcc", "-O1", "-Wall", "-Wextra", "-pthread", "-o", str(program), str(STATE)], check=True)
     assert run_inside([str(program)]).output == "kept 0\n"
