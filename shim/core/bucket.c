@@ -41,6 +41,16 @@
  * the largest packet, bound them.  Of k rises that come before the first D, each adds what it
  * earns until then: k B at most, and no more than the rate rose by, times D - c.
  *
+ * Peers have a simpler order, with no credit at D: what comes after a change of rate leaves at D
+ * and its cost at R', so
+ *
+ *   TAT'' = max(TAT', D + B/R'),   S = TAT'' - TAT'
+ *
+ * after a cut as well: TAT - S may be so far behind TAT that D + B/R' is the later one then.  S is
+ * at most TAT - t at the time t of a packet, and stays else: TAT - S is a bucket of its own, which
+ * is charged for all that passes and knows of no order, and TAT is never before it.  As D never
+ * decreases while it is ahead, neither do departures.
+ *
  * Let W be the longest that a packet may wait at a rate: the horizon, or the time of
  * SHIM_WAIT_BYTES_MIN.  None waits longer than W at R' for those by R either: the queue is full
  * until some of them have left.  With R far below R' that could be long (132 s at
@@ -210,6 +220,22 @@ u64 shim_bucket_rerate(const struct shim_rate *from, const struct shim_rate *to,
 		missing = missing > less ? missing - less : 0;
 	}
 	return now + (missing < SHIM_DEBT_MAX ? missing : SHIM_DEBT_MAX);
+}
+
+u64 shim_bucket_rerate_behind(const struct shim_rate *from, const struct shim_rate *to,
+			      u64 *spare_ticks, u64 tat, u64 now_ns)
+{
+	u64 used = shim_bucket_used(tat, ticks(now_ns)), least = 0, missing;
+
+	/* Both terms are at most SHIM_DEBT_MAX, and so is what is published. */
+	if (used > from->burst_ticks)
+		least = used - from->burst_ticks + to->burst_ticks;
+	if (least > SHIM_DEBT_MAX)
+		least = SHIM_DEBT_MAX;
+	tat -= shim_bucket_spare(*spare_ticks, tat, now_ns);
+	missing = shim_bucket_used(shim_bucket_rerate(from, to, tat, now_ns), ticks(now_ns));
+	*spare_ticks = missing < least ? least - missing : 0;
+	return ticks(now_ns) + missing + *spare_ticks;
 }
 
 /* Returns how long after now_ns the last packet that waits leaves, ns. */

@@ -112,6 +112,20 @@ static inline u64 shim_bucket_charge(const struct shim_rate *rate, u64 tat, u64 
 }
 
 /*
+ * The same for a bucket with *spare_ticks of shim_bucket_rerate_behind(), judged as of a time that
+ * is no later than the departure; what they are of the state then.
+ */
+static inline u64 shim_bucket_charge_behind(const struct shim_rate *rate, u64 *spare_ticks, u64 tat,
+					    u64 departure_ns, u32 len)
+{
+	u64 owed = shim_bucket_charge(rate, tat - *spare_ticks, departure_ns, len);
+
+	tat = shim_bucket_charge(rate, tat, departure_ns, len);
+	*spare_ticks = tat - owed;
+	return tat;
+}
+
+/*
  * Judges len bytes: SHIM_SEND, SHIM_PACE, or SHIM_DROP if the wait would exceed horizon_ns.  A
  * packet larger than the bucket waits until the rate has paid for the difference.
  */
@@ -161,6 +175,22 @@ static inline u64 shim_bucket_wait_in_order(const struct shim_rate *rate,
 /* Returns the state with the same bytes of credit or debt under another rate. */
 u64 shim_bucket_rerate(const struct shim_rate *from, const struct shim_rate *to,
 		       u64 tat, u64 now_ns);
+
+/*
+ * The same where what comes next leaves behind what waits, paid for at the new rate, however long
+ * that takes.  *spare_ticks of the state are no debt in bytes, then and before: what rises earned
+ * meanwhile.  Who judges packets by it keeps it up to date by shim_bucket_spare().
+ */
+u64 shim_bucket_rerate_behind(const struct shim_rate *from, const struct shim_rate *to,
+			      u64 *spare_ticks, u64 tat, u64 now_ns);
+
+/* Returns what is spare of a state as of a packet's time: a bucket holds no more than its depth. */
+static inline u64 shim_bucket_spare(u64 spare_ticks, u64 tat, u64 now_ns)
+{
+	u64 used = shim_bucket_used(tat, now_ns * SHIM_TICKS_PER_NS);
+
+	return spare_ticks < used ? spare_ticks : used;
+}
 
 /*
  * The same for a bucket whose packets may wait horizon_ns, 0: not at all.  None leaves until the

@@ -72,7 +72,7 @@ void shim_peer_apply(struct shim_peer *peer, u64 now_ns)
 {
 	u32 depth = READ_ONCE(peer->key.vm->mode.depth);
 	struct shim_rate old = peer->rate;
-	u64 bytes_per_s = 0, tat;
+	u64 bytes_per_s = 0;
 
 	if (peer->state.rate)
 		bytes_per_s = clamp_t(u64, peer->state.rate, SHIM_RATE_MIN, SHIM_RATE_MAX);
@@ -88,15 +88,12 @@ void shim_peer_apply(struct shim_peer *peer, u64 now_ns)
 	now_ns = max(now_ns, peer->late_ns);
 	if (!old.bytes_per_s) {
 		peer->tat = shim_bucket_full(now_ns);
+		peer->spare_ticks = 0;
 		return;
 	}
-	tat = shim_bucket_rerate(&old, &peer->rate, peer->tat, now_ns);
-	/*
-	 * What waits keeps its times; what follows at a higher rate must not leave among it.  The
-	 * order of other buckets (bucket.h) has eyeq settle later: docs/laws.md, "Order".
-	 */
-	if (bytes_per_s < old.bytes_per_s || (s64)(tat - peer->tat) > 0)
-		peer->tat = tat;
+	/* The order of other buckets has eyeq settle later: docs/laws.md, "Order". */
+	peer->tat = shim_bucket_rerate_behind(&old, &peer->rate, &peer->spare_ticks, peer->tat,
+					      now_ns);
 }
 
 struct shim_law_input shim_peer_input(const struct shim_peer *peer,

@@ -49,12 +49,13 @@ struct shim_peer {
 	const struct shim_clock *clock;	/* of its law; NULL: no law has it */
 	u64 tat;			/* bucket word */
 
-	/* Second cache line: read or written for each packet sent. */
+	/* Second cache line, and 8 bytes of a third: read or written for each packet sent. */
 	struct shim_rate rate;		/* bytes_per_s 0: only the VM's bucket counts */
 	u64 late_ns;	/* departure of the last packet that the VM's bucket had wait longer */
 	u64 tx_bytes;			/* sent, headers as on the wire */
 	u64 tx_packets;			/* sent */
 	const struct shim_uplink *out;	/* of the last packet sent; compared only */
+	u64 spare_ticks;	/* of tat: earned by rises while packets wait, no debt in bytes */
 
 	/* Once between two visits, for packets received, or dropped. */
 	struct llist_node touch;	/* in vm->touched_peers while touched */

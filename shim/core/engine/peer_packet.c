@@ -6,7 +6,7 @@
  * times, and a bucket is not charged for what the other drops: the peer's lock is held over both.
  * The peer's bucket is charged for the time at which the packet leaves: else those behind one that
  * the VM's bucket held back could catch up.  That time is no debt in bytes, so a change of rate
- * leaves it as it is.
+ * leaves it as it is.  Nor is what a rise earns while packets wait (bucket.h).
  *
  * Packets that the VM's bucket held back arrive in bunches: those of one peer come one after
  * another, of whole GSO packets, however even they are over a few milliseconds.  With H the
@@ -98,6 +98,9 @@ static enum shim_counter peer_judge(struct shim_peer *peer, const struct shim_pa
 {
 	struct shim_verdict verdict;
 
+	if (unlikely(peer->spare_ticks))
+		peer->spare_ticks = shim_bucket_spare(peer->spare_ticks, *tat,
+						      max(packet->now_ns, peer->late_ns));
 	if (!peer->rate.bytes_per_s || shim_bucket_take(&peer->rate, tat, packet->now_ns,
 							packet->bytes, peer->rate.burst_ticks))
 		return SHIM_COUNTER_NONE;
@@ -134,7 +137,8 @@ enum shim_counter shim_peer_admit(const struct shim_passage *passage,
 		goto out;
 	if (departure_ns > own_ns) {
 		peer->late_ns = departure_ns;
-		tat = shim_bucket_charge(&peer->rate, tat, departure_ns, packet->bytes);
+		tat = shim_bucket_charge_behind(&peer->rate, &peer->spare_ticks, tat, departure_ns,
+						packet->bytes);
 	}
 	peer->tat = tat;
 	peer->tx_bytes += packet->bytes;
