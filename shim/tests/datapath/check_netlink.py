@@ -15,7 +15,7 @@ from pyroute2.netlink import NLM_F_DUMP, NLM_F_REQUEST, genlmsg
 
 from sdngcc.shim.attributes import PeerMessage, PortMessage, SettingsMessage
 from sdngcc.shim.netlink import MESSAGE, PEER_GET, PORT_SET, SETTINGS_SET, ShimClient, ShimRefused, _packed
-from sdngcc.testbed.virtual.processes import CLONE_NEWNET
+from sdngcc.testbed.virtual.namespaces import CLONE_NEWNET
 
 CLONE_NEWUSER = 0x10000000
 
