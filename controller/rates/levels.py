@@ -20,6 +20,10 @@ its last marks a port is looked at each LOOK_NS, and machines are told there tha
 machine sends that is known.  Of a source without such a counter it is what is set; a port's speed is what a link can
 do, not what a shaper behind it lets through, so it does not count.  Without either no level is told, nor where a port
 marks and machines together send less than HALF of what it carries: then somebody else fills it.
+
+*What no machine sends* is half of what it was a HALF_LIFE_NS after the last reading.  Counters of flows may be half a
+second old, so in the first moments it is often too much; and machines that keep to levels which are too low leave no
+queue, so nothing would ever say so.  Where it is right, a queue comes back, and with it a reading.
 """
 
 import dataclasses
@@ -42,6 +46,7 @@ HEEDED_INTERVALS = 3  # ... or so many intervals of a slow source
 FOLLOWED_NS = 200_000_000
 LOOK_NS = 20_000_000
 RISE, FALL = 0.5, 1 / 16  # part of a reading of what a port carries that is taken, where it is more, or less
+HALF_LIFE_NS = 500_000_000  # of what no machine sends, without a reading
 SECOND_NS = 1_000_000_000
 
 
@@ -60,6 +65,10 @@ class _Port:
         part = RISE if carried > self.carries else FALL
         self.carries += (part if self.carries else 1) * (carried - self.carries)
         self.others += FALL * (max(0.0, carried - sent) - self.others)
+
+    def doubt(self, elapsed_ns: int) -> None:
+        """Believe less of what no known machine sends: there was no reading for so long."""
+        self.others *= 0.5 ** (elapsed_ns / HALF_LIFE_NS)
 
 
 @dataclasses.dataclass
@@ -134,12 +143,14 @@ class Levels:
         """Return the machines that are near a port's level with L_i there, and until when it holds."""
         port = self._ports.setdefault(congestion.point, _Port())
         sent = float(sum(source.sent_rate for source in congestion.sources))
-        port.looked_ns = now_ns
+        elapsed_ns, port.looked_ns = now_ns - port.looked_ns, now_ns
         if congestion.marks:
             port.marked_ns = now_ns
             port.heeded_ns = max(HEEDED_NS, HEEDED_INTERVALS * congestion.interval_ns)
         if congestion.carried:
             port.take(congestion.carried, sent)
+        else:
+            port.doubt(elapsed_ns)
         left = min(port.carries - port.others or math.inf, self._capacity(congestion.point))
         if not math.isfinite(left) or (congestion.marks and sent < HALF * left):
             return

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdngcc.controller.rates.division import Congestion, Notice, Source
-from sdngcc.controller.rates.levels import FOLLOWED_NS, HEEDED_NS, LOOK_NS, Levels, with_levels
+from sdngcc.controller.rates.levels import FOLLOWED_NS, HALF_LIFE_NS, HEEDED_NS, LOOK_NS, Levels, with_levels
 
 C = 125_000_000
 T = 5_000_000
@@ -78,6 +78,19 @@ def test_what_others_send_is_left_to_them():
         again = known.decide([marked(source(0, 2 * C // 5, limit=C), source(1, C // 5))], SECOND + number * T)
         found.update(told(again))
     assert found == pytest.approx({0: 0.3 * C, 1: 0.3 * C}, rel=0.05)
+
+
+def test_what_others_send_is_doubted_without_readings():
+    known, now = levels(), SECOND
+    for number in range(200):
+        now = SECOND + number * T
+        known.decide([marked(source(0, 2 * C // 5, limit=C), source(1, C // 5))], now)
+    found = {}
+    for _ in range(4 * HALF_LIFE_NS // LOOK_NS):
+        now += LOOK_NS
+        kept = [source(number, round(0.3 * C)) for number in range(2)]
+        found.update(told(known.decide([marked(*kept, carried=0)], now)))
+    assert found == pytest.approx({0: 0.4875 * C, 1: 0.4875 * C}, rel=0.03), "0.4 C of others, halved four times"
 
 
 def test_nothing_is_told_where_somebody_else_fills_the_port():
