@@ -27,7 +27,10 @@ from sdngcc.testbed.runner import make_job, run_case, write_json
 
 # What decides a run's result besides the builds, from the repository's root; judging does not belong to it.
 SOURCES = ("testbed/boot", "testbed/collect.py", "testbed/fabric", "testbed/machine.py", "testbed/runner.py",
-           "testbed/statistics.py", "testbed/virtual", "mininet/topologies", "controller", "shim/python")
+           "testbed/statistics.py", "testbed/virtual", "mininet/topologies", "shim/python")
+
+# What does so besides where a controller runs.
+CONTROLLER = "controller"
 
 # Code of laws: files of one begin with its name.
 LAWS = ROOT / "shim" / "core" / "laws"
@@ -98,11 +101,11 @@ def _sources_key(places: Tuple[Path, ...]) -> str:
 def input_key(experiment: Experiment, case: Case, artifacts: Artifacts, seed: int) -> str:
     """Return 16 hex digits that change when anything does that a run's result follows from.
 
-    The code of laws that the run does not name is nothing of that.
+    The code of laws that the run does not name is nothing of that, nor is the controller's where none runs.
     """
     seed = case.seed_of(seed)
     job = make_job(case.parameters, artifacts, seed, case.work(seed))
-    places = [ROOT / name for name in SOURCES]
+    places = [ROOT / name for name in (*SOURCES, *([CONTROLLER] if job["controller"] else []))]
     if experiment.measure is not None:
         places.append(Path(sys.modules[experiment.measure.__module__].__file__ or ""))
     told, parameters = json.dumps(job, sort_keys=True), case.parameters.model_dump_json()

@@ -223,6 +223,14 @@ def test_an_input_changes_the_key_and_judging_does_not(monkeypatch):
     assert key() != before
 
 
+def test_the_controllers_code_is_an_input_where_one_runs(monkeypatch):
+    cases = {law: EXPERIMENT.cases([f"law={law}"])[0] for law in ("none", "seawall", "sdngcc", "maxmin")}
+    before = {law: input_key(EXPERIMENT, case, ARTIFACTS, 1) for law, case in cases.items()}
+    monkeypatch.setattr(task_module, "CONTROLLER", "controller/rates")
+    assert {law for law, case in cases.items() if input_key(EXPERIMENT, case, ARTIFACTS, 1) != before[law]} == {
+        "sdngcc", "maxmin"}
+
+
 def test_seeds_come_one_after_the_other_and_forms_within_them(tmp_path):
     tasks = make_tasks([replace(EXPERIMENTS["share"], name="share")], tmp_path, ["kernel=6.12"], seeds=[4, 5])
     assert {task.case.parameters.kernel for task in tasks} == {"6.12"}
