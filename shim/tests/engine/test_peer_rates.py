@@ -159,3 +159,8 @@ def test_no_byte_is_lost_or_gained_by_changes_of_rate(core: Any, effort: Any) ->
 def test_a_rise_earns_nothing_for_what_the_vm_held_back_longer(host: Host) -> None:
     check_exact(host, 10_000_000, [(1000, 10, FULL, 0, 100_000_000), (1000, 8, FULL, 8, 2_000_000),
                                    (1000, 10, FULL, 0, None)], 20_000_000)
+
+
+def test_a_rise_earns_nothing_for_what_is_sent_after_a_silence(host: Host) -> None:
+    check_exact(host, 10_000_000, [(1000, 10, FULL, 0, 100_000_000), (5 * MS, 0, FULL, 0, None),
+                                   (1000, 2, FULL, 0, 2_000_000), (1000, 4, FULL, 0, None)], 0)
