@@ -18,8 +18,10 @@
  *                        cut = m * 1514 bytes / mark-rtt + step-slow * C * w/W * f
  *                        f = m * 1514 bytes / (R * T), the part of what R allows that was marked
  *   each T:              R = min(E, R + step)
- *                        step = step-slow * C * w/W                          silence < T_c
- *                        step = min(step-fast * C * w/W * 2^k, step-max * C) k = silence / T_c - 1
+ *                        step = slow        silence < T_c, or slow * silence / T < regain * R_m
+ *                        step = min(step-fast * C * w/W * 2^k, step-max * C)             else
+ *                        slow = step-slow * C * w/W,   k = silence / T_c - 1,
+ *                        R_m = R after the last cut
  *   floor = min(E, max(guarantee, rmin * E))
  *
  * With literal = 1, as the paper has it but for what its slips would do to it:
@@ -35,6 +37,13 @@
  * On a simulated link with 4, 16 and 32 greedy senders the defaults use 0.94 to 0.97 of C, with
  * Jain 0.999 and 99% of the queue below 85 KB.  Half the mark-rtt uses 0.90 of C; with twice the
  * step 32 senders fill the queue and what they lose is not marked.
+ *
+ * Marks go on for d, the time that a cut takes to show: they wait for Feedback_Timeout, packets in
+ * limiters for the horizon, and the port has a queue to send.  So the rates of a full port swing:
+ * each burst of marks takes some d / mark-rtt of R, with d = 8 ms a fifth, and slow steps need
+ * R / 4 * T / slow of silence to bring that back, 104 ms for one of four VMs, 208 for one of two.
+ * That is no end of the congestion, however short T_c is: with fast steps by then the queue grows
+ * by half as much again before cuts show, hence regain.
  *
  * The echo bit is the reserved bit of the IPv4 header.  It belongs to the shims on the way: the
  * sender's shim overwrites what a VM put there, so a VM's own bit is no feedback and is not
@@ -78,6 +87,7 @@ enum {
 	STEP_FAST,
 	STEP_MAX,
 	STEP_SHARERS,
+	REGAIN,
 	RMIN,
 	LITERAL,
 };
@@ -86,6 +96,7 @@ enum {
 struct hygenicc_limiter {
 	struct shim_climb_state climb;	/* since the last step */
 	u64 marks;		/* told of by peers since the last period */
+	u64 cut_to;		/* R after the last cut, bytes/s */
 };
 
 /* What the law keeps of a peer; counts stop at U32_MAX, more than a report can tell. */
@@ -181,6 +192,15 @@ static const struct shim_knob hygenicc_knobs[] = {
 		.min = 1,
 		.max = 1000000,
 	},
+	[REGAIN] = {
+		.name = "regain-ppm",
+		.unit = "ppm of rate",
+		.help = "fast steps wait until slow ones have raised R by so much; 0: for T_c alone",
+		.source = "ours",
+		.value = 300000,
+		.min = 0,
+		.max = 1000000,
+	},
 	[RMIN] = {
 		.name = "rmin-ppm",
 		.unit = "ppm of share",
@@ -232,13 +252,24 @@ static u64 hygenicc_cut_rate(const struct shim_limiter_state *state,
 	return input->knobs[CUT_MOST] && less > most ? most : less;
 }
 
+/* Tells whether slow steps have yet to bring back what the last burst of marks may have taken. */
+static bool hygenicc_regains(const struct shim_limiter_state *state,
+			     const struct shim_law_input *input, u64 slow)
+{
+	const struct hygenicc_limiter *own = shim_limiter_own_const(state);
+	u64 silence_ns = shim_sub_sat(input->now_ns, state->message_ns);
+
+	return slow && shim_mul_div(slow, silence_ns, input->period_ns) <
+		       shim_mul_div(own->cut_to, input->knobs[REGAIN], SHIM_PPM);
+}
+
 /* Cuts the rate by the marks of the last period, and raises it by a step. */
 static void hygenicc_period(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
 	struct hygenicc_limiter *own = shim_limiter_own(state);
 	bool literal = input->knobs[LITERAL];
 	u64 most = shim_mul_div(input->capacity, input->knobs[STEP_MAX], SHIM_PPM);
-	const struct shim_climb climb = {
+	struct shim_climb climb = {
 		.timeout_ns = input->knobs[CONGESTION_TIMEOUT],
 		.floor = shim_climb_floor(input, input->knobs[RMIN]),
 		.slow = hygenicc_step_rate(input, input->knobs[STEP_SLOW]),
@@ -248,9 +279,15 @@ static void hygenicc_period(struct shim_limiter_state *state, const struct shim_
 	u64 marks = own->marks;
 
 	own->marks = 0;
-	if (marks)
+	if (marks) {
 		shim_climb_cut(state, input, climb.floor,
 			       hygenicc_cut_rate(state, input, marks, literal ? 0 : climb.slow));
+		own->cut_to = state->rate;
+	}
+	if (!literal && hygenicc_regains(state, input, climb.slow)) {
+		climb.fast = climb.slow;
+		climb.most = climb.slow;
+	}
 	if (marks && literal)
 		shim_climb_note(&own->climb, input);
 	else

@@ -96,7 +96,8 @@ def test_defaults_are_the_documented_ones(core: Any) -> None:
     assert law.period_ns == T and law.wants == core.lib.SHIM_LAW_PEERS
     assert have == {"echo": 1, "feedback-timeout": MS, "mark-rtt": 40 * MS, "cut-most-ppm": 500000,
                     "congestion-timeout": 50 * MS, "step-slow-ppm": 1200, "step-fast-ppm": 4800,
-                    "step-max-ppm": 20000, "step-sharers": 4, "rmin-ppm": 10000, "literal": 0}
+                    "step-max-ppm": 20000, "step-sharers": 4, "regain-ppm": 300000, "rmin-ppm": 10000,
+                    "literal": 0}
 
 
 def test_each_mark_is_echoed_once(core: Any) -> None:
@@ -278,6 +279,34 @@ def test_steps_go_by_weight_and_grow_in_silence(core: Any) -> None:
     vm = cut_to_the_floor(VM(core, knobs={"step-slow-ppm": 0}))
     assert vm.ticks(99) == C // 100 and vm.state.congested
     assert vm.ticks(1) == C // 100 + C * 4800 // 10**6 // 4 and not vm.state.congested
+
+
+@pytest.mark.parametrize("part, waits_ms", [(16, 50), (4, 125), (2, 250)])
+def test_steps_are_slow_until_they_have_regained_what_marks_take(core: Any, part: int, waits_ms: int) -> None:
+    """0.3 of R by steps of 0.0006 C a ms, but T_c at least."""
+    vm = VM(core, knobs={"step-max-ppm": 0})
+    vm.state.rate = C // part
+    vm.report(1)
+    vm.tick()
+    first, slow = vm.rate, C * 1200 // 10**6 // 4
+    waited = 1
+    while vm.ticks(1) == first + waited * slow:
+        waited += 1
+    assert waited == pytest.approx(waits_ms * MS / T, abs=2)
+    assert vm.rate - first == (waited - 1) * slow + C * 4800 // 10**6 // 4
+
+
+def test_four_senders_leave_the_queue_short(core: Any) -> None:
+    """Fast steps in each swing, as after T_c alone, have it grow half as long again."""
+    longest = {}
+    for regain in (0, 300_000):
+        link = Link(core, (1,) * 4, reverse=(), knobs={"regain-ppm": regain})
+        link.run(1.0)
+        longest[regain] = 0.0
+        for _ in range(SECOND // 2 // Link.STEP):
+            link.step()
+            longest[regain] = max(longest[regain], link.backlog)
+    assert longest[300_000] < 0.8 * longest[0], longest
 
 
 def test_feedback_that_stops_leaves_nobody_low(core: Any) -> None:
