@@ -16,7 +16,8 @@
  *                                 R * (1 - min(alpha * cut * h, 1)))
  *              h = 1 + min(haste, (time since the last report heard - time it stands for) / T)
  *   each T:    R = min(E, R + min(step * C * W * 2^k, max(step * C * W, step-max * C)))
- *              k = time since the last marks / quiet
+ *              k = t / quiet;  0 while step * C * W * t / T < regain * R_m
+ *              t = time since the last marks,  R_m = R after their cut
  *   floor    = min(E, max(guarantee * W / sum of W of the VM's busy peers, rmin * E))
  *   L:         part of C that the link ahead is taken for, 1 at first
  *              each report:  S += (F - S) / 64
@@ -31,6 +32,11 @@
  * a cut takes at most `cut` of what they send.  A tunnel alone is back at C within some T, or else
  * short flows would wait for a rate that nobody uses.  A tracker's W add up to 1; W that nobody
  * adds up, of VMs without one, are small, or the steps of many would outgrow their cuts.
+ *
+ * Marks go on until a cut shows, a horizon and the port's queue later, and a tunnel is cut in each
+ * T until then: to half and less.  Single steps need R_m T / (step * C * W) to bring that back, 34
+ * ms for one of four VMs without a tracker, and a silence that is part of such a swing is no end of
+ * the congestion.  With doubled steps by then the queue grows by a quarter more, hence regain.
  *
  * W * C is what a tunnel is due on a link as fast as its uplink, as W of all add up to 1 at most.
  * Marks take away what it has beyond that, but short overloads must not cut into it: a tunnel below
@@ -96,6 +102,7 @@ enum {
 	LITERAL,
 	MARK,
 	DUE,
+	REGAIN,
 };
 
 /* What the law keeps of a limiter. */
@@ -110,6 +117,7 @@ struct scc_peer {
 	u64 step_ns;		/* time of the last step */
 	u64 share;		/* E at the last step, bytes/s */
 	u64 mark_ns;		/* time of the last report with marks; 0: never */
+	u64 cut_to;		/* rate that it left, bytes/s */
 	u64 heard_ns;		/* time of the last report; 0: never */
 	u64 sent;		/* bytes sent since the last step */
 	u64 rx_ns;		/* time of the last report sent */
@@ -220,6 +228,15 @@ static const struct shim_knob scc_knobs[] = {
 		.min = 0,
 		.max = 1000000,
 	},
+	[REGAIN] = {
+		.name = "regain-ppm",
+		.unit = "ppm of rate",
+		.help = "steps double no sooner than single ones have raised R so much; 0: at once",
+		.source = "ours",
+		.value = 1000000,
+		.min = 0,
+		.max = 10000000,
+	},
 };
 
 /* Returns W of the peer in ppm, at least 1. */
@@ -308,6 +325,9 @@ static u64 scc_step_rate(const struct shim_peer_state *peer, const struct shim_l
 			0 : shim_mul_div(peer->rate, w, SHIM_PPM);
 	rate = shim_mul_div(input->capacity, input->knobs[STEP], SHIM_PPM);
 	rate = shim_mul_div(rate, w, SHIM_PPM);
+	if (own->mark_ns && shim_mul_div(rate, silence, input->period_ns) <
+			    shim_mul_div(own->cut_to, input->knobs[REGAIN], SHIM_PPM))
+		return rate;
 	fast = shim_double_sat(rate, shim_div(silence, input->knobs[QUIET]));
 	if (fast > most)
 		fast = most;
@@ -394,6 +414,7 @@ static void scc_cut(struct shim_peer_state *peer, struct shim_limiter_state *sta
 	rate = shim_mul_div(peer->rate, SHIM_PPM - cut, SHIM_PPM);
 	peer->rate = scc_bound(state, input, rate > kept ? rate : kept);
 	own->mark_ns = shim_stamp(input->now_ns);
+	own->cut_to = peer->rate;
 	if (state) {
 		struct scc_limiter *limiter = shim_limiter_own(state);
 

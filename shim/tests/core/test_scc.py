@@ -135,7 +135,7 @@ def test_steps_go_by_weight_and_double_in_silence(core: Any) -> None:
         before = tunnel.rate
         tunnel.period()
         assert tunnel.rate - before == pytest.approx(C // 10 * ppm // 10**6, abs=1)
-    tunnel = Tunnel(core, weight_ppm=10_000)
+    tunnel = Tunnel(core, weight_ppm=10_000, knobs={"regain-ppm": 0})
     tunnel.report(100, 100)
     steps = []
     for _ in range(60):
@@ -143,6 +143,20 @@ def test_steps_go_by_weight_and_double_in_silence(core: Any) -> None:
         tunnel.period()
         steps.append(tunnel.rate - before)
     assert [steps[i] for i in (0, 20, 40)] == [C // 1000, 2 * (C // 1000), 4 * (C // 1000)]
+
+
+@pytest.mark.parametrize("part, waits", [(500, 20), (20, 50), (10, 100)])
+def test_steps_are_single_until_they_have_doubled_what_marks_left(core: Any, part: int, waits: int) -> None:
+    """By steps of C / 1000 each T, but for the quiet time at least."""
+    tunnel = Tunnel(core, weight_ppm=10_000, knobs={"due-ppm": 0})
+    tunnel.peer.rate = C // part * 4 // 3
+    first, step, waited = tunnel.report(100, 100), C // 1000, 0
+    assert first == pytest.approx(C / part, rel=0.001)
+    while tunnel.rate == first + waited * step:
+        tunnel.period()
+        waited += 1
+    assert waited == pytest.approx(waits + 1, abs=1)
+    assert tunnel.rate - first >= (waited - 1) * step + 2 * step
 
 
 def test_without_a_tracker_the_vm_divides_its_weight_among_peers(core: Any) -> None:
