@@ -164,6 +164,8 @@ def _build_network(job: Dict[str, Any], topo: FabricTopo, switch: Callable[..., 
     asks = 3 if job["guest"]["accecn"] else 1
     for name in topo.hosts():
         settings = {"tcp_no_metrics_save": 1}
+        if not job["guest"]["rack_tlp"]:
+            settings.update(tcp_recovery=0, tcp_early_retrans=0)
         if name in ecn:
             settings["tcp_ecn"] = asks if ecn[name] else 0
         elif asks == 3:

@@ -142,3 +142,14 @@ def test_hosts_hold_vms_without_a_shim(run, edge):
     assert second[1:] == pytest.approx([243] * 3, rel=0.02 if edge == "htb" else 0.05)
     assert first[1:] == pytest.approx([243] * 3, rel=0.02) if edge == "htb" else sum(first) > 3 * 260
     assert edge == "police" or last[0] == pytest.approx(239, rel=0.02)
+
+
+def test_guests_without_rack_send_less_again(run, tmp_path):
+    """Eight TCPs on a port that drops from 30 kB on: by time and probes more of what was lost is found, and lost again."""
+    again = {}
+    for name in ("true", "false"):
+        run(Short(name, "share", ("law=none", "senders=8", "phases=0,2,0", f"rack_tlp={name}")))
+        [meta] = (tmp_path / name).rglob("meta.json")
+        counts = json.loads(meta.read_text())["tcp"].values()
+        again[name] = sum(count["retrans_segs"] for count in counts)
+    assert 0 < 2 * again["false"] < again["true"], again
