@@ -108,7 +108,7 @@ def _print_result(result: Dict[str, Any], out: Path) -> None:
 @click.argument("experiment")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter; see `testbed list`.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True,
-              help="The same seed and sources give the same result.json, byte for byte.")
+              help="In one checkout the same seed gives the same result.json, byte for byte.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path),
               help="Folder for the results.  [default: results/<experiment>]")
 @click.option("--inventory", "inventory_file", type=click.Path(dir_okay=False, path_type=Path),

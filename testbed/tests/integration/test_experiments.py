@@ -145,7 +145,7 @@ def test_hosts_hold_vms_without_a_shim(run, edge):
 
 
 def test_guests_without_rack_send_less_again(run, tmp_path):
-    """Eight TCPs on a port that drops from 30 kB on: by time and probes more of what was lost is found, and lost again."""
+    """Eight TCPs on a port that drops from 30 kB on: by time and probes more losses are found, and lost again."""
     again = {}
     for name in ("true", "false"):
         run(Short(name, "share", ("law=none", "senders=8", "phases=0,2,0", f"rack_tlp={name}")))
