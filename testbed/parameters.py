@@ -112,8 +112,8 @@ class Parameters(BaseModel):
     guest_ecn: bool = Field(False, description="the tagged VM and tcp competitors negotiate ECN")
     accecn: bool = Field(False, description="with guest_ecn, AccECN is offered and accepted (kernel 7.3)")
     rack_tlp: bool = Field(
-        True, description="guests' TCP finds losses by time and probes, too (RFC 8985); false: by duplicate ACKs and timeouts "
-        "alone, as before Linux 3.10")
+        True, description="guests' TCP finds losses by time and probes, too (RFC 8985); false: by duplicate ACKs "
+        "and timeouts alone, as before Linux 3.10")
     gso: bool = Field(False, description="VMs send 64 KiB packets")
     backpressure: bool = Field(
         True, description="guests' sockets wait for packets in the fabric, as in one kernel; false: as VMs do not")
