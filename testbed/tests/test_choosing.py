@@ -31,7 +31,8 @@ def test_new_rows_stand_beside_those_that_were_there(tmp_path, monkeypatch):
     page, result = tmp_path / "page.md", tmp_path / "result.json"
     page.write_text(f"Before.\n{choosing.BEGIN}old\n{choosing.END}\nAfter.\n")
     (tmp_path / "figures").mkdir()
-    (tmp_path / "page.json").write_text(json.dumps({"first": {"eyeq": ROW}}))
+    (tmp_path / "page.json").write_text(json.dumps({"first": {"eyeq": ROW}, "10000 Mb/s, 8 VMs, load 30%, seed 3": {
+        "eyeq": ROW, "scc": {**ROW, "throughput": 0.25}}}))
     parameters = {"link_mbps": 10000.0, "senders": 8}
     result.write_text(json.dumps({"experiment": "tournament", "seed": 3, "label": "scc, load 30%", "variants": [],
                                   "parameters": parameters}))
@@ -39,7 +40,8 @@ def test_new_rows_stand_beside_those_that_were_there(tmp_path, monkeypatch):
     assert choosing.main([str(page), str(result)]) == 0
     text = page.read_text()
     assert text.startswith("Before.\n") and text.endswith(f"{choosing.END}\nAfter.\n") and "old" not in text
-    assert text.index("### 10000 Mb/s, 8 VMs, load 30%, seed 3\n") < text.index("| scc |") < text.index("### first\n")
+    assert text.index("### 10000 Mb/s, 8 VMs, load 30%, seed 3\n") < text.index("| eyeq | 0.5") \
+        < text.index("| scc | 0.5") < text.index("### first\n")
     assert (tmp_path / "figures" / "page.png").stat().st_size > 1000
 
 

@@ -2,7 +2,7 @@
 """The page that helps to choose a law: tables and figure of what tournaments measured.
 
 ``python -m sdngcc.experiments.own.choosing docs/choosing-a-law.md [RESULT.json ...]`` takes rows out of tournaments'
-results into the JSON file of the page's name, beside those that it has. From that file it writes the page's tables,
+results into the JSON file of the page's name, beside those of other laws that it has. From that file it writes the page's tables,
 between the marks ``<!-- tournament -->`` and ``<!-- end of tournament -->``, and the figure. A test checks that the
 page is as this would write it.
 """
@@ -100,7 +100,8 @@ def main(arguments: List[str]) -> int:
     try:
         rows: Rows = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
         for name in arguments[1:]:
-            rows.update(rows_of(json.loads(Path(name).read_text(encoding="utf-8"))))
+            for group, found in rows_of(json.loads(Path(name).read_text(encoding="utf-8"))).items():
+                rows[group] = {**rows.get(group, {}), **found}
         rows = dict(sorted(rows.items()))
         text = refresh(page.read_text(encoding="utf-8"), rows)
     except (OSError, ValueError, KeyError, TypeError) as error:
