@@ -29,7 +29,8 @@ HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 # What the papers say and what we measure
 
 `make reproduce` runs every experiment in the virtual testbed, with {how}, and writes this page. Virtual time
-makes the numbers the same on any machine.
+makes the numbers independent of how fast a machine is; another checkout is like another seed to runs with a controller
+([testbed.md](testbed.md#the-same-seed-the-same-bytes)).
 
 ## How to read it
 * A seed decides arrivals, sizes, what wrk asks for and all randomness of the machine. Numbers are means over
