@@ -2,9 +2,9 @@
 """The page that helps to choose a law: tables and figure of what tournaments measured.
 
 ``python -m sdngcc.experiments.own.choosing docs/choosing-a-law.md [RESULT.json ...]`` takes rows out of tournaments'
-results into the JSON file of the page's name, beside those of other laws that it has. From that file it writes the page's tables,
-between the marks ``<!-- tournament -->`` and ``<!-- end of tournament -->``, and the figure. A test checks that the
-page is as this would write it.
+results into the JSON file of the page's name, beside those of other laws that it has. From that file it writes the
+page's tables, between the marks ``<!-- tournament -->`` and ``<!-- end of tournament -->``, and the figure. A test
+checks that the page is as this would write it.
 """
 
 from __future__ import annotations
