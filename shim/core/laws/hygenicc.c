@@ -43,7 +43,8 @@
  * each burst of marks takes some d / mark-rtt of R, with d = 8 ms a fifth, and slow steps need
  * R / 4 * T / slow of silence to bring that back, 104 ms for one of four VMs, 208 for one of two.
  * That is no end of the congestion, however short T_c is: with fast steps by then the queue grows
- * by half as much again before cuts show, hence regain.
+ * by half as much again before cuts show, hence regain; but after 10 T_c silence is one, or small
+ * weights would stay low for seconds.
  *
  * The echo bit is the reserved bit of the IPv4 header.  It belongs to the shims on the way: the
  * sender's shim overwrites what a VM put there, so a VM's own bit is no feedback and is not
@@ -75,6 +76,9 @@
 
 /* Periods over which the number of packets that may be echoed fades: 32 ms with the default T. */
 #define ECHO_PERIODS 64
+
+/* So many T_c of silence are an end of congestion, whatever slow steps have brought back. */
+#define REGAIN_TIMEOUTS 10
 
 /* Indices into the knobs. */
 enum {
@@ -259,8 +263,9 @@ static bool hygenicc_regains(const struct shim_limiter_state *state,
 	const struct hygenicc_limiter *own = shim_limiter_own_const(state);
 	u64 silence_ns = shim_sub_sat(input->now_ns, state->message_ns);
 
-	return slow && shim_mul_div(slow, silence_ns, input->period_ns) <
-		       shim_mul_div(own->cut_to, input->knobs[REGAIN], SHIM_PPM);
+	return slow && silence_ns < REGAIN_TIMEOUTS * input->knobs[CONGESTION_TIMEOUT] &&
+	       shim_mul_div(slow, silence_ns, input->period_ns) <
+	       shim_mul_div(own->cut_to, input->knobs[REGAIN], SHIM_PPM);
 }
 
 /* Cuts the rate by the marks of the last period, and raises it by a step. */

@@ -36,7 +36,8 @@
  * Marks go on until a cut shows, a horizon and the port's queue later, and a tunnel is cut in each
  * T until then: to half and less.  Single steps need R_m T / (step * C * W) to bring that back, 34
  * ms for one of four VMs without a tracker, and a silence that is part of such a swing is no end of
- * the congestion.  With doubled steps by then the queue grows by a quarter more, hence regain.
+ * the congestion.  With doubled steps by then the queue grows by a quarter more, hence regain; but
+ * after 10 quiet times silence is one, or tunnels of little weight would stay low for seconds.
  *
  * W * C is what a tunnel is due on a link as fast as its uplink, as W of all add up to 1 at most.
  * Marks take away what it has beyond that, but short overloads must not cut into it: a tunnel below
@@ -82,6 +83,9 @@
 
 /* What part of its unmarked part a report adds to L. */
 #define LEVEL_UP_DENOMINATOR 500
+
+/* So many quiet times are an end of congestion, whatever single steps have brought back. */
+#define REGAIN_QUIETS 10
 
 /* A peer is busy when it sent at least this part of what its rate allows. */
 #define BUSY_DENOMINATOR 2
@@ -325,8 +329,9 @@ static u64 scc_step_rate(const struct shim_peer_state *peer, const struct shim_l
 			0 : shim_mul_div(peer->rate, w, SHIM_PPM);
 	rate = shim_mul_div(input->capacity, input->knobs[STEP], SHIM_PPM);
 	rate = shim_mul_div(rate, w, SHIM_PPM);
-	if (own->mark_ns && shim_mul_div(rate, silence, input->period_ns) <
-			    shim_mul_div(own->cut_to, input->knobs[REGAIN], SHIM_PPM))
+	if (own->mark_ns && silence < REGAIN_QUIETS * input->knobs[QUIET] &&
+	    shim_mul_div(rate, silence, input->period_ns) <
+	    shim_mul_div(own->cut_to, input->knobs[REGAIN], SHIM_PPM))
 		return rate;
 	fast = shim_double_sat(rate, shim_div(silence, input->knobs[QUIET]));
 	if (fast > most)

@@ -296,6 +296,15 @@ def test_steps_are_slow_until_they_have_regained_what_marks_take(core: Any, part
     assert vm.rate - first == (waited - 1) * slow + C * 4800 // 10**6 // 4
 
 
+def test_silence_is_over_after_ten_timeouts_however_small_steps_are(core: Any) -> None:
+    vm = VM(core, knobs={"step-sharers": 10_000, "step-fast-ppm": 1_000_000})
+    vm.state.rate = C // 2
+    vm.report(1)
+    vm.tick()
+    assert vm.ticks(10 * 50 * MS // T - 1) < 0.51 * C
+    assert vm.ticks(SECOND // T) == C
+
+
 def test_four_senders_leave_the_queue_short(core: Any) -> None:
     """Fast steps in each swing, as after T_c alone, have it grow half as long again."""
     longest = {}

@@ -159,6 +159,22 @@ def test_steps_are_single_until_they_have_doubled_what_marks_left(core: Any, par
     assert tunnel.rate - first >= (waited - 1) * step + 2 * step
 
 
+def test_silence_leaves_no_tunnel_of_little_weight_low(core: Any) -> None:
+    """Single steps of C / 10^6 each T would need 2 s to double what the floor leaves."""
+    tunnel = Tunnel(core, weight_ppm=100, knobs={"step-ppm": 10_000})
+    for _ in range(500):
+        tunnel.input.now_ns += T
+        tunnel.report(100, 100)
+    floor = tunnel.rate
+    assert floor == C // 500
+    for _ in range(190):
+        tunnel.period()
+    assert tunnel.rate < 1.2 * floor
+    for _ in range(500):
+        tunnel.period()
+    assert tunnel.rate == C
+
+
 def test_without_a_tracker_the_vm_divides_its_weight_among_peers(core: Any) -> None:
     for weight, peers in ((1, 1), (2, 1), (1, 4), (3, 0)):
         tunnel = Tunnel(core, weight_ppm=0, weight=weight, peers=peers)
