@@ -9,12 +9,14 @@ interrupted call goes on where it stopped, and one with more seeds runs what is 
 
 from __future__ import annotations
 
+import multiprocessing
 import re
 import shutil
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import click
 from rich.console import Console
@@ -32,6 +34,8 @@ from sdngcc.testbed.reproduction.page import differing, page, read_causes
 from sdngcc.testbed.reproduction.tasks import BESIDE, Task, make_tasks, read_run, run_all
 from sdngcc.testbed.runner import leave_result
 
+# After so many experiments it is said how many are judged.
+TOLD = 10
 # Folders of an absolute path.
 FOLDERS = re.compile(r"(?<!\S)(/[^\s/]+)*/(?=[^\s/])")
 
@@ -65,6 +69,40 @@ def outcome(experiment: Experiment, tasks: Sequence[Task], results: Mapping[Task
     return Reproduced(experiment.name, experiment.summary, experiment.paper, tuple(whole),
                       rows_of(experiment, names, by_seed, FORMS), courses_of(names, by_seed, FORMS),
                       experiment.changed, figure, lost=lost)
+
+
+# What a worker of judge_all judges by: an experiment's outcome, by its place among all.
+_judge: Optional[Callable[[int], Reproduced]] = None
+
+
+def _take_work(judge: Callable[[int], Reproduced]) -> None:
+    global _judge
+    _judge = judge
+
+
+def _judge_one(place: int) -> Reproduced:
+    assert _judge is not None
+    return _judge(place)
+
+
+def judge_all(experiments: Sequence[Experiment], tasks: Sequence[Task], results: Mapping[Task, Path],
+              failures: Mapping[Task, str], out: Path, figures: Optional[Path], jobs: int,
+              console: Console) -> List[Reproduced]:
+    """Return the outcomes of experiments, judged and drawn so many side by side; says every ten how many it has.
+
+    Workers are forked, for cases hold functions, which cannot be sent to a process.
+    """
+    def judge(place: int) -> Reproduced:
+        own = [task for task in tasks if task.experiment is experiments[place]]
+        return outcome(experiments[place], own, results, failures, out, figures)
+
+    found = []
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork"), _take_work, (judge,)) as pool:
+        for one in pool.map(_judge_one, range(len(experiments))):
+            found.append(one)
+            if len(found) % TOLD == 0:
+                console.print(f"{len(found)} of {len(experiments)} experiments judged and drawn", highlight=False)
+    return found
 
 
 def read_outcomes(folder: Path, seeds: Sequence[int]) -> List[Reproduced]:
@@ -132,8 +170,7 @@ def main(out: Optional[Path], docs: Optional[Path], settings: Tuple[str, ...], a
     figures = docs / "figures" / "reproduction"
     shutil.rmtree(figures, ignore_errors=True)
     figures.mkdir(parents=True)
-    outcomes = [outcome(one, [task for task in tasks if task.experiment is one], results, failures, out, figures)
-                for one in experiments]
+    outcomes = judge_all(experiments, tasks, results, failures, out, figures, jobs, console)
     # Of some experiments alone it would name others that the page does not have.
     coverage = [] if only else read_coverage()
     (docs / "reproduction.md").write_text(page(outcomes, read_causes(), seeds, settings, coverage), encoding="utf-8")

@@ -352,6 +352,20 @@ def test_another_folders_results_are_judged_as_they_stand(tmp_path):
     assert found.name == "udp-flood" and found.judged
 
 
+def test_experiments_are_judged_side_by_side_in_their_order(tmp_path, monkeypatch, capsys):
+    """Cases hold functions, which could not be sent to a worker."""
+    monkeypatch.setattr(reproduce, "TOLD", 2)
+    experiments = [replace(EXPERIMENT, name=name, cases=lambda settings: [Case("", Parameters())])
+                   for name in ("one", "two", "three", "four", "five")]
+    tasks = make_tasks(experiments, tmp_path, forms=[MENDED])
+    failures = {task: f"/a/b/{task.experiment.name} ended" for task in tasks}
+    found = reproduce.judge_all(experiments, tasks, {}, failures, tmp_path, None, 2, Console())
+    assert [one.name for one in found] == ["one", "two", "three", "four", "five"]
+    assert [one.failure for one in found] == [reproduce.outcome(one, own, {}, failures, tmp_path, None).failure
+                                              for one, own in zip(experiments, ([task] for task in tasks))]
+    assert capsys.readouterr().out.splitlines() == [f"{number} of 5 experiments judged and drawn" for number in (2, 4)]
+
+
 def test_every_paper_has_its_figures_and_what_they_name_exists():
     items = read_coverage()
     assert {one.paper for one in items} == set(PAPERS)
