@@ -5,6 +5,9 @@
 #include "arith.h"
 #include "climb.h"
 
+/* So many T_c of silence are an end of congestion, whatever slow steps have brought back. */
+#define REGAIN_TIMEOUTS 10
+
 u64 shim_climb_floor(const struct shim_law_input *input, u64 rmin_ppm)
 {
 	u64 rate = shim_mul_div(input->share, rmin_ppm, SHIM_PPM);
@@ -49,6 +52,13 @@ static u64 climb_step_rate(const struct shim_climb *climb, u64 silence_ns)
 		return climb->fast;
 	rate = shim_double_sat(climb->fast, shim_div(silence_ns, climb->timeout_ns) - 1);
 	return rate < climb->most ? rate : climb->most;
+}
+
+bool shim_climb_holds_back(const struct shim_regain *regain, u64 silence_ns, u64 period_ns)
+{
+	return regain->slow && silence_ns < REGAIN_TIMEOUTS * regain->timeout_ns &&
+	       shim_mul_div(regain->slow, silence_ns, period_ns) <
+	       shim_mul_div(regain->cut_to, regain->part_ppm, SHIM_PPM);
 }
 
 void shim_climb_step(struct shim_limiter_state *state, struct shim_climb_state *last,

@@ -10,6 +10,12 @@
  * A VM at its share that has heard nothing for T_c follows the share at once; others climb to it.
  * Silence therefore leaves nobody low: the doubled step reaches E from any floor in some T_c.
  *
+ * A burst of marks may go on longer than T_c and within it pause for longer: fast steps would then
+ * bring each burst back as hard as the last.  A law may hold them back until slow steps alone have
+ * raised R by a part g of what the last cut left, R_m, for 10 T_c at most:
+ *
+ *   held back:  slow * silence / T < g * R_m     and silence < 10 T_c
+ *
  * Time counts by the clock, not by calls: a step is in proportion to the time since the last
  * one, at most 2 T, so extra calls (a share changed) and a late timer change nothing on average.
  * All arithmetic saturates.
@@ -37,6 +43,14 @@ struct shim_climb {
 	u64 most;		/* bound of the doubled fast step; 0: it does not double */
 };
 
+/* What holds fast steps back; rates in bytes/s. */
+struct shim_regain {
+	u64 timeout_ns;		/* T_c */
+	u64 slow;		/* step for each period; 0: nothing is held back */
+	u64 cut_to;		/* R_m */
+	u64 part_ppm;		/* g */
+};
+
 /* Returns the rate, bytes/s, below which marks do not cut: rmin_ppm of E, or the guarantee. */
 u64 shim_climb_floor(const struct shim_law_input *input, u64 rmin_ppm);
 
@@ -50,6 +64,9 @@ void shim_climb_start(struct shim_limiter_state *state, struct shim_climb_state 
 /* Cuts the rate by less bytes/s, but not below floor, and remembers when marks came. */
 void shim_climb_cut(struct shim_limiter_state *state, const struct shim_law_input *input, u64 floor,
 		    u64 less);
+
+/* Tells whether fast steps are held back, silence_ns after the last marks, with periods of T. */
+bool shim_climb_holds_back(const struct shim_regain *regain, u64 silence_ns, u64 period_ns);
 
 /* Raises the rate by a step and keeps it between floor and share. */
 void shim_climb_step(struct shim_limiter_state *state, struct shim_climb_state *last,

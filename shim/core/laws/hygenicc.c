@@ -77,9 +77,6 @@
 /* Periods over which the number of packets that may be echoed fades: 32 ms with the default T. */
 #define ECHO_PERIODS 64
 
-/* So many T_c of silence are an end of congestion, whatever slow steps have brought back. */
-#define REGAIN_TIMEOUTS 10
-
 /* Indices into the knobs. */
 enum {
 	ECHO,
@@ -261,11 +258,15 @@ static bool hygenicc_regains(const struct shim_limiter_state *state,
 			     const struct shim_law_input *input, u64 slow)
 {
 	const struct hygenicc_limiter *own = shim_limiter_own_const(state);
-	u64 silence_ns = shim_sub_sat(input->now_ns, state->message_ns);
+	struct shim_regain regain = {
+		.timeout_ns = input->knobs[CONGESTION_TIMEOUT],
+		.slow = slow,
+		.cut_to = own->cut_to,
+		.part_ppm = input->knobs[REGAIN],
+	};
 
-	return slow && silence_ns < REGAIN_TIMEOUTS * input->knobs[CONGESTION_TIMEOUT] &&
-	       shim_mul_div(slow, silence_ns, input->period_ns) <
-	       shim_mul_div(own->cut_to, input->knobs[REGAIN], SHIM_PPM);
+	return shim_climb_holds_back(&regain, shim_sub_sat(input->now_ns, state->message_ns),
+				     input->period_ns);
 }
 
 /* Cuts the rate by the marks of the last period, and raises it by a step. */

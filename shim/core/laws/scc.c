@@ -62,6 +62,7 @@
  * than 0, as a rate of 0 would be none.
  */
 #include "../arith.h"
+#include "../climb.h"
 #include "../law.h"
 #include "../tunnel.h"
 
@@ -83,9 +84,6 @@
 
 /* What part of its unmarked part a report adds to L. */
 #define LEVEL_UP_DENOMINATOR 500
-
-/* So many quiet times are an end of congestion, whatever single steps have brought back. */
-#define REGAIN_QUIETS 10
 
 /* A peer is busy when it sent at least this part of what its rate allows. */
 #define BUSY_DENOMINATOR 2
@@ -322,6 +320,11 @@ static u64 scc_step_rate(const struct shim_peer_state *peer, const struct shim_l
 	u64 silence = shim_sub_sat(input->now_ns, own->mark_ns);
 	u64 most = shim_mul_div(input->capacity, input->knobs[STEP_MAX], SHIM_PPM);
 	u64 w = scc_weight(input);
+	struct shim_regain regain = {
+		.timeout_ns = input->knobs[QUIET],
+		.cut_to = own->cut_to,
+		.part_ppm = input->knobs[REGAIN],
+	};
 	u64 rate, fast;
 
 	if (input->knobs[LITERAL])
@@ -329,9 +332,8 @@ static u64 scc_step_rate(const struct shim_peer_state *peer, const struct shim_l
 			0 : shim_mul_div(peer->rate, w, SHIM_PPM);
 	rate = shim_mul_div(input->capacity, input->knobs[STEP], SHIM_PPM);
 	rate = shim_mul_div(rate, w, SHIM_PPM);
-	if (own->mark_ns && silence < REGAIN_QUIETS * input->knobs[QUIET] &&
-	    shim_mul_div(rate, silence, input->period_ns) <
-	    shim_mul_div(own->cut_to, input->knobs[REGAIN], SHIM_PPM))
+	regain.slow = rate;
+	if (own->mark_ns && shim_climb_holds_back(&regain, silence, input->period_ns))
 		return rate;
 	fast = shim_double_sat(rate, shim_div(silence, input->knobs[QUIET]));
 	if (fast > most)
