@@ -19,7 +19,7 @@ DRAWING = "not an experiment"
 STATUSES = {
     "reproduced": "what it claims was seen to hold",
     "partly": "some of what it claims holds; the note says what does not, or what was scaled",
-    "refuted": "it was run as written, and what it claims does not hold",
+    "refuted": "it was run as written, or as the best that it could be, and what it claims does not hold",
     "not seen": "it was run at another size or with stand-ins, and what it claims was not seen; the note says which",
     "impossible": "it cannot be had here, for the reason in the note",
     DRAWING: "a drawing, a list of variables, an algorithm",

@@ -23,6 +23,8 @@ from sdngcc.testbed.simulation.packets import EPOCH_NS, KEY, Show
 LAWS = ("static", "sdngcc", "maxmin", "hygenicc", "eyeq", "seawall", "scc")
 PEERS = ("hygenicc", "eyeq", "seawall", "scc")
 NONE = 2**64 - 1
+LAYERS = 6
+"""Of ports on a way at most, FLUID_LAYERS."""
 ENDLESS = 1e15  # bytes/s that one wants who wants all
 
 PORT = np.dtype([("layer", "u8"), ("capacity", "f8"), ("limit", "f8"), ("mark", "f8"), ("queue", "f8"),
@@ -75,8 +77,8 @@ def load() -> Tuple[Any, Any]:
     import cffi
 
     ffi = cffi.FFI()
-    header = re.sub(r"/\*.*?\*/", "", (HERE / "fluid" / "fluid.h").read_text(encoding="utf-8"), flags=re.S)
-    header = header.replace("FLUID_LAYERS]", "6]")
+    headers = "".join((HERE / "fluid" / name).read_text(encoding="utf-8") for name in ("fluid.h", "shares.h"))
+    header = re.sub(r"/\*.*?\*/", "", headers, flags=re.S).replace("FLUID_LAYERS]", f"{LAYERS}]")
     ffi.cdef(core.declarations() + re.sub(r"^#.*$", "", header, flags=re.M) +
              "extern u64 shim_host_allocated;")
     return ffi, ffi.dlopen(str(fluid_library()))
@@ -113,8 +115,8 @@ def layers(found: Sequence[Sequence[Tuple[int, int]]], fabric: Fabric) -> Dict[T
                     depth[after], moved = depth[before] + 1, True
         if not moved:
             return depth
-        if max(depth.values()) > 5:
-            raise ParameterError("ways cross more than 6 layers of ports, or in a circle")
+        if max(depth.values()) >= LAYERS:
+            raise ParameterError(f"ways cross more than {LAYERS} layers of ports, or in a circle")
 
 
 class Fluid:
@@ -177,7 +179,7 @@ class Fluid:
             one = flows[number]
             setattr(one, "from", demand.vm)
             one.to, one.start_ns, one.stop_ns = demand.to, EPOCH_NS + demand.start_ns, EPOCH_NS + demand.stop_ns
-            one.ports = [NONE] * 6
+            one.ports = [NONE] * LAYERS
             for point in self.ways[number]:
                 one.ports[self._depth[point]] = numbers[point]
             one.peers, one.want = self.law in PEERS, demand.rate or ENDLESS

@@ -69,6 +69,7 @@ def _leave(scenario: Scenario, runs: List[Tuple[str, Run]], seed: int, out: Path
     result = {"schema": collect.SCHEMA, "experiment": scenario.name, "seed": seed, "label": label, **main,
               "variants": [{"label": other, **run} for other, run in runs[1:]],
               "verdicts": [verdict.as_dict() for verdict in scenario.judge(runs)]}
+    out.mkdir(parents=True, exist_ok=True)
     write_json(out / "result.json", result)
     if scenario.draw is not None:
         scenario.draw(result, out / "figure.png")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """SCC's figures by simulation: weights, congestion controls that know sizes and deadlines, turns, ranks, judgements."""
 
+from dataclasses import asdict
+
 import click.testing
 import pytest
 
@@ -147,7 +149,8 @@ def test_bad_settings_are_refused_by_name(setting, words):
 
 
 # How long flows take, and how many are late, of what they are alone without SCC, so that all claims hold.
-GOOD = {"scc": 0.3, "unordered": 0.5, "first": 0.31, "dctcp": 0.32, "pfabric": 0.46, "beside": 1.3, "none": 1.0}
+GOOD = {"scc": 0.3, "unordered": 0.5, "first": 0.31, "dctcp": 0.32, "pfabric": 0.46, "beside": 1.3, "none": 1.0,
+        "flows": 0.5, "ideal": 0.2}
 
 
 def measures(setup, times):
@@ -159,11 +162,22 @@ def measures(setup, times):
     return {name: own for name, _ in setup.loads}
 
 
-def verdicts(figures=(5, 6, 7, 8, 9, 10, 11, 12), **times):
+ALL = (5, 6, 7, 8, 9, 10, 11, 12)
+
+
+def runs_with(figures=ALL, **times):
     parameters = Parameters(figures=figures)
-    runs = [(setup.label, {"parameters": parameters.model_dump(mode="json"),
-                           "measured": measures(setup, {**GOOD, **times})}) for setup in setups(parameters)]
-    return scc_clos.judge(runs)
+    return [{"label": setup.label, "parameters": parameters.model_dump(mode="json"),
+             "measured": measures(setup, {**GOOD, **times})} for setup in setups(parameters)]
+
+
+def verdicts(figures=ALL, **times):
+    return scc_clos.judge([(run["label"], run) for run in runs_with(figures, **times)])
+
+
+def result_with(figures=ALL, **times):
+    first, *others = runs_with(figures, **times)
+    return {**first, "variants": others, "verdicts": [asdict(one) for one in verdicts(figures, **times)]}
 
 
 def test_what_the_paper_claims_holds():
@@ -186,16 +200,51 @@ def test_figures_are_judged_alone():
 
 
 def test_a_panel_draws_what_was_run(tmp_path):
-    parameters = Parameters(figures=(5, 9))
-    runs = [{"label": setup.label, "parameters": parameters.model_dump(mode="json"), "measured": measures(setup, GOOD)}
-            for setup in setups(parameters)]
-    scc_clos.draw({**runs[0], "variants": runs[1:]}, tmp_path / "figure.png")
+    scc_clos.draw(result_with((5, 9)), tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 20_000
-    assert label((("ds", 30),), "scc") in {run["label"] for run in runs}
+    assert label((("ds", 30),), "scc") in {run["label"] for run in runs_with((5, 9))}
+
+
+def row(figure, *results):
+    """Return the cells of the first row of a figure."""
+    return [cell.strip() for line in scc_clos.tabulate(results) if f"Fig. {figure}" in line
+            for cell in line.split("|")[1:-1]][:6]
 
 
 def test_the_page_has_each_claim_with_its_ratio_over_seeds():
-    verdict = {"name": "Fig. 6b", "paper": "40% less", "expected": "at most 0.8", "holds": True}
-    results = [{"verdicts": [{**verdict, "measured": ratio, "holds": ratio < 0.8}]} for ratio in (0.7, 0.9)]
-    assert scc_clos.tabulate(results)[-1] == "| Fig. 6b | 40% less | at most 0.8 | 0.8 ± 1.3, no |"
-    assert scc_clos.tabulate(results[:1])[-1] == "| Fig. 6b | 40% less | at most 0.8 | 0.7 |"
+    good, bad = result_with((6,)), result_with((6,), scc=0.9)
+    assert row("6b", good)[1:4] == ["40% less", "at most 0.8", "0.231"], "of 1.3 beside others"
+    assert row("6b", good, bad)[3] == "0.462 ± 2.9"
+    assert row("6a", good, bad)[3] == "0.462 ± 2.9, no"
+
+
+def test_the_page_has_what_ideal_rates_would_reach():
+    result = result_with(ideal=1.2)
+    assert row("6b", result)[4:] == ["0.923, no", "2.4, no"], "beside 1.3 as measured, and 0.5 of ideal flows"
+    assert row("8a", result)[4:] == ["2.61, no", "-"], "pFabric has no ideal"
+    assert row("5a", result)[4:] == row("12b", result)[4:] == ["-", "-"]
+    assert row("11b", result)[4:] == ["0.923, no", "2.4, no"], "whatever the transport"
+    assert row("9a", result_with((9,)))[4:] == ["0.2", "0.4"]
+
+
+def test_ideals_alone_are_told_and_not_judged():
+    works = scc_clos.works(["ideals_only=true", "figures=6"])
+    assert [work.setup.how for work in works] == ["flows", "ideal"]
+    runs = [(work.label, {"parameters": work.parameters.model_dump(mode="json"),
+                          "measured": measures(work.setup, GOOD)}) for work in works]
+    assert [(one.name, one.expected, one.measured) for one in scc_clos.judge(runs)] == [
+        ("Fig. 6a all three, 90%: deadlines missed, SCC / without SCC, both ideal", "as measured", 0.4),
+        ("Fig. 6b all three, 90%: AFCT, ms, SCC / without SCC, both ideal", "as measured", 0.4)]
+    with pytest.raises(ParameterError, match="ideals_only=true has 6 to 11"):
+        scc_clos.works(["ideals_only=true", "figures=5,12"])
+
+
+@pytest.mark.slow
+def test_ideal_rates_are_runs_like_others(tmp_path):
+    runs = {how: SccWork(Setup((("ds", 30), ("cs", 30)), how), Parameters(per_tor=2, duration_ms=20), Options())
+            .run(1, tmp_path, None)["measured"] for how in ("flows", "ideal")}
+    assert set(runs["flows"]["ds"]) == {"load_percent", "flows", "unfinished", "mean_ms", "p50_ms", "p99_ms",
+                                        "quantiles_ms", "mbps", "missed"}
+    assert runs["flows"] != runs["ideal"] and runs["flows"]["cs"]["flows"] == runs["ideal"]["cs"]["flows"] > 10
+    # Nothing is faster than one and a half round trips.
+    assert runs["flows"]["cs"]["quantiles_ms"][0][1] >= 0.45

@@ -13,7 +13,10 @@ mining's a tenth as large, which are then measured on 10 and not on 1 Gb/s, so t
 Facebook's Hadoop for MapReduce. Deadlines are exponential with a mean of 20 ms, and at least 1.25 times what the
 flow takes alone. LS is judged by round trips of its packets. No handshake is said; here each flow has one.
 
-The paper's claims are ratios. One holds here if at least half of its gain is seen: of "40% less", 20%.
+The paper's claims are ratios. One holds here if at least half of its gain is seen: of "40% less", 20%. Beside a ratio
+of SCC to no SCC stands what ideal.py has: rates that are at every moment what SCC's weights divide, in SCC's place
+beside the same run without SCC, and beside ideal rates of flows alike. Where the ideal does not meet a claim, neither
+the law's control nor the transport is why.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ from sdngcc.testbed.statistics import mean_and_interval
 Point = Tuple[str, str, str]
 """A label, an objective, a measure."""
 NAMES = {"none": "without SCC", "scc": "SCC", "unordered": "SCC, no order", "dctcp": "SCC, DCTCP", "pfabric": "pFabric",
-         "first": "SCC, LS first"}
+         "first": "SCC, LS first", "ideal": "ideal SCC"}
 MISSED, MEAN, RTT = ("ds", "missed"), ("cs", "mean_ms"), ("ls", "rtt_mean_us")
 UNITS = {MISSED: "deadlines missed", MEAN: "AFCT, ms", RTT: "LS round trip, us"}
 # "Similar", "not degraded" and "a little" are within so much.
@@ -98,13 +101,13 @@ def hows(loads: Sequence[Tuple[str, int]], names: Sequence[str], *where: str) ->
 
 def panels(loads: Sequence[int]) -> List[Panel]:
     """Return all panels; loads are figure 9's."""
-    laws, all_three = ("none", "scc"), three(30)
+    laws, all_three = ("none", "scc", "ideal"), three(30)
     both = lambda load: (("ds", load), ("cs", load))  # noqa: E731
     five = tuple((f"{load}%", hows(both(load), ("none", "unordered", "scc"), "data mining", "dumbbell"))
                  for load in LOADS_5)
     six = ((mix(("ds", "cs", "ls")), hows(all_three, laws)),)
     seven = tuple((mix(names), hows(tuple((name, 30) for name in names), laws)) for names in MIXES_7)
-    eight = (("DS+CS 40%", hows(both(40), ("none", "pfabric", "scc"))),)
+    eight = (("DS+CS 40%", hows(both(40), ("none", "pfabric", "scc", "ideal"))),)
     nine = {name: tuple((str(load), hows(((name, load),), laws)) for load in loads) for name in ("ds", "cs")}
     ten = tuple((workload, hows(all_three, laws, workload)) for workload in WORKLOADS_10)
     eleven = (("web search, 3:1", hows(all_three, laws, "web search", "3:1")),)
@@ -115,7 +118,7 @@ def panels(loads: Sequence[int]) -> List[Panel]:
         Panel(5, "5b in-tunnel order", MEAN, five, (("80%", "scc", "unordered", 0.94),)),
         Panel(6, "6a all three, 90%", MISSED, six, ((six[0][0], "scc", "none", 1 / 3.2),)),
         Panel(6, "6b all three, 90%", MEAN, six, ((six[0][0], "scc", "none", 0.6),)),
-        Panel(6, "LS, 90% (omitted there)", RTT, six, ((six[0][0], "scc", "none", 0.6),)),
+        Panel(6, "LS, 90% (omitted there)", RTT, ((six[0][0], six[0][1][:2]),), ((six[0][0], "scc", "none", 0.6),)),
         Panel(7, "7a interference", MISSED, tuple(one for one in seven if "DS" in one[0]),
               (("DS+CS+LS", "scc", "none", 1 / 3),)),
         Panel(7, "7b interference", MEAN, (("CS", hows((("cs", 30),), ("none",))), *(
@@ -220,21 +223,47 @@ def judge_claim(claim: Claim, found: Dict[str, Any]) -> Optional[Verdict]:
     if not ratios:
         return None
     ratio = min(ratios) if claim.best or claim.at_least else max(ratios)
-    holds = ratio >= claim.bound if claim.at_least else ratio <= claim.bound
     return Verdict(claim.name, f"{'at least' if claim.at_least else 'at most'} {claim.bound:g}",
-                   ratio if math.isfinite(ratio) else "none missed without", holds, claim.paper)
+                   ratio if math.isfinite(ratio) else "none missed without", holds(claim, ratio), claim.paper)
+
+
+def holds(claim: Claim, ratio: float) -> bool:
+    """Tell whether a ratio is what a claim says."""
+    return ratio >= claim.bound if claim.at_least else ratio <= claim.bound
+
+
+def ideals_of(claim: Claim, found: Dict[str, Any]) -> List[Optional[float]]:
+    """Return a claim's ratio with ideal rates in SCC's place, and in both's; None: nothing of that kind was run.
+
+    Of several pairs the same one counts as in judge_claim.
+    """
+    def ideal(point: Point, how: str) -> Point:
+        place, _, _ = point[0].rpartition(", ")
+        return f"{place}, {how}", point[1], point[2]
+
+    def shims(point: Point) -> bool:
+        return point[0].endswith((", scc", ", dctcp"))
+
+    pairs = [pair for pair in claim.pairs if shims(pair[0]) and not shims(pair[1]) and pair[0][1:] != RTT]
+    both = [pair for pair in pairs if pair[1][0].endswith(", none")]
+    kinds = ([(ideal(own, "ideal"), other) for own, other in pairs],
+             [(ideal(own, "ideal"), ideal(other, "flows")) for own, other in both])
+    ratios = [[ratio for ratio in (ratio_of(found, pair) for pair in kind) if ratio is not None] for kind in kinds]
+    return [(min if claim.best or claim.at_least else max)(kind) if kind else None for kind in ratios]
 
 
 def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
-    """Judge what the paper says of the figures that were run."""
+    """Judge what the paper says of the figures that were run; of ideals alone, tell what they have."""
     found = {one: run["measured"] for one, run in runs}
     parameters = make(Parameters, {name: tuple(value) if isinstance(value, list) else value
                                    for name, value in runs[0][1]["parameters"].items()})
     verdicts = []
-    for claim in claims(parameters.loads):
-        verdict = judge_claim(claim, found) if claim.figure in parameters.figures else None
+    for claim in (one for one in claims(parameters.loads) if one.figure in parameters.figures):
+        verdict = judge_claim(claim, found)
         if verdict is not None:
             verdicts.append(verdict)
+        elif parameters.ideals_only and (ratio := ideals_of(claim, found)[1]) is not None:
+            verdicts.append(Verdict(f"{claim.name}, both ideal", "as measured", ratio, True, claim.paper))
     if 8 in parameters.figures:
         own, other = (of(found, label((("ds", 40), ("cs", 40)), how), *MISSED) for how in ("scc", "pfabric"))
         if own is not None and other is not None:
@@ -253,13 +282,17 @@ def works(settings: Sequence[str]) -> List[SccWork]:
         raise ParameterError(f"figures={','.join(map(str, parameters.figures))}: allowed are 5 to 12")
     if not all(0 < load <= 100 for load in parameters.loads):
         raise ParameterError(f"loads={','.join(map(str, parameters.loads))}: allowed are 1 to 100")
-    return [SccWork(setup, parameters, options) for setup in setups(parameters)]
+    wanted = setups(parameters)
+    if not wanted:
+        raise ParameterError(f"figures={','.join(map(str, parameters.figures))}: ideals_only=true has 6 to 11")
+    return [SccWork(setup, parameters, options) for setup in wanted]
 
 
 def draw_panel(axes: Any, panel: Panel, found: Dict[str, Any]) -> None:
     """Draw a panel of a figure."""
     colours = {how: COLOURS[number] for number, how in enumerate(("scc", "none", "unordered", "dctcp", "pfabric",
                                                                    "first"))}
+    colours["ideal"] = COLOURS[7]
     shown = list(dict.fromkeys(how for _, bars in panel.groups for how, _ in bars))
     width = 0.8 / len(shown)
     for number, how in enumerate(shown):
@@ -314,16 +347,33 @@ def draw(result: Dict[str, Any], path: Path) -> None:
 
 
 def tabulate(results: Sequence[Dict[str, Any]]) -> List[str]:
-    """Return the page's table: each claim, the paper's value, and ours over the seeds."""
-    lines = ["| claim | the paper | holds if | measured |", "|---|---|---|---|"]
+    """Return the page's table: each claim, the paper's value, and ours over the seeds, with ideals beside it."""
+    lines = ["| claim | the paper | holds if | measured | ideal SCC / measured | ideal SCC / ideal |",
+             "|---|---|---|---|---|---|"]
+    runs = [runs_of(result) for result in results]
+    by_name = {claim.name: claim for claim in claims(runs[0][0]["parameters"]["loads"])}
+    ideals = [{name: ideals_of(claim, {run["label"]: run["measured"] for run in of_seed})
+               for name, claim in by_name.items()} for of_seed in runs]
     for number, first in enumerate(results[0]["verdicts"]):
-        ratios = [result["verdicts"][number]["measured"] for result in results]
-        numbers = [ratio for ratio in ratios if isinstance(ratio, (int, float))]
-        middle, around = mean_and_interval(numbers) if numbers else (math.inf, 0.0)
+        name, claim = first["name"], by_name.get(first["name"])
         held = all(result["verdicts"][number]["holds"] for result in results)
-        lines.append(f"| {first['name']} | {first['paper']} | {first['expected']} | {middle:.3g}"
-                     f"{f' ± {around:.2g}' if around else ''}{'' if held else ', no'} |")
+        measured = _over_seeds([result["verdicts"][number]["measured"] for result in results])
+        cells = [f"{measured}{'' if held else ', no'}"]
+        for kind in range(2):
+            ratios = [of_seed[name][kind] if claim else None for of_seed in ideals]
+            missed = any(ratio is not None and claim is not None and not holds(claim, ratio) for ratio in ratios)
+            cells.append(f"{_over_seeds(ratios)}{', no' if missed else ''}")
+        lines.append(f"| {name} | {first['paper']} | {first['expected']} | {' | '.join(cells)} |")
     return lines
+
+
+def _over_seeds(ratios: Sequence[Any]) -> str:
+    """Return the mean of ratios with its interval; - where there is none, inf where no number is among them."""
+    if all(ratio is None for ratio in ratios):
+        return "-"
+    numbers = [ratio for ratio in ratios if isinstance(ratio, (int, float))]
+    middle, around = mean_and_interval(numbers) if numbers else (math.inf, 0.0)
+    return f"{middle:.3g}{f' ± {around:.2g}' if around else ''}"
 
 
 SCENARIO = Scenario("scc-clos", "divisions of different objectives on a Clos network, with and without scc",

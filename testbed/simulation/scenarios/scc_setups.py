@@ -15,6 +15,7 @@ from sdngcc.experiments.own import traces
 from sdngcc.experiments.scc.objectives import ORDERS, PROTOCOLS, TAIL_S, Group, draw, summarise
 from sdngcc.testbed.simulation.divisions import Divisions
 from sdngcc.testbed.simulation.fabric import Fabric, Vm
+from sdngcc.testbed.simulation.ideal import Ideal
 from sdngcc.testbed.simulation.options import Options
 from sdngcc.testbed.simulation.packets import Bulk, Show, Simulation, run, table
 
@@ -26,6 +27,8 @@ LEAST_DEADLINE = 1.25
 # A tunnel's queue holds so much, as in the testbed's experiment; the shortest timeout of pFabric's senders, and its
 # buffers, two products of bandwidth and delay, as that paper has them.
 HORIZON_NS, PFABRIC_RTO_MS, PFABRIC_BYTES = 50_000_000, 1, 75_000
+# Rates that are right at every moment, without and with SCC.
+IDEALS = ("flows", "ideal")
 # Flows of this first part of the run do not count.
 WARM = 0.1
 # The one link of figure 5 has fewer flows, and more time.
@@ -59,6 +62,8 @@ class Parameters(BaseModel):
     weight_times: int = Field(1, ge=1, le=1000, description="tunnels' weights are multiplied by it; 1: those of a "
                               "division add up to its own in the whole network, as the paper has it")
     literal: bool = Field(False, description="law scc has the paper's equations (1) and (2)")
+    ideals_only: bool = Field(False, description="no packets are sent: only what rates would give that are right at "
+                              "every moment, by SCC's weights and of flows alike")
 
     @field_validator("figures", "loads", mode="before")
     @classmethod
@@ -74,7 +79,8 @@ class Setup:
     """Objectives with their loads, percent of a host's link."""
     how: str
     """none: no shim; scc; unordered: scc, flows take no turns; dctcp: scc, DCTCP for all; first: scc, LS has a queue of
-    its own; pfabric."""
+    its own; pfabric. Not packets but rates that are right at every moment (ideal.py): flows, each flow alike, no shim;
+    ideal, tunnels by their weights."""
     workload: str = "data mining"
     network: str = "clos"
     """clos, 3:1 or dumbbell; the last has the flows of the paper's section II.B."""
@@ -131,7 +137,7 @@ class SccWork:
         return "dctcp" if self.setup.how == "dctcp" else PROTOCOLS[objective]
 
     def _bulk(self, objective: str, vm: int, to: int, start_ns: int, size: int, deadline_ns: int) -> Bulk:
-        ordered = self.setup.how in ("scc", "dctcp", "first")
+        ordered = self.setup.how in ("scc", "dctcp", "first", "ideal")
         return Bulk(vm, to, start_ns, self._end_ns, self._protocol(objective), self.setup.how != "pfabric", size,
                     deadline_ns=deadline_ns, order=ORDERS[objective] if ordered else "none")
 
@@ -193,7 +199,7 @@ class SccWork:
             objectives = kinds * fabric.hosts
         if setup.how == "pfabric":
             options = options.model_copy(update={"min_rto_ms": PFABRIC_RTO_MS})
-        law = "none" if setup.how in ("none", "pfabric") else "scc"
+        law = "none" if setup.how in ("none", "pfabric", *IDEALS) else "scc"
         simulation = Simulation(fabric, law, self._end_ns, seed, options,
                                 list(self.flows(fabric.hosts, rack, seed)),
                                 bin_ns=round(self._length_ms * 1e6), times=True)
@@ -216,8 +222,10 @@ class SccWork:
     def run(self, seed: int, raw: Path, show: Optional[Show]) -> Run:
         """Simulate it."""
         simulation, objectives = self.simulation(seed)
+        if self.setup.how in IDEALS:
+            return self._run_ideal(simulation, objectives, show)
         run(simulation, raw, show)
-        took = {number: took_ns for number, _, _, took_ns in table(raw / "flows.txt")}
+        took = {number: took_ns for number, _, _, took_ns in table(raw / "flows.txt") if took_ns >= 0}
         counts: Dict[str, Dict[int, int]] = {name: {} for name in objectives}
         for vm, step, count in table(raw / "times.txt"):
             own = counts[objectives[vm]]
@@ -226,8 +234,29 @@ class SccWork:
         for line in (raw / "received.txt").read_text(encoding="utf-8").splitlines():
             vm, first, *_ = (int(word) for word in line.split())
             received[objectives[vm]] += first
-        measured = {}
-        for name, load in self.setup.loads:
+        ended = self._ended(simulation, objectives, took)
+        measured = {name: {"load_percent": load, **ended[name], **round_trips(counts[name]),
+                           "received_mbps": round(received[name] * 8 / self._length_ms / 1e3, 1)}
+                    for name, load in self.setup.loads}
+        lost = table(raw / "totals.txt")[0][5:8]
+        return {"parameters": self.parameters.model_dump(mode="json"),
+                "simulation": {"options": simulation.options.model_dump(mode="json")},
+                "measured": {**measured, "lost": dict(zip(("edge", "up", "down"), lost))}}
+
+    def _run_ideal(self, simulation: Simulation, objectives: List[str], show: Optional[Show]) -> Run:
+        flows = [flow for flow in simulation.flows if isinstance(flow, Bulk)]
+        ideal = Ideal(simulation.fabric, flows, self.parameters.rtt_us / 1e6,
+                      objectives if self.setup.how == "ideal" else None)
+        arrived = ideal.run(self._end_ns / 1e9, show)
+        took = {number: at_ns - flows[number].start_ns for number, at_ns in arrived.items()}
+        ended = self._ended(simulation, objectives, took)
+        return {"parameters": self.parameters.model_dump(mode="json"),
+                "measured": {name: {"load_percent": load, **ended[name]} for name, load in self.setup.loads}}
+
+    def _ended(self, simulation: Simulation, objectives: List[str], took: Dict[int, int]) -> Dict[str, Dict[str, Any]]:
+        """Return what became of each objective's flows, of how long those took that ended, ns, by number."""
+        found = {}
+        for name, _ in self.setup.loads:
             flows: List[Tuple[int, int, int]] = []
             arrived: Dict[int, int] = {}
             for number, flow in enumerate(simulation.flows):
@@ -235,16 +264,11 @@ class SccWork:
                     continue
                 if flow.start_ns < WARM * self._length_ms * 1e6:
                     continue
-                if took[number] >= 0:
+                if number in took:
                     arrived[len(flows)] = flow.start_ns + took[number]
                 flows.append((flow.start_ns, flow.size, flow.deadline_ns))
-            measured[name] = {
-                "load_percent": load, **summarise(flows, arrived, self._end_ns), **round_trips(counts[name]),
-                "received_mbps": round(received[name] * 8 / self._length_ms / 1e3, 1)}
-        lost = table(raw / "totals.txt")[0][5:8]
-        return {"parameters": self.parameters.model_dump(mode="json"),
-                "simulation": {"options": simulation.options.model_dump(mode="json")},
-                "measured": {**measured, "lost": dict(zip(("edge", "up", "down"), lost))}}
+            found[name] = summarise(flows, arrived, self._end_ns)
+        return found
 
 
 def round_trips(counts: Dict[int, int]) -> Dict[str, float]:
@@ -275,22 +299,23 @@ WORKLOADS_10 = ("data mining", "web search", "hadoop")
 def setups(parameters: Parameters) -> List[Setup]:
     """Return what the figures need, each once."""
     found: List[Setup] = []
-    laws = ("none", "scc")
+    laws = ("none", "scc", "flows", "ideal")
     made: Dict[int, List[Setup]] = {
         5: [Setup((("ds", load), ("cs", load)), how, network="dumbbell")
             for load in LOADS_5 for how in ("none", "unordered", "scc")],
         6: [Setup(three(30), how) for how in laws],
         7: [Setup(tuple((name, 30) for name in mix), how) for mix in MIXES_7 for how in laws] + [
             Setup((("cs", 30),), "none")],
-        8: [Setup((("ds", 40), ("cs", 40)), how) for how in ("none", "scc", "pfabric")],
+        8: [Setup((("ds", 40), ("cs", 40)), how) for how in (*laws, "pfabric")],
         9: [Setup(((name, load),), how) for name in ("ds", "cs") for load in parameters.loads for how in laws],
         10: [Setup(three(30), how, workload) for workload in WORKLOADS_10 for how in laws],
         11: [Setup(three(30), how, "web search", "3:1") for how in laws] + [
-            Setup(three(30), how) for how in ("none", "scc", "dctcp")],
+            Setup(three(30), how) for how in (*laws, "dctcp")],
         12: [Setup(three(30), how) for how in ("scc", "first")],
     }
     for figure in parameters.figures:
-        found += [setup for setup in made[figure] if setup not in found]
+        found += [setup for setup in made[figure]
+                  if setup not in found and (setup.how in IDEALS or not parameters.ideals_only)]
     return found
 
 
