@@ -3,6 +3,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, List, Tuple
 
 import pytest
 
@@ -201,3 +202,14 @@ def test_in_order_the_flow_goes_first_whose_deadline_is_next_and_one_that_cannot
     assert sharing.completions([[(0, 250_000, 0), (0, 125_000, 0)]], 1e6, True, True) == [pytest.approx([3.0, 1.0])]
     assert [line.partition(":")[0] for line in sharing.rows(20, 1)] == [
         f"{order}, {who} share" for order in divisions.ORDERS for who in ("all flows", "divisions")]
+
+
+def test_cs_alone_and_beside_ds_has_the_flows_of_interference(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: List[Tuple[Any, float]] = []
+    monkeypatch.setattr(sharing, "completions", lambda flows, link, *_: seen.append((flows, link)) or [[1.0], [0.5]])
+    assert sharing.row_alone(80, 3) == "CS alone 500.00 ms, beside DS 500.00: 1.000"
+    for (flows, link), label in zip(seen, ("CS alone, load 80%", "DS and CS, load 80%")):
+        case = next(case for case in interference.cases([]) if case.label == label)
+        files = [text for program in case.work(3).programs for text in program.files.values()]
+        assert files == ["".join(f"{due} {size} {deadline}\n" for due, size, deadline in own) for own in flows]
+        assert link == pytest.approx(case.parameters.link_mbps * 1e6, rel=0.06)

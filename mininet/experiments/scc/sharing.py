@@ -16,8 +16,9 @@ from functools import partial
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from sdngcc.experiments.base import TCP_PAYLOAD, mean, percentile
+from sdngcc.experiments.scc import interference
 from sdngcc.experiments.scc.divisions import DEFAULTS, ORDERS, groups_of
-from sdngcc.experiments.scc.objectives import Flow, draw
+from sdngcc.experiments.scc.objectives import Flow, Group, draw
 from sdngcc.testbed.parameters import make_parameters
 
 # What is less than this of a flow is nothing, bits.
@@ -98,13 +99,27 @@ def rows(load: float, seed: int) -> List[str]:
     return lines
 
 
+def row_alone(load: int, seed: int) -> str:
+    """Return a line that has how long CS takes alone and beside DS, all flows alike, as interference has them."""
+    whole = make_parameters(interference.DEFAULTS)
+    means = []
+    for objectives in (("cs",), ("ds", "cs")):
+        parameters = interference.case_of("", objectives, load, whole).parameters
+        flows = [draw(Group(name, name, (f"vm{number + 1}",), load / 100 * whole.link_mbps / 2), f"vm{number + 1}",
+                      parameters.duration_s, seed) for number, name in enumerate(objectives)]
+        took = completions(flows, parameters.link_mbps * 1e6 * TCP_PAYLOAD, False, False)
+        means.append(mean(took[-1]) * 1e3)
+    return f"CS alone {means[0]:.2f} ms, beside DS {means[1]:.2f}: {means[1] / means[0]:.3f}"
+
+
 def main(words: Optional[Sequence[str]] = None) -> None:
     """Print what each way to share makes of a load and a seed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--load", type=float, default=80, help="what each division brings, percent of half of the link")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--alone", action="store_true", help="how long CS takes beside DS by how long alone")
     chosen = parser.parse_args(words)
-    print("\n".join(rows(chosen.load, chosen.seed)))
+    print(row_alone(round(chosen.load), chosen.seed) if chosen.alone else "\n".join(rows(chosen.load, chosen.seed)))
 
 
 if __name__ == "__main__":
