@@ -48,7 +48,7 @@ struct shim_regain {
 	u64 timeout_ns;		/* T_c */
 	u64 slow;		/* step for each period; 0: nothing is held back */
 	u64 cut_to;		/* R_m */
-	u64 part_ppm;		/* g */
+	u64 part_ppm;		/* g; 0: nothing is held back */
 };
 
 /* Returns the rate, bytes/s, below which marks do not cut: rmin_ppm of E, or the guarantee. */

@@ -135,9 +135,7 @@ class Ideal:
         return found
 
     def _first(self, tunnel: Tunnel, rate: float) -> int:
-        """Return the flow whose turn it is: least left, or the nearest deadline that the rate can still meet."""
-        if tunnel.order == "size" or len(tunnel.flows) == 1:
-            return min(tunnel.flows, key=lambda number: self.left[number])
+        """Return the flow whose turn it is: the nearest deadline that the rate can still meet, else least left."""
         late = {number: self._until(number) <= 0 or self.left[number] > rate * self._until(number)
                 for number in tunnel.flows}
         return min(tunnel.flows, key=lambda number: (late[number], self.left[number] if late[number]

@@ -65,6 +65,8 @@ def test_flows_share_and_take_what_others_leave():
 
 def test_what_does_not_arrive_in_time_is_not_there():
     assert arrivals_ms([bulk(0, 3, 10), bulk(1, 3, 30)], until_s=0.025) == {0: 20}
+    # All of it is sent by then, and half a round trip is to come.
+    assert arrivals_ms([bulk(0, 3, 10)], until_s=0.0112) == {}
 
 
 def test_divisions_have_the_same_whatever_tunnels_they_have():

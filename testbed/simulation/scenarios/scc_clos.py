@@ -262,7 +262,7 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
         verdict = judge_claim(claim, found)
         if verdict is not None:
             verdicts.append(verdict)
-        elif parameters.ideals_only and (ratio := ideals_of(claim, found)[1]) is not None:
+        elif (ratio := ideals_of(claim, found)[1]) is not None:
             verdicts.append(Verdict(f"{claim.name}, both ideal", "as measured", ratio, True, claim.paper))
     if 8 in parameters.figures:
         own, other = (of(found, label((("ds", 40), ("cs", 40)), how), *MISSED) for how in ("scc", "pfabric"))
