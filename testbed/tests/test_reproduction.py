@@ -135,6 +135,8 @@ def test_a_placebo_does_the_same_work_and_cuts_nothing():
                 assert placebo.parameters.law == "sdngcc" and not placebo.parameters.tells_levels
                 assert placebo.parameters.knobs == {"cut-full-ppm": 0, "cut-mark-ppm": 0}
                 assert placebo.parameters.phases == case.parameters.phases
+                polls = case.parameters.law in ("sdngcc", "maxmin")
+                assert placebo.parameters.period_ms == (case.parameters.period_ms if polls else 50)
                 assert placebo.work(3).as_dict() == case.work(3).as_dict()
             if published is not None:
                 assert (published.parameters.law, published.parameters.preset) == (case.parameters.law, PUBLISHED)
