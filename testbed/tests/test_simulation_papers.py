@@ -232,6 +232,15 @@ def test_everything_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
     assert json.loads((tmp_path / "leaf-spine" / "result.json").read_text())["seeds"] == [1, 2]
 
 
+@pytest.mark.slow
+def test_everything_keeps_what_no_program_simulates(tmp_path, monkeypatch):
+    small = ("figures=6", "ideals_only=true", "per_tor=2", "duration_ms=20", "tail_ms=10")
+    scenario = replace(SCENARIOS["scc-clos"], page=small)
+    monkeypatch.setattr(everything, "pages", lambda: {"scc-clos": scenario})
+    assert everything.run_all(some(tmp_path, only=["scc-clos"]), None, 2, Console(file=io.StringIO())) == {}
+    assert everything.write(some(tmp_path, only=["scc-clos"]), None) == []
+
+
 def test_a_scenario_that_is_not_whole_is_named_and_not_written(tmp_path):
     assert everything.write(some(tmp_path / "out"), None) == ["leaf-spine"]
 
