@@ -379,4 +379,4 @@ def _over_seeds(ratios: Sequence[Any]) -> str:
 SCENARIO = Scenario("scc-clos", "divisions of different objectives on a Clos network, with and without scc",
                     "SCC, Fig. 5 to 7, 8a, 9 to 12", "fewer deadlines are missed and flows end earlier under scc",
                     works, judge, lambda: describe(Options) + describe(Parameters), draw,
-                    tabulate)
+                    tabulate, seeds=3)
