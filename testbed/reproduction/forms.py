@@ -6,7 +6,7 @@
 * placebo: the shim stands, makes packets ECT and limits nobody below his share of the uplink, but marks cut nothing
   (law sdngcc with ``cut-full-ppm=0`` and ``cut-mark-ppm=0``, no levels). The work is the same, so what a placebo
   reaches is not the law's doing. In place of a law without a controller it polls each 50 ms: nothing follows from what
-  is read, and ten times as many polls cost more than all else of a run.
+  is read, and ten times as many polls can cost more than all else of a run.
 
 The last two are run for what is judged against a paper.
 """

@@ -108,11 +108,10 @@ def items_of(scenario: Scenario, settings: Sequence[str], seeds: Sequence[int], 
 def simulate(item: Item, key: str, pool: ProcessPoolExecutor, parts: Any, place: int, show: Show) -> None:
     """Run a simulation in a worker and keep its result. Raises what the scenario does."""
     began, raw = time.monotonic(), item.folder / "raw"
+    item.folder.mkdir(parents=True, exist_ok=True)
     future: Future[Run] = pool.submit(run_work, item.scenario, list(item.settings), item.number, item.seed, raw, place)
     while not wait([future], 0.5).done:
         show(parts[place], "")
-    # What no program simulates leaves no folder.
-    item.folder.mkdir(parents=True, exist_ok=True)
     write_json(item.result, {"inputs": key, "run": future.result()})
     write_json(item.folder / "timing.json", {"wall_s": round(time.monotonic() - began, 1)})
     shutil.rmtree(raw, ignore_errors=True)
