@@ -447,98 +447,116 @@ static void write_records(const struct client *client, const char *path)
 	close_output(out, path);
 }
 
-int client_main(int argc, char **argv)
+/* Options of the command line, as getopt_long() wants them. */
+static const struct option options[] = {
+	{ "to", required_argument, NULL, 't' },       { "port", required_argument, NULL, 'p' },
+	{ "start", required_argument, NULL, 's' },    { "stop", required_argument, NULL, 'e' },
+	{ "connect", required_argument, NULL, 'C' },  { "cc", required_argument, NULL, 'c' },
+	{ "size", required_argument, NULL, 'z' },     { "size-max", required_argument, NULL, 'Z' },
+	{ "reply", required_argument, NULL, 'r' },    { "interval", required_argument, NULL, 'i' },
+	{ "count", required_argument, NULL, 'n' },    { "seed", required_argument, NULL, 'S' },
+	{ "out", required_argument, NULL, 'o' },      { "poisson", no_argument, NULL, 'P' },
+	{ "anew", no_argument, NULL, 'a' },	      { "requests", required_argument, NULL, 'R' },
+	{ "schedule", required_argument, NULL, 'd' }, { "contents", required_argument, NULL, 'b' },
+	{ 0 }
+};
+
+/* Paths of the files that a client reads and writes. */
+struct client_files {
+	const char *records;	/* what is written: a line a request */
+	const char *schedule;	/* --schedule; NULL: none */
+	const char *contents;	/* --contents; NULL: none */
+};
+
+/* Takes the options of the command line into *client and *files; returns false when one is unknown. */
+static bool parse_options(struct client *client, struct client_files *files, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "to", required_argument, NULL, 't' },       { "port", required_argument, NULL, 'p' },
-		{ "start", required_argument, NULL, 's' },    { "stop", required_argument, NULL, 'e' },
-		{ "connect", required_argument, NULL, 'C' },  { "cc", required_argument, NULL, 'c' },
-		{ "size", required_argument, NULL, 'z' },     { "size-max", required_argument, NULL, 'Z' },
-		{ "reply", required_argument, NULL, 'r' },    { "interval", required_argument, NULL, 'i' },
-		{ "count", required_argument, NULL, 'n' },    { "seed", required_argument, NULL, 'S' },
-		{ "out", required_argument, NULL, 'o' },      { "poisson", no_argument, NULL, 'P' },
-		{ "anew", no_argument, NULL, 'a' },	      { "requests", required_argument, NULL, 'R' },
-		{ "schedule", required_argument, NULL, 'd' }, { "contents", required_argument, NULL, 'b' },
-		{ 0 }
-	};
-	struct client client = { .cc = "reno", .stop_ns = -1, .connect_ns = -1, .size = 1, .reply = 1,
-				 .count = 1, .random = 1, .left = INT64_MAX };
-	const char *path = NULL, *schedule = NULL, *contents = NULL;
 	int option;
 
-	client.to.sin_family = AF_INET;
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (option) {
 		case 't':
-			if (!inet_aton(optarg, &client.to.sin_addr))
+			if (!inet_aton(optarg, &client->to.sin_addr))
 				die(false, "--to: '%s' is not an IPv4 address", optarg);
 			break;
 		case 'p':
-			client.to.sin_port = htons(parse_number("port", optarg, 1, 65535));
+			client->to.sin_port = htons(parse_number("port", optarg, 1, 65535));
 			break;
 		case 's':
-			client.start_ns = parse_number("start", optarg, 0, INT64_MAX);
+			client->start_ns = parse_number("start", optarg, 0, INT64_MAX);
 			break;
 		case 'e':
-			client.stop_ns = parse_number("stop", optarg, 0, INT64_MAX);
+			client->stop_ns = parse_number("stop", optarg, 0, INT64_MAX);
 			break;
 		case 'C':
-			client.connect_ns = parse_number("connect", optarg, 0, INT64_MAX);
+			client->connect_ns = parse_number("connect", optarg, 0, INT64_MAX);
 			break;
 		case 'c':
-			client.cc = optarg;
+			client->cc = optarg;
 			break;
 		case 'z':
-			client.size = parse_number("size", optarg, 1, INT64_MAX >> 1);
+			client->size = parse_number("size", optarg, 1, INT64_MAX >> 1);
 			break;
 		case 'Z':
-			client.size_max = parse_number("size-max", optarg, 1, INT64_MAX >> 1);
+			client->size_max = parse_number("size-max", optarg, 1, INT64_MAX >> 1);
 			break;
 		case 'r':
-			client.reply = parse_number("reply", optarg, 1, INT64_MAX >> 1);
+			client->reply = parse_number("reply", optarg, 1, INT64_MAX >> 1);
 			break;
 		case 'i':
-			client.interval_ns = parse_number("interval", optarg, 0, 3600 * NSEC_PER_SEC);
+			client->interval_ns = parse_number("interval", optarg, 0, 3600 * NSEC_PER_SEC);
 			break;
 		case 'n':
-			client.count = parse_number("count", optarg, 1, CONNECTIONS_MAX);
+			client->count = parse_number("count", optarg, 1, CONNECTIONS_MAX);
 			break;
 		case 'R':
-			client.left = parse_number("requests", optarg, 1, INT64_MAX);
+			client->left = parse_number("requests", optarg, 1, INT64_MAX);
 			break;
 		case 'S':
 			/* The state must never be 0. */
-			client.random = (uint64_t)parse_number("seed", optarg, 0, INT64_MAX) * 2 + 1;
+			client->random = (uint64_t)parse_number("seed", optarg, 0, INT64_MAX) * 2 + 1;
 			break;
 		case 'o':
-			path = optarg;
+			files->records = optarg;
 			break;
 		case 'd':
-			schedule = optarg;
+			files->schedule = optarg;
 			break;
 		case 'b':
-			contents = optarg;
+			files->contents = optarg;
 			break;
 		case 'P':
-			client.poisson = true;
+			client->poisson = true;
 			break;
 		case 'a':
-			client.anew = true;
+			client->anew = true;
 			break;
 		default:
-			return EXIT_FAILURE;
+			return false;
 		}
 	}
 	if (optind < argc)
 		die(false, "client: unexpected argument '%s'", argv[optind]);
-	if (!client.to.sin_addr.s_addr || !client.to.sin_port || client.stop_ns < 0 || !path)
+	return true;
+}
+
+int client_main(int argc, char **argv)
+{
+	struct client client = { .cc = "reno", .stop_ns = -1, .connect_ns = -1, .size = 1, .reply = 1,
+				 .count = 1, .random = 1, .left = INT64_MAX };
+	struct client_files files = { 0 };
+
+	client.to.sin_family = AF_INET;
+	if (!parse_options(&client, &files, argc, argv))
+		return EXIT_FAILURE;
+	if (!client.to.sin_addr.s_addr || !client.to.sin_port || client.stop_ns < 0 || !files.records)
 		die(false, "client: --to, --port, --stop and --out are required");
-	if (schedule)
-		read_schedule(&client, schedule);
+	if (files.schedule)
+		read_schedule(&client, files.schedule);
 	if (client.size_max < client.size)
 		client.size_max = client.size;
-	if (contents)
-		read_contents(&client, contents);
+	if (files.contents)
+		read_contents(&client, files.contents);
 	client.epoll = epoll_create1(0);
 	if (client.epoll < 0)
 		die(true, "epoll_create1");
@@ -549,6 +567,6 @@ int client_main(int argc, char **argv)
 	for (int i = 0; i < 8; i++)
 		draw(&client);
 	run(&client);
-	write_records(&client, path);
+	write_records(&client, files.records);
 	return EXIT_SUCCESS;
 }

@@ -284,19 +284,29 @@ static void write_limiters(const struct sampler *sampler, const char *path)
 	close_output(out, path);
 }
 
-int sampler_main(int argc, char **argv)
+/* Options of the command line, as getopt_long() wants them. */
+static const struct option options[] = {
+	{ "dev", required_argument, NULL, 'd' },      { "handle", required_argument, NULL, 'h' },
+	{ "start", required_argument, NULL, 's' },    { "interval", required_argument, NULL, 'i' },
+	{ "count", required_argument, NULL, 'n' },    { "out", required_argument, NULL, 'o' },
+	{ "limiters", required_argument, NULL, 'l' }, { "limiters-every", required_argument, NULL, 'e' },
+	{ 0 }
+};
+
+/* What a sampler is asked for. */
+struct sampling {
+	const char *queue_path;		/* file for samples of the queue; NULL: none are taken */
+	const char *limiters_path;	/* file for samples of limiters; NULL: none are taken */
+	int64_t start_ns;		/* time of the first sample */
+	int64_t interval_ns;		/* time between two samples of the queue */
+	int count;			/* samples of the queue */
+	int every;			/* limiters are sampled with each every-th of these */
+};
+
+/* Takes the options of the command line into *sampler and *work; returns false when one is unknown. */
+static bool parse_options(struct sampler *sampler, struct sampling *work, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "dev", required_argument, NULL, 'd' },      { "handle", required_argument, NULL, 'h' },
-		{ "start", required_argument, NULL, 's' },    { "interval", required_argument, NULL, 'i' },
-		{ "count", required_argument, NULL, 'n' },    { "out", required_argument, NULL, 'o' },
-		{ "limiters", required_argument, NULL, 'l' }, { "limiters-every", required_argument, NULL, 'e' },
-		{ 0 }
-	};
-	struct sampler *sampler = alloc(1, sizeof(*sampler));
-	const char *path = NULL, *limiters_path = NULL;
-	int64_t start_ns = 0, interval_ns = 0;
-	int count = 0, every = 1, option;
+	int option;
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (option) {
@@ -309,54 +319,64 @@ int sampler_main(int argc, char **argv)
 			sampler->handle = parse_number("handle", optarg, 1, 65535) << 16;
 			break;
 		case 's':
-			start_ns = parse_number("start", optarg, 0, INT64_MAX);
+			work->start_ns = parse_number("start", optarg, 0, INT64_MAX);
 			break;
 		case 'i':
-			interval_ns = parse_number("interval", optarg, 1000, 3600 * NSEC_PER_SEC);
+			work->interval_ns = parse_number("interval", optarg, 1000, 3600 * NSEC_PER_SEC);
 			break;
 		case 'n':
-			count = parse_number("count", optarg, 1, 100000000);
+			work->count = parse_number("count", optarg, 1, 100000000);
 			break;
 		case 'o':
-			path = optarg;
+			work->queue_path = optarg;
 			break;
 		case 'l':
-			limiters_path = optarg;
+			work->limiters_path = optarg;
 			break;
 		case 'e':
-			every = parse_number("limiters-every", optarg, 1, 1000000);
+			work->every = parse_number("limiters-every", optarg, 1, 1000000);
 			break;
 		default:
-			return EXIT_FAILURE;
+			return false;
 		}
 	}
 	if (optind < argc)
 		die(false, "sampler: unexpected argument '%s'", argv[optind]);
-	if (!interval_ns || !count)
+	if (!work->interval_ns || !work->count)
 		die(false, "sampler: --interval and --count are required");
-	if ((sampler->ifindex || sampler->handle || path || !limiters_path) &&
-	    (!sampler->ifindex || !sampler->handle || !path))
+	if ((sampler->ifindex || sampler->handle || work->queue_path || !work->limiters_path) &&
+	    (!sampler->ifindex || !sampler->handle || !work->queue_path))
 		die(false, "sampler: without --limiters --dev, --handle and --out are required, and "
 			   "with it all three or none");
-	if (path) {
-		sampler->queue = alloc(count, sizeof(*sampler->queue));
+	return true;
+}
+
+int sampler_main(int argc, char **argv)
+{
+	struct sampler *sampler = alloc(1, sizeof(*sampler));
+	struct sampling work = { .every = 1 };
+
+	if (!parse_options(sampler, &work, argc, argv))
+		return EXIT_FAILURE;
+	if (work.queue_path) {
+		sampler->queue = alloc(work.count, sizeof(*sampler->queue));
 		sampler->rtnl = open_netlink(NETLINK_ROUTE);
 	}
 	sampler->genl = -1;
-	if (limiters_path) {
+	if (work.limiters_path) {
 		sampler->genl = open_netlink(NETLINK_GENERIC);
 		sampler->family = find_family(sampler, OVS_SHIM_FAMILY);
 	}
-	for (int i = 0; i < count; i++) {
-		sleep_until(start_ns + i * interval_ns);
-		if (path)
+	for (int i = 0; i < work.count; i++) {
+		sleep_until(work.start_ns + i * work.interval_ns);
+		if (work.queue_path)
 			sample_queue(sampler, &sampler->queue[i]);
-		if (limiters_path && i % every == 0)
+		if (work.limiters_path && i % work.every == 0)
 			sample_limiters(sampler);
 	}
-	if (path)
-		write_queue(sampler, count, path);
-	if (limiters_path)
-		write_limiters(sampler, limiters_path);
+	if (work.queue_path)
+		write_queue(sampler, work.count, work.queue_path);
+	if (work.limiters_path)
+		write_limiters(sampler, work.limiters_path);
 	return EXIT_SUCCESS;
 }

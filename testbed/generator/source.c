@@ -226,76 +226,87 @@ static void run_udp(const struct source *source)
 	close(fd);
 }
 
-int source_main(int argc, char **argv)
+/* Options of the command line, as getopt_long() wants them. */
+static const struct option options[] = {
+	{ "proto", required_argument, NULL, 'P' }, { "to", required_argument, NULL, 't' },
+	{ "port", required_argument, NULL, 'p' },  { "start", required_argument, NULL, 's' },
+	{ "stop", required_argument, NULL, 'e' },  { "cc", required_argument, NULL, 'c' },
+	{ "connect", required_argument, NULL, 'C' },
+	{ "rate", required_argument, NULL, 'r' },  { "payload", required_argument, NULL, 'b' },
+	{ "on", required_argument, NULL, 'o' },    { "off", required_argument, NULL, 'O' },
+	{ "count", required_argument, NULL, 'n' },
+	{ 0 }
+};
+
+/* Takes the options of the command line into *source; returns false when one is unknown. */
+static bool parse_options(struct source *source, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "proto", required_argument, NULL, 'P' }, { "to", required_argument, NULL, 't' },
-		{ "port", required_argument, NULL, 'p' },  { "start", required_argument, NULL, 's' },
-		{ "stop", required_argument, NULL, 'e' },  { "cc", required_argument, NULL, 'c' },
-		{ "connect", required_argument, NULL, 'C' },
-		{ "rate", required_argument, NULL, 'r' },  { "payload", required_argument, NULL, 'b' },
-		{ "on", required_argument, NULL, 'o' },    { "off", required_argument, NULL, 'O' },
-		{ "count", required_argument, NULL, 'n' },
-		{ 0 }
-	};
-	struct source source = { .cc = "reno", .payload = 1472, .tcp = true, .stop_ns = -1,
-				 .connect_ns = -1, .count = 1 };
 	int option;
 
-	source.to.sin_family = AF_INET;
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (option) {
 		case 'P':
-			source.tcp = !strcmp(optarg, "tcp");
-			if (!source.tcp && strcmp(optarg, "udp"))
+			source->tcp = !strcmp(optarg, "tcp");
+			if (!source->tcp && strcmp(optarg, "udp"))
 				die(false, "--proto: '%s' is neither tcp nor udp", optarg);
 			break;
 		case 't':
-			if (!inet_aton(optarg, &source.to.sin_addr))
+			if (!inet_aton(optarg, &source->to.sin_addr))
 				die(false, "--to: '%s' is not an IPv4 address", optarg);
 			break;
 		case 'p':
-			source.to.sin_port = htons(parse_number("port", optarg, 1, 65535));
+			source->to.sin_port = htons(parse_number("port", optarg, 1, 65535));
 			break;
 		case 's':
-			source.start_ns = parse_number("start", optarg, 0, INT64_MAX);
+			source->start_ns = parse_number("start", optarg, 0, INT64_MAX);
 			break;
 		case 'e':
-			source.stop_ns = parse_number("stop", optarg, 0, INT64_MAX);
+			source->stop_ns = parse_number("stop", optarg, 0, INT64_MAX);
 			break;
 		case 'C':
-			source.connect_ns = parse_number("connect", optarg, 0, INT64_MAX);
+			source->connect_ns = parse_number("connect", optarg, 0, INT64_MAX);
 			break;
 		case 'c':
-			source.cc = optarg;
+			source->cc = optarg;
 			break;
 		case 'r':
-			source.rate = parse_number("rate", optarg, 1000, 800000000000LL);
+			source->rate = parse_number("rate", optarg, 1000, 800000000000LL);
 			break;
 		case 'b':
-			source.payload = parse_number("payload", optarg, 1, UDP_TRAIN_BYTES);
+			source->payload = parse_number("payload", optarg, 1, UDP_TRAIN_BYTES);
 			break;
 		case 'o':
-			source.on_ns = parse_number("on", optarg, 1000, 3600 * NSEC_PER_SEC);
+			source->on_ns = parse_number("on", optarg, 1000, 3600 * NSEC_PER_SEC);
 			break;
 		case 'O':
-			source.off_ns = parse_number("off", optarg, 0, 3600 * NSEC_PER_SEC);
+			source->off_ns = parse_number("off", optarg, 0, 3600 * NSEC_PER_SEC);
 			break;
 		case 'n':
-			source.count = parse_number("count", optarg, 1, CONNECTIONS_MAX);
+			source->count = parse_number("count", optarg, 1, CONNECTIONS_MAX);
 			break;
 		default:
-			return EXIT_FAILURE;
+			return false;
 		}
 	}
 	if (optind < argc)
 		die(false, "source: unexpected argument '%s'", argv[optind]);
-	if (!source.to.sin_addr.s_addr || !source.to.sin_port || source.stop_ns < 0)
+	if (!source->to.sin_addr.s_addr || !source->to.sin_port || source->stop_ns < 0)
 		die(false, "source: --to, --port and --stop are required");
-	if (!source.tcp && !source.rate)
+	if (!source->tcp && !source->rate)
 		die(false, "source: --rate is required with --proto udp");
-	if (source.off_ns && !source.on_ns)
+	if (source->off_ns && !source->on_ns)
 		die(false, "source: --off needs --on");
+	return true;
+}
+
+int source_main(int argc, char **argv)
+{
+	struct source source = { .cc = "reno", .payload = 1472, .tcp = true, .stop_ns = -1,
+				 .connect_ns = -1, .count = 1 };
+
+	source.to.sin_family = AF_INET;
+	if (!parse_options(&source, argc, argv))
+		return EXIT_FAILURE;
 	if (source.tcp)
 		run_tcp(&source);
 	else

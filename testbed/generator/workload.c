@@ -427,65 +427,78 @@ static enum order parse_order(const char *name)
 	die(false, "--order: '%s' is none of none, size, deadline", name);
 }
 
-int workload_main(int argc, char **argv)
+/* Options of the command line, as getopt_long() wants them. */
+static const struct option options[] = {
+	{ "to", required_argument, NULL, 't' },	     { "port", required_argument, NULL, 'p' },
+	{ "cc", required_argument, NULL, 'c' },	     { "start", required_argument, NULL, 's' },
+	{ "end", required_argument, NULL, 'e' },     { "schedule", required_argument, NULL, 'f' },
+	{ "order", required_argument, NULL, 'o' },   { "turns", required_argument, NULL, 'k' },
+	{ "register", required_argument, NULL, 'r' }, { "connections", required_argument, NULL, 'n' },
+	{ "early", no_argument, NULL, 'y' },	     { 0 }
+};
+
+/* Takes the options of the command line into *load, and the path of the schedule into *schedule; returns false when one
+ * is unknown.
+ */
+static bool parse_options(struct workload *load, const char **schedule, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "to", required_argument, NULL, 't' },	     { "port", required_argument, NULL, 'p' },
-		{ "cc", required_argument, NULL, 'c' },	     { "start", required_argument, NULL, 's' },
-		{ "end", required_argument, NULL, 'e' },     { "schedule", required_argument, NULL, 'f' },
-		{ "order", required_argument, NULL, 'o' },   { "turns", required_argument, NULL, 'k' },
-		{ "register", required_argument, NULL, 'r' }, { "connections", required_argument, NULL, 'n' },
-		{ "early", no_argument, NULL, 'y' },	     { 0 }
-	};
-	struct workload load = { .cc = "dctcp", .turns = 1, .start_ns = -1, .end_ns = -1 };
-	const char *schedule = NULL;
 	int option;
 
-	load.to.sin_family = AF_INET;
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (option) {
 		case 't':
-			if (!inet_aton(optarg, &load.to.sin_addr))
+			if (!inet_aton(optarg, &load->to.sin_addr))
 				die(false, "--to: '%s' is not an IPv4 address", optarg);
 			break;
 		case 'p':
-			load.to.sin_port = htons(parse_number("port", optarg, 1, 65535));
+			load->to.sin_port = htons(parse_number("port", optarg, 1, 65535));
 			break;
 		case 'c':
-			load.cc = optarg;
+			load->cc = optarg;
 			break;
 		case 's':
-			load.start_ns = parse_number("start", optarg, 0, INT64_MAX);
+			load->start_ns = parse_number("start", optarg, 0, INT64_MAX);
 			break;
 		case 'e':
-			load.end_ns = parse_number("end", optarg, 0, INT64_MAX);
+			load->end_ns = parse_number("end", optarg, 0, INT64_MAX);
 			break;
 		case 'f':
-			schedule = optarg;
+			*schedule = optarg;
 			break;
 		case 'o':
-			load.order = parse_order(optarg);
+			load->order = parse_order(optarg);
 			break;
 		case 'k':
-			load.turns = parse_number("turns", optarg, 1, 1000);
+			load->turns = parse_number("turns", optarg, 1, 1000);
 			break;
 		case 'r':
-			load.agent = optarg;
+			load->agent = optarg;
 			break;
 		case 'n':
-			load.connections = parse_number("connections", optarg, 0, CONNECTIONS_MAX);
+			load->connections = parse_number("connections", optarg, 0, CONNECTIONS_MAX);
 			break;
 		case 'y':
-			load.early = true;
+			load->early = true;
 			break;
 		default:
-			return EXIT_FAILURE;
+			return false;
 		}
 	}
 	if (optind < argc)
 		die(false, "workload: unexpected argument '%s'", argv[optind]);
-	if (!load.to.sin_addr.s_addr || !load.to.sin_port || load.start_ns < 0 || load.end_ns < 0 || !schedule)
+	if (!load->to.sin_addr.s_addr || !load->to.sin_port || load->start_ns < 0 || load->end_ns < 0 || !*schedule)
 		die(false, "workload: --to, --port, --start, --end and --schedule are required");
+	return true;
+}
+
+int workload_main(int argc, char **argv)
+{
+	struct workload load = { .cc = "dctcp", .turns = 1, .start_ns = -1, .end_ns = -1 };
+	const char *schedule = NULL;
+
+	load.to.sin_family = AF_INET;
+	if (!parse_options(&load, &schedule, argc, argv))
+		return EXIT_FAILURE;
 	allow_files();
 	read_schedule(&load, schedule);
 	sleep_until(load.start_ns - PREPARE_NS);
