@@ -9,7 +9,7 @@ JOBS ?= $(shell expr $$(nproc) + 1)
 PYTEST := $(PY) -m pytest --numprocesses $(JOBS) --dist loadgroup --durations 15
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo reproduce simulation test test-all lint unit integration bench-controller bench-datapath bench-destinations bench-limiter bench-overhead \
+.PHONY: help setup build demo reproduce simulation test test-all lint unit integration bench-controller bench-datapath bench-destinations bench-instructions bench-limiter bench-overhead \
 	bench-tick fuzz fuzz-parsers prove sanitize smp check-kernels packages openvswitch-packages check-packages check-container check-stock check-fresh check-ovs \
 	check-suites soak clean
 
@@ -57,6 +57,9 @@ test-all: lint  ## `make test`, what only a release needs, the sanitizers, the m
 
 bench-datapath: build  ## Packet rates beside unpatched Open vSwitch, all rows or those of ROWS=NAME,...
 	@$(PY) -m sdngcc.testbed.bench.datapath --out results/bench-datapath --rows '$(ROWS)'
+
+bench-instructions: build  ## Instructions a packet in Debian's own kernel under QEMU, all rows or those of ROWS=NAME,...
+	@$(PY) -m sdngcc.testbed.instructions --out results/bench-instructions --rows '$(ROWS)'
 
 bench-destinations: build  ## CPU time of a packet with 1 to 10,000 limiters: law eyeq's, HTB's, fq's
 	@$(PY) -m sdngcc.testbed.bench.destinations --out results/bench-destinations
