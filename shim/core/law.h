@@ -183,9 +183,15 @@ struct shim_law {
 	 * peer; NULL if the VM never sent.
 	 */
 	void (*peer_init)(struct shim_peer_state *peer, const struct shim_law_input *input);
-	/* Called for each packet that passed the buckets, before it leaves; may write id, echo. */
+	/*
+	 * Called for each packet that passed the buckets, before it leaves; may write id, echo, and
+	 * leaves the peer's rate as it is.
+	 */
 	void (*on_tx)(struct shim_peer_state *peer, struct shim_law_packet *packet);
-	/* Called for each packet received, before the VM gets it; may write id, echo. */
+	/*
+	 * Called for each packet received, before the VM gets it; may write id, echo, and leaves
+	 * the peer's rate as it is.
+	 */
 	void (*on_rx)(struct shim_peer_state *peer, struct shim_law_packet *packet);
 	/* Called for each accepted report of the peer's shim. */
 	void (*on_report)(struct shim_peer_state *peer, struct shim_limiter_state *state,

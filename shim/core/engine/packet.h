@@ -75,16 +75,21 @@ static inline bool shim_address_equal(const struct shim_address *a, const struct
 	return x[0] == y[0] && x[1] == y[1];
 }
 
-/* Tells whether an address is IPv4-mapped. */
+/* The second word of an IPv4-mapped address, as memory has it: 00 00 ff ff, then the IPv4 address. */
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define SHIM_MAPPED_MASK 0xffffffff00000000ULL
+#define SHIM_MAPPED 0x0000ffff00000000ULL
+#else
+#define SHIM_MAPPED_MASK 0x00000000ffffffffULL
+#define SHIM_MAPPED 0x00000000ffff0000ULL
+#endif
+
+/* Returns true if an address is IPv4-mapped. */
 static inline bool shim_address_ipv4(const struct shim_address *address)
 {
-	const u8 *bytes = address->bytes;
-	int i;
+	const u64 *words = (const u64 *)address;
 
-	for (i = 0; i < 10; i++)
-		if (bytes[i])
-			return false;
-	return bytes[10] == 0xff && bytes[11] == 0xff;
+	return !words[0] && (words[1] & SHIM_MAPPED_MASK) == SHIM_MAPPED;
 }
 
 /* Tells whether an address is that of no host: 0.0.0.0 or ::. */

@@ -73,7 +73,6 @@ static void peer_tell_sent(struct shim_peer *peer, const struct shim_settings *s
 		return;
 	seen.knobs = settings->laws[clock->index].knobs;
 	clock->law->on_tx(&peer->state, &seen);
-	shim_peer_apply(peer, packet->now_ns);
 	action->id = seen.id;
 	action->echo = seen.echo;
 }
@@ -192,7 +191,6 @@ enum shim_told shim_peer_receive(struct shim_peer *peer, struct shim_uplink *upl
 	if (clock && clock->law->on_rx) {
 		seen.knobs = settings->laws[clock->index].knobs;
 		clock->law->on_rx(&peer->state, &seen);
-		shim_peer_apply(peer, packet->now_ns);
 		action->id = seen.id;
 		action->echo = seen.echo;
 	}

@@ -110,6 +110,25 @@ def test_own_states_have_the_room_that_hosts_give(core: Any) -> None:
         assert core.ffi.sizeof(f"struct shim_{name}") % 8 == 0
 
 
+@given(rate=st.integers(0, U64_MAX), size=st.integers(0, 2**32 - 1), packets=st.integers(0, 2**32 - 1),
+       marks=st.integers(0, 2**32 - 1), now_ns=st.integers(0, U64_MAX), echo=st.booleans(), free=st.booleans())
+def test_packets_leave_a_peers_rate_as_it_is(core: Any, rate: int, size: int, packets: int, marks: int, now_ns: int,
+                                             echo: bool, free: bool) -> None:
+    """The engine applies rates at ticks and reports alone."""
+    for law in laws(core):
+        if not law.wants & core.lib.SHIM_LAW_PEERS:
+            continue
+        values = core.ffi.new("u64[]", [law.knobs[i].value for i in range(law.n_knobs)])
+        peer = binding.peer(law)
+        peer.rate = rate
+        for take in (law.on_tx, law.on_rx):
+            if take != core.ffi.NULL:
+                take(peer, core.ffi.new("struct shim_law_packet *", {
+                    "now_ns": now_ns, "bytes": size, "packets": packets, "marks": marks, "knobs": values, "echo": echo,
+                    "echo_free": free, "id_free": free}))
+                assert peer.rate == rate
+
+
 def test_defaults_are_the_documented_ones(core: Any) -> None:
     law = core.lib.shim_law_find(b"sdngcc")
     have = {text(core, law.knobs[i].name): law.knobs[i].value for i in range(law.n_knobs)}
