@@ -19,7 +19,7 @@ from sdngcc import __version__
 # Sub-command -> (one line for --help, so that listing imports nothing).
 COMMANDS: Dict[str, str] = {
     "controller": "Run the controller (Ryu or os-ken): learn VMs, poll marks, notify their sources.",
-    "node": "List the compute nodes that connect to the controller; forget one that is gone for good.",
+    "node": "Set this machine up as a compute node, check it; list the controller's nodes, forget one.",
     "shim": "Show, set and watch the shim in this machine's Open vSwitch datapath.",
     "simulate": "Run experiments at the papers' scale in simulators that host the same engine.",
     "tenant": "List and show tenants; change weight, guarantee and cap of all VMs of one together.",
@@ -90,6 +90,8 @@ def main() -> None:
 
     \b
     On a compute node whose Open vSwitch carries the patches:
+      sdngcc node setup --dry-run ...             what sets this machine up, step by step
+      sdngcc node check                           whether its VMs are limited as asked
       sdngcc shim show                            limit, share and drops of each local VM
       sdngcc controller                           start the controller
       sdngcc vm list                              what every VM gets, and why

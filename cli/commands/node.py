@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``sdngcc node``: compute nodes whose databases connect to the controller, over its REST interface."""
+"""``sdngcc node``: this machine as a compute node, and those whose databases connect to the controller."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Dict, List
 
 import click
 
+from sdngcc.node.commands import check, setup
 from sdngcc.rest import RestClient, client_options
 
 COLUMNS = ("node", "state", "for", "vms", "switches", "certificate", "address")
@@ -19,8 +20,12 @@ UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 @client_options
 @click.pass_context
 def node(ctx: click.Context, client: RestClient) -> None:
-    """List the compute nodes that connect to the controller; forget one that is gone for good."""
+    """Set this machine up as a compute node and check it; list the controller's nodes, forget one that is gone."""
     ctx.obj = client
+
+
+node.add_command(setup)
+node.add_command(check)
 
 
 def duration(seconds: float) -> str:
