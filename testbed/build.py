@@ -21,15 +21,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Container, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Container, Dict, List, Optional, Sequence
 
+from sdngcc.testbed.locks import locked, say
 from sdngcc.testbed.ovs.versions import PLAIN
 
 HERE = Path(__file__).resolve().parent
@@ -218,16 +219,24 @@ class Build:
         with open(self.log, "a", encoding="utf-8") as log:
             log.write(f"$ {' '.join(argv)}\n")
             process = subprocess.Popen(list(argv), cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                       stderr=subprocess.STDOUT, text=True, errors="replace")
+                                       stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
             assert process.stdout is not None
             last: List[str] = []
-            for line in process.stdout:
-                log.write(line)
-                last = [*last[-14:], line.rstrip()]
-                self.done += 1
-                if self.progress is not None:
-                    self.progress(self.part.name, min(self.done, self.part.steps), self.part.steps, what)
-        if process.wait():
+            try:
+                for line in process.stdout:
+                    log.write(line)
+                    last = [*last[-14:], line.rstrip()]
+                    self.done += 1
+                    if self.progress is not None:
+                        self.progress(self.part.name, min(self.done, self.part.steps), self.part.steps, what)
+                process.wait()
+            except BaseException:
+                # make's children are in its session.
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                raise
+        if process.returncode:
             raise BuildError(f"{self.part.name}: {what} failed (exit {process.returncode}); {self.log} ends with:\n  "
                              + "\n  ".join(last))
 
@@ -338,20 +347,19 @@ _BUILDERS: Dict[str, Callable[[Build], None]] = {
     "generator": _build_generator, "loop-clock": _build_loop_clock}
 
 
-@contextlib.contextmanager
-def _locked(part: Part) -> Iterator[None]:
-    """Hold the part's lock: two processes never build the same thing at once."""
-    cache_root().mkdir(parents=True, exist_ok=True)
-    with open(cache_root() / f"{part.name}-{part.key}.lock", "w", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def build_part(part: Part, progress: Optional[Progress] = None) -> None:
     """Build a part unless it is there. Raises BuildError."""
     if part.built:
         return
-    with _locked(part):
+
+    def tell(text: str) -> None:
+        if progress is None:
+            say(f"build: {part.name}: {text}")
+        else:
+            progress(part.name, 0, part.steps, text)
+
+    # Two processes never build the same thing at once.
+    with locked(cache_root() / f"{part.name}-{part.key}.lock", tell):
         if part.built:
             return
         shutil.rmtree(part.folder, ignore_errors=True)

@@ -19,6 +19,8 @@ SCHEMA = "sdngcc-result/1"
 BIN_S = BIN_MS / 1000
 # Windows of Jain's index, seconds.
 WINDOW_S = 1.0
+# The first seconds of a phase are for settling, if it has a window more than these.
+SETTLE_S = 2
 PHASES = ("competitors", "all", "tagged")
 
 
@@ -180,8 +182,7 @@ def phase_bounds(parameters: Parameters) -> List[Tuple[str, float, float]]:
 def _phases(samples: Samples, parameters: Parameters) -> List[Dict[str, Any]]:
     result = []
     for name, start, end in phase_bounds(parameters):
-        # The first two seconds of a phase are for settling.
-        settled = start + 2 if end - start > 3 else start
+        settled = start + SETTLE_S if end - start >= SETTLE_S + WINDOW_S else start
         result.append({
             "name": name, "start_s": start, "end_s": end,
             "goodput_mbps": {vm: goodput_mbps(samples, vm, start, end) for vm in parameters.vm_names},

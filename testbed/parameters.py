@@ -482,7 +482,14 @@ def parse_settings(settings: Sequence[str], defaults: Dict[str, Any]) -> Paramet
 
     Raises ParameterError naming each setting refused and what is allowed.
     """
-    return make_parameters(read_settings(settings, Parameters, defaults))
+    parameters = make_parameters(read_settings(settings, Parameters, defaults))
+    if parameters.knobs:
+        # It compiles the laws, which most settings need not.
+        from sdngcc.shim.knobs import laws
+        from sdngcc.testbed.knobs import check_knobs
+
+        check_knobs(parameters.law, [law.name for law in laws()], parameters.knobs)
+    return parameters
 
 
 def make_parameters(values: Dict[str, Any]) -> Parameters:

@@ -32,7 +32,7 @@ from sdngcc.testbed.fabric.cloud import add_bridge
 from sdngcc.testbed.fabric.linux import OWN_BRIDGE
 from sdngcc.testbed.inventory import SWITCH, Inventory
 from sdngcc.testbed.machine import Progress, Timing, watch_job
-from sdngcc.testbed.virtual.agent import Agent, note, tcp_counters
+from sdngcc.testbed.virtual.agent import Agent, Failure, note, tcp_counters
 from sdngcc.testbed.virtual.network import TCP_BUFFERS
 from sdngcc.testbed.virtual.openvswitch import OpenVSwitch
 from sdngcc.topologies.shaping import FQ, LEAF_HANDLE, Shape, tc_commands
@@ -473,6 +473,8 @@ class RackAgent(Agent):
         if self.job["shim"]:
             time.sleep(STATISTICS_S)
             meta["shim"] = self.fabric.shim_counters()
+            if refusals := self.fabric.refusals():
+                raise Failure("the shims refused settings of this run: " + "; ".join(refusals))
             self.fabric.join_limiters()
         (self.out / "meta.json").write_text(json.dumps(meta, indent=1, sort_keys=True))
 

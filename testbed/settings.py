@@ -60,7 +60,7 @@ def describe(model: Type[BaseModel]) -> List[Dict[str, str]]:
     schemas = model.model_json_schema()["properties"]
     for name, field in model.model_fields.items():
         if name == KNOBS:
-            rows.append({"name": f"{KNOB}<name>", "default": "the law's", "allowed": "see `sdngcc shim show`",
+            rows.append({"name": f"{KNOB}<name>", "default": "the law's", "allowed": "see `sdngcc testbed knobs LAW`",
                          "meaning": "a knob of the law"})
             continue
         options = schemas[name].get("anyOf", [schemas[name]])[0]

@@ -113,11 +113,12 @@ def run_command(scenario: str, settings: Tuple[str, ...], seed: int, seeds: int,
     sdngcc simulate run scale --seeds 10
     """
     from sdngcc.testbed.build import BuildError
+    from sdngcc.testbed.interrupt import ending_quietly
     from sdngcc.testbed.parameters import ParameterError
     from sdngcc.testbed.progress import build_progress, run_progress
     from sdngcc.testbed.simulation.build import fluid_library, packets_program
     from sdngcc.testbed.simulation.packets import SimulationError
-    from sdngcc.testbed.simulation.runner import run_scenario
+    from sdngcc.testbed.simulation.runner import folder_of, raw_of, run_scenario
     from sdngcc.testbed.simulation.scenarios import SCENARIOS
 
     _known(scenario)
@@ -126,15 +127,18 @@ def run_command(scenario: str, settings: Tuple[str, ...], seed: int, seeds: int,
     except ParameterError as error:
         raise click.UsageError(str(error)) from None
     out = out or Path("results") / "simulate" / scenario
+    every = range(seed, seed + seeds)
+    folders = dict.fromkeys([*(raw_of(folder_of(one, every, out)) for one in every), raw_of(out)])
     try:
-        with build_progress(quiet=as_json) as build_show:
-            for model, build in (("packets", packets_program), ("fluid", fluid_library)):
-                if model in models:
-                    build(build_show)
-        with run_progress(quiet=as_json) as show:
-            result = run_scenario(SCENARIOS[scenario], settings, range(seed, seed + seeds), out,
-                                  lambda part, done, count: show(0, 1, part, f"{done} of {count} over"))
-    except (SimulationError, BuildError) as error:
+        with ending_quietly(*folders):
+            with build_progress(quiet=as_json) as build_show:
+                for model, build in (("packets", packets_program), ("fluid", fluid_library)):
+                    if model in models:
+                        build(build_show)
+            with run_progress(quiet=as_json) as show:
+                result = run_scenario(SCENARIOS[scenario], settings, every, out,
+                                      lambda part, done, count: show(0, 1, part, f"{done} of {count} over"))
+    except (SimulationError, BuildError, ParameterError) as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(2)
     if as_json:

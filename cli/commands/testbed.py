@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from pathlib import Path
-from typing import Any, Collection, Dict, Optional, Sequence, Tuple
+from typing import Any, Collection, Dict, List, Optional, Sequence, Tuple
 
 import click
 
@@ -64,31 +63,98 @@ def build_command(as_json: bool, clean: bool) -> None:
 
 
 @testbed.command("list")
+@click.argument("experiment", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
-def list_command(as_json: bool) -> None:
-    """List experiments, where they come from and what must be seen, and the parameters of --set."""
+def list_command(experiment: Optional[str], as_json: bool) -> None:
+    """List experiments, where they come from and what must be seen; of one EXPERIMENT its runs and parameters too."""
     from sdngcc.experiments import EXPERIMENTS
     from sdngcc.testbed.parameters import Parameters
     from sdngcc.testbed.settings import describe
 
-    experiments = [{"name": one.name, "summary": one.summary, "source": one.paper, "seen": one.seen}
-                   for one in EXPERIMENTS.values()]
+    _known(experiment)
+    chosen = list(EXPERIMENTS.values()) if experiment is None else [EXPERIMENTS[experiment]]
+    experiments = [{"name": one.name, "summary": one.summary, "source": one.paper, "seen": one.seen} for one in chosen]
     parameters = describe(Parameters)
+    cases = [] if experiment is None else EXPERIMENTS[experiment].cases(())
+    if cases:
+        _use_defaults(parameters, [case.parameters.model_dump() for case in cases])
     if as_json:
-        click.echo(json.dumps({"experiments": experiments, "parameters": parameters}, indent=1))
+        runs = {} if experiment is None else {"runs": [case.label for case in cases]}
+        click.echo(json.dumps({"experiments": experiments, **runs, "parameters": parameters}, indent=1))
         return
     from rich.console import Console
     from rich.table import Table
 
+    console = Console()
     table = Table("experiment", "what", "source", "what must be seen")
     for one in experiments:
         table.add_row(one["name"], one["summary"], one["source"], one["seen"])
+    console.print(table)
+    if experiment is None:
+        console.print("`sdngcc testbed list EXPERIMENT` has the parameters of --set, `sdngcc testbed knobs LAW` those "
+                      "of a law.", highlight=False)
+        return
+    if len(cases) > 1:
+        console.print(f"{len(cases)} runs: {', '.join(case.label for case in cases)}", highlight=False, markup=False)
     settings = Table("parameter", "default", "allowed", "meaning")
     for item in parameters:
         settings.add_row(item["name"], item["default"], item["allowed"], item["meaning"])
-    console = Console()
-    console.print(table)
     console.print(settings)
+
+
+def _use_defaults(parameters: List[Dict[str, str]], runs: List[Dict[str, Any]]) -> None:
+    """Let descriptions of parameters have an experiment's own defaults, `varies` where its runs differ."""
+    for item in parameters:
+        values = [run[item["name"]] for run in runs if item["name"] in run]
+        if values and any(value != values[0] for value in values):
+            item["default"] = "varies"
+        elif values and values[0] is not None:
+            one = values[0]
+            item["default"] = (",".join(f"{part:g}" if isinstance(part, float) else str(part) for part in one)
+                               if isinstance(one, tuple) else str(one).lower())
+
+
+@testbed.command("knobs")
+@click.argument("law", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def knobs_command(law: Optional[str], as_json: bool) -> None:
+    """List the knobs of a LAW for `--set knob.<name>=<n>`: defaults, ranges, units; without LAW the laws.
+
+    They are read from the laws' own sources; no kernel with the shim is needed.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from sdngcc.shim.core import CoreBuildError
+    from sdngcc.shim.knobs import laws
+    from sdngcc.testbed.knobs import describe_knobs, law_of
+    from sdngcc.testbed.parameters import ParameterError
+
+    try:
+        rows = ([{"law": one.name, "period": f"{one.period_ns / 1e6:g} ms", "knobs": str(len(one.knobs))}
+                 for one in laws()] if law is None else describe_knobs(law_of(law)))
+    except CoreBuildError as error:
+        raise _refuse(error) from None
+    except ParameterError as error:
+        raise click.UsageError(str(error)) from None
+    if as_json:
+        click.echo(json.dumps({"laws" if law is None else "knobs": rows}, indent=1))
+        return
+    if not rows:
+        click.echo(f"law {law} has no knobs")
+        return
+    table = Table(*rows[0])
+    for row in rows:
+        table.add_row(*row.values())
+    Console().print(table)
+
+
+def _known(experiment: Optional[str]) -> None:
+    """Refuse an experiment that there is not."""
+    from sdngcc.experiments import EXPERIMENTS
+
+    if experiment is not None and experiment not in EXPERIMENTS:
+        raise click.UsageError(f"there is no experiment '{experiment}'; there are {', '.join(EXPERIMENTS)}")
 
 
 def _print_result(result: Dict[str, Any], out: Path) -> None:
@@ -124,37 +190,39 @@ def run_command(experiment: str, settings: Tuple[str, ...], seed: int, out: Path
     sdngcc testbed run share --set knob.cut-full-ppm=250000
     """
     from sdngcc.experiments import EXPERIMENTS
+    from sdngcc.testbed.interrupt import ending_quietly
     from sdngcc.testbed.inventory import InventoryError, check_run, read_inventory, settings_for
     from sdngcc.testbed.machine import MachineError
     from sdngcc.testbed.parameters import ParameterError
+    from sdngcc.testbed.rehearsal import rehearse
 
-    if experiment not in EXPERIMENTS:
-        raise click.UsageError(f"there is no experiment '{experiment}'; there are {', '.join(EXPERIMENTS)}")
+    _known(experiment)
     inventory = None
     try:
         if inventory_file is not None:
             inventory = read_inventory(inventory_file)
             settings = tuple(settings_for(inventory, settings))
         cases = EXPERIMENTS[experiment].cases(settings)
+        rehearse(EXPERIMENTS[experiment], cases, seed)
         if inventory is not None:
             for case in cases:
                 check_run(inventory, case.parameters, case.work(seed))
     except (ParameterError, InventoryError) as error:
         raise click.UsageError(str(error)) from None
-    artifacts = (_build(quiet=as_json, ovs={case.parameters.ovs for case in cases}) if inventory is None else
-                 _build(quiet=as_json, only=["generator"]))
     out = out or Path("results") / experiment
-    from sdngcc.testbed.progress import run_progress
-    from sdngcc.testbed.runner import run_experiment
-
     # As Ctrl-C does, SIGTERM ends the machine, too.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        with run_progress(quiet=as_json) as show:
-            result = run_experiment(EXPERIMENTS[experiment], cases, artifacts, seed, out, show, inventory)
-    except MachineError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(2)
+    with ending_quietly(out / "raw"):
+        artifacts = (_build(quiet=as_json, ovs={case.parameters.ovs for case in cases}) if inventory is None else
+                     _build(quiet=as_json, only=["generator"]))
+        from sdngcc.testbed.progress import run_progress
+        from sdngcc.testbed.runner import run_experiment
+
+        try:
+            with run_progress(quiet=as_json) as show:
+                result = run_experiment(EXPERIMENTS[experiment], cases, artifacts, seed, out, show, inventory)
+        except (MachineError, ParameterError) as error:
+            click.echo(f"Error: {error}", err=True)
+            sys.exit(2)
     if as_json:
         click.echo((out / "result.json").read_text(), nl=False)
     else:

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from sdngcc.controller.rates.maxmin import Claim, allot
-from sdngcc.testbed.parameters import FRAME_BYTES, Parameters, make_parameters, parse_settings
+from sdngcc.testbed.parameters import FRAME_BYTES, ParameterError, Parameters, make_parameters, parse_settings
 from sdngcc.testbed.statistics import jain, mean, percentile
 from sdngcc.testbed.workload import Program, Workload, three_periods
 from sdngcc.topologies.placement import LINKS_OF_GROUP
 
 __all__ = ["Case", "Experiment", "Measure", "Program", "Run", "Verdict", "Workload", "at_least", "at_most",
            "fair_share_mbps", "given", "goodput_by_second", "jain", "mean", "near", "percentile", "phase",
-           "settling_s", "sweep", "vm_frame_mbps", "without_law"]
+           "TooShort", "mean_between", "settled_phase", "settling_s", "sweep", "vm_frame_mbps", "window",
+           "without_law"]
 
 # Payload in a full frame as the queues count it, of TCP with timestamps and of our UDP.
 TCP_PAYLOAD = 1448 / FRAME_BYTES
@@ -27,6 +28,10 @@ WINDOW_BINS, SETTLED_JAIN = 5, 0.95
 
 # Seeds of an experiment's replicas are so far apart.
 REPLICA_SEEDS = 1000
+
+class TooShort(ParameterError):
+    """A run has not the seconds that it is judged by; the text says which are missing and what it needs."""
+
 
 Run = Dict[str, Any]
 """A run's result as collect.summarise() makes it."""
@@ -134,6 +139,36 @@ def phase(run: Run, name: str) -> Dict[str, Any]:
     return next((one for one in run["phases"] if one["name"] == name), {})
 
 
+def settled_phase(run: Run, name: str) -> Dict[str, Any]:
+    """Return a phase of a run that is judged from its third second on, empty when the run has none of that name.
+
+    Raises TooShort when the phase has not that many seconds.
+    """
+    one = phase(run, name)
+    if one and one["settled_start_s"] == one["start_s"]:
+        raise TooShort(f"phases: period {name} has {one['end_s'] - one['start_s']:g} s and is judged from its third "
+                       "second on, so it needs 3 s or more")
+    return one
+
+
+def window(what: str, start_s: float, end_s: float, bin_s: float = 0.1) -> slice:
+    """Return the bins between two times of a run, in s. Raises TooShort, naming what is judged, if there is none."""
+    bins = slice(round(start_s / bin_s), round(end_s / bin_s))
+    if bins.stop <= bins.start:
+        raise TooShort(f"phases: {what} is judged from {start_s:g} s on, and that ends at {end_s:g} s")
+    return bins
+
+
+def mean_between(run: Run, vm: str, start_s: float, end_s: float) -> float:
+    """Return a VM's mean payload rate between two times, Mb/s. Raises TooShort when the run ends before."""
+    inside = window(f"what {vm} gets", start_s, end_s)
+    bins = run["series"]["goodput_mbps"][vm]
+    if len(bins) < inside.stop:
+        raise TooShort(f"phases: what {vm} gets is judged from {start_s:g} to {end_s:g} s, and the run has "
+                       f"{len(bins) / 10:g} s")
+    return sum(bins[inside]) / (inside.stop - inside.start)
+
+
 def fair_share_mbps(run: Run, index: int = 0) -> float:
     """Return the payload rate of the index-th VM's fair share by weight of its bottlenecks, Mb/s.
 
@@ -198,10 +233,12 @@ def settling_s(run: Run) -> Optional[float]:
 def sink_rates(raw: Path, run: Run, since_s: float, until_s: Optional[float] = None) -> Dict[int, float]:
     """Return the payload rate of each flow by its port, Mb/s, from since_s to until_s, none: the end of the run.
 
-    raw is the folder of raw samples; several sinks count into one when their flows share a port.
+    raw is the folder of raw samples; several sinks count into one when their flows share a port. Raises TooShort when
+    the run ends before since_s.
     """
-    bin_s = json.loads((raw / "job.json").read_text())["sampling"]["bin_us"] / 1e6
     end_s = sum(run["parameters"]["phases"]) if until_s is None else until_s
+    window("each flow's rate", since_s, end_s)
+    bin_s = json.loads((raw / "job.json").read_text())["sampling"]["bin_us"] / 1e6
     rates: Dict[int, float] = {}
     for sink in sorted(raw.glob("sink-*.txt")):
         for line in sink.read_text().splitlines():

@@ -37,6 +37,26 @@ class Installation:
     """Its root folder, as the machine's own namespace of mounts sees it."""
 
 
+# How a complaint begins that is none here: uplinks have their fq below an HTB, which is the wire.
+UNFIT = "the queuing discipline of its device"
+
+
+def refused_of(installation: Any) -> List[str]:
+    """Return what an ovs-vswitchd complains of in its database, ``shim-error``, with the place of each."""
+    found = []
+    for table, columns in (("Open_vSwitch", "statistics"), ("Interface", "name,status")):
+        rows = json.loads(installation.switch.vsctl("--format=json", f"--columns={columns}", "list", table))["data"]
+        for *name, (_, pairs) in rows:
+            status = dict(pairs)
+            error = status.get("shim-error", "")
+            if status.get("shim_qdisc") == "unfit":
+                error = error.partition(UNFIT)[0].strip()
+            if error:
+                place = " ".join(str(one) for one in (installation.name, table, *name) if one)
+                found.append(f"{place}: {error}")
+    return found
+
+
 def set_words(table: str, row: str, column: str, values: Dict[str, str]) -> List[str]:
     """Return ovs-vsctl's words that set keys of a map."""
     return ["--", "set", table, row, *(f"{column}:{key}={value}" for key, value in values.items())]
@@ -222,6 +242,10 @@ class Fabric(ABC):
                 lines.append((int(t_ns), " ".join([t_ns, *indexes, *rest])))
         if head:
             (self.out / "limiters.txt").write_text("\n".join([head, *(line for _, line in sorted(lines)), ""]))
+
+    def refusals(self) -> List[str]:
+        """Return what ovs-vswitchd did not obey of the shims' keys."""
+        return [text for installation in self.installations for text in refused_of(installation)]
 
     def shim_counters(self) -> Dict[str, Any]:
         """Return the shims' counters, summed over ports: drops and refusals by reason, messages accepted; and knobs."""

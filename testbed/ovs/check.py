@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import subprocess
@@ -13,6 +12,7 @@ from typing import Callable, Sequence
 
 from sdngcc.experiments import EXPERIMENTS
 from sdngcc.testbed.build import BuildError, Progress, build
+from sdngcc.testbed.locks import locked
 from sdngcc.testbed.machine import MachineError
 from sdngcc.testbed.ovs.build import Unavailable, build_version
 from sdngcc.testbed.runner import run_experiment
@@ -59,8 +59,7 @@ def run_tests(tree: Path, keywords: Sequence[str], log: Path) -> Passed:
     environment = {name: value for name, value in os.environ.items()
                    if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     # The tests of a tree share a folder there.
-    with open(tree.parent / "tests.lock", "w", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(tree.parent / "tests.lock"):
         done = subprocess.run([*_alone(), "make", "-j2", "check", f"TESTSUITEFLAGS=-j2 {flags}"], cwd=tree,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               errors="replace", check=False, env=environment)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import functools
 import hashlib
 import os
@@ -19,6 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
+from sdngcc.testbed import locks
 from sdngcc.testbed.build import cache_root
 
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
@@ -92,8 +92,7 @@ def packages_cache() -> Path:
 @contextlib.contextmanager
 def locked(name: str) -> Iterator[None]:
     """Hold a lock of the cache by its name."""
-    with open(packages_cache() / f"{name}.lock", "w", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locks.locked(packages_cache() / f"{name}.lock"):
         yield
 
 

@@ -14,7 +14,9 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 from sdngcc.experiments.base import TCP_PAYLOAD, UDP_PAYLOAD, Case, Experiment, Run
 from sdngcc.shim import core
 from sdngcc.testbed import collect
+from sdngcc.testbed.knobs import knobs_of
 from sdngcc.testbed.parameters import CONTROLLED, ParameterError, Parameters
+from sdngcc.testbed.rehearsal import rehearse
 from sdngcc.testbed.settings import describe
 from sdngcc.testbed.simulation.fabric import of_testbed
 from sdngcc.testbed.simulation.fluid import LAWS, Controlled, Demand, Fluid, Sample, step_of
@@ -80,17 +82,6 @@ def shim_settings(parameters: Parameters) -> Dict[str, int]:
              "quantum_bytes": parameters.quantum_bytes, "burst_bytes": parameters.burst_bytes,
              "limiter": 0 if parameters.limiter == "police" else None, "ahead": 1 if parameters.ahead else None}
     return {name: value for name, value in given.items() if value is not None}
-
-
-def knobs_of(law: str, given: Dict[str, int]) -> Dict[str, int]:
-    """Return all knobs of a law, those given over its own values. Raises ParameterError for one it lacks."""
-    ffi, lib = core.load()
-    found = lib.shim_law_find(law.encode())
-    known = {ffi.string(found.knobs[at].name).decode(): int(found.knobs[at].value) for at in range(found.n_knobs)}
-    for name in given:
-        if name not in known:
-            raise ParameterError(f"law {law} has no knob {name}; it has {', '.join(known) or 'none'}")
-    return {**known, **given}
 
 
 def shim_period_ns(law: str, period_us: Optional[int]) -> int:
@@ -254,6 +245,7 @@ def scenario_of(experiment: Experiment) -> Scenario:
     def works(settings: Sequence[str]) -> List[BedWork]:
         options, others = split_options(settings)
         cases = experiment.cases(DEFAULTS + others)
+        rehearse(experiment, cases, 1)
         found = [BedWork(experiment, case, options) for case in cases]
         for work in found:
             check(work.case.parameters)

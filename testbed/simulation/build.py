@@ -97,21 +97,23 @@ def compile_all(build: Build, commands: Sequence[Sequence[str]], what: str) -> N
     def end(command: Sequence[str], process: subprocess.Popen[str]) -> None:
         said, _ = process.communicate()
         if process.returncode:
-            for _, other in waiting:
-                other.kill()
-                other.communicate()
             raise BuildError(f"{build.part.name}: {what} failed: {' '.join(command)}\n{said}")
 
-    for command in commands:
-        if len(waiting) >= (os.cpu_count() or 1):
+    try:
+        for command in commands:
+            if len(waiting) >= (os.cpu_count() or 1):
+                end(*waiting.pop(0))
+            waiting.append((command, subprocess.Popen(list(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                                      stderr=subprocess.STDOUT, text=True)))
+            build.done += 1
+            if build.progress is not None:
+                build.progress(build.part.name, min(build.done, build.part.steps), build.part.steps, what)
+        while waiting:
             end(*waiting.pop(0))
-        waiting.append((command, subprocess.Popen(list(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                                  stderr=subprocess.STDOUT, text=True)))
-        build.done += 1
-        if build.progress is not None:
-            build.progress(build.part.name, min(build.done, build.part.steps), build.part.steps, what)
-    while waiting:
-        end(*waiting.pop(0))
+    finally:
+        for _, left in waiting:
+            left.kill()
+            left.communicate()
 
 
 def _build_packets(build: Build) -> None:

@@ -18,9 +18,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sdngcc.controller.rates.maxmin import Claim, allot
 from sdngcc.experiments.base import TCP_PAYLOAD, UDP_PAYLOAD, Run
+from sdngcc.testbed.knobs import knobs_of
 from sdngcc.testbed.parameters import CONTROLLED
 from sdngcc.testbed.settings import ParameterError, describe, make, read_settings
-from sdngcc.testbed.simulation.beds import knobs_of, shim_period_ns
+from sdngcc.testbed.simulation.beds import shim_period_ns
 from sdngcc.testbed.simulation.fabric import Fabric, Vm, leaf_spine
 from sdngcc.testbed.simulation.fluid import LAWS, Controlled, Demand, Fluid, step_of, ways
 from sdngcc.testbed.simulation.options import Options, split_options

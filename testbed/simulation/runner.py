@@ -9,13 +9,17 @@ of the 95% interval of that mean.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import json
 import multiprocessing
 import os
 import shutil
+import signal
+import sys
+import threading
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from sdngcc.experiments.base import Run
 from sdngcc.testbed import collect, plot, report
@@ -31,9 +35,31 @@ _parts: Any = None
 
 
 def start_worker(parts: Any) -> None:
-    """Let a worker know where it tells how far its run is."""
+    """Let a worker know where it tells how far its run is, and end with its simulator when it is told to."""
     global _parts
     _parts = parts
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+
+
+@contextlib.contextmanager
+def _unheard() -> Iterator[None]:
+    """Let processes that begin meanwhile ignore Ctrl-C: their parent ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)
+
+
+def _end_workers() -> None:
+    """End all workers and wait for them."""
+    for child in multiprocessing.active_children():
+        child.terminate()
+    for child in multiprocessing.active_children():
+        child.join()
 
 
 def run_work(name: str, settings: Sequence[str], number: int, seed: int, raw: Path, place: int) -> Run:
@@ -84,6 +110,11 @@ def folder_of(seed: int, seeds: Sequence[int], out: Path) -> Path:
     return out / f"seed-{seed}" if len(seeds) > 1 else out
 
 
+def raw_of(folder: Path) -> Path:
+    """Return where the raw samples of a seed are left, by its folder."""
+    return folder / "raw"
+
+
 def leave(scenario: Scenario, settings: Sequence[str], seeds: Sequence[int], labels: Sequence[str],
           runs: Mapping[Tuple[int, int], Run], out: Path) -> List[Dict[str, Any]]:
     """Judge runs, by seed and number, leave what the module says, and return the seeds' results."""
@@ -116,20 +147,24 @@ def run_scenario(scenario: Scenario, settings: Sequence[str], seeds: Sequence[in
     parts = context.Array("d", len(jobs))
     runs: Dict[Tuple[int, int], Run] = {}
     with concurrent.futures.ProcessPoolExecutor(workers or os.cpu_count(), context, start_worker, (parts,)) as pool:
-        waiting = {pool.submit(run_work, scenario.name, list(settings), number, seed,
-                               folders[seed] / "raw" / (str(number + 1) if len(labels) > 1 else ""), place):
-                   (seed, number) for place, (seed, number) in enumerate(jobs)}
-        while waiting:
-            done, _ = concurrent.futures.wait(waiting, 0.2, concurrent.futures.FIRST_COMPLETED)
-            for future in done:
-                seed_number = waiting.pop(future)
-                try:
+        with _unheard():
+            waiting = {pool.submit(run_work, scenario.name, list(settings), number, seed,
+                                   raw_of(folders[seed]) / (str(number + 1) if len(labels) > 1 else ""), place):
+                       (seed, number) for place, (seed, number) in enumerate(jobs)}
+        try:
+            while waiting:
+                done, _ = concurrent.futures.wait(waiting, 0.2, concurrent.futures.FIRST_COMPLETED)
+                for future in done:
+                    seed_number = waiting.pop(future)
                     runs[seed_number] = future.result()
-                except BaseException:
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    raise
-            if progress is not None:
-                progress(sum(parts[:]) / len(jobs), len(runs), len(jobs))
+                if progress is not None:
+                    progress(sum(parts[:]) / len(jobs), len(runs), len(jobs))
+        except KeyboardInterrupt:
+            _end_workers()
+            raise
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     results = leave(scenario, settings, seeds, labels, runs, out)
     write_json(out / "timing.json", {"wall_s": round(time.monotonic() - began, 3)})
     if len(seeds) == 1:

@@ -73,7 +73,7 @@ def run_of(experiment, case, dice):
         if length:
             rates = {vm: fair * dice.uniform(0.8, 1) for vm in vms}
             phases.append({"name": name, "start_s": start, "end_s": start + length, "utilisation": 0.95,
-                           "settled_start_s": start, "settled_utilisation": dice.uniform(0.9, 1),
+                           "settled_start_s": start + 2, "settled_utilisation": dice.uniform(0.9, 1),
                            "jain": [dice.uniform(0.9, 1) for _ in range(max(int(length), 3))],
                            "goodput_mbps": rates, "settled_goodput_mbps": rates})
         start += length

@@ -17,7 +17,8 @@ def result(case, part, **series):
     mbps = part * case.parameters.link_mbps * TCP_PAYLOAD
     return case.label, {
         "parameters": case.parameters.model_dump(mode="json"),
-        "phases": [{"name": "all", "settled_goodput_mbps": {"vm1": mbps}}], "series": series}
+        "phases": [{"name": "all", "start_s": 1, "settled_start_s": 3, "settled_goodput_mbps": {"vm1": mbps}}],
+        "series": series}
 
 
 @pytest.mark.parametrize("name, swept, values", [("udp-flood", None, [None]), ("many-flows", "flows", [1, 2, 66])])
@@ -96,9 +97,9 @@ def one_class(number, tcp, rest, use):
     rates = {"vm1": tcp, "vm2": rest}
     return case.label, {
         "parameters": case.parameters.model_dump(mode="json"),
-        "phases": [{"name": "all", "start_s": 1.0, "end_s": 16.0, "settled_goodput_mbps": rates,
-                    "settled_utilisation": use}], "series": {"goodput_mbps": {vm: [rate] * 160
-                                                                              for vm, rate in rates.items()}}}
+        "phases": [{"name": "all", "start_s": 1.0, "end_s": 16.0, "settled_start_s": 3.0,
+                    "settled_goodput_mbps": rates, "settled_utilisation": use}],
+        "series": {"goodput_mbps": {vm: [rate] * 160 for vm, rate in rates.items()}}}
 
 
 @pytest.mark.parametrize("runs, failing", [

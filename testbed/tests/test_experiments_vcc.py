@@ -14,7 +14,8 @@ def run_of(tagged=1.0, others=1.0, utilisation=1.0, measured=None, **parameters)
     given = make_parameters({"law": "vcc", "senders": 10, "phases": (0, 12, 0), **parameters})
     rates = {vm: tagged if vm == "vm1" else others for vm in given.vm_names}
     return {"parameters": given.model_dump(mode="json"), "measured": measured or {}, "phases": [
-        {"name": "all", "settled_goodput_mbps": rates, "settled_utilisation": utilisation}]}
+        {"name": "all", "start_s": 0, "settled_start_s": 2, "settled_goodput_mbps": rates,
+         "settled_utilisation": utilisation}]}
 
 
 def failing(name, *runs):

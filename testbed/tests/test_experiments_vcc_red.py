@@ -120,7 +120,8 @@ def test_send_window_verdicts():
 
     def runs(**own):
         same = {"held": 1.0, "teeth": 5, "top_kb": 88.0, "foot_kb": 21.0}
-        phases = [{"name": "all", "settled_goodput_mbps": {"vm1": own.pop("mbps", 9.5)}}]
+        phases = [{"name": "all", "start_s": 0, "settled_start_s": 2,
+                   "settled_goodput_mbps": {"vm1": own.pop("mbps", 9.5)}}]
         return [(virtual.label, {"measured": {**same, **own}, "phases": phases}),
                 (native.label, {"measured": same, "phases": [{**phases[0], "settled_goodput_mbps": {"vm1": 9.5}}]})]
 

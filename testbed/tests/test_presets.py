@@ -10,6 +10,7 @@ import pytest
 from sdngcc.experiments import EXPERIMENTS
 from sdngcc.experiments.base import without_law
 from sdngcc.shim.knobs import laws
+from sdngcc.testbed.knobs import knobs_of
 from sdngcc.testbed.parameters import Law, ParameterError, Parameters, make_parameters, parse_settings
 from sdngcc.testbed.presets import PRESETS
 
@@ -53,7 +54,8 @@ def test_what_is_set_wins():
 
 def test_a_result_says_the_same_when_it_is_read_again():
     for law in PRESETS:
-        parameters = parse_settings([f"law={law}", "preset=published", "knob.literal=0"], {})
+        knob, value = next(iter(knobs_of(law, {}).items()))
+        parameters = parse_settings([f"law={law}", "preset=published", f"knob.{knob}={value}"], {})
         assert make_parameters(parameters.model_dump()) == parameters
 
 

@@ -411,6 +411,8 @@ class Agent:
         }
         if self.job["shim"]:
             meta["shim"] = self.fabric.shim_counters()
+            if refusals := self.fabric.refusals():
+                raise Failure("the shims refused settings of this run: " + "; ".join(refusals))
             self.fabric.join_limiters()
         if self.killed:
             meta["killed"] = self.killed

@@ -14,7 +14,7 @@ import json
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
-from sdngcc.experiments.base import TCP_PAYLOAD, Case, Experiment, Run, Verdict, Workload, at_least, near
+from sdngcc.experiments.base import TCP_PAYLOAD, Case, Experiment, Run, Verdict, Workload, at_least, near, window
 from sdngcc.testbed.parameters import Parameters, parse_settings
 
 DEFAULTS: Dict[str, Any] = {
@@ -47,6 +47,8 @@ def cases(settings: Sequence[str]) -> List[Case]:
 
 def measure(raw: Path, run: Run) -> Dict[str, Any]:
     """Return the payload rate of F1, F2 and F3 in each period, Mb/s."""
+    for length in run["parameters"]["phases"]:
+        window("each period", SETTLE_S, length)
     bin_s = json.loads((raw / "job.json").read_text())["sampling"]["bin_us"] / 1e6
     rates: Dict[str, List[float]] = {}
     for name, receiver in (("F1", "rx1"), ("F2", "rx2"), ("F3", "vm3")):

@@ -22,6 +22,7 @@ from sdngcc.experiments.base import (
     goodput_by_second,
     near,
     phase,
+    settled_phase,
     settling_s,
     sweep,
     vm_frame_mbps,
@@ -59,7 +60,7 @@ def judge_alone(run: Run) -> List[Verdict]:
 
 def judge_run(run: Run) -> List[Verdict]:
     """Judge all three periods of a run, and their mean."""
-    parameters, shared = run["parameters"], phase(run, "all")
+    parameters, shared = run["parameters"], settled_phase(run, "all")
     verdicts = [at_least(f"link used, period {name}", phase(run, name)["utilisation"], 0.92)
                 for name in ("competitors", "all") if phase(run, name)]
     verdicts.append(near("tagged, period all from its third second, Mb/s", shared["settled_goodput_mbps"]["vm1"],

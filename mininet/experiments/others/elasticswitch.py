@@ -24,6 +24,7 @@ from sdngcc.experiments.base import (
     at_most,
     given,
     phase,
+    settled_phase,
 )
 from sdngcc.testbed.parameters import Parameters, make_parameters, parse_settings
 
@@ -67,7 +68,7 @@ def cases(settings: Sequence[str]) -> List[Case]:
 def parts(run: Run) -> Tuple[float, float, float]:
     """Return the tagged VM's part of its guarantee beside the others, and of the link all use beside it and before."""
     parameters = make_parameters(run["parameters"])
-    got = phase(run, "all")["settled_goodput_mbps"]
+    got = settled_phase(run, "all")["settled_goodput_mbps"]
     before = phase(run, "competitors")["goodput_mbps"]
     payload = UDP_PAYLOAD if parameters.protocol(1) == "udp" else TCP_PAYLOAD
     link = parameters.link_mbps

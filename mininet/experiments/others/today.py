@@ -25,6 +25,7 @@ from sdngcc.experiments.base import (
     fair_share_mbps,
     given,
     phase,
+    settled_phase,
 )
 from sdngcc.experiments.own import tournament
 from sdngcc.testbed.parameters import ParameterError, parse_settings
@@ -77,13 +78,13 @@ def cases(settings: Sequence[str]) -> List[Case]:
 
 def part_beside(run: Run) -> float:
     """Return what the tagged VM has while all send, as a part of its fair share."""
-    return round(phase(run, "all")["settled_goodput_mbps"]["vm1"] / fair_share_mbps(run), 3)
+    return round(settled_phase(run, "all")["settled_goodput_mbps"]["vm1"] / fair_share_mbps(run), 3)
 
 
 def part_alone(run: Run) -> float:
     """Return what the tagged VM has once the others are silent, as a part of the link."""
     senders = run["parameters"]["senders"]
-    return round(phase(run, "tagged")["settled_goodput_mbps"]["vm1"] / fair_share_mbps(run) / senders, 3)
+    return round(settled_phase(run, "tagged")["settled_goodput_mbps"]["vm1"] / fair_share_mbps(run) / senders, 3)
 
 
 def peak(run: Run) -> float:

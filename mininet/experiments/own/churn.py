@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import List, Sequence, Tuple
 
-from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, fair_share_mbps, near, phase
+from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, fair_share_mbps, mean_between, near, phase
 from sdngcc.testbed.parameters import Parameters, parse_settings
 from sdngcc.testbed.workload import Program, three_periods
 
@@ -53,10 +53,8 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     spans.append((f"after {parameters.vm_names[-1]} was {REMOVALS} times gone", end_s - END_S, end_s))
     verdicts = []
     for name, start_s, stop_s in spans:
-        bins = slice(round((start_s + SETTLE_S) * 10), round(stop_s * 10))
         for index, vm in enumerate(parameters.vm_names):
-            series = run["series"]["goodput_mbps"][vm][bins]
-            verdicts.append(near(f"{vm}, {name}, Mb/s", round(sum(series) / len(series), 1),
+            verdicts.append(near(f"{vm}, {name}, Mb/s", round(mean_between(run, vm, start_s + SETTLE_S, stop_s), 1),
                                  fair_share_mbps(run, index), 0.15))
     return [*verdicts, at_least("utilisation", phase(run, "all")["utilisation"], 0.85)]
 

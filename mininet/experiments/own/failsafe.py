@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
-from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_most, fair_share_mbps, given
+from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_most, fair_share_mbps, given, window
 from sdngcc.testbed.parameters import Parameters, parse_settings
 from sdngcc.testbed.workload import Program, three_periods
 
@@ -50,7 +50,7 @@ def stages(parameters: Parameters) -> Iterator[Stage]:
     """Yield the stages of a run in order."""
     ends = (*parameters.loss_at_s[1:], parameters.duration_s)
     for percent, start_s, end_s in zip(parameters.loss, parameters.loss_at_s, ends):
-        yield Stage(percent, slice(round((start_s + SETTLE_S) * 10), round(end_s * 10)), end_s)
+        yield Stage(percent, window(f"loss {percent:g}%", start_s + SETTLE_S, end_s), end_s)
 
 
 def cases(settings: Sequence[str]) -> List[Case]:
@@ -66,7 +66,8 @@ def cases(settings: Sequence[str]) -> List[Case]:
         parameters = parse_settings(settings, {**DEFAULTS, **OWN.get(law, {}), "law": law})
         work = three_periods(parameters)
         argv = ("nsenter", "-t", "1", "-n", sys.executable, "-m", "sdngcc.main", "shim", "peers", "--json")
-        silence_s = next((stage.end_s for stage in stages(parameters) if stage.percent == 100), parameters.duration_s)
+        silence_s = next((stage.end_s for stage in [*stages(parameters)] if stage.percent == 100),
+                         parameters.duration_s)
         work.program(Program("peers", "vm1", argv, silence_s - LOOK_S))
         made.append(Case(law, parameters, work))
     return made

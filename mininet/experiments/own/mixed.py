@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from typing import List, Sequence, Tuple
 
-from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, near, phase
+from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, near, settled_phase
 from sdngcc.testbed.parameters import parse_settings
 from sdngcc.testbed.workload import Program, three_periods
 
@@ -44,7 +44,7 @@ def cases(settings: Sequence[str]) -> List[Case]:
 def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     """Judge that the ceiling holds, that nobody starves beside another law, and that the link is used."""
     run = runs[0][1]
-    shared = phase(run, "all")
+    shared = settled_phase(run, "all")
     got, link = shared["settled_goodput_mbps"], run["parameters"]["link_mbps"]
     verdicts = [near("vm3, static with a ceiling, Mb/s", got["vm3"], CEILING_MBPS * UDP_PART, 0.05)]
     fair = (link - CEILING_MBPS) / 3

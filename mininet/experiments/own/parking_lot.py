@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Sequence, Tuple
 
-from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, fair_share_mbps, near, phase
+from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, fair_share_mbps, near, settled_phase
 from sdngcc.testbed.parameters import parse_settings
 
 DEFAULTS: Dict[str, Any] = {
@@ -21,7 +21,7 @@ def cases(settings: Sequence[str]) -> List[Case]:
 def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     """Judge each VM against its max-min share, within 5% under maxmin and 25% under the laws that guess."""
     run = runs[0][1]
-    law, shared = run["parameters"]["law"], phase(run, "all")
+    law, shared = run["parameters"]["law"], settled_phase(run, "all")
     got = shared["settled_goodput_mbps"]
     if law == "none":
         return [Verdict(f"{vm}, period all, Mb/s", "as measured", mbps, True) for vm, mbps in got.items()]

@@ -21,6 +21,7 @@ from sdngcc.experiments.base import (
     at_least,
     fair_share_mbps,
     given,
+    mean_between,
     near,
     phase,
 )
@@ -134,8 +135,7 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
         for when, since_s, until_s in (("before the kill", TURN_S + SETTLE_S, kill_s),
                                        ("after it", kill_s + TAKEOVER_S + SETTLE_S, end_s)):
             for index, vm in enumerate(parameters.vm_names):
-                inside = run["series"]["goodput_mbps"][vm][round(since_s * 10):round(until_s * 10)]
-                verdicts.append(near(f"{label}, {when}: {vm}, Mb/s", round(sum(inside) / len(inside), 1),
+                verdicts.append(near(f"{label}, {when}: {vm}, Mb/s", round(mean_between(run, vm, since_s, until_s), 1),
                                      fair_share_mbps(fair, index), 0.15))
         verdicts += [at_least(f"{label}: utilisation", phase(run, "all")["utilisation"], 0.85)]
     return verdicts

@@ -25,9 +25,9 @@ from sdngcc.experiments.base import (
     Verdict,
     at_least,
     given,
+    mean_between,
     near,
 )
-from sdngcc.testbed.collect import BIN_S
 from sdngcc.testbed.parameters import ParameterError, Parameters, parse_settings
 from sdngcc.testbed.workload import REST_PORT, Workload, three_periods
 
@@ -92,9 +92,8 @@ def sent_mbps(run: Run) -> Dict[str, float]:
     parameters = Parameters(**run["parameters"])
     found = {}
     for index, vm in enumerate(parameters.vm_names):
-        inside = run["series"]["goodput_mbps"][vm][round(SETTLED_S / BIN_S):round(parameters.duration_s / BIN_S)]
         payload = UDP_PAYLOAD if parameters.protocol(index) == "udp" else TCP_PAYLOAD
-        found[vm] = sum(inside) / len(inside) / payload
+        found[vm] = mean_between(run, vm, SETTLED_S, parameters.duration_s) / payload
     return found
 
 

@@ -36,7 +36,7 @@ from sdngcc.experiments.base import (
     at_most,
     given,
     near,
-    phase,
+    settled_phase,
     without_law,
 )
 from sdngcc.experiments.scc.objectives import Group, measure_groups, workload
@@ -157,7 +157,7 @@ def judge_steady(label: str, run: Run) -> List[Verdict]:
     """Judge backlogged divisions' goodput by their weights."""
     parameters = make_parameters(run["parameters"])
     groups = groups_of(parameters, ("ds", "ds"), 0)
-    goodput = phase(run, "all")["settled_goodput_mbps"]
+    goodput = settled_phase(run, "all")["settled_goodput_mbps"]
     got = [sum(goodput[vm] for vm in group.vms) for group in groups]
     whole = sum(group.weight for group in groups)
     return [near(f"{group.name}, weight {group.weight}, {label}, Mb/s", round(mbps, 3),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Sequence, Tuple
 
-from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, phase
+from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, settled_phase
 from sdngcc.testbed.parameters import parse_settings
 from sdngcc.testbed.presets import PUBLISHED
 
@@ -32,7 +32,7 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     """Judge ours by Jain and utilisation; record the same of the others."""
     verdicts = []
     for label, run in runs:
-        shared = phase(run, "all")
+        shared = settled_phase(run, "all")
         index, used = min(shared["jain"][2:], default=0.0), shared["settled_utilisation"]
         if label == CASES[0][0]:
             verdicts += [at_least(f"Jain in the worst second, {label}", index, 0.99),

@@ -12,7 +12,18 @@ import statistics
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
-from sdngcc.experiments.base import Case, Experiment, Run, Verdict, fair_share_mbps, near, phase, settling_s, sweep
+from sdngcc.experiments.base import (
+    Case,
+    Experiment,
+    Run,
+    Verdict,
+    fair_share_mbps,
+    near,
+    phase,
+    settled_phase,
+    settling_s,
+    sweep,
+)
 from sdngcc.experiments.sdn_gcc import scale
 from sdngcc.testbed.collect import limits_mbps
 
@@ -61,7 +72,7 @@ def settles_later(name: str, runs: Sequence[Run]) -> Verdict:
 
 def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     """Judge that the tagged VM settles at its share, and that convergence and oscillation grow with the period."""
-    verdicts = [near(f"tagged, {label or 'period all'}, Mb/s", phase(run, "all")["settled_goodput_mbps"]["vm1"],
+    verdicts = [near(f"tagged, {label or 'period all'}, Mb/s", settled_phase(run, "all")["settled_goodput_mbps"]["vm1"],
                      fair_share_mbps(run), 0.15) for label, run in runs]
     verdicts += [settles_within(label, run, CLIMBED_S) for label, run in runs]
     if len(runs) > 1:

@@ -11,7 +11,17 @@ import json
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
-from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_most, fair_share_mbps, given, phase, settling_s
+from sdngcc.experiments.base import (
+    Case,
+    Experiment,
+    Run,
+    Verdict,
+    at_most,
+    fair_share_mbps,
+    given,
+    settled_phase,
+    settling_s,
+)
 from sdngcc.testbed.parameters import Parameters, parse_settings
 from sdngcc.topologies.shaping import threshold_bytes
 
@@ -48,7 +58,7 @@ def measure(raw: Path, run: Run) -> Dict[str, Any]:
 
 def share_error(run: Run) -> float:
     """Return the largest deviation of a VM from its fair share, as a part of that, from the third second on."""
-    got = phase(run, "all")["settled_goodput_mbps"]
+    got = settled_phase(run, "all")["settled_goodput_mbps"]
     names = Parameters(**run["parameters"]).vm_names
     return round(max(abs(got[name] / fair_share_mbps(run, index) - 1) for index, name in enumerate(names)), 3)
 
@@ -60,7 +70,7 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     """
     verdicts = []
     for label, run in runs:
-        shared, error = phase(run, "all"), share_error(run)
+        shared, error = settled_phase(run, "all"), share_error(run)
         row = {"share error": error, "Jain": min(shared["jain"][2:], default=None),
                "utilisation": shared["settled_utilisation"], "queue p99, bytes": run["queue"]["bytes_p99"],
                "settled after, s": settling_s(run),

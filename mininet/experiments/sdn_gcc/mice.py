@@ -29,7 +29,7 @@ from sdngcc.experiments.base import (
     mean,
     near,
     percentile,
-    phase,
+    settled_phase,
     without_law,
 )
 from sdngcc.testbed.parameters import ParameterError, Parameters, parse_settings
@@ -145,7 +145,7 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
         mice = run["measured"]
         parameters = Parameters(**run["parameters"])
         tcp, udp, _ = thirds(parameters)
-        rates = phase(run, "all")["settled_goodput_mbps"]
+        rates = settled_phase(run, "all")["settled_goodput_mbps"]
         share = parameters.link_mbps / len(tcp + udp) * TCP_PAYLOAD
         name = f"TCP elephants' mean beside UDP, {label}, Mb/s"
         own = round(mean([rates[vm] for vm in tcp]), 3)

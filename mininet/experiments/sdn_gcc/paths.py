@@ -20,7 +20,7 @@ from sdngcc.experiments.base import (
     Run,
     Verdict,
     at_least,
-    phase,
+    settled_phase,
     sink_rates,
     vm_frame_mbps,
 )
@@ -62,9 +62,9 @@ def _names(index: int, receiver: int) -> Names:
 def measure(raw: Path, run: Run) -> Dict[str, Any]:
     """Return each pair's payload rate in Mb/s, from the third second of period all to its end; racks have these."""
     parameters = make_parameters(run["parameters"])
-    shared = phase(run, "all")
-    if parameters.topology != "racks" or not shared:
+    if parameters.topology != "racks":
         return {}
+    shared = settled_phase(run, "all")
     rates = sink_rates(raw, run, shared["settled_start_s"], shared["end_s"])
     return {">".join(_names(*pair)): rates[FIRST_PORT + number] for number, pair in enumerate(_pairs(parameters))}
 

@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Sequence, Tuple
 
-from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, fair_share_mbps, near, phase, sweep
+from sdngcc.experiments.base import (
+    Case,
+    Experiment,
+    Run,
+    Verdict,
+    at_least,
+    fair_share_mbps,
+    near,
+    settled_phase,
+    sweep,
+)
 
 DEFAULTS: Dict[str, Any] = {"law": "sdngcc", "phases": (4, 10, 0)}
 
@@ -25,7 +35,7 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     """
     verdicts = []
     for label, run in runs:
-        shared = phase(run, "all")
+        shared = settled_phase(run, "all")
         verdicts.append(near(f"tagged, {label or 'period all'}, Mb/s", shared["settled_goodput_mbps"]["vm1"],
                              fair_share_mbps(run), 0.25 if run["parameters"]["law"] == "sdngcc" else 0.15))
         if shared["jain"][2:]:

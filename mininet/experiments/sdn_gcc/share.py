@@ -17,6 +17,7 @@ from sdngcc.experiments.base import (
     mean,
     near,
     phase,
+    settled_phase,
     vm_frame_mbps,
 )
 from sdngcc.experiments.sdn_gcc import paths
@@ -37,13 +38,13 @@ def judge_static(run: Run) -> List[Verdict]:
     parameters = run["parameters"]
     rate = parameters["static_mbps"] or parameters["link_mbps"] / parameters["senders"]
     target = fair_share_mbps(run) * rate / (parameters["link_mbps"] / parameters["senders"])
-    return [near(f"tagged, period {name}, Mb/s", phase(run, name)["settled_goodput_mbps"]["vm1"], target, 0.05)
+    return [near(f"tagged, period {name}, Mb/s", settled_phase(run, name)["settled_goodput_mbps"]["vm1"], target, 0.05)
             for name in ("all", "tagged") if phase(run, name)]
 
 
 def judge_ratio(run: Run) -> List[Verdict]:
     """Judge goodputs against weights: each VM's is within 15% of its weighted part of their sum."""
-    parameters, shared = run["parameters"], phase(run, "all")["settled_goodput_mbps"]
+    parameters, shared = run["parameters"], settled_phase(run, "all")["settled_goodput_mbps"]
     weights = [parameters["weights"][number % len(parameters["weights"])] for number in range(parameters["senders"])]
     return [near(f"{vm}, weight {weights[index]}, period all, Mb/s", shared[vm],
                  sum(shared.values()) * weights[index] / sum(weights), 0.15) for index, vm in enumerate(shared)]
@@ -51,7 +52,7 @@ def judge_ratio(run: Run) -> List[Verdict]:
 
 def judge_sdngcc(run: Run) -> List[Verdict]:
     """Judge law sdngcc: fair and full while all send, the whole link for the last one."""
-    parameters, shared = run["parameters"], phase(run, "all")
+    parameters, shared = run["parameters"], settled_phase(run, "all")
     gso, link = parameters["gso"], vm_frame_mbps(run)
     verdicts: List[Verdict] = []
     if len(set(parameters["weights"])) > 1:
@@ -104,7 +105,7 @@ def judge_outage(run: Run) -> List[Verdict]:
 
 def judge_fair(run: Run) -> List[Verdict]:
     """Judge the laws of hypervisors among themselves: fair shares within 15%; the rest as measured."""
-    shared = phase(run, "all")
+    shared = settled_phase(run, "all")
     verdicts = [near(f"{vm}, period all from its third second, Mb/s", got, fair_share_mbps(run, index), 0.15)
                 for index, (vm, got) in enumerate(shared["settled_goodput_mbps"].items())]
     for name, value in (("Jain in the worst second from the third on", min(shared["jain"][2:], default=None)),
@@ -119,7 +120,7 @@ def judge_late(run: Run) -> List[Verdict]:
 
     In the first half, and while VMs come and go, nothing is asked: what is known then is of the past.
     """
-    shared = phase(run, "all")
+    shared = settled_phase(run, "all")
     middle = (shared["start_s"] + shared["end_s"]) / 2
     got = [mean(goodput_by_second(run, vm, middle, shared["end_s"])) for vm in run["series"]["goodput_mbps"]]
     fair = [fair_share_mbps(run, index) for index in range(len(got))]

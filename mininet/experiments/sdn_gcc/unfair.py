@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import List, Sequence, Tuple
 
-from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_most, fair_share_mbps, given, near, phase
+from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_most, fair_share_mbps, given, near, settled_phase
 from sdngcc.testbed.parameters import parse_settings
 
 # Competitor, and whether the tagged TCP (and a tcp competitor) negotiates ECN.
@@ -36,7 +36,7 @@ def judge_case(label: str, run: Run) -> List[Verdict]:
     parameters = run["parameters"]
     competitor, ecn = parameters["competitor"][0], parameters["guest_ecn"]
     fair = fair_share_mbps(run)
-    shared = phase(run, "all")["settled_goodput_mbps"]["vm1"]
+    shared = settled_phase(run, "all")["settled_goodput_mbps"]["vm1"]
     part = round(shared / fair, 4)
     name = f"tagged / fair share, {label}"
     if not ecn and competitor in STARVED:

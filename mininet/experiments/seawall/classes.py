@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import List, Optional, Sequence, Tuple
 
-from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, at_most, given, phase, settling_s
+from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, at_most, given, settled_phase, settling_s
 from sdngcc.experiments.seawall.victim import SET_UP
 from sdngcc.testbed.parameters import parse_settings
 
@@ -22,7 +22,7 @@ TUNNELS_COUNT = 1.5
 
 def victim_part(run: Run) -> float:
     """Return the well-behaved VM's part of what both have, from its third second on."""
-    rates = phase(run, "all")["settled_goodput_mbps"]
+    rates = settled_phase(run, "all")["settled_goodput_mbps"]
     return round(float(rates["vm1"] / sum(rates.values())), 4)
 
 
@@ -45,7 +45,7 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     verdicts, used, settled = [], {}, {}
     for _, run in runs:
         number = int(run["parameters"]["knobs"].get("class", 3))
-        used[number], settled[number] = phase(run, "all")["settled_utilisation"], settling_s(run)
+        used[number], settled[number] = settled_phase(run, "all")["settled_utilisation"], settling_s(run)
         name = f"TCP's part of what both have, class {number}, {CLASSES[number]}"
         tunnels = run["parameters"]["destinations"] + 1
         if number == 1:

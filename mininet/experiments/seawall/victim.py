@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Sequence
 
-from sdngcc.experiments.base import TCP_PAYLOAD, UDP_PAYLOAD, Case, Run, Verdict, given, phase
+from sdngcc.experiments.base import TCP_PAYLOAD, UDP_PAYLOAD, Case, Run, Verdict, given, settled_phase
 from sdngcc.testbed.parameters import parse_settings
 
 # Two VMs on hypervisors of their own, so that no uplink's share does the law's work; the selfish one is there first.
@@ -36,7 +36,7 @@ def with_and_without(settings: Sequence[str], defaults: Dict[str, Any], name: st
 def victim_part(run: Run) -> float:
     """Return the well-behaved VM's goodput as a part of what one VM alone could get, from its third second on."""
     payload = UDP_PAYLOAD if run["parameters"]["tagged"] == "udp" else TCP_PAYLOAD
-    mbps = float(phase(run, "all")["settled_goodput_mbps"]["vm1"])
+    mbps = float(settled_phase(run, "all")["settled_goodput_mbps"]["vm1"])
     return round(mbps / (run["parameters"]["link_mbps"] * payload), 4)
 
 

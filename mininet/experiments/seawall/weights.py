@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import List, Sequence, Tuple
 
-from sdngcc.experiments.base import Case, Experiment, Run, Verdict, near
+from sdngcc.experiments.base import Case, Experiment, Run, Verdict, mean_between, near
 from sdngcc.testbed.parameters import Parameters, parse_settings
 from sdngcc.testbed.workload import Program, Workload, three_periods
 
@@ -46,8 +46,7 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     ends = [start_s for start_s, _ in epochs(parameters)[1:]] + [parameters.phases[0] + parameters.phases[1]]
     verdicts = []
     for (start_s, weights), end_s in zip(epochs(parameters), ends):
-        bins = slice(round((start_s + SETTLE_S) * 10), round(end_s * 10))
-        got = [sum(run["series"]["goodput_mbps"][vm][bins]) / (bins.stop - bins.start) for vm in parameters.vm_names]
+        got = [mean_between(run, vm, start_s + SETTLE_S, end_s) for vm in parameters.vm_names]
         for vm, mbps, weight in zip(parameters.vm_names, got, weights):
             name = f"{vm}, weights {':'.join(map(str, weights))} since {start_s:g} s, Mb/s"
             if parameters.law == "none":

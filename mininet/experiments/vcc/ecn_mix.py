@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Sequence, Tuple
 
-from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, at_most, given, near, phase
+from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, at_most, given, near, settled_phase
 from sdngcc.testbed.parameters import Parameters, parse_settings
 from sdngcc.testbed.statistics import jain, mean
 from sdngcc.testbed.workload import Workload
@@ -50,7 +50,7 @@ def cases(settings: Sequence[str]) -> List[Case]:
 
 def part_of_others(run: Run) -> float:
     """Return the tagged VM's goodput over the mean of the others'."""
-    goodput = phase(run, "all")["settled_goodput_mbps"]
+    goodput = settled_phase(run, "all")["settled_goodput_mbps"]
     others = mean([rate for vm, rate in goodput.items() if vm != "vm1"])
     return round(goodput["vm1"] / others, 4) if others else 0.0
 
@@ -59,7 +59,7 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
     """Judge the tagged VM against the others, and Jain's index over the whole run from its third second on."""
     verdicts = []
     for label, run in runs:
-        index = round(jain(list(phase(run, "all")["settled_goodput_mbps"].values())), 4)
+        index = round(jain(list(settled_phase(run, "all")["settled_goodput_mbps"].values())), 4)
         where = label or f"with law {run['parameters']['law']}"
         if run["parameters"]["law"] == "vcc":
             verdicts += [near(f"tagged / mean of the others, {where}", part_of_others(run), 1.0, 0.05, "1.038"),

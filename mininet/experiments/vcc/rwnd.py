@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
-from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, at_most, given, phase
+from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, at_most, given, settled_phase
 from sdngcc.experiments.vcc.ecn_mix import QUEUE
 from sdngcc.testbed.parameters import parse_settings
 
@@ -51,8 +51,8 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
         name, part = f"of the link for retransmissions, {label}, %", run["measured"]["retransmitted_percent"]
         if label == "with virtual ECN" and native is not None:
             verdicts.append(at_most(name, part, native["measured"]["retransmitted_percent"], paper[label]))
-            verdicts.append(at_least(f"utilisation, {label}", phase(run, "all")["settled_utilisation"],
-                                     round(0.99 * phase(native, "all")["settled_utilisation"], 4)))
+            verdicts.append(at_least(f"utilisation, {label}", settled_phase(run, "all")["settled_utilisation"],
+                                     round(0.99 * settled_phase(native, "all")["settled_utilisation"], 4)))
         else:
             verdicts.append(Verdict(name, "as measured", part, True, paper.get(label, "")))
     return verdicts

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
-from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, given, near, phase
+from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, given, near, settled_phase
 from sdngcc.experiments.vcc.ecn_mix import QUEUE
 from sdngcc.testbed.parameters import parse_settings
 from sdngcc.testbed.statistics import mean
@@ -78,7 +78,7 @@ def judge(runs: List[Tuple[str, Run]]) -> List[Verdict]:
                         [run["measured"][name] for name in ("held", "teeth", "top_kb", "foot_kb")], True)
                 for _, run in runs]
     own, other = virtual["measured"], native["measured"]
-    rates = [phase(run, "all")["settled_goodput_mbps"]["vm1"] for run in (virtual, native)]
+    rates = [settled_phase(run, "all")["settled_goodput_mbps"]["vm1"] for run in (virtual, native)]
     return [
         at_least(f"part of samples in which the congestion window is above the receive window, {VIRTUAL}", own["held"],
                  1, "larger for the entire experiment"),

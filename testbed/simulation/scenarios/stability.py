@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
 from sdngcc.experiments.base import Run, Verdict, at_most
+from sdngcc.testbed.knobs import knobs_of
 from sdngcc.testbed.parameters import ParameterError
 from sdngcc.testbed.plot import runs_of
-from sdngcc.testbed.simulation.beds import knobs_of
 from sdngcc.testbed.simulation.fabrics import FabricWork, describe_fabric, make_works
 from sdngcc.testbed.simulation.scenario import Scenario
 
