@@ -15,7 +15,6 @@ import multiprocessing
 import os
 import shutil
 import signal
-import sys
 import threading
 import time
 from pathlib import Path
@@ -35,10 +34,10 @@ _parts: Any = None
 
 
 def start_worker(parts: Any) -> None:
-    """Let a worker know where it tells how far its run is, and end with its simulator when it is told to."""
+    """Let a worker know where it tells how far its run is, and lead the group that its simulator is in, too."""
     global _parts
     _parts = parts
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    os.setpgid(0, 0)
 
 
 @contextlib.contextmanager
@@ -55,10 +54,15 @@ def _unheard() -> Iterator[None]:
 
 
 def _end_workers() -> None:
-    """End all workers and wait for them."""
-    for child in multiprocessing.active_children():
-        child.terminate()
-    for child in multiprocessing.active_children():
+    """End all workers, with their simulators, and wait for them."""
+    children = multiprocessing.active_children()
+    for child in children:
+        assert child.pid is not None
+        try:
+            os.killpg(child.pid, signal.SIGKILL)
+        except ProcessLookupError:  # it leads no group yet
+            child.kill()
+    for child in children:
         child.join()
 
 
