@@ -8,7 +8,14 @@ VMs of every hypervisor, the receivers' one included, can send to those of any o
 
 from __future__ import annotations
 
+import importlib
+import sys
 from typing import Optional
+
+if __name__ == "builtins":  # that of `mn --custom`, whose Python may not have this package
+    sys.path.insert(0, sys._getframe().f_code.co_filename.rpartition("/")[0] or ".")
+    importlib.import_module("standalone")
+    sys.path.pop(0)
 
 from sdngcc.topologies.fabric import FabricTopo
 from sdngcc.topologies.placement import hypervisor_of
