@@ -18,7 +18,7 @@ BESIDE, PATCHED = "sdngcc", "openvswitch"
 # Where DKMS and administrators put modules that go before the kernel's own.
 _OVERRIDES = ("updates", "extra")
 # Debian's package of ovs-vswitchd, and what marks one with this project's series.
-PACKAGE, OURS = "openvswitch-switch", "+sdngcc"
+PACKAGE, OURS = "openvswitch-switch", "sdngcc"
 # Flows of a controller that forwards have cookies that begin so.
 COOKIE = "cookie=0x5347"
 # The link to the bus of a device on hardware.
@@ -127,6 +127,8 @@ class Facts:
     """Keys ``shim-*`` of Open_vSwitch."""
     error: str = ""
     """What ovs-vswitchd says of them: ``shim-error``."""
+    alarm: str = ""
+    """What the packages' own check says after a boot: ``external_ids:sdngcc-error``."""
     law: str = ""
     """The law that the datapath has, empty if it tells none."""
     key: Optional[Key] = None
@@ -295,12 +297,12 @@ def read_facts(host: Host, whole: bool = True) -> Facts:
     whole: without it kernels, modules, packages and controllers are left out, which take longest to ask.
     """
     missing: List[str] = []
-    root: Dict[str, Any] = {"other_config": {}, "statistics": {}}
+    root: Dict[str, Any] = {"other_config": {}, "external_ids": {}, "statistics": {}}
     bridges: List[Dict[str, Any]] = []
     interfaces: Tuple[Interface, ...] = ()
     controllers: Tuple[Controller, ...] = ()
     try:
-        root = host.table("Open_vSwitch", "other_config", "statistics")[0]
+        root = host.table("Open_vSwitch", "other_config", "external_ids", "statistics")[0]
         bridges = host.table("Bridge", "name", "datapath_type", "ports", "controller", "fail_mode")
         interfaces = _interfaces(host, bridges)
         controllers = _controllers(host, bridges) if whole else ()
@@ -312,6 +314,7 @@ def read_facts(host: Host, whole: bool = True) -> Facts:
         running=os.uname().release, kernels=(), module="", vswitchd=Vswitchd("", False), interfaces=interfaces,
         user_space=bool(bridges) and all(one["datapath_type"] == "netdev" for one in bridges),
         devices=read_devices(host), settings=settings, error=root["statistics"].get("shim-error", ""),
+        alarm=root["external_ids"].get("sdngcc-error", ""),
         key=read_key(host, file) if file else None, controllers=controllers, missing=tuple(missing))
     return facts if not whole else replace(
         facts, kernels=read_kernels(host), module=read_module(host), vswitchd=read_vswitchd(host), law=_law(host),

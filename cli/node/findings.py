@@ -56,8 +56,8 @@ def _module(facts: Facts) -> Iterator[Finding]:
 
 
 def _build_hint(release: str) -> str:
-    return (f"install linux-headers-{release}, run `dkms autoinstall -k {release}`; what fails is in "
-            "/var/lib/dkms/*/*/build/make.log")
+    return (f"install linux-headers-{release}, which has the module built; if that fails, "
+            "/var/lib/dkms/*/*/build/make.log tells why")
 
 
 def _kernels(facts: Facts) -> Iterator[Finding]:
@@ -93,7 +93,8 @@ def _vswitchd(facts: Facts) -> Iterator[Finding]:
                       "runs after the next restart", "run `systemctl restart openvswitch-switch`")
     if OURS in one.package and one.candidate and OURS not in one.candidate:
         yield Finding("warning", "vswitchd", f"the next upgrade replaces {PACKAGE} {one.package} by {one.candidate}, "
-                      "which has no shim", f"run `apt-mark hold {PACKAGE} openvswitch-common`")
+                      "which has no shim", f"run `apt-mark hold {PACKAGE} openvswitch-common`, and build the packages "
+                      "anew from the newer source")
 
 
 def _settings(facts: Facts) -> Iterator[Finding]:
@@ -101,6 +102,8 @@ def _settings(facts: Facts) -> Iterator[Finding]:
     if facts.error:
         yield Finding("fault", "settings", f"ovs-vswitchd refuses settings: {facts.error}",
                       "`ovs-vsctl get Open_vSwitch . other_config` lists them")
+    if facts.alarm:
+        yield Finding("fault", "alarm", facts.alarm, "")
     own = any(one.role == "vm" for one in facts.interfaces)
     if law == "none":
         yield Finding("fault" if own else "warning", "law", "no law is set: no VM is limited, but those with a law of "

@@ -18,7 +18,7 @@ from sdngcc.node.queues import Device, Qdisc
 RUNNING, NEWER = "6.1.0-56-amd64", "6.1.0-100-amd64"
 FQ = Qdisc("fq", "1:", "", {"limit": 100_000, "flow_limit": 2000})
 SMALL = dataclasses.replace(FQ, options={"limit": 10_000, "flow_limit": 100})
-SERIES = "3.1.0-2+deb12u1+sdngcc1"
+SERIES = "3.1.0-2+deb12u1+~sdngcc1"
 
 
 def interface(name, role="", **more):
@@ -80,6 +80,7 @@ BAD = {
     "refused port": (changed(interfaces=(*GOOD.interfaces, interface("tap7", "vm", error="shim-weight: 0 is"))),
                      "fault", "port", "tap7: shim-weight: 0 is"),
     "refused setting": (changed(error="shim-law: 'x' is no law"), "fault", "settings", "shim-law: 'x' is no law"),
+    "alarm": (changed(alarm="no module for Linux 7"), "fault", "alarm", "no module for Linux 7"),
     "unfit": (changed(interfaces=(*GOOD.interfaces, interface("eth1", "none", unfit=True))), "fault", "queues", "eth1"),
     "one queue": (uplink(card("eth0", "pfifo_fast")), "fault", "queues", "eth0: the root has pfifo_fast"),
     "one leaf": (uplink(card("eth0", "fq", "fq", "fq_codel", "fq")), "fault", "queues", "eth0: queue 2 has fq_codel"),

@@ -14,8 +14,11 @@ import yaml
 from sdngcc.controller.settings import Settings as Controller
 from sdngcc.tracker.settings import Settings as Tracker
 
-# What the packages' services have of their own.
-CONTROLLER: Dict[str, Any] = {"key_file": "/etc/sdn-gcc/key", "audit_file": "/var/log/sdn-gcc/audit.jsonl"}
+# What the packages' services have of their own. Their controller leaves forwarding to whoever does it: hosts tell it
+# who talks to whom and what was marked, and this machine's database connects by itself (`sdngcc node setup`).
+CONTROLLER: Dict[str, Any] = {
+    "forwarding": "none", "mark_source": "shim", "ovsdb_listen": "127.0.0.1:6639", "key_file": "/etc/sdn-gcc/key",
+    "audit_file": "/var/log/sdn-gcc/audit.jsonl"}
 TRACKER: Dict[str, Any] = {"divisions": {"all": {"weight": 1, "objective": "cs"}}}
 
 _HEAD = """# SPDX-License-Identifier: Apache-2.0

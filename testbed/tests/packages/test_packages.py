@@ -97,6 +97,7 @@ def test_settings_of_packages_are_what_the_programs_take(tmp_path: Path) -> None
     (tmp_path / "controller.yaml").write_text(text)
     plain = controller.load(tmp_path / "controller.yaml", {})
     assert plain.audit_file == Path(defaults.CONTROLLER["audit_file"])
+    assert (plain.forwarding, plain.mark_source) == ("none", "shim")
     # What is commented out is what is in force, and can be taken as it stands.
     (tmp_path / "controller.yaml").write_text(re.sub(r"^#(\w+:)", r"\1", text, flags=re.MULTILINE))
     assert controller.load(tmp_path / "controller.yaml", {}) == plain
