@@ -91,6 +91,11 @@ def stills_s(samples: List[Sample]) -> Dict[str, float]:
     return longest
 
 
+def actions(flows: str) -> List[str]:
+    """Return what flows do, of the output of ovs-ofctl dump-flows: it has counters, too."""
+    return sorted(line.rpartition("actions=")[2] for line in flows.splitlines() if "actions=" in line)
+
+
 def told(numbers: Dict[str, float], unit: str) -> str:
     """Return numbers of VMs as a text."""
     texts = (f"{name} {number:,.{0 if number > 100 else 1}f}" for name, number in sorted(numbers.items()))
@@ -127,7 +132,9 @@ def check(release: Release, folder: Path, say: Say) -> None:
         say(f"`{steps[0]}`: installed, DKMS built the module for {kernel}")
         _bring_later(one, ours["sdngcc-dkms"], kernel)
         with booted(one, kernel, disk, out / "console.log") as guest:
-            _Check(guest, kernel, steps[1:], own, say).all()
+            _Check(guest, kernel, steps[1:], own, say).first()
+        with booted(one, kernel, disk, out / "console-again.log", anew=False) as guest:
+            _Check(guest, kernel, steps[1:], own, say).again()
     with mounted(disk) as after:
         left = differences(before, snapshot(after, _RAN))
     disk.unlink()
@@ -177,14 +184,27 @@ class _Check:
         self.say = say
         self.restart_s = 0.0
 
-    def all(self) -> None:
-        """Run every step."""
+    def first(self) -> None:
+        """Run the steps before the machine boots again."""
         self.modules()
         self.scene()
         self.shares()
         self.restart()
+
+    def again(self) -> None:
+        """Run the steps after it has booted again."""
+        self.boot()
         self.upgrade()
         self.remove()
+
+    def boot(self) -> None:
+        """Look what a boot left: fq is back before anybody types a command, and each VM has its share."""
+        queues = self.guest.run(["tc", "qdisc", "show", "dev", "eth0"])
+        require(" fq " in queues, f"after a boot the queues of eth0 are\n{queues}")
+        self.guest.run(["sh", "/usr/local/lib/check/scene.sh", str(OFFERED_KBPS), str(CAPACITY_KBPS // 1000)])
+        self._until_all_come()
+        self._checked()
+        self._fair("after a boot")
 
     def modules(self) -> None:
         """Look which modules run; restart Open vSwitch."""
@@ -212,8 +232,16 @@ class _Check:
 
     def shares(self) -> None:
         """Type README.md's commands: each VM gets its share, and the controller names them all."""
-        for step in self.steps:
-            self.guest.shell(step)
+        flows = self.guest.run(["ovs-ofctl", "dump-flows", "br0"])
+        set_up, self_check = self.steps
+        require(self_check == "sdngcc node check", f"README.md's last command is {self_check}")
+        self.guest.shell(f"{set_up} --dry-run")
+        require(not self.guest.run(["ovs-vsctl", "get", "Open_vSwitch", ".", "other_config"]).count("shim-law"),
+                "a dry run set a law")
+        self.guest.shell(set_up)
+        after = self.guest.run(["ovs-ofctl", "dump-flows", "br0"])
+        require(actions(after) == actions(flows), f"the flows of br0 were\n{flows}\nand are\n{after}")
+        self._checked()
         self._fair("with README.md's commands")
         listed = ""
         for _ in range(30):
@@ -248,10 +276,11 @@ class _Check:
 
     def remove(self) -> None:
         """Remove all packages, and put Debian's own Open vSwitch back: it forwards as before."""
-        self.guest.run(["sh", "-euc", f"""
-ovs-vsctl del-controller br0
-ovs-vsctl clear Open_vSwitch . other_config
-apt-get -q purge {' '.join(OURS)}"""], timeout_s=600)
+        self.guest.shell("sdngcc node setup --undo")
+        left = self.guest.run(["ovs-vsctl", "get", "Open_vSwitch", ".", "other_config"])
+        require("shim-" not in left and not self.guest.succeeds(["ovs-vsctl", "br-exists", "br-sdngcc"]),
+                f"undoing the set-up left {left}, or br-sdngcc")
+        self.guest.run(["sh", "-euc", f"apt-get -q purge {' '.join(OURS)}"], timeout_s=600)
         require(not self.guest.succeeds(["test", "-d", "/sys/module/sdngcc"]), "sdngcc.ko is still loaded")
         self._free("packages removed")
         self.guest.run(["sh", "-euc", "apt-get -q install --allow-downgrades /packages/stock/*.deb"], timeout_s=600)
@@ -263,6 +292,15 @@ apt-get -q purge {' '.join(OURS)}"""], timeout_s=600)
         complaints = self.guest.run(["dmesg", "--level", "emerg,alert,crit,err,warn"])
         wrong = re.findall(r"^.*(?:BUG|WARNING|Call Trace|sdngcc:.*(?:fail|error)).*$", complaints, re.MULTILINE)
         require(not wrong, "the kernel complained:\n" + "\n".join(wrong))
+
+    def _checked(self) -> None:
+        """Require that `sdngcc node check` finds nothing wrong, at the latest when the controller has connected."""
+        for _ in range(30):
+            if self.guest.succeeds(["sdngcc", "node", "check"]):
+                self.say("`sdngcc node check` finds nothing wrong")
+                return
+            time.sleep(2)
+        raise CheckError(f"`sdngcc node check` says\n{self.guest.run(['sdngcc', 'node', 'check'], check=False)}")
 
     def _version(self) -> str:
         return self.guest.run(["dpkg-query", "-W", "-f", "${Version}", "sdngcc-dkms"])

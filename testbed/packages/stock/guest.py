@@ -137,22 +137,23 @@ def _command(emulator: Sequence[str], kernel: Path, initrd: Path, disk: Path, wi
 
 
 @contextlib.contextmanager
-def booted(one: Root, kernel: str, disk: Path, console: Path) -> Iterator[Guest]:
+def booted(one: Root, kernel: str, disk: Path, console: Path, anew: bool = True) -> Iterator[Guest]:
     """Boot a kernel, named by its release, of an equipped root for as long as the context lasts. Raises RootError.
 
     The root itself stays as it is; what the machine makes of it is in the file disk, whole once the context has ended
-    without an error.
+    without an error. anew: without it the machine goes on with the disk as it was left.
     """
     try:
         emulator = qemu()
     except BuildError as error:
         raise RootError(str(error)) from None
     one.path("/usr/sbin/policy-rc.d").unlink(missing_ok=True)
-    disk.unlink(missing_ok=True)
-    made = subprocess.run(["mkfs.ext4", "-q", "-O", "^has_journal", "-d", str(one.folder), str(disk), DISK],
-                          capture_output=True, text=True)
-    if made.returncode:
-        raise RootError(f"{one.release.suite}: no disk can be made: {made.stderr}")
+    if anew:
+        disk.unlink(missing_ok=True)
+        made = subprocess.run(["mkfs.ext4", "-q", "-O", "^has_journal", "-d", str(one.folder), str(disk), DISK],
+                              capture_output=True, text=True)
+        if made.returncode:
+            raise RootError(f"{one.release.suite}: no disk can be made: {made.stderr}")
     with tempfile.TemporaryDirectory() as folder, open(console, "wb") as said:
         wire = Path(folder) / "wire"
         command = _command(emulator, one.path(f"/boot/vmlinuz-{kernel}"), one.path(f"/boot/initrd.img-{kernel}"), disk,

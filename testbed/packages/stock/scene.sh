@@ -41,7 +41,11 @@ for n in 0 1 2 3; do
 	ip netns exec far tc filter add dev eth1 ingress protocol ip flower src_ip "10.0.0.1$n" action pass
 done
 
-ovs-vsctl add-br br0 -- add-port br0 eth0 -- add-port br0 tap0 -- add-port br0 tap1 -- add-port br0 tap2 -- add-port br0 tap3
+# After a boot the database has them all.
+ovs-vsctl --may-exist add-br br0
+for port in eth0 tap0 tap1 tap2 tap3; do
+	ovs-vsctl --may-exist add-port br0 "$port"
+done
 
 start sink far sink
 start count far count eth1 /run/count
