@@ -46,9 +46,8 @@ def ending_quietly(*left: Path) -> Iterator[None]:
             signal.signal(number, signal.SIG_IGN)
         for folder in left:
             clear(folder.parent, [folder.name])
-        number = error.number if isinstance(error, Interrupted) else signal.SIGINT
         print("interrupted; nothing of this run was kept", file=sys.stderr)
-        sys.exit(128 + number)
+        sys.exit(128 + (error.number if isinstance(error, Interrupted) else signal.SIGINT))
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)

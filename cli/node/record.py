@@ -64,10 +64,9 @@ def read_record(host: Host) -> Record:
     try:
         if document["schema"] != SCHEMA:
             raise ValueError(f"schema {document['schema']}")
-        wanted = document["wanted"]
-        if wanted is not None:
-            wanted = Wanted(**{key: tuple(value) if isinstance(value, list) else value
-                               for key, value in wanted.items()})
+        given: Optional[Dict[str, Any]] = document["wanted"]
+        wanted = None if given is None else Wanted(
+            **{**given, "uplinks": tuple(given["uplinks"]), "vms": tuple(given["vms"])})
         former: List[List[Any]] = document["former"]
         return Record(wanted, {name: value for name, value in former})
     except (KeyError, TypeError, ValueError) as error:

@@ -10,9 +10,12 @@ from typing import NamedTuple, Tuple
 import pytest
 
 from sdngcc.experiments import EXPERIMENTS
+from sdngcc.experiments.base import Case, Program
 from sdngcc.testbed.build import ROOT
-from sdngcc.testbed.machine import compile_sources
+from sdngcc.testbed.machine import MachineError, compile_sources
+from sdngcc.testbed.parameters import parse_settings
 from sdngcc.testbed.runner import run_case
+from sdngcc.testbed.workload import three_periods
 
 # Wall time of a test, seconds: some are several runs, and a host may be busy.
 pytestmark = [pytest.mark.uml, pytest.mark.timeout(3600)]
@@ -128,6 +131,17 @@ def test_the_same_seed_gives_the_same_bytes(run):
 @pytest.mark.release
 def test_another_seed_gives_other_bytes(run):
     assert json.dumps(run(ONE), sort_keys=True) != json.dumps(run(OTHER), sort_keys=True)
+
+
+@pytest.mark.parametrize("datapath,row,key", [
+    ("patched", "Interface hv1-vm1", "shim-weight=0"), ("patched", "Open_vSwitch .", "shim-knob-nonsense=1"),
+    ("netdev", "Interface hv1-vm1", "shim-weight=0")])
+def test_what_is_refused_inside_fails_the_run(artifacts, tmp_path, datapath, row, key):
+    parameters = parse_settings(["senders=2", "phases=0,1,0", f"datapath={datapath}"], {"law": "static"})
+    work, table = three_periods(parameters), row.split()[0]
+    work.program(Program("refused", "vm1", ("ovs-vsctl", "set", *row.split(), f"other_config:{key}"), 0.2))
+    with pytest.raises(MachineError, match=f"refused settings of this run: .*{table}.*{key.partition('=')[0]}"):
+        run_case(Case("", parameters, work), artifacts, 1, tmp_path)
 
 
 @pytest.mark.parametrize("edge", ["htb", "borrow", "police"])
