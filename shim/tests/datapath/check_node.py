@@ -25,6 +25,8 @@ lab = Lab()
 KEY = "/tmp/node.key"
 # The machine's own files but for what is written: that may not be.
 ROOT = Path("/tmp/root")
+# Open vSwitch as Debian has it, without this project's series.
+DEBIANS = "/usr/sbin/ovs-vswitchd"
 FQ = {"limit": 100_000, "flow_limit": 2_000, "buckets": 1024}
 
 
@@ -145,6 +147,39 @@ def again() -> None:
     run("tc qdisc replace dev q1 parent 1:3 pfifo")
     equal([line for one in reapply(host) for line in one.lines()],
           ["tc qdisc replace dev q1 parent 1:3 fq limit 100000 flow_limit 2000 buckets 1024"], "one leaf alone")
+
+
+def restart(program: str) -> None:
+    """Let another ovs-vswitchd, or the same one again, take over."""
+    run("ovs-appctl exit")
+    time.sleep(0.5)
+    run(f"{program} --pidfile --detach")
+    time.sleep(1)
+
+
+def kinds(*devices: str) -> List[str]:
+    """Return the kinds of devices' queuing disciplines."""
+    return [one["kind"] for device in devices for one in qdiscs(device)]
+
+
+@check
+def restarts() -> None:
+    """A restart of ovs-vswitchd, and one of Debian's own in its place, leave every fq where it is"""
+    host = begin()
+    set_up(host, wanted("q1", "s3", law="static"))
+    own, wished = run("readlink /proc/$(cat /run/openvswitch/ovs-vswitchd.pid)/exe").strip(), kinds("q1", "s3")
+    equal(sorted(wished), ["fq"] * 5 + ["mq"], "queues")
+    for program in (own, DEBIANS, own):
+        restart(program)
+        equal(kinds("q1", "s3"), wished, f"queues after {program} started")
+        equal([step.name for step in reapply(host)], [], f"what is to be put back after {program} started")
+    # What keeps Debian's own from deleting them is the row that the set-up made.
+    run("ovs-vsctl clear Port s3 qos")
+    restart(DEBIANS)
+    assert "fq" not in kinds("s3"), kinds("s3")
+    restart(own)
+    apply(host, None, reapply(host), lambda _: None)
+    equal(faults(read_facts(host)), [], "faults")
 
 
 @check
