@@ -172,7 +172,8 @@ def _print_result(result: Dict[str, Any], out: Path) -> None:
 
 @testbed.command("run")
 @click.argument("experiment")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter; see `testbed list`.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
+              help="A parameter; see `testbed list EXPERIMENT`.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True,
               help="In one checkout the same seed gives the same result.json, byte for byte.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path),
@@ -231,7 +232,8 @@ def run_command(experiment: str, settings: Tuple[str, ...], seed: int, out: Path
 
 
 @testbed.command("shell")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter; see `testbed list`.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
+              help="A parameter; see `testbed list EXPERIMENT`.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True,
               help="Seed of the machine's randomness.")
 def shell_command(settings: Tuple[str, ...], seed: int) -> None:
