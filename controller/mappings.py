@@ -3,6 +3,7 @@
 
 ``<name>=<datapath id>`` names a switch: "10.0.0.1:6379=1001" or "10.0.0.1=1001".
 ``<datapath id>/<name>=<port>`` gives one of its ports its OpenFlow number: "1001/Ethernet0=1" or "1001/49=1".
+``<agent>=<network>`` says from where an agent's datagrams may come: "10.0.0.1=192.0.2.7" or "10.0.0.1=192.0.2.0/24".
 Datapath ids are hexadecimal, with or without colons.
 """
 
@@ -31,6 +32,16 @@ class Agent(NamedTuple):
 
     address: bytes  # 4 or 16 bytes
     sub: Optional[int]
+
+
+Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
+
+
+class Sender(NamedTuple):
+    """From where an sFlow agent's datagrams may come."""
+
+    agent: bytes  # its address, 4 or 16 bytes
+    network: Network
 
 
 def datapath_id(value: Union[str, int]) -> int:
@@ -81,6 +92,19 @@ def read_agent(text: str) -> Agent:
         return Agent(ipaddress.ip_address(address).packed, int(sub) if slash else None)
     except ValueError:
         raise ValueError(f'"{text}" is no <IP address> or <IP address>/<sub-agent>') from None
+
+
+def read_sender(text: str) -> Sender:
+    """Return what "<agent's IP address>=<IP address or network>" says; raises ValueError naming what is wrong."""
+    agent, equals, network = text.partition("=")
+    try:
+        if equals:
+            return Sender(ipaddress.ip_address(agent).packed, ipaddress.ip_network(network))
+    except ValueError:
+        pass
+    raise ValueError(
+        f'"{text}" is no <agent\'s IP address>=<IP address or network>, such as 10.0.0.1=192.0.2.0/24'
+    )
 
 
 def check_distinct(names: Iterable[object]) -> None:

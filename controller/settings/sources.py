@@ -7,7 +7,7 @@ from typing import Literal, Optional
 
 import pydantic
 
-from sdngcc.controller.mappings import check_distinct, read_agent, read_port, read_switch
+from sdngcc.controller.mappings import check_distinct, read_agent, read_port, read_sender, read_switch
 from sdngcc.controller.settings.values import split_address
 
 
@@ -29,6 +29,9 @@ class MarkSources(pydantic.BaseModel):
     sflow_listen: str = pydantic.Field("127.0.0.1:6343", description="sflow: address and UDP port agents send to")
     sflow_agents: tuple[str, ...] = pydantic.Field(
         (), description="sflow, sflow-rt: <agent's IP address>[/<sub-agent>]=<datapath id>; others are refused"
+    )
+    sflow_senders: tuple[str, ...] = pydantic.Field(
+        (), description="sflow: <agent's IP address>=<IP address or network> its datagrams come from, if not its own"
     )
     sflow_ports: tuple[str, ...] = pydantic.Field(
         (), description="sflow, sflow-rt: <datapath id>/<ifIndex>=<OpenFlow port>, where the agent does not tell"
@@ -93,6 +96,12 @@ class MarkSources(pydantic.BaseModel):
                 read_agent(one.name)
         # An sFlow agent may speak for several switches; a database is one switch's.
         check_distinct(one.name if info.field_name == "sonic_redis" else one for one in named)
+        return value
+
+    @pydantic.field_validator("sflow_senders")
+    @classmethod
+    def _check_senders(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        check_distinct(read_sender(one) for one in value)
         return value
 
     @pydantic.field_validator("sflow_ports", "sonic_ports", "otlp_ports")

@@ -12,6 +12,7 @@ from typing import Any, Callable, Optional
 from sdngcc.controller.network.topology import Hop, Topology
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.sources.base import Deliver, MarkSource, PortMarks, Reading
+from sdngcc.controller.sources.upstream import forget_place
 from sdngcc.controller.wire.experimenter import Reply
 from sdngcc.controller.wire.openflow import FlowStatistics
 
@@ -111,8 +112,7 @@ class DelayedMarks(MarkSource):
         """Forget a port that is gone, or a whole switch, with the marks kept back."""
         self._inner.forget(dpid, port)
         for marks in (self._sampled, self._waiting):
-            for point in [point for point in marks if point[0] == dpid and port in (None, point[1])]:
-                del marks[point]
+            forget_place(marks, dpid, port)
         if port is None:
             self._answered.discard(dpid)
             self._late.discard(dpid)

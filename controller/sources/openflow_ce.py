@@ -32,7 +32,7 @@ from sdngcc.controller.network.topology import Hop, Topology
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.sources.base import PREPARE_XID, MarkSource, PortMarks, Reading, Semantics
 from sdngcc.controller.sources.pace import Pace, difference, longest, scale
-from sdngcc.controller.sources.upstream import Upstream
+from sdngcc.controller.sources.upstream import Upstream, forget_place
 from sdngcc.controller.wire import openflow
 from sdngcc.controller.wire.openflow import FlowStatistics
 
@@ -103,20 +103,20 @@ class OpenFlowCe(MarkSource):
         """Return the counting flows of ports, and what takes all else past them."""
         switch = self._switches.setdefault(dpid, _Switch(Pace(self._period_ns, self._age_ns)))
         cookie = COOKIE | COUNTING
-        data = self._pass_on()
+        messages = [self._pass_on()]
         for port in ports:
             switch.ports.setdefault(port, _Port())
             for family, eth_type in zip((0, _IPV6), IP_TYPES):
-                data += openflow.flow_add(
+                messages.append(openflow.flow_add(
                     openflow.match(in_port=port, eth_type=eth_type, ip_ecn=CE),
                     (), PRIORITY_CE, cookie | family | port,
                     table=COUNT_TABLE, goto=FORWARD_TABLE, xid=PREPARE_XID,
-                )  # fmt: skip
-                data += openflow.flow_add(
+                ))  # fmt: skip
+                messages.append(openflow.flow_add(
                     openflow.match(metadata=port, eth_type=eth_type, ip_ecn=CE),
                     (), PRIORITY_CE, cookie | _LEAVES | family | port, table=LEAVE_TABLE, xid=PREPARE_XID,
-                )  # fmt: skip
-        return data
+                ))  # fmt: skip
+        return b"".join(messages)
 
     @staticmethod
     def _pass_on() -> bytes:
@@ -213,13 +213,12 @@ class OpenFlowCe(MarkSource):
     def forget(self, dpid: int, port: Optional[int] = None) -> None:
         """Forget a port, or a switch: its next reading is a baseline."""
         self._upstream.forget(dpid, port)
-        for point in [point for point in self._marks if point[0] == dpid and port in (None, point[1])]:
-            del self._marks[point]
+        forget_place(self._marks, dpid, port)
         if port is None:
             self._switches.pop(dpid, None)
             return
         switch = self._switches.get(dpid)
         if switch is not None:
             switch.ports.pop(port, None)
-            for cookie in [one for one in switch.flows if not one & _REST and one & _PORT_MASK == port]:
-                del switch.flows[cookie]
+            for part in (0, _LEAVES, _IPV6, _LEAVES | _IPV6):
+                switch.flows.pop(COOKIE | COUNTING | part | port, None)

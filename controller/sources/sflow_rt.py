@@ -35,7 +35,7 @@ from sdngcc.controller.settings import Settings
 from sdngcc.controller.sources.base import Deliver, MarkSource, PortMarks, Reading, Semantics
 from sdngcc.controller.sources.origin import Origin
 from sdngcc.controller.sources.pace import longest
-from sdngcc.controller.sources.upstream import Upstream
+from sdngcc.controller.sources.upstream import Upstream, forget_place
 
 FLOW_IN, FLOW_OUT = "sdngcc-ce-in", "sdngcc-ce-out"
 FLOWS_MAX = 20  # sFlow-RT keeps no more a data source
@@ -260,9 +260,8 @@ class SFlowRtMarks(MarkSource):
     def forget(self, dpid: int, port: Optional[int] = None) -> None:
         """Forget what was counted at a port, or at a switch."""
         self._upstream.forget(dpid, port)
-        for counts in (self._marks, self._ce):
-            for place in [place for place in counts if place[0] == dpid and port in (None, place[1])]:
-                del counts[place]
+        forget_place(self._marks, dpid, port)
+        forget_place(self._ce, dpid, port)
 
 
 def _records(answer: Any) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ Nothing is attributed where CE arrives by a port without a known link: a host se
 """
 
 import collections
-from typing import Callable, Optional
+from typing import Any, Callable, Optional
 
 from sdngcc.controller.network.topology import Hop
 
@@ -55,5 +55,13 @@ class Upstream:
 
     def forget(self, dpid: int, port: Optional[int] = None) -> None:
         """Forget what is owed at a port that is gone, or at a whole switch."""
-        for point in [point for point in self._owed if point[0] == dpid and port in (None, point[1])]:
-            del self._owed[point]
+        forget_place(self._owed, dpid, port)
+
+
+def forget_place(table: dict[Hop, Any], dpid: int, port: Optional[int]) -> None:
+    """Forget what a table has of a port, or of a whole switch; of a port it is one step."""
+    if port is not None:
+        table.pop((dpid, port), None)
+        return
+    for place in [place for place in table if place[0] == dpid]:
+        del table[place]

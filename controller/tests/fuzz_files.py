@@ -148,8 +148,8 @@ def of_neighbors(data):
 def of_mappings(data):
     """Read what settings say of switches, ports and agents, a line each."""
     for line in data.decode("utf-8", "replace").split("\n"):
-        for read in (mappings.read_switch, mappings.read_port, mappings.read_agent, mappings.read_capacity,
-                     settings.values.split_address):  # fmt: skip
+        for read in (mappings.read_switch, mappings.read_port, mappings.read_agent, mappings.read_sender,
+                     mappings.read_capacity, settings.values.split_address):  # fmt: skip
             try:
                 read(line)
             except ValueError as error:
@@ -205,7 +205,7 @@ SETTINGS = (
     "otlp_tls_key: x\nnotify: false\n", "otlp_tls_crl: x\nnotify: false\n", "notify: false\nneutron_endpoint: x\n",
     "ovsdb: [x]\n",
     "notify: false\nmark_source: otlp\notlp_switches: ['a=1']\notlp_listen: 0.0.0.0:4317\n", "sflow_rt_url: x\n",
-    "notify: false\nmark_source: sflow\nsflow_agents: ['10.0.0.1/3=1']\n", "sflow_ports: ['1/x=1']\n",
+    "notify: false\nmark_source: sflow\nsflow_agents: ['10.0.0.1/3=1']\n", "sflow_ports: ['1/x=1']\n", "sflow_senders: ['10.0.0.1=192.0.2.0/24', '10.0.0.1=::1/x', '10.0.0.1']\n",
     "capacities: [x]\n",
     "rest: '[::1]:1'\nnotify: false\n", "rest: 'host:1'\nnotify: false\n", "hypervisors: [{a: 1}]\n",
     "sonic_redis: ['a:1=1', 'a:1=1']\n",
@@ -272,6 +272,7 @@ SEEDS = (
     *(file(LLDP, one) for one in NEIGHBORS), file(LLDP, "["),
     file(MAPPINGS,
          "10.0.0.1:6379=1001\n1001/Ethernet0=1\n10.0.0.1/3\n1001/1=2.5\n[::1]:80\nx\n=1\n1/a=99999999999\n10.0.0.1/x\n"
+                   "10.0.0.1=192.0.2.0/24\n10.0.0.1=192.0.2.1/24\nx=::/0\n"
                    f"a/b\n1/1=0\n0x1/1=1\n:{'9' * 5000}\nx:{'9' * 5000}\n"),
 )  # fmt: skip
 

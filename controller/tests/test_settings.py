@@ -91,6 +91,8 @@ def test_file_then_environment(tmp_path, key_file, suffix, text):
         ({"sflow_listen": "6343"}, "sflow_listen: .*<address>:<port>"),
         ({"sflow_agents": "switch1=1"}, "sflow_agents: .*<IP address>"),
         ({"sflow_agents": "10.0.0.1/x=1"}, "sflow_agents: .*sub-agent is a number"),
+        ({"sflow_senders": "10.0.0.1=192.0.2.1/24"}, "sflow_senders: .*<IP address or network>"),
+        ({"sflow_senders": "10.0.0.1=::1,10.0.0.1=::1"}, "sflow_senders: .*named twice"),
         ({"sflow_ports": "1001/eth0=1"}, "sflow_ports: .*no ifIndex"),
         ({"sflow_rt_url": "https://host/path"}, "sflow_rt_url: .*http://<address>"),
     ],

@@ -59,8 +59,10 @@ PROGRAMS: Tuple[Program, ...] = (
     Program("sflow", "controller.tests.sources.fuzz_sflow", 2000, (
         File("controller/sources/sflow_datagram.py"),
         File("controller/sources/sflow.py", only=(
-            "SFlowMarks.feed", "SFlowMarks._find", "SFlowMarks._in_order", "SFlowMarks._take_flow",
-            "SFlowMarks._take_counters", "SFlowMarks._moved", "SFlowMarks._port", "SFlowMarks.close_window")))),
+            "SFlowMarks.feed", "SFlowMarks._may_send", "SFlowMarks._find", "SFlowMarks._in_order",
+            "SFlowMarks._take_flow", "SFlowMarks._in_pool", "SFlowMarks._take_counters", "SFlowMarks._moved",
+            "SFlowMarks._port", "SFlowMarks._numbers_by_name", "SFlowMarks._tell_matching", "SFlowMarks._possible",
+            "SFlowMarks.close_window")))),
     Program("sflow-rt", "controller.tests.sources.fuzz_sflow_rt", 3000, (
         File("controller/sources/sflow_rt.py", without=(
             "SFlowRtMarks.freshness_ns", "SFlowRtMarks.collectors", "SFlowRtMarks._read_always")),)),

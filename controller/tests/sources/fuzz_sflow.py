@@ -21,7 +21,8 @@ with atheris.instrument_imports(include=["sdngcc.controller.sources"]):
     )
 
 from .. import fuzzing
-from .sflow_agent import ce_frame, counters, datagram, flow, part, words
+from . import recorded
+from .sflow_agent import ce_frame, counters, datagram, flow, header, part, words
 from .test_sources_sflow import AT, HERE, MS, source
 
 # Bytes of a datagram's smallest sample.
@@ -59,11 +60,12 @@ def check(data):
 
 def take(data):
     """Let a source take an input's datagrams; raises nothing."""
-    one, now_ns, allowed = source("10.0.0.1=b", "10.0.0.2=c", "10.0.0.2=d"), AT, 0
+    one = source("10.0.0.1=b", "10.0.0.2=c", "10.0.0.2=d", sflow_senders=("10.0.0.2=10.0.0.0/24",))
+    now_ns, allowed = AT, 0
     for piece in pieces(data):
         allowed += check(piece)
         with fuzzing.steps(len(data)):
-            one.feed(piece, now_ns)
+            assert 1 <= one.feed(piece, now_ns, "10.0.0.1") <= 1 + SAMPLES_MAX
             fresh = one.close_window(now_ns)
         assert all(marks.marks >= 0 and marks.interval_ns > 0 for marks in fresh)
         assert all((reading.ce_arrived or 0) >= 0 for reading in one.readings(HERE).values())
@@ -71,6 +73,7 @@ def take(data):
     assert sum(one._ce.values()) <= allowed, "more CE than samples stand for"
     assert len(one._agents) <= 3 * module.SUB_AGENTS_MAX
     assert all(len(agent.interfaces) <= module.INTERFACES_MAX for agent in one._agents.values())
+    assert all(len(agent.samplers) <= module.INTERFACES_MAX for agent in one._agents.values())
     assert all(count > 0 for count in one.faults.values())
     one.origins(now_ns)
 
@@ -89,6 +92,20 @@ SEEDS = (
     ),
     framed(datagram(flow(ce_frame(), 11), agent="10.0.0.2", sub=3), datagram(agent="fe80::1"), b"", words(5, 1, 2)),
     framed(datagram(part(9, bytes(8)), counters(1, dpid=0xD, port=2), agent="10.0.0.2")),
+    # Padding behind records and samples, lengths that are no multiple of 4 with and without padding, a sample cut off.
+    framed(
+        datagram(part(1, words(1, 11, 9, 0, 0, 11, 0, 2) + part(7, bytes(5)) + header(ce_frame()) + bytes(4))),
+        datagram(part(8, bytes(5)), flow(ce_frame(), 11)[:-4], sequence=2) + bytes(4),
+        datagram(part(8, bytes(5)) + bytes(3), flow(ce_frame(), 11, rate=0), part(2, words(1, 1, 99)), sequence=3),
+    ),
+    # The data source alone, by both forms; a name alone of an interface above 24 bits; pools that stand still.
+    framed(
+        datagram(part(1, words(1, 11, 9, 7, 0, 0, 0, 1) + header(ce_frame())),
+                 part(3, words(2, 0, 11, 9, 7, 0, 0, 0, 0, 0, 1) + header(ce_frame())),
+                 *[part(1, words(3, 11, 9, 7, 0, 0, 0, 1) + header(ce_frame()))] * 9),
+        datagram(part(2, words(1, 5, 1) + part(1005, words(2) + b"b1")), flow(ce_frame(), 5 << 24 | 5), sequence=2),
+    ),
+    framed(*recorded.HSFLOWD[:2]), framed(*recorded.OPENVSWITCH[:2]),
 )  # fmt: skip
 
 

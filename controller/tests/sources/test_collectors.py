@@ -149,7 +149,8 @@ def children(pid):
 
 def test_samples_are_heard_beside_noise(start):
     port = free_port()
-    controller, _ = start(mark_source="sflow", sflow_listen=f"127.0.0.1:{port}", sflow_agents="10.0.0.1=a1")
+    controller, _ = start(mark_source="sflow", sflow_listen=f"127.0.0.1:{port}", sflow_agents="10.0.0.1=a1",
+                          sflow_senders="10.0.0.1=127.0.0.0/8")  # fmt: skip
     sequence = 0
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
 
