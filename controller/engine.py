@@ -129,7 +129,7 @@ class Engine:
         counters: tuple[Counters, ...] = (self.pair_bytes, self.split_bytes)
         self._statistics = {one.kind.to_bytes(2, "big"): one for one in counters}
         self.discovery = Discovery(
-            self.switches, self.topology, self._owner, self.outbox, self.timers, secret, self.counters
+            self.switches, self.topology, self._owner, self.outbox, self.timers, self.backlog, secret, self.counters
         )
         self.machines = Machines(
             settings, self.switches, self.topology, self.notifier.numbering, self.outbox, self._xids, self.counters,
@@ -264,6 +264,7 @@ class Engine:
     def discover(self, dpid: int) -> None:
         """Look for the links of a switch now."""
         self.discovery.look(dpid)
+        self._work()
 
     def switch_down(self, dpid: int) -> None:
         """Forget a switch whose connection ended, with its hosts and links."""
@@ -307,10 +308,13 @@ class Engine:
         self._links_changed(self.topology.set_port(dpid, number, Port(name, mac, up, since)))
         if fresh:
             self.polling.prepare(dpid, [number])
-            self._place_tunnels(dpid)
-            self._place_vlans(dpid)
+            # What databases say of neither name takes no step for all ports of the switch.
+            if any(self.machines.tells_of(dpid, one) for one in {name, known.name if known else name}):
+                self._place_tunnels(dpid)
+                self._place_vlans(dpid)
         if fresh and up:
-            self._name_machines(dpid)
+            if self.machines.name_port(dpid, number):
+                self._set_hypervisor(self.switches[dpid])
             self.discovery.look(dpid, number)
 
     def port_removed(self, dpid: int, number: int) -> None:
@@ -493,9 +497,7 @@ class Engine:
         if statistics is not None:
             taken = switch is not None and self._take_statistics(switch, statistics, xid, data)
         else:
-            taken = True
-            if switch is not None:
-                self._take_experimenter(switch, xid, data)
+            taken = switch is not None and self._take_experimenter(switch, xid, data)
         self._work()
         return taken
 
@@ -522,30 +524,65 @@ class Engine:
         self.counters["reply_malformed"] += 1
         LOG.warning("switch %016x: %s", switch.dpid, error)
 
-    def _take_experimenter(self, switch: SwitchRecord, xid: int, data: bytes) -> None:
+    def _take_experimenter(self, switch: SwitchRecord, xid: int, data: bytes) -> bool:
+        """Take a part of an experimenter reply; nothing of one that nobody asked for is read or kept."""
+        dpid, kind = switch.dpid, experimenter.kind_of(data)
+        if kind is not None and not self._asked(switch, xid, kind):
+            self.counters["reply_unasked"] += 1
+            return False
         try:
-            reply = self._assembler.feed(switch.dpid, data)
+            reply = self._assembler.feed(dpid, data, self._entries_max(dpid, kind))
         except experimenter.ReplyError as error:
             self._refuse_reply(switch, error)
-            return
+            self._void(switch, xid)
+            return True
         if reply is None:
-            return
+            return True
         now = self.clock()
-        if self.hosting and self.hosting.is_host(switch.dpid):
+        if self.hosting and self.hosting.is_host(dpid):
             if self.hosting.take(switch, xid, reply, now):
                 self._links_changed([])
-        elif not self.hosting and reply.exp_type == experimenter.VM_STATE:
-            take = self.machines.put_off if self.rounds.awaits_others(switch.dpid) else self.machines.take
+        elif reply.exp_type == experimenter.VM_STATE:
+            take = self.machines.put_off if self.rounds.awaits_others(dpid) else self.machines.take
             take(switch, xid, reply, now)
-            self.rounds.answered(switch.dpid)
-        elif not self.hosting and reply.exp_type == experimenter.HOST_PATHS:
+            self.rounds.answered(dpid)
+        elif reply.exp_type == experimenter.HOST_PATHS:
             self.machines.take_paths(switch, xid, reply)
-            self.rounds.answered(switch.dpid)
-        elif reply.exp_type != experimenter.PORT_MARKS:
-            self.counters["reply_unasked"] += 1
-        elif self._owner.owns(switch.dpid):
+            self.rounds.answered(dpid)
+        elif self._owner.owns(dpid):
             self.marked(self.polling.take_marks(switch, xid, reply, now), now)
             self.rounds.finish_if_complete()
+        return True
+
+    def _asked(self, switch: SwitchRecord, xid: int, kind: int) -> bool:
+        """Tell whether a switch owes an answer of a kind to that transaction."""
+        if not xid:
+            return False
+        is_host = self.hosting is not None and self.hosting.is_host(switch.dpid)
+        if kind == experimenter.HOST_PATHS:
+            return switch.paths_xid == xid
+        if kind == (experimenter.HOST_VMS if is_host else experimenter.VM_STATE):
+            return switch.state_xid == xid
+        if kind == experimenter.HOST_PEERS and is_host and self.hosting and self.hosting.hosts.owes(switch.dpid, xid):
+            return True
+        return self.polling.owes(switch.dpid, xid) and kind == self.source.asks_for
+
+    def _entries_max(self, dpid: int, kind: Optional[int]) -> Optional[int]:
+        """Return how many entries a reply of a kind may have: a bridge has machines at its ports only."""
+        if kind != experimenter.VM_STATE:
+            return None
+        return experimenter.UPLINKS_MAX * (len(self.topology.ports.get(dpid, ())) + 1)
+
+    def _void(self, switch: SwitchRecord, xid: int) -> None:
+        """Await no more of an answer that cannot be read: what is left of it was not asked for."""
+        if not xid:
+            return
+        self.monitor.lose(switch.dpid, xid)
+        if self.hosting:
+            self.hosting.hosts.lose(switch.dpid, xid)
+        if self.machines.unsent(switch, xid):
+            self.rounds.answered(switch.dpid)
+        self.rounds.finish_if_complete()
 
     def error(self, dpid: int, xid: int, kind: int, code: int) -> None:
         """Take an OpenFlow error; one about our requests means the switch does not know them."""

@@ -85,7 +85,7 @@ class Hosting:
         return lost
 
     def take(self, switch: SwitchRecord, xid: int, reply: experimenter.Reply, now_ns: int) -> bool:
-        """Take a host's reply; return whether the graph changed."""
+        """Take a host's reply that was asked for; return whether the graph changed."""
         news = False
         if reply.exp_type == experimenter.HOST_VMS:
             news = self._take_machines(switch, xid, reply, now_ns)
@@ -93,13 +93,13 @@ class Hosting:
         elif reply.exp_type == experimenter.HOST_PATHS:
             self._machines.take_paths(switch, xid, reply)
             self._rounds.answered(switch.dpid)
-        elif reply.exp_type == experimenter.HOST_PEERS and self._polling.owes(switch.dpid, xid):
+        elif self._polling.owes(switch.dpid, xid):
             fresh = self._polling.take_marks(switch, xid, reply, now_ns)
             if fresh and self._owns(switch.dpid):
                 self._rounds.marked(fresh, now_ns)
             self._rounds.finish_if_complete()
-        elif reply.exp_type != experimenter.HOST_PEERS or not self.hosts.take_peers(switch.dpid, xid, reply):
-            self.hosts.counters["reply_unasked"] += 1
+        else:
+            self.hosts.take_peers(switch.dpid, reply)
         return news
 
     def _take_machines(self, switch: SwitchRecord, xid: int, reply: experimenter.Reply, now_ns: int) -> bool:

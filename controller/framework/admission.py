@@ -39,6 +39,7 @@ class Reason(str, enum.Enum):
     DUPLICATE = "duplicate_id"
     REPLACED = "replaced"
     DEAF = "does_not_read"
+    COSTLY = "costs_too_much"
     ACCEPT = "accept_failed"
     NOT_ADMITTED = "not_admitted"
     BRIDGE = "bridge_of_another"

@@ -15,6 +15,7 @@ import ssl
 import time
 from typing import Any, Callable, NamedTuple, Optional
 
+from sdngcc.controller import budget
 from sdngcc.controller.framework import certificates, names, tls
 from sdngcc.controller.framework.admission import (
     RESERVED_DESCRIPTORS,
@@ -28,9 +29,11 @@ from sdngcc.controller.framework.allowlist import AllowList
 from sdngcc.controller.framework.listening import listen
 from sdngcc.controller.framework.reader import (
     EchoAnswered,
+    FlowRemoved,
     ForFramework,
     Message,
     Multipart,
+    PacketIn,
     Reader,
     ReadError,
     State,
@@ -58,10 +61,14 @@ class Connection:
     Everything else that is read goes to ``sink`` once it is set, which tells whether it took the message.
     """
 
-    def __init__(self, inner: Any, channel: Channel, admission: Admission) -> None:
+    def __init__(
+        self, inner: Any, channel: Channel, admission: Admission, shared: Optional[budget.Bucket] = None
+    ) -> None:
+        """``shared`` is the budget of work that all connections of a listener have together."""
         self.channel = channel
         self.identity: Optional[certificates.Identity] = None  # of its certificate; None: it came without TLS
         self.reader = Reader()
+        self.meter = budget.Meter(shared or budget.shared())
         self.sink: Optional[Callable[[Message], bool]] = None
         self.datapath: Any = None  # the framework's object, once the handshake is done
         self.ended = False
@@ -181,10 +188,13 @@ class Connection:
         try:
             for message in self.reader.feed(chunk):
                 number += 1
-                self._pass(message)
-                if not number % _TURN:
-                    names.hub.sleep(0)
+                wait_ns = 0 if self._pass(message) else self.meter.charge(self.reader.size, time.monotonic_ns())
+                if wait_ns or not number % _TURN:
+                    names.hub.sleep(wait_ns / 1e9)
                     if self.ended:
+                        return
+                    if self.meter.is_spent:
+                        self.end(Reason.COSTLY, f"it wanted more than its part of work for {budget.PATIENCE_S:g} s")
                         return
         except ReadError as error:
             if error.answer and self._plain:
@@ -193,22 +203,26 @@ class Connection:
         if number:
             self._admission.heard(self.channel)
 
-    def _pass(self, message: Message) -> None:
-        """Hand on a message; what an application does with it may let others run."""
+    def _pass(self, message: Message) -> bool:
+        """Hand on a message; what an application does with it may let others run.
+
+        Return whether its cost is bounded otherwise: an answer by its question, packets and flows by the forwarder.
+        """
         if isinstance(message, Multipart):
             taken = self.sink is not None and self.sink(message)
-        elif isinstance(message, ForFramework):
+            self._admission.unserved += not taken
+            return taken
+        if isinstance(message, ForFramework):
             self._ready += message.data
             if not self.channel.ready and self.reader.state is State.READY:
                 self._admission.ready(self.channel)
-            return
-        elif isinstance(message, EchoAnswered):
+            return False
+        if isinstance(message, EchoAnswered):
             self._answered = message.xid
-            return
-        else:
-            taken = not isinstance(message, Unserved) and self.sink is not None and self.sink(message)
-        if not taken:
-            self._admission.unserved += 1
+            return False
+        taken = not isinstance(message, Unserved) and self.sink is not None and self.sink(message)
+        self._admission.unserved += not taken
+        return isinstance(message, (PacketIn, FlowRemoved))
 
     def _answer_last(self, data: bytes) -> None:
         try:
@@ -289,6 +303,7 @@ class Listener:
         self.prepare(chosen)()
         self._socket = listen("openflow", chosen.openflow)
         self._connections: dict[Channel, Connection] = {}
+        self._shared = budget.shared()
         LOG.info(
             "switches may connect at %s%s: at most %d connections, %d from one address",
             chosen.openflow, " by TLS" if self._context else "", limit, self.admission.limit_a_peer,
@@ -349,7 +364,8 @@ class Listener:
             tell(self.admission, reason, newcomer, f"{limit} connections are open, which is the limit")
             sock.close()
             return
-        connection = self._connections[entry.channel] = Connection(sock, entry.channel, self.admission)
+        connection = Connection(sock, entry.channel, self.admission, self._shared)
+        self._connections[entry.channel] = connection
         names.hub.spawn(self._serve, connection)
 
     def _serve(self, connection: Connection) -> None:

@@ -17,8 +17,9 @@ from typing import Iterator, NamedTuple, Optional, Union
 
 from sdngcc.controller.wire import openflow
 
-PORTS_MAX = 16_384
+PORTS_MAX = openflow.PORTS_MAX
 PARTS_MAX_BYTES = 64 << 20
+PART_LEAST_BYTES = 1024  # what a part with more to come counts for at least: it is kept with as much around it
 
 _VERSION = openflow.VERSION
 _HEADER = struct.Struct("!BBHI")
@@ -183,6 +184,7 @@ class Reader:
         self.state = State.HELLO
         self.dpid: Optional[int] = None
         self.ports: dict[int, Port] = {}
+        self.size = 0  # of the message yielded last, bytes
         self._rest = b""  # of a message whose end has not arrived
         self._unfinished: dict[bytes, int] = {}  # multipart replies with parts to come -> bytes so far
         self._unfinished_bytes = 0
@@ -202,6 +204,7 @@ class Reader:
                 raise ReadError(f"a message of OpenFlow version {version}; {_VERSION} (1.3) was agreed upon")
             if size - place < length:
                 break
+            self.size = length
             yield self._read(kind, xid, data[place : place + length])
             place += length
         self._rest = data[place:]
@@ -277,12 +280,14 @@ class Reader:
                 self._note_port(_port(data, place))
             if not more:
                 self.state = _READY
-            return ForFramework(data)
+            # The framework would parse each port once more; it needs to know when the last part came only.
+            return ForFramework(_cut(data, _MULTIPART_BYTES))
         return Unserved(Type.MULTIPART_REPLY)
 
     def _bound(self, key: bytes, size: int, more: bool) -> None:
         """Keep what replies with parts to come add up to within its bound; ``key`` is their transaction and kind."""
         if more:
+            size = max(size, PART_LEAST_BYTES)
             self._unfinished[key] = self._unfinished.get(key, 0) + size
             self._unfinished_bytes += size
             if self._unfinished_bytes > PARTS_MAX_BYTES:
@@ -331,7 +336,7 @@ class Reader:
     def _note_port(self, port: Port) -> None:
         self.ports[port.number] = port
         if len(self.ports) > PORTS_MAX:
-            raise ReadError(f"more than {PORTS_MAX} ports")
+            raise ReadError(f"more than {PORTS_MAX} ports, which is the most of a switch")
 
     def _error(self, xid: int, data: bytes) -> Message:
         _need(data, "ERROR", _HEADER.size + _ERROR.size)
@@ -339,6 +344,11 @@ class Reader:
         if self.state is not _READY:
             raise ReadError(f"an ERROR of type {kind}, code {code} in place of {self.state.value}")
         return Refused(xid, kind, code)
+
+
+def _cut(message: bytes, size: int) -> bytes:
+    """Return the first bytes of a message as one of that length."""
+    return message[:2] + size.to_bytes(2, "big") + message[4:size]
 
 
 def _need(data: bytes, name: str, size: int) -> None:

@@ -223,6 +223,9 @@ class Conversations:
         for reading, moved in zip(readings, moves):
             if moved is None:
                 continue
+            if moved.rx_marks > moved.rx_packets:
+                self._counters["marks_refused"] += 1
+                continue
             place, segment = (dpid, reading.vm), (reading.vlan, reading.tunnel_id)
             remote = self._owners.get((segment, reading.remote))
             if moved.tx_bytes:

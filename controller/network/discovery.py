@@ -3,7 +3,7 @@
 
 import collections
 import logging
-from typing import NamedTuple, Optional
+from typing import Iterable, Iterator, NamedTuple, Optional
 
 from sdngcc.controller.cluster.owner import Owner
 from sdngcc.controller.network.inventory import SwitchRecord
@@ -11,7 +11,9 @@ from sdngcc.controller.network.topology import Hop, Topology
 from sdngcc.controller.outbox import Outbox
 from sdngcc.controller.timers import Timers
 from sdngcc.controller.wire import openflow, packets
+from sdngcc.controller.work import Backlog
 
+SLICE_PORTS = 16  # to which frames go at a time; to make the first one of a port takes the longest
 _FIRST_S = (0.02, 0.1, 0.25)  # a port that came is looked at again after each
 
 LOG = logging.getLogger(__name__)
@@ -37,6 +39,7 @@ class Discovery:
         owner: Owner,
         outbox: Outbox,
         timers: Timers,
+        backlog: Backlog,
         key: bytes,
         counters: "collections.Counter[str]",
     ) -> None:
@@ -48,6 +51,8 @@ class Discovery:
         self._owner = owner
         self._outbox = outbox
         self._timers = timers
+        self._backlog = backlog
+        self._turns: dict[int, collections.deque[int]] = {}  # switch -> ports that are to have a frame, in their turn
         self._counters = counters
 
     def set_key(self, key: bytes) -> None:
@@ -70,18 +75,41 @@ class Discovery:
             self._timers.arm(delay_s, lambda: self.send(dpid, only))
 
     def send(self, dpid: int, only: Optional[int] = None) -> None:
-        """Put a frame out at each port of a switch that may lead to another one, or at one port."""
-        switch = self._switches.get(dpid)
+        """Put a frame out at each port of a switch that may lead to another one, or at one port.
+
+        Frames of all ports go in slices, in turn with those of other switches.
+        """
+        if only is not None:
+            self._send(dpid, [only])
+            return
+        if not self._turns:
+            self._backlog.add(self._take_turns())
+        if dpid not in self._turns:
+            self._turns[dpid] = collections.deque(sorted(self._topology.ports.get(dpid, ())))
+
+    def _take_turns(self) -> Iterator[None]:
+        while self._turns:
+            dpid = next(iter(self._turns))
+            waiting = self._turns[dpid]
+            self._send(dpid, [waiting.popleft() for _ in range(min(SLICE_PORTS, len(waiting)))])
+            del self._turns[dpid]
+            if waiting:
+                self._turns[dpid] = waiting  # behind the others
+            yield
+
+    def _send(self, dpid: int, numbers: Iterable[int]) -> None:
+        switch, ports = self._switches.get(dpid), self._topology.ports.get(dpid, {})
         if switch is None or not self._owner.owns(dpid):
             return
-        data, frames = b"", self._frames.setdefault(dpid, {})
-        for number, port in sorted(self._topology.ports.get(dpid, {}).items()):
-            if port.up and number not in switch.vms and only in (None, number):
+        messages, frames = [], self._frames.setdefault(dpid, {})
+        for number in numbers:
+            port = ports.get(number)
+            if port is not None and port.up and number not in switch.vms:
                 if number not in frames:
                     frames[number] = packets.lldp_frame(dpid, number, self.key)
-                data += openflow.packet_out(frames[number], (number,))
-        if data:
-            self._outbox.put(dpid, data)
+                messages.append(openflow.packet_out(frames[number], (number,)))
+        if messages:
+            self._outbox.put(dpid, b"".join(messages))
 
     def heard(self, dpid: int, in_port: int, data: bytes, now_ns: int) -> Optional[Link]:
         """Take an LLDP frame that came in; return the link it shows if that is news."""

@@ -147,13 +147,19 @@ class Hosts:
         """Return when a host is to be asked next."""
         return self._turns.next_ns()
 
-    def take_peers(self, dpid: int, xid: int, reply: Reply) -> bool:
-        """Take a HOST_PEERS reply; return whether it was asked for."""
-        if self._owed.get(dpid, (0, 0))[0] != xid:
-            return False
+    def owes(self, dpid: int, xid: int) -> bool:
+        """Tell whether a host was asked for conversations by that transaction, and has not answered."""
+        return self._owed.get(dpid, (0, 0))[0] == xid != 0
+
+    def lose(self, dpid: int, xid: int) -> None:
+        """Take note that an answer cannot be read: it is awaited no more."""
+        if self.owes(dpid, xid):
+            del self._owed[dpid]
+
+    def take_peers(self, dpid: int, reply: Reply) -> None:
+        """Take the answer to what a host was asked."""
         del self._owed[dpid]
         self.conversations.take(dpid, reply)
-        return True
 
     # Devices
 

@@ -92,6 +92,7 @@ class SwitchRecord:
     marks: Optional[bool] = None  # whether it answers PORT_MARKS
     state_xid: int = 0  # of the VM_STATE request not answered yet; 0: none
     state_asked_ns: int = 0
+    state_rests_ns: int = 0  # it is not asked for VM_STATE before
     state_ns: int = 0  # when VM_STATE was last answered
     answer: Answer = dataclasses.field(default_factory=Answer)  # the last one
     answer_revision: int = -1  # ``revision`` when all machines of the answer had been found
@@ -99,6 +100,7 @@ class SwitchRecord:
     paths: Optional[bool] = None  # whether it answers HOST_PATHS: machines may be told by path
     paths_xid: int = 0  # of the HOST_PATHS request not answered yet; 0: none
     paths_asked_ns: int = 0
+    paths_rest_ns: int = 0  # it is not asked for HOST_PATHS before
     path_entries: bytes = b""  # of the last HOST_PATHS; rows.PATH
     vms: dict[int, VmRecord] = dataclasses.field(default_factory=dict)  # by port
     uplinks: set[int] = dataclasses.field(default_factory=set)

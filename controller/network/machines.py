@@ -11,6 +11,7 @@ from typing import Callable, Iterator, Mapping, NamedTuple, Sequence, TypeVar
 
 import numpy as np
 
+from sdngcc.controller import budget
 from sdngcc.controller.native import reading
 from sdngcc.controller.network.by_port import BySwitch, Port, by_switch, moved
 from sdngcc.controller.network.inventory import Answer, SwitchRecord, VmRecord
@@ -19,7 +20,7 @@ from sdngcc.controller.network.topology import Topology
 from sdngcc.controller.outbox import Outbox
 from sdngcc.controller.rates.numbering import Numbering
 from sdngcc.controller.settings import Settings
-from sdngcc.controller.wire import experimenter
+from sdngcc.controller.wire import experimenter, openflow
 
 STATE_LOST_NS = 2_000_000_000
 TOGETHER = 32  # answers that are taken at a time: more would make what is left to do after the last one longer
@@ -88,17 +89,25 @@ class Machines:
 
     def name(self, dpid: int) -> bool:
         """Name the machines of a switch; return whether one was found by its name."""
-        switch, found = self._switches[dpid], False
-        names = self._interfaces.get(dpid, {})
-        for number, port in self._topology.ports.get(dpid, {}).items():
-            name = names.get(port.name)
-            vm = switch.vms.get(number)
-            if vm is not None:
-                vm.id, vm.name = name or f"{dpid:016x}:{port.name}", port.name
-            elif name is not None and dpid not in self._settings.fabric:
-                self._add(switch, number)
-                found = True
-        return found
+        return any([self.name_port(dpid, number) for number in self._topology.ports.get(dpid, {})])
+
+    def name_port(self, dpid: int, number: int) -> bool:
+        """Name the machine at a port, if there is one; return whether it was found by its name."""
+        switch, port = self._switches[dpid], self._topology.ports.get(dpid, {}).get(number)
+        if port is None:
+            return False
+        name = self._interfaces.get(dpid, {}).get(port.name)
+        vm = switch.vms.get(number)
+        if vm is not None:
+            vm.id, vm.name = name or f"{dpid:016x}:{port.name}", port.name
+        elif name is not None and dpid not in self._settings.fabric:
+            self._add(switch, number)
+            return True
+        return False
+
+    def tells_of(self, dpid: int, name: str) -> bool:
+        """Tell whether databases say that a port of that name is a tunnel's, or a VLAN's."""
+        return name in self._tunnels.get(dpid, ()) or name in self._vlans.get(dpid, ())
 
     def _add(self, switch: SwitchRecord, number: int) -> VmRecord:
         port = self._topology.ports.get(switch.dpid, {}).get(number)
@@ -150,6 +159,8 @@ class Machines:
     def _ask_states(self, switch: SwitchRecord, now_ns: int) -> bytes:
         if switch.vm_state is False or (switch.state_xid and now_ns - switch.state_asked_ns < STATE_LOST_NS):
             return b""
+        if now_ns < switch.state_rests_ns:
+            return b""
         xid = switch.state_xid = next(self._xids)
         switch.state_asked_ns = now_ns
         self._counters["vm_state_requests"] += 1
@@ -157,6 +168,8 @@ class Machines:
 
     def _ask_paths(self, switch: SwitchRecord, now_ns: int) -> bytes:
         if switch.paths is False or (switch.paths_xid and now_ns - switch.paths_asked_ns < STATE_LOST_NS):
+            return b""
+        if now_ns < switch.paths_rest_ns:
             return b""
         xid = switch.paths_xid = next(self._xids)
         switch.paths_asked_ns = now_ns
@@ -169,6 +182,7 @@ class Machines:
             switch.paths_xid = 0
         switch.paths = True
         switch.path_entries = reply.entries[0] if len(reply.entries) == 1 else b"".join(reply.entries)
+        switch.paths_rest_ns = switch.paths_asked_ns + budget.rest_ns(experimenter.count(reply), budget.PATHS_FREE)
         self.told.add(switch.dpid)
 
     def take(self, switch: SwitchRecord, xid: int, reply: experimenter.Reply, now_ns: int) -> None:
@@ -182,6 +196,7 @@ class Machines:
             switch.state_xid = 0
         switch.vm_state = True
         switch.state_ns = now_ns
+        switch.state_rests_ns = now_ns + budget.rest_ns(experimenter.count(reply))
         if switch.dpid in self._settings.fabric:
             return
         if switch.dpid in self._late:
@@ -201,8 +216,8 @@ class Machines:
         others += self._take_same([one for one in late if one.tells_of_the_same()] if others else late)
         for one in others:
             found = self._take_others(one)
-            if one.switch.vms:
-                found |= self.name(one.switch.dpid)
+            for number in list(one.switch.vms):
+                self.name_port(one.switch.dpid, number)
             if found:
                 self._found(one.switch)
 
@@ -226,6 +241,9 @@ class Machines:
         readings: dict[int, experimenter.VmReading] = {}
         several = experimenter.vm_readings(reply)
         for told in several:
+            if not self._exists(switch.dpid, told.port):
+                self._counters["vm_ports_unknown"] += 1
+                continue
             known = readings.get(told.port)
             readings[told.port] = experimenter.merge(known, told) if known else told
         if len(readings) < len(several):
@@ -242,6 +260,10 @@ class Machines:
             switch.lose(number)
         switch.answer_revision = switch.revision
         return found
+
+    def _exists(self, dpid: int, number: int) -> bool:
+        """Tell whether a bridge has a port; of a host's devices OVSDB tells later than the host does."""
+        return self._devices or number in self._topology.ports.get(dpid, ()) or number == openflow.OFPP_LOCAL
 
     def lose(self, dpid: int, number: int) -> None:
         """Forget the machine at a port that is gone; what was put off may tell of it, and counts before."""

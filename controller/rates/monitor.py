@@ -178,6 +178,14 @@ class Monitor:
             poll.polls -= 1
             self._owing.discard(dpid)
 
+    def lose(self, dpid: int, xid: int) -> None:
+        """Take note that an answer cannot be read: it is awaited no more."""
+        poll = self.polls.get(dpid)
+        if poll is not None and poll.xid == xid != 0:
+            poll.xid = 0
+            poll.lost += 1
+            self._owing.discard(dpid)
+
     def outstanding(self) -> bool:
         """Tell whether a switch on the fast schedule owes an answer."""
         return bool(self._owing)

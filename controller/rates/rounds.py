@@ -11,6 +11,8 @@ others.
 
 import collections
 import dataclasses
+import logging
+import math
 from typing import Any, Callable, Iterator, Optional, Sequence
 
 from sdngcc.controller.network.attribution import Attribution
@@ -32,6 +34,7 @@ from sdngcc.controller.rates.monitor import Monitor
 from sdngcc.controller.rates.notifier import Notifier
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.sources import SOURCES, PortMarks, Semantics
+from sdngcc.controller.sources.plausible import frames_max, told_rate
 from sdngcc.controller.timers import Timers
 from sdngcc.controller.trace import Trace
 from sdngcc.controller.wire.message import TYPE_LEVEL, TYPE_RATE
@@ -39,6 +42,8 @@ from sdngcc.controller.work import Backlog
 
 TOGETHER = 1024  # machines whose messages are sealed and packed at a time
 _U32_MAX = 0xFFFFFFFF
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass
@@ -166,7 +171,10 @@ class Rounds:
         return switch is not None and bool(switch.state_xid or switch.paths_xid)
 
     def marked(self, fresh: list[PortMarks], now: int) -> None:
-        """Take fresh marks of ports."""
+        """Take fresh marks of ports, but for those that no line carries."""
+        fresh = [one for one in fresh if self._is_possible(one)]
+        if not fresh:
+            return
         network, current = self._network, self._open(now)
         rates = network.settings.decision == "maxmin"
         for port_marks in fresh:
@@ -182,6 +190,22 @@ class Rounds:
                 continue
             for vm in network.attribution.machines_behind(point):
                 self._ask(current, vm[0], now)
+
+    def _is_possible(self, found: PortMarks) -> bool:
+        """Tell whether so many packets can have passed a port in the interval; others are counted and told."""
+        hop = found.point
+        rate = self.explicit.set_capacity(hop)
+        if not math.isfinite(rate):
+            rate = told_rate(self.explicit.known_capacity(hop))
+        most = frames_max(found.interval_ns, rate)
+        if found.marks <= most:
+            return True
+        self._network.counters["marks_refused"] += 1
+        LOG.warning(
+            "switch %016x port %d: %d marks in %g ms are refused, at most %d packets pass in that time",
+            *hop, found.marks, found.interval_ns / 1e6, most,
+        )  # fmt: skip
+        return False
 
     def awaits_others(self, dpid: int) -> bool:
         """Tell whether the round awaits answers of others than a bridge; its end takes those that were put off."""

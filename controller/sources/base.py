@@ -67,6 +67,7 @@ class MarkSource(abc.ABC):
     name: str
     semantics: Semantics
     polled = True  # asks the switches themselves, over OpenFlow
+    asks_for: Optional[int] = None  # the experimenter reply that answers its request
     tables = Tables()
     everywhere = False  # hypervisors are asked as often as fabric switches: they see what the fabric marked
 

@@ -27,6 +27,7 @@ class DelayedMarks(MarkSource):
         self.name = inner.name
         self.semantics = inner.semantics
         self.polled = inner.polled
+        self.asks_for = inner.asks_for
         self.tables = inner.tables
         self.everywhere = inner.everywhere
         self.faults = inner.faults

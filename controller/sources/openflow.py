@@ -6,7 +6,9 @@ apart:
 
 - first reading of a port, and the first after the switch restarted (another boot id): a baseline, no marks;
 - a counter that went back or changed its kinds of queue: a reset, counted, a new baseline;
-- a port without any mark counter: no reading at all, never zero marks.
+- a port without any mark counter: no reading at all, never zero marks;
+- more marks than packets that were sent, were dropped or wait: none (``marks_beyond_packets``), a new baseline;
+- a port that the switch has not (``port_unknown``).
 
 Wraps of the kernel's 32-bit counters are dealt with in the switch, whose counters have 64 bits.
 """
@@ -17,8 +19,10 @@ from typing import Optional
 from sdngcc.controller.network.topology import Topology
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.sources.base import MarkSource, PortMarks, Reading, Semantics
+from sdngcc.controller.sources.plausible import PassedPackets
 from sdngcc.controller.wire import experimenter
 from sdngcc.controller.wire.experimenter import KINDS, PortReading, Reply
+from sdngcc.controller.wire.openflow import OFPP_LOCAL
 
 
 @dataclasses.dataclass
@@ -27,6 +31,7 @@ class _Switch:
     boot: int = 0
     time_ns: int = 0  # of the last reply, clock of the switch; 0: none
     ports: dict[int, PortReading] = dataclasses.field(default_factory=dict)
+    passed: dict[int, PassedPackets] = dataclasses.field(default_factory=dict)
     moved_ns: dict[int, int] = dataclasses.field(default_factory=dict)  # when a port was last in a reply, same clock
 
 
@@ -38,17 +43,20 @@ class OpenFlowMarks(MarkSource):
     """
 
     name = "openflow"
+    asks_for = experimenter.PORT_MARKS
     semantics = Semantics.SET_HERE
 
-    def __init__(self, period_ns: int) -> None:
+    def __init__(self, period_ns: int, topology: Optional[Topology] = None) -> None:
+        """Of switches in ``topology`` only marks of their ports are taken."""
         super().__init__()
         self.period_ns = period_ns
+        self._topology = topology or Topology()
         self._switches: dict[int, _Switch] = {}
 
     @classmethod
     def make(cls, settings: Settings, topology: Topology) -> "OpenFlowMarks":
         """Return a source by settings."""
-        return cls(settings.period_us * 1000)
+        return cls(settings.period_us * 1000, topology)
 
     @property
     def freshness_ns(self) -> int:
@@ -69,13 +77,18 @@ class OpenFlowMarks(MarkSource):
                 self.restarts += 1
             switch.boot = reply.boot
             switch.ports.clear()
+            switch.passed.clear()
             switch.moved_ns.clear()
             switch.time_ns = 0
         elapsed = max(reply.time_ns - switch.time_ns, 1) if switch.time_ns else self.period_ns
         interval = min(elapsed, 2 * self.period_ns)
         last_ns, switch.generation, switch.time_ns = switch.time_ns, reply.generation, reply.time_ns
         fresh = []
+        ports = self._topology.ports.get(dpid)
         for reading in experimenter.port_readings(reply):
+            if ports is not None and reading.port not in ports and reading.port != OFPP_LOCAL:
+                self.faults["port_unknown"] += 1
+                continue
             before = switch.ports.get(reading.port)
             follows = switch.moved_ns.get(reading.port) == last_ns != 0
             switch.ports[reading.port], switch.moved_ns[reading.port] = reading, reply.time_ns
@@ -83,6 +96,10 @@ class OpenFlowMarks(MarkSource):
                 continue
             if before.kinds != reading.kinds or reading.marks < before.marks:
                 self.resets += 1
+                continue
+            passed = switch.passed.setdefault(reading.port, PassedPackets())
+            if not passed.explain(reading.marks - before.marks, _passed(before, reading)):
+                self.faults["marks_beyond_packets"] += 1
             elif reading.marks > before.marks:
                 new = max(1, (reading.marks - before.marks) * interval // elapsed)
                 # A port that is in two replies on end marked before this interval and in it.
@@ -119,3 +136,11 @@ class OpenFlowMarks(MarkSource):
         elif dpid in self._switches:
             self._switches[dpid].ports.pop(port, None)
             self._switches[dpid].moved_ns.pop(port, None)
+            self._switches[dpid].passed.pop(port, None)
+
+
+def _passed(before: PortReading, now: PortReading) -> int:
+    """Return how many packets can have been marked between two readings: each was sent, was dropped or waits."""
+    sent, dropped = ((after - earlier) % (1 << 32) if after < earlier else after - earlier
+                     for earlier, after in ((before.packets, now.packets), (before.drops, now.drops)))  # fmt: skip
+    return sent + dropped + before.backlog_packets + now.backlog_packets

@@ -18,6 +18,7 @@ from sdngcc.controller.network.topology import Hop, Topology
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.sources.base import MarkSource, PortMarks, Reading, Semantics
 from sdngcc.controller.sources.localisation import Localiser, Way
+from sdngcc.controller.wire import experimenter
 from sdngcc.controller.wire.experimenter import Reply
 
 
@@ -25,6 +26,7 @@ class ShimMarks(MarkSource):
     """Marks by HOST_PEERS; ``period_ns`` is T_i."""
 
     name = "shim"
+    asks_for = experimenter.HOST_PEERS
     semantics = Semantics.ARRIVED
     everywhere = True
 

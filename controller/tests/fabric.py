@@ -214,7 +214,7 @@ class Switch:
     def add_marks(self, port: int, new: int) -> None:
         """Let a port's queue mark packets."""
         reading = self.marks[port]
-        self.marks[port] = reading._replace(marks=reading.marks + new)
+        self.marks[port] = reading._replace(marks=reading.marks + new, packets=reading.packets + new)
         self.generation += 1
 
     def forward(self, in_port: int, frame: bytes) -> None:
@@ -356,7 +356,7 @@ def ipv4(source: int, target: int, protocol: int = 17, port: int = 0) -> bytes:
 
 
 def port_reading(port: int, kinds: int = 1, count: int = 0) -> PortReading:
-    return PortReading(port, kinds, count, 0, 0, 0, 0, 0)
+    return PortReading(port, kinds, count, count, 0, 0, 0, 0)
 
 
 def vm_reading(port: int, sent_rate: int = 0, weight: int = 1, flags: int = experimenter.VM_ACTIVE) -> VmReading:

@@ -174,6 +174,7 @@ def test_answers_of_several_bridges_are_taken_by_the_end_of_their_round(tmp_path
     for source, target in ((11, 31), (12, 31), (21, 31), (31, 11)):
         talk(fabric, source, target)
     switches = fabric.engine.switches
+    fabric.engine.port_changed(H2, 7, "tap7", bytes(6), True)
 
     fabric.run(1.0)
     first, others = {2: vm_reading(2, 3_000_000), 3: vm_reading(3, 1_000_000)}, {2: vm_reading(2, 6_000_000)}

@@ -5,6 +5,7 @@ OpenFlow 1.3 has no field for any of it.  docs/protocol.md has the layout, inclu
 patches the C side of it.
 """
 
+import dataclasses
 import struct
 from typing import Iterable, NamedTuple, Optional
 
@@ -19,8 +20,16 @@ VM_MESSAGES = 5
 HOST_PATHS = 6
 PATH_MESSAGES = 7
 
-# Bytes that a reply may have in all its parts: more VMs and addresses than a host has.
-REPLY_BYTES_MAX = 64 * 1024 * 1024
+# Entries that a reply may have in all its parts, by its type: more ports, VMs, paths and addresses than a host has.
+# A VM has an entry for each of its uplinks.
+UPLINKS_MAX = 8
+ENTRIES_MAX = {
+    PORT_MARKS: openflow.PORTS_MAX,
+    VM_STATE: UPLINKS_MAX * openflow.PORTS_MAX,
+    HOST_VMS: UPLINKS_MAX * openflow.PORTS_MAX,
+    HOST_PEERS: 65_536,
+    HOST_PATHS: 65_536,
+}
 
 KINDS = {1: "red", 2: "fq_codel", 4: "codel", 8: "cake", 16: "choke"}
 
@@ -138,22 +147,51 @@ class Reply(NamedTuple):
     entries: list[bytes]  # packed entries of each part
 
 
+def count(reply: Reply) -> int:
+    """Return how many entries a reply has."""
+    return sum(map(len, reply.entries)) // _SIZES[reply.exp_type]
+
+
+def kind_of(data: bytes) -> Optional[int]:
+    """Return the type of an experimenter reply of ours, None for others' and for one that is too short for its head.
+
+    The rest of a message says nothing until it is known that the reply was asked for.
+    """
+    if len(data) < _WHOLE.size:
+        return None
+    _, _, experimenter, exp_type, *_ = _WHOLE.unpack_from(data)
+    return exp_type if experimenter == EXPERIMENTER and exp_type in _SIZES else None
+
+
+@dataclasses.dataclass
+class _Begun:
+    """A reply whose last part is awaited."""
+
+    xid: int
+    parts: list[bytes] = dataclasses.field(default_factory=list)
+    count: int = 0  # entries so far
+
+
 class Assembler:
-    """Puts the parts of multipart replies together, one reply a switch and type at a time."""
+    """Puts the parts of multipart replies together, one reply a switch and type at a time.
+
+    Only replies that were asked for may be fed, so what is kept is as old as a question at most.
+    """
 
     def __init__(self) -> None:
-        self._parts: dict[tuple[int, int], tuple[int, list[bytes]]] = {}
+        self._begun: dict[tuple[int, int], _Begun] = {}
 
     def forget(self, dpid: int) -> None:
         """Drop what a switch began to say."""
-        for key in [key for key in self._parts if key[0] == dpid]:
-            del self._parts[key]
+        for exp_type in _SIZES:
+            self._begun.pop((dpid, exp_type), None)
 
-    def feed(self, dpid: int, data: bytes) -> Optional[Reply]:
+    def feed(self, dpid: int, data: bytes, most: Optional[int] = None) -> Optional[Reply]:
         """Take a multipart reply message; return the whole reply once its last part is in.
 
-        Raises ReplyError for one that is truncated, of inconsistent length or too long; other experimenters' replies
-        give None.
+        Raises ReplyError for one that is truncated, of inconsistent length, has more than ``most`` entries (None: as
+        many as its type allows) or parts without entries that say that more follow; what came of it is forgotten.
+        Other experimenters' replies give None.
         """
         if len(data) < _WHOLE.size:
             raise ReplyError(f"experimenter reply has {len(data)} bytes; at least {_WHOLE.size} needed")
@@ -161,24 +199,26 @@ class Assembler:
         size = _SIZES.get(exp_type)
         if experimenter != EXPERIMENTER or size is None:
             return None
-        entries = data[_WHOLE.size :]
+        begun = self._begun.pop((dpid, exp_type), None)
+        begun = begun if begun is not None and begun.xid == xid else _Begun(xid)
+        more = bool(flags & openflow.OFPMPF_REPLY_MORE)
         length = length or size
-        if len(entries) != count * length:
-            raise ReplyError(f"experimenter reply has {len(entries)} bytes for {count} entries of {length} bytes")
-        if length != size:
-            entries = _as_known(entries, length, size)
-        if not self._parts and not flags & openflow.OFPMPF_REPLY_MORE:
-            return Reply(exp_type, generation, boot, time_ns, [entries])
-        key = (dpid, exp_type)
-        begun = self._parts.pop(key, None)
-        parts = begun[1] if begun and begun[0] == xid else []
-        parts.append(entries)
-        if sum(map(len, parts)) > REPLY_BYTES_MAX:
-            raise ReplyError(f"experimenter reply has more than {REPLY_BYTES_MAX} bytes; forgotten")
-        if flags & openflow.OFPMPF_REPLY_MORE:
-            self._parts[key] = (xid, parts)
+        if len(data) - _WHOLE.size != count * length:
+            raise ReplyError(
+                f"experimenter reply has {len(data) - _WHOLE.size} bytes for {count} entries of {length} bytes"
+            )
+        begun.count += count
+        allowed = ENTRIES_MAX[exp_type] if most is None else most
+        if begun.count > allowed:
+            raise ReplyError(f"experimenter reply has more than {allowed} entries; forgotten")
+        if more and not count:
+            raise ReplyError("experimenter reply without entries says that more follow; forgotten")
+        entries = data[_WHOLE.size :]
+        begun.parts.append(entries if length == size else _as_known(entries, length, size))
+        if more:
+            self._begun[dpid, exp_type] = begun
             return None
-        return Reply(exp_type, generation, boot, time_ns, parts)
+        return Reply(exp_type, generation, boot, time_ns, begun.parts)
 
 
 def _as_known(entries: bytes, length: int, size: int) -> bytes:

@@ -121,7 +121,7 @@ class Switch:
             self.load.counts["polls"] += 1
             moved = self._quiet if self._told < 0 else []
             if self._told != self.marks and self._told >= 0:
-                moved = [experimenter.PortReading(2, 1, self.marks, 0, 0, 0, 0, 0)]
+                moved = [experimenter.PortReading(2, 1, self.marks, self.marks, 0, 0, 0, 0)]
                 self.load.shown = time.monotonic()
             self._told = self.marks
             entries = [experimenter.encode_port_marks(reading) for reading in moved]

@@ -136,4 +136,6 @@ def test_a_switch_that_connects_has_only_its_own_tunnels_looked_for(tmp_path, mo
     fabric.engine.switch_down(B1)
     fabric.engine.switch_up(B1, ports)
     fabric.engine.port_changed(B1, 14, "vx4", mac(14), True)
+    assert placed == [B3, B1, B1], "no database says that vx4 is a tunnel's"
+    fabric.engine.port_changed(B1, 12, "other", mac(12), True)
     assert placed == [B3, B1, B1, B1]

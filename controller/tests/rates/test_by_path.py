@@ -197,6 +197,8 @@ def test_only_owners_of_ports_tell_and_who_takes_one_over_goes_on(tmp_path):
 def many(shims, count):
     """Let machine 11 send to so many hosts behind machine 31's and two more ports of H3, and 21 to one."""
     engine = shims.fabric.engine
+    for port in range(4, 7):
+        engine.port_changed(H3, port, f"tap{port}", bytes(6), True)
     shims.fabric.switches[H3].vms.update({port: vm_reading(port, flags=0) for port in range(2, 7)})
     for number in range(256, 256 + count):
         place = shims.places[number] = (H3, 2 + number % 5)

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a switch may cost the controller: bounded before it is kept, checked before it is believed. Costs are counts."""
+
+import collections
+import sys
+
+import pytest
+
+from sdngcc.controller import budget
+from sdngcc.controller.engine import Engine
+from sdngcc.controller.network import discovery
+from sdngcc.controller.settings import Settings
+from sdngcc.controller.sources.base import PortMarks
+from sdngcc.controller.sources.openflow import OpenFlowMarks
+from sdngcc.controller.sources.plausible import BURST_FRAMES, frames_max
+from sdngcc.controller.wire import experimenter, openflow
+
+from .fabric import Fabric, port_reading, vm_reading
+
+T = 5_000_000
+WIDE, SMALL = 0xA1, 0xA2
+
+
+def lines(function):
+    """Return how many lines of Python a call takes."""
+    count = 0
+
+    def trace(frame, event, argument):
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    sys.settrace(trace)
+    try:
+        function()
+    finally:
+        sys.settrace(None)
+    return count
+
+
+def fabric(ports, **chosen):
+    """Return a fabric of one switch with so many ports, and a small one."""
+    made = Fabric()
+    made.engine = Engine(Settings(notify=False, **chosen), made.clock, epoch=1)
+    made.add_switch(WIDE, {number: f"p{number}" for number in range(1, ports + 1)})
+    made.add_switch(SMALL, {1: "p1", 2: "p2"})
+    made.connect()
+    return made
+
+
+def flap(engine):
+    """Let a port come under other names, and go."""
+    for step in range(20):
+        engine.port_changed(WIDE, 3, f"x{step}", bytes(6), True)
+        engine.port_removed(WIDE, 3)
+        engine.outbox.drain()
+
+
+SOURCES = [
+    {}, {"mark_source": "openflow-ce"}, {"mark_source": "sflow", "sflow_agents": ("10.0.0.1=a1",)},
+    {"mark_delay_ms": 10}, {"decision": "maxmin"}, {"by_path": True, "division": "bytes"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("chosen", SOURCES, ids=str)
+def test_a_port_that_changes_costs_the_same_whatever_the_switch_has(chosen):
+    costs = []
+    for ports in (8, 500):
+        engine = fabric(ports, **chosen).engine
+        flap(engine)
+        costs.append(lines(lambda one=engine: flap(one)))
+    assert costs[1] < 1.1 * costs[0], costs
+
+
+def test_frames_of_a_wide_switch_go_in_slices_and_in_turn_with_others():
+    one = fabric(500)
+    engine = one.engine
+    engine.outbox.drain()
+    engine.discovery.send(WIDE)
+    engine.discovery.send(SMALL)
+    sizes, order = [], []
+    for _ in engine.discovery._take_turns():
+        for dpid, data in engine.outbox.drain():
+            sizes.append(sum(1 for _ in openflow.xids(data)))
+            order.append(dpid)
+    assert max(sizes) == discovery.SLICE_PORTS and sum(sizes) >= 500
+    assert SMALL in order[:3], "it does not wait for the other's ports"
+
+
+def test_frames_of_many_ports_are_put_together_in_steps_by_their_number():
+    costs = []
+    for ports in (100, 1600):
+        engine = fabric(ports).engine
+        engine.discovery.send(WIDE)
+        costs.append(lines(lambda one=engine: collections.deque(one.discovery._take_turns(), 0)) / ports)
+    assert costs[1] < 1.5 * costs[0]
+
+
+def reply(xid, kind, entries, more=False, now_ns=1):
+    return experimenter.encode_reply(xid, kind, 1, 77, now_ns, entries, more)
+
+
+def states(*ports):
+    return [experimenter.encode_vm_state(vm_reading(port)) for port in ports]
+
+
+@pytest.mark.parametrize("more", [False, True])
+@pytest.mark.parametrize("xid", [0, 12345])
+def test_machines_that_nobody_asked_for_are_not_taken_nor_kept(xid, more):
+    engine = fabric(2).engine
+    for number in range(300):
+        data = reply(xid, experimenter.VM_STATE, states(*range(number * 600, number * 600 + 600)), more)
+        assert not engine.multipart(SMALL, data)
+    assert engine.counters["reply_unasked"] == 300 and not engine.switches[SMALL].vms
+    assert not engine._assembler._begun
+
+
+@pytest.mark.parametrize("kind", list(experimenter.ENTRIES_MAX))
+def test_no_reply_is_taken_of_which_nobody_asked(kind):
+    for forwarding in ({}, {"forwarding": "none", "ovsdb": ("tcp:127.0.0.1:1",)}):
+        engine = fabric(2, **forwarding).engine
+        assert not engine.multipart(SMALL, reply(99999, kind, []))
+        assert engine.counters["reply_unasked"] == 1
+
+
+def asked_state(engine, dpid=SMALL):
+    """Ask a bridge for its machines; return the transaction."""
+    engine.switches[dpid].state_xid = 0
+    engine.machines.ask(dpid, engine.clock())
+    engine.outbox.drain()
+    return engine.switches[dpid].state_xid
+
+
+def test_machines_are_taken_at_ports_that_exist_only():
+    engine = fabric(2).engine
+    xid = asked_state(engine)
+    assert engine.multipart(SMALL, reply(xid, experimenter.VM_STATE, states(2, 7, 9, openflow.OFPP_LOCAL)))
+    assert set(engine.switches[SMALL].vms) == {2, openflow.OFPP_LOCAL} and engine.counters["vm_ports_unknown"] == 2
+    assert not engine.multipart(SMALL, reply(xid, experimenter.VM_STATE, states(1))), "it is answered already"
+
+
+def test_an_answer_has_no_more_machines_than_the_switch_has_ports_for():
+    engine = fabric(2).engine
+    most = experimenter.UPLINKS_MAX * 3
+    xid = asked_state(engine)
+    assert engine.multipart(SMALL, reply(xid, experimenter.VM_STATE, states(*[1] * most), more=True))
+    assert engine.multipart(SMALL, reply(xid, experimenter.VM_STATE, states(1), more=True))
+    assert engine.counters["reply_malformed"] == 1 and not engine._assembler._begun
+    # What is left of that answer was not asked for.
+    assert not engine.multipart(SMALL, reply(xid, experimenter.VM_STATE, states(1)))
+    assert not engine.switches[SMALL].vms and engine.counters["reply_unasked"] == 1
+
+
+def test_parts_without_entries_end_an_answer_and_parts_are_counted_once_each():
+    engine = fabric(2).engine
+    xid = asked_state(engine)
+    engine.multipart(SMALL, reply(xid, experimenter.VM_STATE, [], more=True))
+    assert engine.counters["reply_malformed"] == 1 and not engine._assembler._begun
+    assembler, costs = experimenter.Assembler(), []
+    data = reply(5, experimenter.HOST_PEERS, [bytes(112)], more=True)
+    for _ in range(3):
+        costs.append(lines(lambda: [assembler.feed(1, data) for _ in range(1000)]))
+    assert costs[2] <= costs[0] + 10, "a part costs the same, however many came before"
+    with pytest.raises(experimenter.ReplyError, match="more than 65536 entries"):
+        for _ in range(70_000):
+            assembler.feed(1, data)
+
+
+def test_a_long_answer_is_followed_by_a_rest():
+    one = fabric(1000)
+    engine = one.engine
+    xid = asked_state(engine, WIDE)
+    engine.multipart(WIDE, reply(xid, experimenter.VM_STATE, states(*range(1, 601))))
+    assert not engine.machines._ask_states(engine.switches[WIDE], engine.clock())
+    one.now_ns += budget.rest_ns(600)
+    assert engine.machines._ask_states(engine.switches[WIDE], engine.clock()) and budget.rest_ns(512) == 0
+
+
+def marks_of(readings, **changes):
+    """Return a source that took a baseline and further readings, and the marks it found."""
+    source = OpenFlowMarks(T)
+    for number, reading in enumerate(readings):
+        entries = [experimenter.encode_port_marks(reading)]
+        found = source.take(1, experimenter.Reply(experimenter.PORT_MARKS, 1, 5, (number + 1) * T, entries))
+    return source, found
+
+
+@pytest.mark.parametrize(
+    ("marks", "counted", "believed"),
+    [
+        (2**64 - 11, {}, False),
+        (11, {}, False),
+        (11, {"packets": 11}, True),
+        (11, {"packets": 10}, False),
+        (11, {"packets": 5, "drops": 4, "backlog_packets": 2}, True),
+        (11, {"drops": 2**32 - 1}, True),
+    ],
+)
+def test_marks_are_held_against_the_ports_own_packets(marks, counted, believed):
+    base = port_reading(3)._replace(packets=0)
+    source, found = marks_of([base, base._replace(marks=marks, **counted)])
+    assert bool(found) is believed and source.faults["marks_beyond_packets"] == (not believed)
+
+
+def test_marks_of_packets_that_were_counted_a_little_later_are_believed():
+    base = port_reading(3)._replace(packets=0)
+    source, found = marks_of([base, base._replace(marks=10, packets=20), base._replace(marks=35, packets=40)])
+    assert [one.marks for one in found] == [25]
+    # A port whose counter wrapped has sent packets.
+    high = base._replace(packets=2**32 - 5)
+    assert marks_of([high, high._replace(marks=9, packets=5)])[1]
+
+
+def test_marks_of_ports_that_a_switch_has_not_are_not_kept():
+    engine = fabric(2).engine
+    for port in (2, 900):
+        entries = [experimenter.encode_port_marks(port_reading(port))]
+        engine.source.take(SMALL, experimenter.Reply(experimenter.PORT_MARKS, 1, 5, T, entries))
+    assert set(engine.source.readings(SMALL)) == {2} and engine.source.faults["port_unknown"] == 1
+
+
+def test_no_port_is_believed_to_mark_more_than_its_line_carries(caplog):
+    one = fabric(2, capacities=("a2/1=100",))
+    engine = one.engine
+    engine.port_speed(SMALL, 2, 1_250_000)  # a tap tells 10 Mb/s, and may carry more
+    limit = BURST_FRAMES + 744  # 100 Mb/s in frames of 84 bytes
+    for port, marks, believed in ((1, limit, True), (1, limit + 1, False), (2, BURST_FRAMES + 7440, True),
+                                  (2, BURST_FRAMES + 7441, False), (1, 2**64 - 11, False)):  # fmt: skip
+        before = engine.counters["marks"]
+        engine.marked([PortMarks((SMALL, port), marks, T)], engine.clock())
+        assert (engine.counters["marks"] > before) is believed
+    assert engine.counters["marks_refused"] == 3 and "18446744073709551605 marks in 5 ms are refused" in caplog.text
+    assert frames_max(T) < 1 << 32, "as many as a message can tell"
+
+
+def charge(meter, count, now_ns, size=80):
+    """Let a connection send messages, each when it may; return the time then, ns."""
+    for _ in range(count):
+        now_ns += meter.charge(size, now_ns)
+    return now_ns
+
+
+def test_a_connection_takes_its_own_part_and_of_what_is_shared():
+    shared = budget.shared()
+    meter = budget.Meter(shared)
+    start = budget.SECOND_NS
+    assert charge(meter, budget.OWN_BURST + budget.SHARED_BURST, start) == start
+    end = charge(meter, 10_000, start)
+    assert 10_000 / (end - start) * 1e9 <= 1.05 * (budget.OWN_RATE + budget.SHARED_RATE)
+    # Another one, which sends little, has its own part whatever this one takes.
+    other = budget.Meter(shared)
+    assert charge(other, 100, end) == end
+
+
+def test_large_messages_cost_more_and_who_wants_too_much_is_known():
+    meter = budget.Meter(budget.shared())
+    end = charge(meter, 10, budget.SECOND_NS, size=65_535)
+    assert meter.steps == 640 and end > budget.SECOND_NS
+    assert not meter.is_spent
+    while end < (budget.PATIENCE_S + 2) * budget.SECOND_NS:
+        end = charge(meter, 1000, end)
+    assert meter.is_spent
+    quiet = budget.Meter(budget.shared())
+    for second in range(2, 40, 2):
+        charge(quiet, 300, second * budget.SECOND_NS)
+    assert not quiet.is_spent, "bursts with pauses are no more than its part"
