@@ -6,6 +6,7 @@ import resource
 import socket
 import ssl
 import struct
+import threading
 
 import pytest
 
@@ -320,3 +321,50 @@ def test_beneath_tls_silence_and_garbage_end_a_connection_too(tmp_path, framewor
         silent.sendall(READY)
         assert ended(silent)
         assert connections(controller)["refused"]["silent"] == 1
+
+
+def described(number, name=b"p"):
+    """Return a port as a switch describes it."""
+    return struct.pack("!I4x6s2x16sIIIIIIII", number, bytes(6), name, 0, 0, 0, 0, 0, 0, 0, 0)
+
+
+def test_a_switch_with_more_ports_than_are_served_is_refused_by_name(tmp_path, framework):
+    ports = [described(number) for number in range(1, 16_001)]
+    parts = [
+        message(19, struct.pack("!HH4x", 13, int(first < 15_000)) + b"".join(ports[first : first + 1000]))
+        for first in range(0, 16_000, 1000)
+    ]
+    with running(tmp_path, framework) as controller:
+        switch = switch_of(controller)
+        with connect(controller) as sock:
+            sock.sendall(HELLO + FEATURES)
+            with contextlib.suppress(ConnectionError):
+                sock.sendall(b"".join(parts))
+            assert ended(sock)
+        assert "more than 4096 ports, which is the most of a switch" in controller.log()
+        assert is_served(controller, switch)
+        switch.close()
+
+
+def send_always(sock, data):
+    """Send the same again and again until the connection ends."""
+    with contextlib.suppress(OSError):
+        while True:
+            sock.sendall(data)
+
+
+def test_a_storm_of_port_changes_is_slowed_down_and_its_connection_closed(tmp_path, framework):
+    """It costs no more than its part of work: what others are owed goes on meanwhile."""
+    storm = b"".join(message(12, bytes(8) + described(1, b"n%d" % number)) for number in range(500))
+    with running(tmp_path, framework) as controller:
+        switch = switch_of(controller)
+        with connect(controller) as sock:
+            sock.sendall(READY)
+            threading.Thread(target=send_always, args=(sock, storm), daemon=True).start()
+            seen = switch.polls
+            assert ended(sock)
+            assert switch.polls > seen + 50
+        assert connections(controller)["refused"]["costs_too_much"] == 1
+        assert "it wanted more than its part of work for 10 s" in controller.log()
+        assert is_served(controller, switch)
+        switch.close()
