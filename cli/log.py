@@ -3,7 +3,8 @@
 
 Lines are of one kind when they differ in numbers, addresses and ids only.  Of each kind BURST lines are written at once
 and one each PERIOD_S after that; how many were left out is said, with the last of them, when it is over or
-each PERIOD_S.
+each PERIOD_S.  Lines that one place of a program writes may hold words of others and be of ever new kinds, so of those
+together no more than PLACE_BURST are written at once, and PLACE_BURST / BURST each PERIOD_S.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any, Callable, List, Optional
 
 BURST = 20
 PERIOD_S = 10.0
+PLACE_BURST = 10 * BURST
 # Kinds remembered at a time; the one that was silent longest is forgotten for another.
 KINDS_MAX = 500
 _TICK_S = 1.0
@@ -48,6 +50,17 @@ class _Kind:
     since_s: float = 0.0  # of the first that was left out
     last: Optional[logging.LogRecord] = None
 
+    @property
+    def is_open(self) -> bool:
+        """Tell whether a line may be written."""
+        return self.tokens >= 1 and not self.left_out
+
+    def leave_out(self, record: logging.LogRecord, now_s: float) -> None:
+        """Count a line that is not written."""
+        self.since_s = self.since_s if self.left_out else now_s
+        self.left_out += 1
+        self.last = record
+
 
 @dataclasses.dataclass(frozen=True)
 class LeftOut:
@@ -58,37 +71,61 @@ class LeftOut:
     last: logging.LogRecord
 
 
-class Limiter:
-    """Decides which lines are written; times are seconds of a clock that only goes forward."""
+class _Kinds:
+    """Kinds of lines that have ``burst`` tokens each, of which burst / BURST come back each PERIOD_S."""
 
-    def __init__(self) -> None:
-        self._kinds: collections.OrderedDict[str, _Kind] = collections.OrderedDict()
+    def __init__(self, burst: int) -> None:
+        self._burst = burst
+        self._by_name: collections.OrderedDict[str, _Kind] = collections.OrderedDict()
 
-    def admit(self, record: logging.LogRecord, now_s: float) -> bool:
-        """Tell whether to write a line; one that is not is counted."""
-        name = kind_of(record)
-        kind = self._kinds.pop(name, None) or _Kind(BURST, now_s)
-        self._kinds[name] = kind
-        if len(self._kinds) > KINDS_MAX:
-            self._kinds.popitem(last=False)
-        kind.tokens = min(BURST, kind.tokens + (now_s - kind.seen_s) / PERIOD_S)
+    def __len__(self) -> int:
+        """Return how many kinds are remembered."""
+        return len(self._by_name)
+
+    def find(self, name: str, now_s: float) -> _Kind:
+        """Return a kind as it is now."""
+        kind = self._by_name.pop(name, None) or _Kind(self._burst, now_s)
+        self._by_name[name] = kind
+        if len(self._by_name) > KINDS_MAX:
+            self._by_name.popitem(last=False)
+        kind.tokens = min(self._burst, kind.tokens + (now_s - kind.seen_s) / PERIOD_S * self._burst / BURST)
         kind.seen_s = now_s
-        if kind.tokens >= 1 and not kind.left_out:
-            kind.tokens -= 1
-            return True
-        kind.since_s = kind.since_s if kind.left_out else now_s
-        kind.left_out += 1
-        kind.last = record
-        return False
+        return kind
 
-    def due(self, now_s: float, every: bool = False) -> List[LeftOut]:
+    def due(self, now_s: float, every: bool) -> List[LeftOut]:
         """Return what was left out and is to be said now; all of it with ``every``."""
         found = []
-        for kind in self._kinds.values():
+        for kind in self._by_name.values():
             if kind.last is not None and (every or now_s - kind.since_s >= PERIOD_S):
                 found.append(LeftOut(kind.left_out, now_s - kind.since_s, kind.last))
                 kind.left_out, kind.last, kind.tokens = 0, None, max(0.0, kind.tokens - 1)
         return found
+
+
+class Limiter:
+    """Decides which lines are written; times are seconds of a clock that only goes forward."""
+
+    def __init__(self) -> None:
+        self._places = _Kinds(PLACE_BURST)
+        self._kinds = _Kinds(BURST)
+
+    def admit(self, record: logging.LogRecord, now_s: float) -> bool:
+        """Tell whether to write a line; one that is not is counted."""
+        place = self._places.find(f"{record.name} {record.levelname} {record.pathname}:{record.lineno}", now_s)
+        if not place.is_open:  # what it says is no kind of its own
+            place.leave_out(record, now_s)
+            return False
+        kind = self._kinds.find(kind_of(record), now_s)
+        if not kind.is_open:
+            kind.leave_out(record, now_s)
+            return False
+        place.tokens -= 1
+        kind.tokens -= 1
+        return True
+
+    def due(self, now_s: float, every: bool = False) -> List[LeftOut]:
+        """Return what was left out and is to be said now; all of it with ``every``."""
+        return self._places.due(now_s, every) + self._kinds.due(now_s, every)
 
 
 class Formatter(logging.Formatter):

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from sdngcc.log import BURST, KINDS_MAX, PERIOD_S, Handler, JsonFormatter, Limiter, kind_of
+from sdngcc.log import BURST, KINDS_MAX, PERIOD_S, PLACE_BURST, Handler, JsonFormatter, Limiter, kind_of
 
 
 def record(text, *args, name="sdngcc.x", level=logging.WARNING):
@@ -52,11 +52,31 @@ def test_other_kinds_and_later_lines_are_written():
     assert limiter.admit(record("a 1"), 2 * PERIOD_S + 1)
 
 
+def words(number):
+    """Return a number in letters: lines with it are of a kind of their own."""
+    return "".join(chr(ord("g") + int(digit)) for digit in str(number))
+
+
 def test_kinds_are_bounded():
     limiter = Limiter()
     for number in range(3 * KINDS_MAX):
-        limiter.admit(record("".join(chr(ord("g") + int(digit)) for digit in str(number))), 0.0)
-    assert len(limiter._kinds) == KINDS_MAX
+        one = record(words(number))
+        one.lineno = number  # as if another place of a program wrote it
+        limiter.admit(one, 0.0)
+    assert len(limiter._kinds) == len(limiter._places) == KINDS_MAX
+
+
+def test_words_of_others_make_no_kinds_without_end():
+    """A guest that chooses the words of a line has no more lines written, and pushes no other kind out."""
+    limiter, written = Limiter(), 0
+    other = record("b %d", 1)
+    other.lineno = 2
+    for number in range(BURST + 1):
+        limiter.admit(other, 0.0)
+    for number in range(5000):
+        written += limiter.admit(record("unknown key %s", words(number)), number / 1000)
+    assert written == PLACE_BURST and len(limiter._kinds) == PLACE_BURST + 1
+    assert sorted(one.count for one in limiter.due(5.0, every=True)) == [1, 5000 - PLACE_BURST]
 
 
 def test_a_line_has_time_level_and_origin_and_stays_one_line():
