@@ -55,14 +55,20 @@ class Sums(_Message):
     epoch: Count
     sequence: Count
     sums: Numbers
+    proof: Count = 0
+    """The challenge of a tracker that doubted the epoch; 0: none was heard."""
 
 
 class Answer(_Message):
-    """A tracker to a host: lambda_d of each division; epoch and sequence are the host's own."""
+    """A tracker to a host: lambda_d of each division; epoch and sequence are the host's own.
+
+    With a challenge nothing was taken: the host is to send it back with what it tells next.
+    """
 
     epoch: Count
     sequence: Count
     factors: Numbers
+    challenge: Count = 0
 
 
 class Registration(_Message):
@@ -84,7 +90,7 @@ def _tag(body: bytes, key: bytes) -> bytes:
 
 def pack(message: BaseModel, key: bytes) -> bytes:
     """Return the datagram of a message."""
-    body = message.model_dump_json().encode()
+    body = message.model_dump_json(exclude_defaults=True).encode()
     return _tag(body, key) + body
 
 
@@ -100,13 +106,19 @@ def _read(body: bytes, kind: Type[Kind]) -> Kind:
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
-        raise Refused(in_words(error)) from None
+        raise Refused(in_words(error, kind)) from None
 
 
-def in_words(error: ValidationError) -> str:
-    """Return the first fault of a message, without what it held; of its own names, what can be printed."""
+def in_words(error: ValidationError, of: Type[BaseModel]) -> str:
+    """Return the first fault of a message, without what it held: of its keys those only that ``of`` has.
+
+    What stands in such a field has names of hosts and divisions, which only those with the key send: of these what can
+    be printed.
+    """
     fault: Dict[str, Any] = dict(error.errors(include_input=False, include_url=False)[0])
-    place = ".".join(str(part)[:40] for part in fault["loc"])
+    place = ".".join(
+        str(part)[:40] if number or part in of.model_fields else "?" for number, part in enumerate(fault["loc"])
+    )
     return f"{''.join(one if one.isprintable() else '?' for one in place) or 'message'}: {fault['msg']}"
 
 

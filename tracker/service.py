@@ -6,13 +6,15 @@ docs/tracker.md has the datagrams. Nothing here decides anything.
 
 from __future__ import annotations
 
-import collections
+import hashlib
+import itertools
 import logging
 import os
 import selectors
 import socket
 import time
-from typing import Callable, Counter, Dict, List, Tuple
+from dataclasses import dataclass
+from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from sdngcc.reload import Hangups
 from sdngcc.tracker.datagrams import (
@@ -25,17 +27,26 @@ from sdngcc.tracker.datagrams import (
     read_registration,
     unpack,
 )
-from sdngcc.tracker.decision import Choice, Factors, Flow, peer_weights, reference_weight
+from sdngcc.tracker.decision import Choice, Division, Factors, peer_weights, reference_weight
 from sdngcc.tracker.settings import Settings, SettingsError, is_loopback, split_address
 
 # An answer may be so many periods late.
 LATE = 16
 # A workload that has registered nothing for so long has nothing to send, seconds.
 REGISTERED_S = 1.0
-# Datagrams read at a time, so that a flood of one kind does not keep the others from being heard.
+# Datagrams of trackers and hosts read at a time, so that a flood of one kind does not keep the others from being heard.
 BATCH = 1000
 # Hosts of a tracker, and addresses that a VM registers flows to at a time.
 HOSTS_MAX, PEERS_MAX = 4096, 1024
+# A host that is silent for so long is known no more, seconds.
+FORGET_S = 600.0
+# A challenge is good for so long at least, seconds, and for twice that at most.
+CHALLENGE_S = 2.0
+# Budgets of work in a period. To take a registration costs its bytes and some more: of those a VM has so many, and what
+# it spends beyond is taken from its next periods; all VMs together have STEP_BYTES, in turn.
+VM_BYTES, STEP_BYTES, REGISTRATION_BYTES = 8192, 65_536, 512
+# Weights of one VM that are looked at, and set where they differ, in a period; the rest in the next ones.
+WEIGHTS_MAX = 64
 
 # A socket's name until it takes its place, and the longest name that the kernel takes.
 BESIDE = ".new"
@@ -57,6 +68,17 @@ def _udp(address: str) -> socket.socket:
     return sock
 
 
+@dataclass
+class _Host:
+    """What a tracker knows of a host."""
+
+    epoch: int
+    sequence: int
+    heard_s: float
+    highest: int
+    """Highest epoch that it ever had."""
+
+
 class Tracker:
     """Answers each host's sums with the factors. A standby is a second one: hosts tell all of them."""
 
@@ -68,7 +90,8 @@ class Tracker:
                 f"listen {settings.listen}: without a key only 127.0.0.1 and [::1] are allowed; set key_file"
             )
         self._factors = Factors(settings.decisions())
-        self._newest: Dict[str, Tuple[int, int]] = {}
+        self._hosts: Dict[str, _Host] = {}  # the one heard longest ago first
+        self._secret = os.urandom(16)
         self.socket = _udp(settings.listen)
         self.address = "{}:{}".format(*self.socket.getsockname()[:2])
         self.refused = 0
@@ -106,23 +129,105 @@ class Tracker:
                 LOG.warning("host at %s cannot be answered: %s", sender[0], error)
 
     def _answer(self, data: bytes, now_s: float) -> Answer:
-        """Take a host's sums and return the factors; raises Refused."""
+        """Take a host's sums and return the factors, or a challenge; raises Refused."""
         message = unpack(data, self._key, Sums)
-        order = (message.epoch, message.sequence)
-        if message.host not in self._newest and len(self._newest) >= HOSTS_MAX:
-            raise Refused(f"one host more than {HOSTS_MAX}")
-        if order <= self._newest.get(message.host, (0, 0)):
+        known = self._known(message.host, now_s)
+        if known is not None and message.epoch == known.epoch and message.sequence <= known.sequence:
             raise Refused(f"an old datagram of host {message.host}")
+        if known is not None and message.epoch != known.epoch and message.epoch <= known.highest:
+            # A datagram of before, or a host whose clock was ahead: only one that is there now can answer.
+            if message.proof not in self._challenges(message, known, now_s):
+                self.refused += 1
+                challenge = self._challenges(message, known, now_s)[0]
+                return Answer(epoch=message.epoch, sequence=message.sequence, factors={}, challenge=challenge)
+            LOG.warning("host %s began anew under an earlier epoch, and proved that it is there", message.host)
         try:
             self._factors.tell(message.host, message.sums, now_s)
         except ValueError as error:
             raise Refused(str(error)) from None
-        self._newest[message.host] = order
+        self._hosts.pop(message.host, None)
+        self._hosts[message.host] = _Host(
+            message.epoch, message.sequence, now_s, max(message.epoch, known.highest if known else 0))
         return Answer(epoch=message.epoch, sequence=message.sequence, factors=self._factors.factors(now_s))
+
+    def _known(self, name: str, now_s: float) -> Optional[_Host]:
+        """Return what is known of a host; make room for one that is not: raises Refused where there is none."""
+        while self._hosts:
+            first = next(iter(self._hosts))
+            if now_s - self._hosts[first].heard_s < FORGET_S:
+                break
+            del self._hosts[first]
+        known = self._hosts.get(name)
+        if known is None and len(self._hosts) >= HOSTS_MAX:
+            raise Refused(f"one host more than {HOSTS_MAX}")
+        return known
+
+    def _challenges(self, message: Sums, known: _Host, now_s: float) -> List[int]:
+        """Return the challenges that are good now, the newest first; none is ever good for another epoch again."""
+        found = []
+        for second in (int(now_s / CHALLENGE_S), int(now_s / CHALLENGE_S) - 1):
+            text = f"{message.epoch} {known.epoch} {known.sequence} {second} {message.host}".encode()
+            digest = hashlib.blake2b(text, key=self._secret, digest_size=8).digest()
+            found.append(int.from_bytes(digest, "big") >> 1 | 1)
+        return found
 
     def close(self) -> None:
         """Close the socket."""
         self.socket.close()
+
+
+class _Vm:
+    """What a VM registered, and the weights it has; each step over it is bounded."""
+
+    def __init__(self, division: str) -> None:
+        """Begin with nothing registered in a division."""
+        self.division = division
+        self.fixed: Dict[str, float] = {}
+        """W' of addresses as set."""
+        self.registered: Dict[str, Tuple[float, float]] = {}
+        """When an address was registered, and W' of its flows; the one registered longest ago first."""
+        self.weights: Dict[str, int] = {}
+        """Weights that are set."""
+        self.budget = DATAGRAM_BYTES
+        """What it may spend on registrations; below 0: what it has spent of later periods."""
+        self._turn: Iterator[str] = iter(())
+
+    def reference(self, peer: str) -> Optional[float]:
+        """Return W' of an address; None: nothing is sent there."""
+        told = self.registered.get(peer)
+        return self.fixed.get(peer) if told is None else told[1]
+
+    def total(self) -> float:
+        """Return the sum of W' of all addresses."""
+        fixed = sum(reference for peer, reference in self.fixed.items() if peer not in self.registered)
+        return fixed + sum(reference for _, reference in self.registered.values())
+
+    def register(self, peer: str, reference: float, now_s: float) -> None:
+        """Take what is to be sent to an address; raises Refused when the VM names too many."""
+        if self.registered.pop(peer, None) is None and len(self.registered) >= PEERS_MAX:
+            raise Refused(f"more than {PEERS_MAX} addresses within {REGISTERED_S:g} s")
+        self.registered[peer] = (now_s, reference)
+
+    def forget_silent(self, now_s: float) -> None:
+        """Forget addresses of which nothing was said lately."""
+        while self.registered:
+            peer = next(iter(self.registered))
+            if now_s - self.registered[peer][0] <= REGISTERED_S:
+                break
+            del self.registered[peer]
+
+    def turn(self, back: bool) -> List[str]:
+        """Return the addresses whose weights are looked at now: all within some periods, WEIGHTS_MAX in one.
+
+        With ``back`` those that have one.
+        """
+        if back:
+            return list(itertools.islice(self.weights, WEIGHTS_MAX))
+        found = list(itertools.islice(self._turn, WEIGHTS_MAX))
+        if len(found) < WEIGHTS_MAX:
+            self._turn = iter(list({**self.fixed, **self.registered, **self.weights}))
+            found += itertools.islice(self._turn, WEIGHTS_MAX - len(found))
+        return found
 
 
 class Agent:
@@ -137,9 +242,8 @@ class Agent:
         self._set_weight = set_weight
         self._divisions = settings.decisions()
         self._choice = Choice(len(settings.trackers), settings.takeover_ms / 1000)
-        self._flows: Dict[Tunnel, Tuple[float, List[Flow]]] = {}
-        self._peers: Counter[str] = collections.Counter()  # of each device, in _flows
-        self._set: Dict[Tunnel, int] = {}
+        self._vms: Dict[str, _Vm] = {}  # by device; who is heard next comes first
+        self._proofs = [0] * len(settings.trackers)  # challenges that trackers want back
         self._epoch, self._sequence = time.time_ns(), 0
         self._addresses = [split_address(tracker) for tracker in settings.trackers]
         self._sockets = [_udp(_own_address(host)) for host, _ in self._addresses]
@@ -178,56 +282,74 @@ class Agent:
             self._paths = wanted
             self._key = key
             self._settings = settings
-            self._divisions = settings.decisions()
-            self._flows = {tunnel: told for tunnel, told in self._flows.items() if tunnel[0] in settings.vms}
+            before, self._divisions = self._divisions, settings.decisions()
+            self._take_vms(settings, before)
 
         return commit
 
+    def _take_vms(self, settings: Settings, before: Mapping[str, Division]) -> None:
+        """Keep the VMs that there are now; what was registered under another objective counts no more."""
+        vms, self._vms = self._vms, {}
+        for device, chosen in settings.vms.items():
+            vm = self._vms[device] = vms.pop(device, None) or _Vm(chosen.division)
+            earlier = before.get(vm.division)
+            if earlier is None or earlier.objective != self._divisions[chosen.division].objective:
+                vm.registered.clear()
+            vm.division, vm.fixed = chosen.division, dict(chosen.peers)
+        for device, vm in vms.items():
+            for peer in vm.weights:
+                self._set_weight(device, peer, 0)
+
     def _hear_workloads(self, now_s: float) -> None:
-        self._forget_silent(now_s)
-        for device, sock in self._workloads.items():
-            for _ in range(BATCH):
-                try:
-                    peer, flows = read_registration(sock.recv(DATAGRAM_BYTES))
-                    self._register((device, peer), flows, now_s)
-                except BlockingIOError:
-                    break
-                except (Refused, OSError) as error:
-                    self.refused += 1
-                    LOG.warning("registration at %s refused: %s", device, error)
+        """Take what workloads registered, as far as the budgets of their VMs go, in turn."""
+        left = STEP_BYTES
+        for device in list(self._vms):
+            vm = self._vms[device]
+            vm.forget_silent(now_s)
+            vm.budget = min(vm.budget + VM_BYTES, DATAGRAM_BYTES)
+            if left <= 0:
+                continue
+            spent = self._hear(device, vm, left, now_s)
+            if spent:
+                left -= spent
+                self._vms[device] = self._vms.pop(device)  # behind the others
 
-    def _forget_silent(self, now_s: float) -> None:
-        self._flows = {tunnel: told for tunnel, told in self._flows.items() if now_s - told[0] <= REGISTERED_S}
-        self._peers = collections.Counter(device for device, _ in self._flows)
+    def _hear(self, device: str, vm: _Vm, most: int, now_s: float) -> int:
+        """Take registrations of a VM; return what they cost."""
+        sock, spent = self._workloads.get(device), 0
+        objective = self._divisions[vm.division].objective
+        while sock is not None and vm.budget > 0 and spent < most:
+            try:
+                data = sock.recv(DATAGRAM_BYTES)
+            except BlockingIOError:
+                break
+            except OSError as error:
+                LOG.warning("nothing can be received of %s: %s", device, error)
+                break
+            cost = len(data) + REGISTRATION_BYTES
+            vm.budget -= cost
+            spent += cost
+            try:
+                peer, flows = read_registration(data)
+                vm.register(peer, reference_weight(objective, flows), now_s)
+            except Refused as error:
+                self.refused += 1
+                LOG.warning("registration at %s refused: %s", device, error)
+        return spent
 
-    def _register(self, tunnel: Tunnel, flows: List[Flow], now_s: float) -> None:
-        """Take what a workload has to send; raises Refused when its VM names too many addresses."""
-        if tunnel not in self._flows:
-            if self._peers[tunnel[0]] >= PEERS_MAX:
-                raise Refused(f"more than {PEERS_MAX} addresses within {REGISTERED_S:g} s")
-            self._peers[tunnel[0]] += 1
-        self._flows[tunnel] = (now_s, flows)
-
-    def _references(self, now_s: float) -> Dict[str, Dict[Tunnel, float]]:
-        """Return W' of each tunnel, by division."""
-        self._forget_silent(now_s)
-        found: Dict[str, Dict[Tunnel, float]] = {name: {} for name in self._divisions}
-        for device, vm in self._settings.vms.items():
-            for peer, reference in vm.peers.items():
-                found[vm.division][device, peer] = reference
-        for (device, peer), (_, flows) in self._flows.items():
-            name = self._settings.vms[device].division
-            found[name][device, peer] = reference_weight(self._divisions[name].objective, flows)
-        return found
-
-    def _put(self, wanted: Dict[Tunnel, int]) -> None:
-        """Set the weights that changed; tunnels that are gone lose theirs."""
-        for tunnel in [tunnel for tunnel in self._set if tunnel not in wanted]:
-            self._set_weight(*tunnel, 0)
-            del self._set[tunnel]
-        for tunnel, weight in wanted.items():
-            if self._set.get(tunnel) != weight and self._set_weight(*tunnel, weight):
-                self._set[tunnel] = weight
+    def _put(self, factors: Optional[Mapping[str, float]]) -> None:
+        """Bring some weights of each VM in line with the factors; None: take them back."""
+        for device, vm in self._vms.items():
+            for peer in vm.turn(factors is None):
+                reference = None if factors is None else vm.reference(peer)
+                weight = 0
+                if factors is not None and reference is not None:
+                    weight = peer_weights({peer: reference}, factors.get(vm.division, 0.0),
+                                          self._divisions[vm.division], self._divisions)[peer]
+                if vm.weights.get(peer, 0) != weight and self._set_weight(device, peer, weight):
+                    vm.weights[peer] = weight
+                    if not weight:
+                        del vm.weights[peer]
 
     def hear_trackers(self, now_s: float) -> None:
         """Take the trackers' answers and follow the one to obey; without any, take all weights back."""
@@ -243,37 +365,40 @@ class Agent:
                     LOG.warning("answer of tracker %s refused: %s", self._settings.trackers[index], error)
                     continue
                 if message.epoch == self._epoch and 0 <= self._sequence - message.sequence < LATE:
-                    answers[index] = message.factors
-                    self._choice.heard(index, now_s)
+                    self._proofs[index] = message.challenge
+                    if not message.challenge:
+                        answers[index] = message.factors
+                        self._choice.heard(index, now_s)
         current = self._choice.current(now_s)
         if current is None:
-            self._put({})
+            self._put(None)
         elif current in answers:
-            wanted: Dict[Tunnel, int] = {}
-            for name, references in self._references(now_s).items():
-                wanted.update(peer_weights(references, answers[current].get(name, 0.0), self._divisions[name],
-                                           self._divisions))
-            self._put(wanted)
+            for vm in self._vms.values():
+                vm.forget_silent(now_s)
+            self._put(answers[current])
 
     def tell_trackers(self, now_s: float) -> None:
         """Hear the workloads and tell every tracker the sums of W'."""
         self._hear_workloads(now_s)
         self._sequence += 1
-        sums = {
-            name: min(sum(references.values()), NUMBER_MAX) for name, references in self._references(now_s).items()
-        }
-        message = Sums(host=self._settings.host, epoch=self._epoch, sequence=self._sequence, sums=sums)
-        data = pack(message, self._key)
-        for sock, address in zip(self._sockets, self._addresses):
+        sums = {name: 0.0 for name in self._divisions}
+        for vm in self._vms.values():
+            sums[vm.division] = min(sums[vm.division] + vm.total(), NUMBER_MAX)
+        for sock, address, proof in zip(self._sockets, self._addresses, self._proofs):
+            message = Sums(host=self._settings.host, epoch=self._epoch, sequence=self._sequence, sums=sums, proof=proof)
             try:
-                sock.sendto(data, address)
+                sock.sendto(pack(message, self._key), address)
             except OSError:
                 # Not reachable now; the choice sees that it does not answer.
                 continue
 
     def close(self) -> None:
         """Take all weights back and close the sockets."""
-        self._put({})
+        while any(vm.weights for vm in self._vms.values()):
+            before = sum(len(vm.weights) for vm in self._vms.values())
+            self._put(None)
+            if sum(len(vm.weights) for vm in self._vms.values()) == before:
+                break  # they cannot be set now
         for sock in [*self._sockets, *self._workloads.values()]:
             sock.close()
 

@@ -71,7 +71,7 @@ def test_words_of_others_make_no_kinds_without_end():
     limiter, written = Limiter(), 0
     other = record("b %d", 1)
     other.lineno = 2
-    for number in range(BURST + 1):
+    for _ in range(BURST + 1):
         limiter.admit(other, 0.0)
     for number in range(5000):
         written += limiter.admit(record("unknown key %s", words(number)), number / 1000)

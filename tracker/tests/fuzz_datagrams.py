@@ -29,7 +29,8 @@ DIVISIONS = {name: Division(weight, name) for weight, name in enumerate(OBJECTIV
 WORDS_MAX = 400
 
 
-FIELDS = (("peer", "flows"), ("host", "sums"), ("host", "epoch", "sequence", "sums"), ("epoch", "sequence", "factors"))
+FIELDS = (("peer", "flows"), ("host", "sums"), ("host", "epoch", "sequence", "sums", "proof"),
+          ("epoch", "sequence", "factors", "challenge"))
 TEXTS = ("ds", "cs", "10.0.0.1", "fe80::1%eth0", "", "x" * 256, "\x1b[2J", "\ud800", "1e999")
 
 
@@ -58,7 +59,7 @@ def document(kind: int, data: bytes) -> bytes:
     """Return a message of a kind, made from data: with some of its fields, and now and then one that it has not."""
     provider = atheris.FuzzedDataProvider(data)
     usual: Dict[str, Any] = {"peer": "10.0.0.1", "flows": [], "host": "h1", "epoch": 1, "sequence": 1, "sums": {},
-                             "factors": {}}
+                             "factors": {}, "proof": 0, "challenge": 0}
     made = {name: usual[name] if provider.ConsumeBool() else anything(provider) for name in FIELDS[kind]}
     if provider.ConsumeIntInRange(0, 7) == 7:
         made[provider.ConsumeUnicode(8)] = anything(provider)
@@ -122,6 +123,9 @@ SEEDS = (
     b'\x00{"peer":"fe80::1","flows":[]}',
     b'\x02{"host":"h1","epoch":1,"sequence":2,"sums":{"ds":1e30,"cs":1e-300,"x":3}}',
     b'\x03{"epoch":1,"sequence":2,"factors":{"ds":0.5}}',
+    b'\x02{"host":"h1","epoch":9223372036854775807,"sequence":2,"sums":{},"proof":7}',
+    b'\x03{"epoch":1,"sequence":2,"factors":{},"challenge":9223372036854775807}',
+    b'\x00{"peer":"10.0.0.1","flows":[],"\\u001b[2J":1}',
     b"\x01" + datagrams._tag(b"{}", b"another key") + b"{}",
     *(bytes([4 + kind]) + bytes(range(64)) for kind in range(4)),
 )

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple, cast
 
 import pytest
 from hypothesis import given
@@ -254,6 +254,150 @@ def test_a_vm_registers_a_bounded_number_of_addresses(bench: Bench, monkeypatch:
     bench.register([[1000, 1000]], peer="10.0.3.1")
     bench.agent.tell_trackers(bench.now_s)
     assert bench.agent.refused == 2
+
+
+class Endless:
+    """A workload's socket that always has another registration, made by a function of its number."""
+
+    def __init__(self, make: Callable[[int], bytes]) -> None:
+        self.read = 0
+        self._make = make
+
+    def recv(self, size: int) -> bytes:
+        self.read += 1
+        return self._make(self.read)
+
+    def close(self) -> None:
+        pass
+
+
+def registration(number: int, flows: int) -> bytes:
+    text = {"peer": f"10.{number // 250 % 4}.1.{number % 250}", "flows": [[1 << 50, 1000]] * flows}
+    return json.dumps(text, separators=(",", ":")).encode()
+
+
+@pytest.mark.parametrize("flows", [0, 1, 100, 2000])
+def test_a_vm_that_registers_without_end_costs_a_bounded_part_of_each_step(bench: Bench, flows: int) -> None:
+    """And another one's weights are there within two periods."""
+    bench.step(3)
+    flood = Endless(lambda number: registration(number, flows))
+    bench.agent._workloads["vm1"].close()
+    bench.agent._workloads["vm1"] = cast(socket.socket, flood)
+    cost = len(registration(1, flows)) + service.REGISTRATION_BYTES
+    bench.step(20)
+    assert flood.read * cost <= service.DATAGRAM_BYTES + 20 * service.VM_BYTES + cost
+    before, calls = flood.read, len(bench.weights)
+    bench.agent._settings.vms["vm2"].peers["10.0.1.3"] = 4.0
+    bench.agent._vms["vm2"].fixed["10.0.1.3"] = 4.0
+    bench.step(2)
+    assert (flood.read - before) * cost <= 2 * service.VM_BYTES + 2 * cost and calls
+    assert bench.weights["vm2", "10.0.1.3"] == 1250 and bench.weights["vm2", "10.0.1.1"] == 312
+
+
+def test_many_vms_that_register_without_end_are_heard_in_turn(bench: Bench) -> None:
+    bench.step(3)
+    floods = {f"x{number}": Endless(lambda number: registration(number, 1000)) for number in range(40)}
+    for device, flood in floods.items():
+        bench.agent._vms[device] = service._Vm("a")
+        bench.agent._workloads[device] = cast(socket.socket, flood)
+    cost = len(registration(1, 1000)) + service.REGISTRATION_BYTES
+    read = 0
+    for _ in range(40):
+        bench.step()
+        now = sum(flood.read for flood in floods.values())
+        assert (now - read) * cost <= service.STEP_BYTES + 2 * cost
+        read = now
+    assert min(flood.read for flood in floods.values()) > 0
+
+
+def test_weights_of_many_addresses_are_set_some_in_a_period(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "WEIGHTS_MAX", 10)
+    vm, calls = bench.agent._vms["vm1"], []
+    bench.step(3)
+    real = bench.agent._set_weight
+    bench.agent._set_weight = lambda device, peer, weight: calls.append(device) or real(device, peer, weight)
+    for number in range(100):
+        vm.registered[f"10.9.0.{number}"] = (bench.now_s, 1.0)
+    for _ in range(11):
+        calls.clear()
+        bench.step()
+        assert calls.count("vm1") <= 10
+    assert sum(device == "vm1" for device, _ in bench.weights) == 100
+    assert bench.weights["vm2", "10.0.1.2"] == 1875
+    bench.agent.close()
+    assert set(bench.weights.values()) == {0}
+
+
+def test_words_of_a_workload_are_no_words_of_the_log(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    for word in ("secret", "\x1b[2J", "x" * 100):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+            sock.sendto(json.dumps({"peer": "10.0.0.1", "flows": [], word: 1}).encode(), bench.path)
+        bench.step()
+    assert bench.agent.refused == 3 and len({record.getMessage() for record in caplog.records}) == 1
+    assert "registration at vm1 refused: ?: Extra inputs are not permitted" in caplog.text
+
+
+def ask(tracker: Tracker, now_s: float, **words: Any) -> Optional[Answer]:
+    """Tell a tracker something as a host; return its answer, None where it has none."""
+    host, port = tracker.address.split(":")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.settimeout(0.05)
+        sock.sendto(pack(Sums(**{"host": "h9", "sequence": 1, "sums": {}, **words}), KEY), (host, int(port)))
+        tracker.serve(now_s)
+        try:
+            return unpack(sock.recv(65_536), KEY, Answer)
+        except socket.timeout:
+            return None
+
+
+def test_a_host_whose_clock_was_ahead_is_heard_again(bench: Bench) -> None:
+    bench.step(3)
+    for tracker in bench.trackers:
+        assert tracker is not None
+        answer = ask(tracker, bench.now_s, host="h1", epoch=2**63 - 1, sequence=2**63 - 1, sums={"a": 1e9})
+        assert answer is not None and answer.factors
+    bench.step(20)
+    assert bench.weights["vm2", "10.0.1.1"] == 625
+    assert [tracker._hosts["h1"].epoch for tracker in bench.trackers if tracker] == [bench.agent._epoch] * 2
+
+
+def test_an_earlier_epoch_is_taken_with_a_proof_that_is_new_only(bench: Bench) -> None:
+    tracker = bench.trackers[0]
+    assert tracker is not None
+    now_s = 10.0
+    assert ask(tracker, now_s, epoch=7) is not None
+    doubt = ask(tracker, now_s, epoch=5)
+    assert doubt is not None and doubt.challenge and not doubt.factors
+    wrong = ask(tracker, now_s, epoch=5, proof=doubt.challenge ^ 2)
+    assert wrong is not None and wrong.challenge
+    # Another's proof, one of another epoch, and one that is too old are none.
+    for words in ({"epoch": 6}, {"epoch": 5, "at": now_s + 2 * service.CHALLENGE_S}):
+        at_s = words.pop("at", now_s)
+        again = ask(tracker, at_s, proof=doubt.challenge, **words)
+        assert again is not None and again.challenge
+    taken = ask(tracker, now_s, epoch=5, proof=doubt.challenge, sequence=4)
+    assert taken is not None and not taken.challenge and taken.factors
+    # Once taken it is no proof again, nor does a sequence come twice.
+    assert ask(tracker, now_s, epoch=5, proof=doubt.challenge, sequence=4) is None
+    # What was recorded under the epoch before is doubted as well; a later one than ever is not.
+    replayed = ask(tracker, now_s, epoch=7, sequence=2)
+    assert replayed is not None and replayed.challenge
+    later = ask(tracker, now_s, epoch=8)
+    assert later is not None and not later.challenge
+    replayed = ask(tracker, now_s, epoch=5, proof=doubt.challenge, sequence=5)
+    assert replayed is not None and replayed.challenge
+
+
+def test_hosts_that_are_gone_make_room(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "HOSTS_MAX", 3)
+    tracker = bench.trackers[0]
+    assert tracker is not None
+    for name in ("a", "b", "c"):
+        assert ask(tracker, 1.0, host=name, epoch=1) is not None
+    assert ask(tracker, 2.0, host="d", epoch=1) is None
+    assert ask(tracker, 300.0, host="b", epoch=1, sequence=2) is not None
+    assert ask(tracker, 1.0 + service.FORGET_S, host="d", epoch=1) is not None
+    assert list(tracker._hosts) == ["b", "d"]
 
 
 @pytest.mark.parametrize("data", [
