@@ -291,7 +291,7 @@ class Agent:
         """Keep the VMs that there are now; what was registered under another objective counts no more."""
         vms, self._vms = self._vms, {}
         for device, chosen in settings.vms.items():
-            vm = self._vms[device] = vms.pop(device, None) or _Vm(chosen.division)
+            vm = self._vms[device] = vms.pop(device) if device in vms else _Vm(chosen.division)
             earlier = before.get(vm.division)
             if earlier is None or earlier.objective != self._divisions[chosen.division].objective:
                 vm.registered.clear()

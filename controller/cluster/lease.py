@@ -18,6 +18,8 @@ that transaction is refused, or beat n+1 comes after it and shows its sender tha
 from typing import NamedTuple, Optional
 
 BEATS_A_LEASE = 5
+FORGET_NS = 600_000_000_000  # after so long without a return none is remembered
+DOUBLINGS_MAX = 6
 DRIFT_PPM = 1000  # twice what adjtimex lets a clock be slewed by
 
 
@@ -87,3 +89,47 @@ class Watch:
         """Return how long a controller's beat has stood still; 0 when it is not known."""
         known = self._seen.get(incarnation)
         return now_ns - known[1] if known else 0
+
+
+class Returns:
+    """Controllers that were taken for dead and came back, and for how many of their beats they are newcomers again.
+
+    One that stalls again and again is passed over for longer each time, twice as long as the time before, until it has
+    been there for FORGET_NS. Silence counts only while somebody looks: who stalled itself saw nothing of others.
+    """
+
+    def __init__(self) -> None:
+        self._beats: dict[str, int] = {}  # as seen last, by incarnation
+        self._silent_ns: dict[str, int] = {}
+        self._returned: dict[str, tuple[int, int, int]] = {}  # beat at which it came back, how often, and when
+        self._looked_ns: Optional[int] = None
+
+    def see(self, beats: dict[str, tuple[int, int]], now_ns: int) -> None:
+        """Take (beat, lease in ns) of every controller in the database."""
+        passed_ns = 0 if self._looked_ns is None else now_ns - self._looked_ns
+        self._looked_ns = now_ns
+        for table in (self._beats, self._silent_ns, self._returned):
+            for gone in table.keys() - beats.keys():
+                del table[gone]
+        for incarnation, (beat, lease_ns) in beats.items():
+            terms = Terms(lease_ns)
+            silent_ns = self._silent_ns.get(incarnation, 0) + min(passed_ns, terms.beat_ns)
+            if beat == self._beats.get(incarnation, beat):
+                self._silent_ns[incarnation] = silent_ns
+            else:
+                if silent_ns >= terms.grace_ns:
+                    self.returned(incarnation, beat, now_ns)
+                self._silent_ns[incarnation] = 0
+            self._beats[incarnation] = beat
+
+    def returned(self, incarnation: str, beat: int, now_ns: int) -> None:
+        """Take note that a controller came back, at a beat of its."""
+        _, often, when_ns = self._returned.get(incarnation, (0, 0, now_ns))
+        self._returned[incarnation] = (beat, 1 if now_ns - when_ns > FORGET_NS else often + 1, now_ns)
+
+    def beats_since(self, incarnation: str, beat: int) -> int:
+        """Return how many beats count for a controller that has so many: of one that came back fewer."""
+        if incarnation not in self._returned:
+            return beat
+        since, often, _ = self._returned[incarnation]
+        return max(0, beat - since) >> min(often - 1, DOUBLINGS_MAX)

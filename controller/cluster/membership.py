@@ -6,10 +6,11 @@ hand the switch over. A hand-over begins with not acting, then the row is change
 row may change at any time, so the membership never acts under that generation again and claims a new one instead.
 """
 
+import dataclasses
 import time
 from typing import Callable, Optional
 
-from sdngcc.controller.cluster.lease import Lease, Terms, Watch
+from sdngcc.controller.cluster.lease import Lease, Returns, Terms, Watch
 from sdngcc.controller.cluster.view import (
     JOINED_BEATS,
     SENDERS_MAX,
@@ -53,6 +54,7 @@ class Membership:
         self._wall_s = wall_s
         self._lease = Lease(terms)
         self._watch = Watch()
+        self._returns = Returns()
         self._joined = False
         self._connected: frozenset[int] = frozenset()
         self._left: dict[int, int] = {}  # switch -> generation under which it is not acted for any more
@@ -99,6 +101,7 @@ class Membership:
         self.view = view
         beats = {member.incarnation: (member.beat, member.lease_ns) for member in view.members.values()}
         self._watch.see(beats, now_ns)
+        self._returns.see(beats, now_ns)
         if self._joined and self.incarnation not in view.members:
             self.notes.append("cluster: this controller was given up for dead by the others; joining again")
             self._leave()
@@ -169,6 +172,9 @@ class Membership:
     def _renewed(self, sent_ns: int) -> None:
         if not self.is_live(sent_ns):
             self._watch.restart(sent_ns)
+            row = self.view.members.get(self.incarnation)
+            if self._lease.until_ns is not None and row is not None:
+                self._returns.returned(self.incarnation, row.beat, sent_ns)
         self._lease.renewed(sent_ns)
 
     def _alive(self, now_ns: int) -> list[Member]:
@@ -205,7 +211,10 @@ class Membership:
 
     def _plan(self, now_ns: int) -> Optional[Changes]:
         """Return what is to change in who owns what."""
-        alive = self._alive(now_ns)
+        alive = [
+            dataclasses.replace(one, beat=self._returns.beats_since(one.incarnation, one.beat))
+            for one in self._alive(now_ns)
+        ]
         names = {member.incarnation for member in alive}
         near = tuple((member.incarnation, member.beat >= JOINED_BEATS, member.switches) for member in alive)
         state = (near, self._connected, dict(self.view.switches), dict(self._left), dict(self._known))

@@ -250,7 +250,7 @@ class SFlowMarks(MarkSource):
         return True
 
     def _take_counters(self, agent: _SubAgent, datagram: Datagram, sample: CounterSample) -> None:
-        index = sample.if_index if sample.if_index is not None else sample.source.index
+        index = sample.if_index if sample.if_index is not None else sample.source.number
         if sample.dpid is not None:
             if sample.dpid not in self._dpids(datagram.agent, datagram.sub):
                 self.faults["datapath_foreign"] += 1

@@ -62,7 +62,7 @@ class Source(NamedTuple):
     """Where samples are taken: a class (IF_INDEX: an interface) and the number in it."""
 
     kind: int
-    index: int
+    number: int
 
 
 class FlowSample(NamedTuple):
@@ -223,8 +223,8 @@ def _flow(words: _Words, expanded: bool) -> FlowSample:
         raise DatagramError(Kind.VALUE, f"sampling rate {rate}")
     pool, _ = words.word(), words.word()  # and drops
     (came, open_), (went, _) = _interface(words, expanded), _interface(words, expanded)
-    if open_ and source.kind == IF_INDEX and source.index not in (0, went):
-        came = source.index  # packets are sampled as they arrive there
+    if open_ and source.kind == IF_INDEX and source.number not in (0, went):
+        came = source.number  # packets are sampled as they arrive there
     ecn = None
     for number, content in words.parts(RECORDS_MAX):
         if number == 1:

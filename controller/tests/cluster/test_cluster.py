@@ -125,6 +125,7 @@ class Timeline:
         self.dpids = frozenset(dpids)
         self.processes = [self.make(1 + number) for number in range(count)]
         self.database_until = 0  # away until then
+        self.stalled = {}  # sender -> until when it does nothing
 
     def make(self, sender):
         process = Process(self.store, sender, self.random.randint(-500, 500), self.random.randint(0, 10**15))
@@ -136,7 +137,8 @@ class Timeline:
         while self.now < end:
             self.now += 10 * MS
             for process in self.random.sample(self.processes, len(self.processes)):
-                if self.now < self.database_until or self.random.random() < 0.5:
+                stalls = self.now < self.stalled.get(process.membership.sender, 0)
+                if stalls or self.now < self.database_until or self.random.random() < 0.5:
                     continue
                 process.sync(self.now)
                 if process.ask(self.now) is not None:
@@ -178,6 +180,46 @@ def test_a_database_away_for_a_moment_moves_nothing_and_for_longer_stops_all(see
     line.run(2000)
     assert line.owners() == before
     assert {dpid: row.generation for dpid, row in line.store.view.switches.items()} == generations
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_who_stalled_gets_its_switches_back_after_ten_beats(seed):
+    line = Timeline(3, range(24), seed)
+    line.run(5000 + 37 * seed)
+    before = line.owners()
+    line.stalled[1] = line.now + 1500 * MS
+    line.run(1500)
+    during = line.owners()
+    assert set(during.values()) == {2, 3}, "others took them"
+    line.run(1500)
+    assert line.owners() == during, "nine beats and no more have passed"
+    line.run(2000)
+    assert line.owners() == before
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_who_stalls_again_and_again_is_passed_over_for_longer_each_time(seed):
+    line = Timeline(3, range(24), seed)
+    line.run(5000)
+    generations = {}
+    for _ in range(12):
+        line.stalled[1] = line.now + 1300 * MS
+        line.run(5000)
+    generations = [row.generation for row in line.store.view.switches.values()]
+    assert max(generations) <= 3 + 2 * 3, "not at each of the stalls"
+    assert set(line.owners()) == set(range(24)) and 1 not in line.owners().values()
+    line.run(140_000)
+    assert set(line.owners().values()) == {1, 2, 3}
+
+
+def test_who_stalls_while_nobody_takes_its_switches_keeps_them():
+    line = Timeline(1, range(3))
+    line.run(3000)
+    line.stalled[1] = line.now + 2500 * MS
+    line.run(2500)
+    assert line.owners() == {}
+    line.run(500)
+    assert set(line.owners()) == {0, 1, 2} and {row.generation for row in line.store.view.switches.values()} == {1}
 
 
 def test_a_beat_that_came_meanwhile_saves_its_sender():
