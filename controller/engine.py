@@ -46,6 +46,7 @@ from sdngcc.controller.trace import Trace
 from sdngcc.controller.wire import experimenter, openflow
 from sdngcc.controller.work import Backlog
 
+_STALL_NS = 100_000_000  # a clock that is so late stood still
 _SHARED_SETTLE_S = 1.0  # longer in a cluster: a switch's owner looks for links once it hears of a new controller
 
 LOG = logging.getLogger(__name__)
@@ -427,8 +428,10 @@ class Engine:
     def tick(self) -> int:
         """Do what is due and return when to call again, in ns of the clock."""
         now = self.clock()
-        self.timers.run(now)
+        stalled_ns = self.monitor.stalled_ns
         self.polling.run(now)
+        self._forgive(self.monitor.stalled_ns - stalled_ns)
+        self.timers.run(now)
         for statistics in self._statistics.values():
             for dpid in statistics.due(now):
                 xid = next(self._xids)
@@ -452,6 +455,13 @@ class Engine:
         if self.hosting:
             counters_ns = self.hosting.next_ns()
         return min(self.monitor.next_ns(), counters_ns, self._rates_ns, housekeeping_ns, working_ns, now + NAP_NS)
+
+    def _forgive(self, stalled_ns: int) -> None:
+        """Hold no switch to a time in which this process stood still."""
+        if stalled_ns >= _STALL_NS:
+            self.counters["stalls"] += 1
+            self.source.news.forgive(stalled_ns)
+            LOG.warning("this process stood still for %d ms; nobody is held to it", stalled_ns // 1_000_000)
 
     def _expire(self, now: int) -> None:
         """Forget links and pairs that nothing was heard of."""

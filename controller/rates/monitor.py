@@ -7,6 +7,10 @@ periods do not drift.  A switch is never asked while it still owes an answer.  O
 answers in time double the pace again.  A switch without any mark counter is asked once a second only, each at its own
 time.
 
+A late answer is the switch's own lateness only as far as this process ran. Where due() itself is called late, answers
+may wait in their sockets: what it is late by is no time that a switch took, and a turn that is half a period late is no
+turn that a switch missed.
+
 As schedules are multiples of few periods, many switches are due at one time: a heap holds the times, a table who is
 due at each, so that only switches whose turn it is are looked at.
 """
@@ -32,7 +36,7 @@ class Poll:
     due_ns: int
     idle: bool = True  # no mark counter known: once a second
     xid: int = 0  # of the request not answered yet; 0: none
-    asked_ns: int = 0
+    asked_ns: int = 0  # without what turns were late by before
     factor: int = 1  # 1: on time; more: backed off
     misses: int = 0  # turns in a row skipped because an answer was owed
     timely: int = 0  # answers in a row within one period
@@ -54,6 +58,7 @@ class Monitor:
         self._times: list[int] = []  # heap of the keys of _turns
         self._turns: dict[int, dict[int, None]] = {}  # time, ns -> switches due then, in order
         self._owing: set[int] = set()  # switches on the fast schedule that owe an answer
+        self.stalled_ns = 0  # what turns were late by, in all
 
     def _after(self, now_ns: int, period_ns: int) -> int:
         """Return the first multiple of a period after now."""
@@ -106,6 +111,8 @@ class Monitor:
         turn: list[int] = []
         notes: list[str] = []
         seldom = 0
+        if self.next_ns() < now_ns:
+            self.stalled_ns += now_ns - self.next_ns()
         while self._times and self._times[0] <= now_ns:
             for dpid in self._turns.pop(heapq.heappop(self._times)):
                 poll = self.polls[dpid]
@@ -118,15 +125,18 @@ class Monitor:
 
     def _take_turn(self, dpid: int, poll: Poll, now_ns: int, notes: list[str]) -> bool:
         """Tell whether a switch whose turn it is can be asked; note its next turn."""
-        if not poll.idle and now_ns - poll.due_ns > self.late_max_ns:
-            self.late_max_ns = now_ns - poll.due_ns
-        if poll.xid and now_ns - poll.asked_ns > max(LOST_NS, 4 * self.period_ns):
+        late_ns = now_ns - poll.due_ns
+        if not poll.idle:
+            self.late_max_ns = max(self.late_max_ns, late_ns)
+        owed_ns = now_ns - self.stalled_ns - poll.asked_ns
+        if poll.xid and owed_ns > max(LOST_NS, 4 * self.period_ns):
             poll.lost += 1
             poll.xid = 0
             self._owing.discard(dpid)
             notes.append(f"switch {dpid:016x} did not answer a poll for 2 s; asking again")
         if poll.xid:
             poll.skipped += 1
+        if poll.xid and 2 * late_ns < self.period_ns:
             poll.misses += 1
             poll.timely = 0
             if poll.misses >= PATIENCE and poll.factor < FACTOR_MAX:
@@ -144,7 +154,7 @@ class Monitor:
         """Note a request on its way."""
         poll = self.polls[dpid]
         poll.xid = xid
-        poll.asked_ns = now_ns
+        poll.asked_ns = now_ns - self.stalled_ns
         poll.polls += 1
         if not poll.idle and poll.factor == 1:
             self._owing.add(dpid)
@@ -154,7 +164,7 @@ class Monitor:
         poll = self.polls.get(dpid)
         if poll is None or poll.xid != xid:
             return None
-        took = now_ns - poll.asked_ns
+        took = now_ns - self.stalled_ns - poll.asked_ns
         poll.xid = 0
         self._owing.discard(dpid)
         poll.misses = 0

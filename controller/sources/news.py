@@ -21,7 +21,7 @@ SILENT = 3  # intervals without news
 
 @dataclasses.dataclass
 class _Switch:
-    heard_ns: int
+    heard_ns: int  # without stalls before
     news: int = 0
     usual_ns: int = 0  # median of the intervals, as of the last time it was computed; 0: there is none
     intervals_ns: "collections.deque[int]" = dataclasses.field(default_factory=lambda: collections.deque(maxlen=LAST))
@@ -33,9 +33,15 @@ class News:
 
     def __init__(self) -> None:
         self._switches: dict[int, _Switch] = {}
+        self._stalled_ns = 0
+
+    def forgive(self, stalled_ns: int) -> None:
+        """Count no silence for a time in which this process stood still: news may wait in its sockets."""
+        self._stalled_ns += stalled_ns
 
     def heard(self, dpid: int, now_ns: int) -> None:
         """Note news of a switch's counters."""
+        now_ns -= self._stalled_ns
         known = self._switches.get(dpid)
         if known is None:
             self._switches[dpid] = _Switch(now_ns)
@@ -67,10 +73,10 @@ class News:
         if known is None or not known.usual_ns:
             return None
         if self.is_silent(dpid, now_ns):
-            return now_ns - known.heard_ns
+            return now_ns - self._stalled_ns - known.heard_ns
         return max(known.usual_ns, round(statistics.median(known.counted_ns or (0,))))
 
     def is_silent(self, dpid: int, now_ns: int) -> bool:
         """Tell whether news of a switch came, and ceased."""
         known = self._switches.get(dpid)
-        return known is not None and 0 < SILENT * known.usual_ns < now_ns - known.heard_ns
+        return known is not None and 0 < SILENT * known.usual_ns < now_ns - self._stalled_ns - known.heard_ns

@@ -264,3 +264,19 @@ def test_large_messages_cost_more_and_who_wants_too_much_is_known():
     for second in range(2, 40, 2):
         charge(quiet, 300, second * budget.SECOND_NS)
     assert not quiet.is_spent, "bursts with pauses are no more than its part"
+
+
+def test_a_stall_of_the_process_makes_no_switch_slow_or_silent(caplog):
+    one = fabric(2)
+    for switch in one.switches.values():
+        switch.marks = {1: port_reading(1)}
+    one.run(2)
+    one.engine.tick()  # polls are on their way
+    for _ in range(3):
+        one.now_ns += 1_200_000_000
+        one.run(0.5)
+    engine = one.engine
+    assert engine.counters["stalls"] == 3 and "stood still for 1" in caplog.text
+    assert engine.counters["marks_stale"] == 0 and engine.poll_counts()["lost"] == 0
+    assert all(poll.factor == 1 for poll in engine.monitor.polls.values())
+    assert not any("is slow" in record.getMessage() or "ceased" in record.getMessage() for record in caplog.records)

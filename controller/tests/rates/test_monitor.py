@@ -55,6 +55,22 @@ def test_backing_off_ends_somewhere_and_an_answer_is_waited_for_2_s():
     assert requests <= 10
 
 
+def test_a_stall_of_this_process_is_no_switchs_lateness():
+    """Its answer came in time, and is read after the turns that the stall delayed."""
+    monitor, now = Monitor(T, 0), 0
+    monitor.add(1, 0)
+    monitor.set_idle(1, False, 0)
+    for stall in (T // 2, 3 * T, 1_200_000_000, 5_000_000_000, T):
+        for _ in range(3):
+            now = monitor.next_ns()
+            assert asked(monitor, now) == [1]
+            now = monitor.next_ns() + stall
+            assert asked(monitor, now) == [], "it owes an answer"
+            monitor.answered(1, 1, now + 1)
+    poll = monitor.polls[1]
+    assert poll.factor == 1 and poll.lost == 0 and poll.reply_max_ns <= 2 * T
+
+
 def test_stale_answer_is_ignored():
     monitor = Monitor(T, 0)
     monitor.add(1, 0)
@@ -89,7 +105,8 @@ def test_who_is_due_is_what_looking_at_every_switch_finds(steps, wait):
         elif step == "wait":
             now += dpid * wait
             due = {one for one, poll in polls.items() if poll.due_ns <= now}
-            lost = {one for one in due if polls[one].xid and now - polls[one].asked_ns > LOST_NS}
+            ran = now - monitor.stalled_ns - max(0, now - monitor.next_ns())
+            lost = {one for one in due if polls[one].xid and ran - polls[one].asked_ns > LOST_NS}
             waiting = {one for one in due if polls[one].xid} - lost
             assert sorted(asked(monitor, now, xid)) == sorted(due - waiting)
             assert all(poll.due_ns > now for poll in polls.values())

@@ -25,6 +25,19 @@ def test_the_interval_is_that_of_most_news():
     assert news.interval_ns(DPID, 1900 * MS) == 100 * MS
 
 
+def test_silence_while_this_process_stood_still_is_none():
+    news = News()
+    for moment in range(20):
+        news.heard(DPID, moment * 5 * MS)
+    now = (95 + 1200) * MS
+    assert news.is_silent(DPID, now)
+    news.forgive(1200 * MS)
+    assert not news.is_silent(DPID, now) and news.interval_ns(DPID, now) == 5 * MS
+    news.heard(DPID, now + 5 * MS)
+    assert news.interval_ns(DPID, now + 5 * MS) == 5 * MS
+    assert news.is_silent(DPID, now + 25 * MS)
+
+
 def test_a_source_that_becomes_slow_is_seen_so():
     news = News()
     for moment in range(100):
