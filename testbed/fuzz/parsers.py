@@ -50,7 +50,8 @@ PROGRAMS: Tuple[Program, ...] = (
     Program("openflow", "controller.tests.framework.fuzz_reader", 2000, (
         File("controller/framework/reader.py"),
         File("controller/wire/experimenter.py", only=(
-            "Assembler.feed", "_as_known", "port_readings", "vm_readings", "peer_readings", "path_readings")),
+            "kind_of", "count", "Assembler.feed", "_as_known", "port_readings", "vm_readings", "peer_readings",
+            "path_readings")),
         File("controller/wire/openflow.py", only=(
             "more_parts", "flow_statistics", "group_statistics", "flows", "_fields", "_first_output")))),
     Program("wire", "controller.tests.wire.fuzz_wire", 2000, (

@@ -65,12 +65,15 @@ def read_counters(assembler, data):
         except openflow.MessageError:
             pass
     if data[8:10] == b"\xff\xff":
+        kind = experimenter.kind_of(data)
         try:
-            reply = assembler.feed(1, data)
+            reply = assembler.feed(1, data, 3 if kind == experimenter.VM_STATE else None)
         except experimenter.ReplyError:
             return
+        assert (reply is None) or reply.exp_type == kind
         if reply is not None:
             READINGS[reply.exp_type](reply)
+            assert experimenter.count(reply) <= (3 if kind == experimenter.VM_STATE else experimenter.ENTRIES_MAX[kind])
 
 
 def take(data):
@@ -117,6 +120,9 @@ PARTS = b"".join(
     experimenter.encode_reply(7, experimenter.PORT_MARKS, 1, 9, 5, [bytes(48)] * 2, more=more) for more in (True, True,
         False)
 )
+# Parts without entries that say that more follow, and more machines than there are ports for.
+EMPTY = experimenter.encode_reply(7, experimenter.VM_STATE, 1, 9, 5, [], more=True) * 3
+MANY = experimenter.encode_reply(7, experimenter.VM_STATE, 1, 9, 5, [bytes(96)] * 2, more=True) * 2
 OUTPUT = struct.pack("!HH4x", 4, 32) + struct.pack("!HHII", 25, 8, 0, 0)[:8] + struct.pack("!HHIH6x", 0, 16, 7, 0)
 OUTPUTS = message(19, struct.pack("!HH4x", 1, 0) + struct.pack("!H22xQQQ", 96, 5, 1, 2) + MATCH + OUTPUT)
 SHORT = message(19, struct.pack("!HH4x", 1, 0) + bytes(20)) + message(19, struct.pack("!HH4x", 6, 0) + bytes(20))
@@ -125,7 +131,7 @@ ECHOES = message(2, b"abc") + message(3)
 SEEDS = (
     HANDSHAKE + ECHOES, HANDSHAKE + PACKET_IN + FLOW_REMOVED, HANDSHAKE + PORT_STATUS, HANDSHAKE + FLOWS + GROUPS,
     HANDSHAKE + ANSWERS, HANDSHAKE + message(1, bytes(4)) + message(25, struct.pack("!I4xQ", 2, 7)),
-    HANDSHAKE + PARTS, HANDSHAKE + OUTPUTS + SHORT, HELLO + ERRORS, HANDSHAKE + message(19, b"\0"),
+    HANDSHAKE + PARTS, HANDSHAKE + EMPTY, HANDSHAKE + MANY, HANDSHAKE + OUTPUTS + SHORT, HELLO + ERRORS, HANDSHAKE + message(19, b"\0"),
     message(19, bytes(8)),
     HANDSHAKE + message(11, bytes(3)), HANDSHAKE + message(12, struct.pack("!B7x", 1) + port(2)),
     HELLO + message(6, bytes(3)),
