@@ -105,8 +105,10 @@ class _SubAgent:
     sequence: Optional[int] = None
     uptime_ms: int = 0
     interfaces: dict[int, _Interface] = dataclasses.field(default_factory=dict)  # by ifIndex
+    whole: dict[int, int] = dataclasses.field(default_factory=dict)  # ifIndexes above 24 bits by their lower 24
     arrived: dict[int, int] = dataclasses.field(default_factory=dict)  # OpenFlow port -> packets in this window
     left: dict[int, int] = dataclasses.field(default_factory=dict)
+    speeds: dict[int, int] = dataclasses.field(default_factory=dict)  # of these ports, bytes/s; 0: not told
     samplers: dict[Source, _Sampler] = dataclasses.field(default_factory=dict)
     sampled: bool = False  # flow samples came in this window
     matched: bool = False  # a sample was of a known port, ever
@@ -131,6 +133,9 @@ class SFlowMarks(MarkSource):
         self._window_ns = settings.sflow_window_ms * 1_000_000
         self._upstream = Upstream(topology.peer, longest(self._window_ns, FLUSH_NS))
         self._numbers = {(one.dpid, int(one.name)): one.port for one in map(read_port, settings.sflow_ports)}
+        self._numbers_cut = {
+            (dpid, index % _CUT): port for (dpid, index), port in self._numbers.items() if index >= _CUT
+        }
         self._allowed: dict[Agent, set[int]] = {}
         for one in map(read_switch, settings.sflow_agents):
             self._allowed.setdefault(read_agent(one.name), set()).add(one.dpid)
@@ -243,6 +248,7 @@ class SFlowMarks(MarkSource):
         if ahead == 0 or ahead >= 1 << 31 or UPTIME_SLACK_MS < uptime_back < 1 << 31:
             self.restarts += 1
             agent.interfaces.clear()
+            agent.whole.clear()
             agent.samplers.clear()
         elif ahead > 1:
             self.faults["datagrams_lost"] += ahead - 1
@@ -262,6 +268,8 @@ class SFlowMarks(MarkSource):
                 self.faults["table_full"] += 1
                 return
             known = agent.interfaces[index] = _Interface()
+            if index >= _CUT:
+                agent.whole[index % _CUT] = index
         known.port = known.port if sample.port is None else sample.port
         known.name = known.name if sample.name is None else sample.name
         known.speed = sample.speed or known.speed
@@ -300,8 +308,9 @@ class SFlowMarks(MarkSource):
         if sample.input is None:
             self.faults["interface_untold"] += 1
         for index, port, counts in ((sample.input, arrived, agent.arrived), (sample.output, left, agent.left)):
-            if port is not None:
+            if port is not None and index is not None:
                 counts[port] = counts.get(port, 0) + sample.rate
+                agent.speeds[port] = agent.interfaces[index].speed if index in agent.interfaces else 0
             elif index is not None:
                 self.faults["port_unknown"] += 1
 
@@ -332,10 +341,14 @@ class SFlowMarks(MarkSource):
         if agent.dpid is None:
             return None
         number = self._numbers.get((agent.dpid, index))
+        if number is None and index < _CUT:
+            number = self._numbers_cut.get((agent.dpid, index))
         known = agent.interfaces.get(index)
         if known is None and index >= _CUT:
             known = agent.interfaces.get(index % _CUT)
             known = known if known is not None and known.cut else None
+        elif known is None:
+            known = agent.interfaces.get(agent.whole.get(index, index))
         if number is not None or known is None:
             return number
         if known.port is not None:
@@ -384,7 +397,7 @@ class SFlowMarks(MarkSource):
                 found = self._upstream.arrived(place, packets, now_ns)
                 if found is not None:
                     fresh[found[0]] = (found[1], elapsed, interval)
-            agent.arrived, agent.left, agent.sampled = {}, {}, False
+            agent.arrived, agent.left, agent.speeds, agent.sampled = {}, {}, {}, False
         for agent in self._agents.values():
             self._tell_matching(agent)
             if agent.origin.state != "silent" and now_ns - agent.origin.heard_ns > SILENT_NS:
@@ -399,12 +412,9 @@ class SFlowMarks(MarkSource):
 
     def _possible(self, agent: _SubAgent, counts: dict[int, int], elapsed_ns: int) -> list[tuple[int, int]]:
         """Return the packets of a window by port, without those of ports that cannot carry so many."""
-        if not counts:
-            return []
-        speeds = {self._port(agent, index): known.speed for index, known in agent.interfaces.items() if known.speed}
         found = []
         for port, packets in sorted(counts.items()):
-            speed = speeds.get(port)
+            speed = agent.speeds.get(port)
             if packets <= frames_max(elapsed_ns, told_rate(speed) if speed else math.inf):
                 found.append((port, packets))
             else:

@@ -131,7 +131,8 @@ ECHOES = message(2, b"abc") + message(3)
 SEEDS = (
     HANDSHAKE + ECHOES, HANDSHAKE + PACKET_IN + FLOW_REMOVED, HANDSHAKE + PORT_STATUS, HANDSHAKE + FLOWS + GROUPS,
     HANDSHAKE + ANSWERS, HANDSHAKE + message(1, bytes(4)) + message(25, struct.pack("!I4xQ", 2, 7)),
-    HANDSHAKE + PARTS, HANDSHAKE + EMPTY, HANDSHAKE + MANY, HANDSHAKE + OUTPUTS + SHORT, HELLO + ERRORS, HANDSHAKE + message(19, b"\0"),
+    HANDSHAKE + PARTS, HANDSHAKE + EMPTY, HANDSHAKE + MANY,
+    HANDSHAKE + OUTPUTS + SHORT, HELLO + ERRORS, HANDSHAKE + message(19, b"\0"),
     message(19, bytes(8)),
     HANDSHAKE + message(11, bytes(3)), HANDSHAKE + message(12, struct.pack("!B7x", 1) + port(2)),
     HELLO + message(6, bytes(3)),

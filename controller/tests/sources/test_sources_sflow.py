@@ -229,6 +229,16 @@ def test_an_interface_above_24_bits_is_known_by_its_name_alone(expanded):
     assert [one.point for one in sflow.close_window(AT)] == [(BEFORE, 2)]
 
 
+@pytest.mark.parametrize("ports", [(), (f"b/{FAR}=1",)])
+def test_an_interface_above_24_bits_is_known_by_a_compact_data_source(ports):
+    sflow = source("10.0.0.1=b", ports=ports)
+    if not ports:
+        sflow.feed(datagram(counters(FAR, name="b1", expanded=True)), AT)
+    only = part(1, words(1, FAR & 0xFFFFFF, 100, 0, 0, 0, 0, 1) + header(ce_frame()))
+    sflow.feed(datagram(only, sequence=2), AT)
+    assert [one.point for one in sflow.close_window(AT)] == [(BEFORE, 2)]
+
+
 def test_an_agent_whose_samples_match_no_port_is_told(caplog):
     sflow = source("10.0.0.1=b", ports=())
     sflow.feed(datagram(flow(ce_frame(0), 77)), AT)
