@@ -112,7 +112,7 @@ class Engine:
             settings, self.topology, self.relations, self.paths, self.vlans, self.switches, self.flows,
             self.installer, self.outbox, self.backlog,
         )  # fmt: skip
-        self.adoption = Adoption(self.relations, self.forwarder, self.installer)
+        self.adoption = Adoption(self.relations, self.forwarder, self.installer, self.backlog)
         self.trace = Trace(settings.trace_file, self.counters)
         self.notifier = Notifier(settings, self.relations, self.counters, epoch)
         self.attribution = Attribution(
@@ -528,6 +528,10 @@ class Engine:
                 return False
         except openflow.MessageError as error:
             self._refuse_reply(switch, error)
+            self.adoption.refuse(switch.dpid, xid)
+            if statistics.owes(switch.dpid, xid):
+                statistics.refused(switch.dpid)
+            self._void(switch, xid)
         return True
 
     def _refuse_reply(self, switch: SwitchRecord, error: Exception) -> None:
@@ -537,7 +541,7 @@ class Engine:
     def _take_experimenter(self, switch: SwitchRecord, xid: int, data: bytes) -> bool:
         """Take a part of an experimenter reply; nothing of one that nobody asked for is read or kept."""
         dpid, kind = switch.dpid, experimenter.kind_of(data)
-        if kind is not None and not self._asked(switch, xid, kind):
+        if kind is None or not self._asked(switch, xid, kind):
             self.counters["reply_unasked"] += 1
             return False
         try:
@@ -577,7 +581,7 @@ class Engine:
             return True
         return self.polling.owes(switch.dpid, xid) and kind == self.source.asks_for
 
-    def _entries_max(self, dpid: int, kind: Optional[int]) -> Optional[int]:
+    def _entries_max(self, dpid: int, kind: int) -> Optional[int]:
         """Return how many entries a reply of a kind may have: a bridge has machines at its ports only."""
         if kind != experimenter.VM_STATE:
             return None

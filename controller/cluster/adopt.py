@@ -7,6 +7,7 @@ each switch for the flows of this project and knows what the others learned from
 """
 
 import dataclasses
+from typing import Iterator
 
 from sdngcc.controller.forwarding.forwarder import Forwarder
 from sdngcc.controller.forwarding.installer import COOKIE, COOKIE_MASK, LEARNED, PAIR, Installer
@@ -14,6 +15,10 @@ from sdngcc.controller.network.relations import Pair, Relations
 from sdngcc.controller.network.routes import Ports
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.wire import openflow
+from sdngcc.controller.work import Backlog
+
+FLOWS_MAX = 1 << 18  # of a switch
+TOGETHER = 64  # flows taken at a time
 
 
 @dataclasses.dataclass
@@ -27,11 +32,13 @@ class _Asked:
 class Adoption:
     """Questions for flows, one a switch."""
 
-    def __init__(self, relations: Relations, forwarder: Forwarder, installer: Installer) -> None:
+    def __init__(self, relations: Relations, forwarder: Forwarder, installer: Installer, backlog: Backlog) -> None:
         self.adopted = 0  # pairs
         self._relations = relations
         self._forwarder = forwarder
         self._installer = installer
+        self._backlog = backlog
+        self._taking: set[int] = set()  # switches whose flows are taken
         self._asked: dict[int, _Asked] = {}
 
     def request(self, dpid: int, xid: int) -> bytes:
@@ -42,6 +49,7 @@ class Adoption:
     def forget(self, dpid: int) -> None:
         """Await no answer of a switch that is gone."""
         self._asked.pop(dpid, None)
+        self._taking.discard(dpid)
 
     def feed(self, dpid: int, data: bytes, now_ns: int) -> bool:
         """Take one part of a flow statistics reply; return whether it was an answer to a question of ours.
@@ -51,14 +59,29 @@ class Adoption:
         asked = self._asked.get(dpid)
         if asked is None or asked.xid != int.from_bytes(data[4:8], "big"):
             return False
+        more = openflow.more_parts(data)
+        if more and len(data) <= openflow.MULTIPART_BYTES:
+            raise openflow.MessageError("a part without flows says that more follow; forgotten")
         asked.flows += openflow.flows(data)
-        if not openflow.more_parts(data):
+        if len(asked.flows) > FLOWS_MAX:
+            raise openflow.MessageError(f"more than {FLOWS_MAX} flows; forgotten")
+        if not more:
             del self._asked[dpid]
-            self._take(dpid, asked.flows, now_ns)
+            self._taking.add(dpid)
+            self._backlog.add(self._take(dpid, asked.flows, now_ns))
         return True
 
-    def _take(self, dpid: int, flows: list[openflow.Flow], now_ns: int) -> None:
-        for flow in flows:
+    def refuse(self, dpid: int, xid: int) -> None:
+        """Await no more of an answer that cannot be read."""
+        if dpid in self._asked and self._asked[dpid].xid == xid:
+            del self._asked[dpid]
+
+    def _take(self, dpid: int, flows: list[openflow.Flow], now_ns: int) -> Iterator[None]:
+        for number, flow in enumerate(flows):
+            if not number % TOGETHER:
+                yield
+                if dpid not in self._taking:
+                    return
             target, out = flow.eth_dst, flow.out_port
             if target is None:
                 continue

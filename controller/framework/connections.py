@@ -45,6 +45,7 @@ _CHUNK_BYTES = 65536
 _ECHO_REQUEST = b"\x04\x02\x00\x08"
 _XIDS = 1 << 31
 _TURN = 32  # messages of a connection, or connections accepted, before others get their turn
+_LARGE_BYTES = 8192  # a message this long is followed by a turn of others, too
 _WATCH_S = 1.0
 _ACCEPT_AGAIN_S = 0.1
 # What ryu-manager would listen by; `openflow` and its companions say that here.
@@ -189,7 +190,7 @@ class Connection:
             for message in self.reader.feed(chunk):
                 number += 1
                 wait_ns = 0 if self._pass(message) else self.meter.charge(self.reader.size, time.monotonic_ns())
-                if wait_ns or not number % _TURN:
+                if wait_ns or not number % _TURN or self.reader.size > _LARGE_BYTES:
                     names.hub.sleep(wait_ns / 1e9)
                     if self.ended:
                         return

@@ -6,8 +6,9 @@ A switch is asked only while somebody wants its counters, never while it owes an
 
 import abc
 import dataclasses
-from typing import Callable, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence
 
+from sdngcc.controller import budget
 from sdngcc.controller.network.proportions import Proportions
 from sdngcc.controller.network.relations import Pair
 from sdngcc.controller.network.topology import Hop
@@ -17,6 +18,8 @@ from sdngcc.controller.wire import openflow
 WANTED_NS = 2_000_000_000  # a switch is asked this long after its counters were last of use
 LOST_NS = 2_000_000_000  # an answer not there by then is lost
 MOST = 16  # requests at a time
+REPLY_MAX_BYTES = 16 << 20  # of all parts of an answer
+ENTRY_BYTES = 64  # of an answer, about
 
 
 @dataclasses.dataclass
@@ -26,7 +29,8 @@ class _Switch:
     wanted_ns: int
     due_ns: int
     xid: int = 0  # of the request not answered yet; 0: none
-    parts: list[bytes] = dataclasses.field(default_factory=list)
+    size: int = 0  # of the parts of the answer so far, bytes
+    told: Any = None  # by these
 
 
 class Counters(abc.ABC):
@@ -46,8 +50,15 @@ class Counters(abc.ABC):
         """Return the message that asks a switch for all counters of the kind."""
 
     @abc.abstractmethod
-    def take(self, dpid: int, parts: list[bytes]) -> None:
-        """Take a whole reply; raises openflow.MessageError for one that cannot be read."""
+    def read(self, dpid: int, told: Any, part: bytes) -> Any:
+        """Return what a reply tells up to a part; ``told`` is what it told before, None at first.
+
+        Raises openflow.MessageError for a part that cannot be read.
+        """
+
+    @abc.abstractmethod
+    def take(self, dpid: int, told: Any) -> None:
+        """Take what a whole reply tells."""
 
     def want(self, dpid: int, now_ns: int) -> None:
         """Keep a switch's counters fresh from now on, for WANTED_NS."""
@@ -82,7 +93,7 @@ class Counters(abc.ABC):
         """Note a request on its way."""
         switch = self._switches[dpid]
         switch.xid = xid
-        switch.parts.clear()
+        switch.size, switch.told = 0, None
         self._turns.put(dpid, now_ns + LOST_NS + 1)
 
     def owes(self, dpid: int, xid: int) -> bool:
@@ -111,13 +122,18 @@ class Counters(abc.ABC):
         if not self.owes(dpid, int.from_bytes(data[4:8], "big")):
             return
         switch = self._switches[dpid]
-        switch.parts.append(data)
-        if openflow.more_parts(data):
+        switch.size += len(data)
+        more = openflow.more_parts(data)
+        if switch.size > REPLY_MAX_BYTES or (more and len(data) <= openflow.MULTIPART_BYTES):
+            raise openflow.MessageError(f"statistics of {switch.size} bytes without an end; forgotten")
+        switch.told = self.read(dpid, switch.told, data)
+        if more:
             return
-        parts, switch.parts = switch.parts, []
+        told, switch.told = switch.told, None
+        switch.due_ns += budget.rest_ns(switch.size // ENTRY_BYTES, budget.PATHS_FREE)
         self._answered(dpid)
         self.replies += 1
-        self.take(dpid, parts)
+        self.take(dpid, told)
 
     def forget(self, dpid: int) -> None:
         """Forget a switch that is gone."""
@@ -146,16 +162,21 @@ class PairBytes(Counters):
         """Return the message that asks a switch for the counters of its pairs' flows."""
         return openflow.flow_statistics_request(xid, self._cookie, self._mask)
 
-    def take(self, dpid: int, parts: list[bytes]) -> None:
-        """Take the counters of all pairs' flows of a bridge."""
-        machines: dict[Hop, dict[Pair, tuple[int, int]]] = {}
-        for flow in (flow for part in parts for flow in openflow.flow_statistics(part)):
+    def read(self, dpid: int, told: Any, part: bytes) -> dict[Hop, dict[Pair, tuple[int, int]]]:
+        """Return the counters of pairs that a part and those before tell."""
+        machines: dict[Hop, dict[Pair, tuple[int, int]]] = {} if told is None else told
+        for flow in openflow.flow_statistics(part):
             number = flow.cookie & 0xFFFFFFFF
             found = self._find(number)
             if found is not None and found[1][0] == dpid and flow.bytes != openflow.NOT_COUNTED:
                 counters = machines.setdefault(found[1], {})
                 known = counters.get(found[0], (0, 0))  # of the same pair in another VLAN
                 counters[found[0]] = (known[0] + number, known[1] + flow.bytes)
+        return machines
+
+    def take(self, dpid: int, told: dict[Hop, dict[Pair, tuple[int, int]]]) -> None:
+        """Take the counters of all pairs' flows of a bridge."""
+        machines = told
         self.proportions.keep(dpid, machines)
         for place, counters in machines.items():
             self.proportions.take(place, counters)
@@ -186,19 +207,20 @@ class SplitBytes(Counters):
         """Return the message that asks a switch for the counters of its groups."""
         return openflow.group_statistics_request(xid)
 
-    def take(self, dpid: int, parts: list[bytes]) -> None:
-        """Take the counters of all groups of a switch."""
-        seen = set()
-        for group in (group for part in parts for group in openflow.group_statistics(part)):
+    def read(self, dpid: int, told: Any, part: bytes) -> dict[Pair, dict[int, tuple[int, int]]]:
+        """Return the counters of groups that a part and those before tell."""
+        pairs: dict[Pair, dict[int, tuple[int, int]]] = {} if told is None else told
+        for group in openflow.group_statistics(part):
             found = self._find(dpid, group.number)
-            if found is None or len(found[1]) != len(group.buckets) or openflow.NOT_COUNTED in group.buckets:
-                continue
-            seen.add(found[0])
-            self.proportions.take(
-                (dpid, found[0]),
-                {port: (group.number, count) for port, count in zip(found[1], group.buckets)},
-            )
-        self.proportions.keep(dpid, {(dpid, pair) for pair in seen})
+            if found is not None and len(found[1]) == len(group.buckets) and openflow.NOT_COUNTED not in group.buckets:
+                pairs[found[0]] = {port: (group.number, count) for port, count in zip(found[1], group.buckets)}
+        return pairs
+
+    def take(self, dpid: int, told: dict[Pair, dict[int, tuple[int, int]]]) -> None:
+        """Take the counters of all groups of a switch."""
+        for pair, counters in told.items():
+            self.proportions.take((dpid, pair), counters)
+        self.proportions.keep(dpid, {(dpid, pair) for pair in told})
 
     def forget(self, dpid: int) -> None:
         """Forget a switch that is gone."""

@@ -2,6 +2,7 @@
 """What a switch may cost the controller: bounded before it is kept, checked before it is believed. Costs are counts."""
 
 import collections
+import struct
 import sys
 
 import pytest
@@ -280,3 +281,32 @@ def test_a_stall_of_the_process_makes_no_switch_slow_or_silent(caplog):
     assert engine.counters["marks_stale"] == 0 and engine.poll_counts()["lost"] == 0
     assert all(poll.factor == 1 for poll in engine.monitor.polls.values())
     assert not any("is slow" in record.getMessage() or "ceased" in record.getMessage() for record in caplog.records)
+
+
+def flows(count, more=False, xid=1):
+    """Return a part of flow statistics with so many entries."""
+    entry = struct.pack("!HBxII12xQQQ", 56, 0, 1, 0, 5, 1, 2) + openflow.match()
+    body = entry[:56] * count
+    return struct.pack("!BBHIHH4x", 4, openflow.OFPT_MULTIPART_REPLY, 16 + len(body), xid, 1, int(more)) + body
+
+
+def test_statistics_are_read_part_by_part_and_have_an_end():
+    one = fabric(2)
+    engine = one.engine
+    counters = engine.pair_bytes
+    for parts, empty in ((1, True), (300, False)):
+        counters.want(SMALL, one.now_ns)
+        counters.asked(SMALL, 77, one.now_ns)
+        data = flows(0 if empty else 1100, more=True, xid=77)
+        costs = [lines(lambda part=data: engine.multipart(SMALL, part)) for _ in range(parts)]
+        assert counters._switches[SMALL].told in (None, {}), "nothing is kept of flows that are not ours"
+        assert costs[-1] <= 1.5 * max(costs[:10])
+        assert not counters.owes(SMALL, 77)
+        assert not engine.multipart(SMALL, flows(1, xid=77)), "what is left was not asked for"
+    assert engine.counters["reply_malformed"] == 2
+
+
+def test_replies_too_short_to_be_asked_for_are_not():
+    engine = fabric(2).engine
+    short = struct.pack("!BBHIHH4x", 4, openflow.OFPT_MULTIPART_REPLY, 16, 1, 0xFFFF, 1)
+    assert not engine.multipart(SMALL, short) and engine.counters["reply_unasked"] == 1
