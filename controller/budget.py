@@ -8,6 +8,7 @@ long answer it rests (rest_ns()). There is no clock in here.
 
 ENTRIES_FREE = 512  # of an answer: as many as a switch or host with many ports or VMs tells in a period
 PATHS_FREE = 8192  # the same of paths, which are read many at a time
+POLL_FREE = 2048  # the same of a poll's ports or conversations
 ENTRY_REST_NS = 100_000  # for each entry beyond; to take one costs less than a tenth of it
 
 STEP_BYTES = 1024

@@ -180,6 +180,13 @@ class Monitor:
                 )
         return None
 
+    def rest(self, dpid: int, until_ns: int) -> None:
+        """Ask a switch no more until a time."""
+        poll = self.polls.get(dpid)
+        if poll is not None and poll.due_ns < until_ns:
+            del self._turns[poll.due_ns][dpid]
+            self._schedule(dpid, poll, self._after(until_ns, self.period_ns))
+
     def unsent(self, dpid: int, xid: int) -> None:
         """Take note that a request could not be sent: no answer to it is awaited."""
         poll = self.polls.get(dpid)

@@ -4,6 +4,7 @@
 import logging
 from typing import Any, Iterator
 
+from sdngcc.controller import budget
 from sdngcc.controller.cluster.owner import Owner
 from sdngcc.controller.network.inventory import SwitchRecord
 from sdngcc.controller.outbox import Outbox
@@ -64,6 +65,9 @@ class Polling:
         if any(reply.entries) or self._source.everywhere:
             self._pace(switch, now_ns)
         self._hear(switch.dpid, now_ns)
+        rest_ns = budget.rest_ns(experimenter.count(reply), budget.POLL_FREE)
+        if rest_ns:
+            self._monitor.rest(switch.dpid, now_ns + rest_ns)
         return fresh
 
     def take_flows(self, switch: SwitchRecord, xid: int, data: bytes, now_ns: int) -> tuple[list[PortMarks], bool]:

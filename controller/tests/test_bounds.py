@@ -177,6 +177,21 @@ def test_a_long_answer_is_followed_by_a_rest():
     assert engine.machines._ask_states(engine.switches[WIDE], engine.clock()) and budget.rest_ns(512) == 0
 
 
+def test_a_switch_that_tells_of_thousands_of_ports_is_polled_less_often():
+    one = fabric(3000)
+    engine = one.engine
+    polls = engine.monitor.polls
+    for count, rests in ((2000, False), (3000, True)):
+        one.switches[WIDE].marks = {number: port_reading(number) for number in range(1, count + 1)}
+        xid = polls[WIDE].xid = 4711
+        entries = [experimenter.encode_port_marks(port_reading(number)) for number in range(1, count + 1)]
+        for first in range(0, count, 1000):
+            part = entries[first : first + 1000]
+            engine.multipart(WIDE, reply(xid, experimenter.PORT_MARKS, part, more=first + 1000 < count))
+        assert (polls[WIDE].due_ns >= one.now_ns + budget.rest_ns(count, budget.POLL_FREE)) and polls[WIDE].xid == 0
+        assert (polls[WIDE].due_ns > one.now_ns + 90_000_000) is rests
+
+
 def marks_of(readings, **changes):
     """Return a source that took a baseline and further readings, and the marks it found."""
     source = OpenFlowMarks(T)
