@@ -45,8 +45,9 @@ CHALLENGE_S = 2.0
 # Budgets of work in a period. To take a registration costs its bytes and some more: of those a VM has so many, and what
 # it spends beyond is taken from its next periods; all VMs together have STEP_BYTES, in turn.
 VM_BYTES, STEP_BYTES, REGISTRATION_BYTES = 8192, 65_536, 512
-# Weights of one VM that are looked at, and set where they differ, in a period; the rest in the next ones.
-WEIGHTS_MAX = 64
+# Weights of one VM that are looked at, and set where they differ, in a period, and after how many of all VMs no other
+# VM's are; the rest in the next periods, in turn.
+WEIGHTS_MAX, STEP_WEIGHTS = 64, 256
 
 # A socket's name until it takes its place, and the longest name that the kernel takes.
 BESIDE = ".new"
@@ -216,13 +217,8 @@ class _Vm:
                 break
             del self.registered[peer]
 
-    def turn(self, back: bool) -> List[str]:
-        """Return the addresses whose weights are looked at now: all within some periods, WEIGHTS_MAX in one.
-
-        With ``back`` those that have one.
-        """
-        if back:
-            return list(itertools.islice(self.weights, WEIGHTS_MAX))
+    def turn(self) -> List[str]:
+        """Return the addresses whose weights are looked at now: all within some periods, WEIGHTS_MAX in one."""
         found = list(itertools.islice(self._turn, WEIGHTS_MAX))
         if len(found) < WEIGHTS_MAX:
             self._turn = iter(list({**self.fixed, **self.registered, **self.weights}))
@@ -339,17 +335,29 @@ class Agent:
 
     def _put(self, factors: Optional[Mapping[str, float]]) -> None:
         """Bring some weights of each VM in line with the factors; None: take them back."""
-        for device, vm in self._vms.items():
-            for peer in vm.turn(factors is None):
-                reference = None if factors is None else vm.reference(peer)
-                weight = 0
-                if factors is not None and reference is not None:
-                    weight = peer_weights({peer: reference}, factors.get(vm.division, 0.0),
-                                          self._divisions[vm.division], self._divisions)[peer]
-                if vm.weights.get(peer, 0) != weight and self._set_weight(device, peer, weight):
-                    vm.weights[peer] = weight
-                    if not weight:
-                        del vm.weights[peer]
+        left = STEP_WEIGHTS
+        for device in list(self._vms):
+            if left <= 0:
+                break
+            vm, before = self._vms[device], left
+            for peer in vm.turn():
+                left -= self._put_one(device, vm, peer, factors)
+            if left < before:
+                self._vms[device] = self._vms.pop(device)  # behind the others
+
+    def _put_one(self, device: str, vm: _Vm, peer: str, factors: Optional[Mapping[str, float]]) -> int:
+        """Set the weight of an address where it differs; return how often it was set."""
+        reference, weight = vm.reference(peer), 0
+        if factors is not None and reference is not None:
+            weight = peer_weights({peer: reference}, factors.get(vm.division, 0.0), self._divisions[vm.division],
+                                  self._divisions)[peer]
+        if vm.weights.get(peer, 0) == weight:
+            return 0
+        if self._set_weight(device, peer, weight):
+            vm.weights[peer] = weight
+            if not weight:
+                del vm.weights[peer]
+        return 1
 
     def hear_trackers(self, now_s: float) -> None:
         """Take the trackers' answers and follow the one to obey; without any, take all weights back."""
@@ -394,11 +402,9 @@ class Agent:
 
     def close(self) -> None:
         """Take all weights back and close the sockets."""
-        while any(vm.weights for vm in self._vms.values()):
-            before = sum(len(vm.weights) for vm in self._vms.values())
-            self._put(None)
-            if sum(len(vm.weights) for vm in self._vms.values()) == before:
-                break  # they cannot be set now
+        for device, vm in self._vms.items():
+            for peer in list(vm.weights):
+                self._put_one(device, vm, peer, None)
         for sock in [*self._sockets, *self._workloads.values()]:
             sock.close()
 
