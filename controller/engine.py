@@ -306,7 +306,7 @@ class Engine:
             self.source.forget(dpid, number)
             self.rounds.forget(dpid, number)
         since = self.clock() if known is None or fresh else known.since_ns
-        self._links_changed(self.topology.set_port(dpid, number, Port(name, mac, up, since)))
+        self._links_lost(self.topology.set_port(dpid, number, Port(name, mac, up, since)))
         if fresh:
             self.polling.prepare(dpid, [number])
             # What databases say of neither name takes no step for all ports of the switch.
@@ -328,7 +328,14 @@ class Engine:
         self.machines.lose(dpid, number)
         self.vlans.forget(dpid, number)
         self.forwarder.forget_hosts(self.relations.forget_place(dpid, number))
-        self._links_changed(self.topology.remove_port(dpid, number))
+        self._links_lost(self.topology.remove_port(dpid, number))
+
+    def _links_lost(self, lost: list[Hop]) -> None:
+        """Move what used a link that a port may have lost; where it had none, no way is looked at."""
+        if lost:
+            self._links_changed(lost)
+        else:
+            self._work()
 
     def _links_changed(self, lost: list[Hop]) -> None:
         """Move what used links that are lost, or may use others now."""

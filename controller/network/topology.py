@@ -11,13 +11,22 @@ of the graph when they are asked for next, or when update() is called.
 
 import dataclasses
 import zlib
-from typing import Generator, Optional, Sequence
+from typing import Any, Generator, Optional, Sequence
 
 from sdngcc.controller.network.routes import Ports, Routes
 
 Hop = tuple[int, int]  # (datapath id, port number)
 Steps = Generator[None, None, Optional[list[Hop]]]  # of a change; it returns the ends of links that are no more
 _MIX = 0x9E3779B1  # odd; spreads a CRC, which is linear, over all bits
+
+
+def forget_place(table: dict[Hop, Any], dpid: int, port: Optional[int]) -> None:
+    """Forget what a table has of a port, or of a whole switch; of a port it is one step."""
+    if port is not None:
+        table.pop((dpid, port), None)
+        return
+    for place in [place for place in table if place[0] == dpid]:
+        del table[place]
 
 
 @dataclasses.dataclass

@@ -79,7 +79,9 @@ class PathRates:
 
     def forget(self, dpid: int, port: Optional[int] = None) -> None:
         """Forget a port that is gone or came anew, or a whole switch."""
-        for hop in [hop for hop in self.ports.table.ports.of if hop[0] == dpid and port in (None, hop[1])]:
+        known = self.ports.table.ports.of
+        some = [(dpid, port)] if port is not None else [hop for hop in known if hop[0] == dpid]
+        for hop in [hop for hop in some if hop in known]:
             self.ports.forget(hop)
             self.points.pop(teller(hop), None)
 

@@ -34,7 +34,7 @@ from sdngcc.controller.mappings import read_capacity
 from sdngcc.controller.network.attribution import Attribution
 from sdngcc.controller.network.inventory import SwitchRecord, VmRecord
 from sdngcc.controller.network.tenants import Tenants
-from sdngcc.controller.network.topology import Hop
+from sdngcc.controller.network.topology import Hop, forget_place
 from sdngcc.controller.rates import hierarchy, maxmin
 from sdngcc.controller.rates.capacity import Capacity, Marked
 from sdngcc.controller.rates.division import Notice
@@ -154,8 +154,7 @@ class ExplicitRates:
     def forget(self, dpid: int, port: Optional[int] = None) -> None:
         """Forget a port that is gone or came anew, or a whole switch."""
         for table in (self._machines, self._capacities, self.speeds):
-            for hop in [hop for hop in table if hop[0] == dpid and port in (None, hop[1])]:
-                del table[hop]
+            forget_place(table, dpid, port)
 
     def decide(
         self, marks: Mapping[Hop, Marked], now_ns: int, taken: Mapping[Hop, float] = types.MappingProxyType({})

@@ -30,7 +30,7 @@ import dataclasses
 import math
 from typing import Callable, Iterator, Mapping, Optional, Sequence
 
-from sdngcc.controller.network.topology import Hop
+from sdngcc.controller.network.topology import Hop, forget_place
 from sdngcc.controller.rates import maxmin
 from sdngcc.controller.rates.division import Congestion, Notice, Source, Vm
 from sdngcc.controller.wire.message import RATE_MAX, RATE_MIN
@@ -104,8 +104,7 @@ class Levels:
     def forget(self, dpid: int, port: Optional[int] = None) -> None:
         """Forget a port that is gone, or a whole switch."""
         for table in (self._ports, self._machines):
-            for hop in [hop for hop in table if hop[0] == dpid and port in (None, hop[1])]:
-                del table[hop]
+            forget_place(table, dpid, port)
 
     def to_look_at(self, now_ns: int) -> list[Hop]:
         """Return the ports to look at now, where marks have ceased lately; what is not is forgotten in time."""

@@ -17,12 +17,12 @@ the next messages take off.
 """
 
 import math
-from typing import Mapping, NamedTuple, Sequence
+from typing import Mapping, NamedTuple, Optional, Sequence
 
 from sdngcc.controller.network.attribution import Attribution
 from sdngcc.controller.network.inventory import SwitchRecord, VmRecord
 from sdngcc.controller.network.relations import Pair, Relations
-from sdngcc.controller.network.topology import Hop
+from sdngcc.controller.network.topology import Hop, forget_place
 from sdngcc.controller.rates.batch import PathMarks, Telling, teller
 from sdngcc.controller.rates.division import Congestion, Notice, portions, weight_total
 from sdngcc.controller.rates.paths.naming import REST, Prefix, names
@@ -121,12 +121,11 @@ class PathDivider:
         self._owed: dict[Hop, dict[Part, float]] = {}  # marks
         self._owed_steps: dict[Hop, dict[Part, float]] = {}
 
-    def forget(self, dpid: int) -> None:
-        """Drop what rounding owes at ports of a switch that is gone, and what it told."""
+    def forget(self, dpid: int, port: Optional[int] = None) -> None:
+        """Drop what rounding owes at a port that is gone, or at a whole switch, and what that told."""
         self._read.pop(dpid, None)
         for owed in (self._owed, self._owed_steps):
-            for point in [point for point in owed if point[0] == dpid]:
-                del owed[point]
+            forget_place(owed, dpid, port)
 
     def tellings(self, congestions: Sequence[Congestion]) -> list[Telling]:
         """Divide every port's marks; return what each machine that got any is told, in order.

@@ -130,7 +130,7 @@ class Rounds:
         if self.paths is not None:
             self.paths.forget(dpid, port)
         if self.path_divider is not None:
-            self.path_divider.forget(dpid)
+            self.path_divider.forget(dpid, port)
         if self.levels is not None:
             self.levels.forget(dpid, port)
 

@@ -9,10 +9,9 @@ that decides gets anything sooner; what REST shows of ports are the counters as 
 import time
 from typing import Any, Callable, Optional
 
-from sdngcc.controller.network.topology import Hop, Topology
+from sdngcc.controller.network.topology import Hop, Topology, forget_place
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.sources.base import Deliver, MarkSource, PortMarks, Reading
-from sdngcc.controller.sources.upstream import forget_place
 from sdngcc.controller.wire.experimenter import Reply
 from sdngcc.controller.wire.openflow import FlowStatistics
 

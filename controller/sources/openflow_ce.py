@@ -28,11 +28,11 @@ import dataclasses
 from typing import Optional
 
 from sdngcc.controller.forwarding.installer import COOKIE, COOKIE_MASK, COUNTING, Tables
-from sdngcc.controller.network.topology import Hop, Topology
+from sdngcc.controller.network.topology import Hop, Topology, forget_place
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.sources.base import PREPARE_XID, MarkSource, PortMarks, Reading, Semantics
 from sdngcc.controller.sources.pace import Pace, difference, longest, scale
-from sdngcc.controller.sources.upstream import Upstream, forget_place
+from sdngcc.controller.sources.upstream import Upstream
 from sdngcc.controller.wire import openflow
 from sdngcc.controller.wire.openflow import FlowStatistics
 

@@ -39,7 +39,7 @@ import time
 from typing import Any, Callable, Optional
 
 from sdngcc.controller.mappings import Agent, Network, read_agent, read_port, read_sender, read_switch
-from sdngcc.controller.network.topology import Hop, Topology
+from sdngcc.controller.network.topology import Hop, Topology, forget_place
 from sdngcc.controller.settings import Settings, split_address
 from sdngcc.controller.sources.base import Deliver, MarkSource, PortMarks, Reading, Semantics
 from sdngcc.controller.sources.origin import Origin
@@ -56,7 +56,7 @@ from sdngcc.controller.sources.sflow_datagram import (
     decode,
     origin,
 )
-from sdngcc.controller.sources.upstream import Upstream, forget_place
+from sdngcc.controller.sources.upstream import Upstream
 
 FLUSH_NS = 1_000_000_000  # agents keep a datagram that is not full this long
 SILENT_NS = 30_000_000_000

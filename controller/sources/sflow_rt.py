@@ -30,12 +30,12 @@ import urllib.parse
 from typing import Any, Callable, Optional
 
 from sdngcc.controller.mappings import read_agent, read_port, read_switch
-from sdngcc.controller.network.topology import Hop, Topology
+from sdngcc.controller.network.topology import Hop, Topology, forget_place
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.sources.base import Deliver, MarkSource, PortMarks, Reading, Semantics
 from sdngcc.controller.sources.origin import Origin
 from sdngcc.controller.sources.pace import longest
-from sdngcc.controller.sources.upstream import Upstream, forget_place
+from sdngcc.controller.sources.upstream import Upstream
 
 FLOW_IN, FLOW_OUT = "sdngcc-ce-in", "sdngcc-ce-out"
 FLOWS_MAX = 20  # sFlow-RT keeps no more a data source

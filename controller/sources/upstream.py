@@ -15,9 +15,9 @@ Nothing is attributed where CE arrives by a port without a known link: a host se
 """
 
 import collections
-from typing import Any, Callable, Optional
+from typing import Callable, Optional
 
-from sdngcc.controller.network.topology import Hop
+from sdngcc.controller.network.topology import Hop, forget_place
 
 Peer = Callable[[int, int], Optional[Hop]]
 
@@ -56,12 +56,3 @@ class Upstream:
     def forget(self, dpid: int, port: Optional[int] = None) -> None:
         """Forget what is owed at a port that is gone, or at a whole switch."""
         forget_place(self._owed, dpid, port)
-
-
-def forget_place(table: dict[Hop, Any], dpid: int, port: Optional[int]) -> None:
-    """Forget what a table has of a port, or of a whole switch; of a port it is one step."""
-    if port is not None:
-        table.pop((dpid, port), None)
-        return
-    for place in [place for place in table if place[0] == dpid]:
-        del table[place]
