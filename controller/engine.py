@@ -592,7 +592,8 @@ class Engine:
         """Return how many entries a reply of a kind may have: a bridge has machines at its ports only."""
         if kind != experimenter.VM_STATE:
             return None
-        return experimenter.UPLINKS_MAX * (len(self.topology.ports.get(dpid, ())) + 1)
+        there = experimenter.UPLINKS_MAX * (len(self.topology.ports.get(dpid, ())) + 1)
+        return min(there, experimenter.ENTRIES_MAX[kind])
 
     def _void(self, switch: SwitchRecord, xid: int) -> None:
         """Await no more of an answer that cannot be read: what is left of it was not asked for."""

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from sdngcc.controller import budget
+from sdngcc.controller.cluster.adopt import FLOWS_MAX, Adoption
 from sdngcc.controller.engine import Engine
 from sdngcc.controller.network import discovery
 from sdngcc.controller.settings import Settings
@@ -15,6 +16,7 @@ from sdngcc.controller.sources.base import PortMarks
 from sdngcc.controller.sources.openflow import OpenFlowMarks
 from sdngcc.controller.sources.plausible import BURST_FRAMES, frames_max
 from sdngcc.controller.wire import experimenter, openflow
+from sdngcc.controller.work import Backlog
 
 from .fabric import Fabric, port_reading, vm_reading
 
@@ -330,3 +332,15 @@ def test_replies_too_short_to_be_asked_for_are_not():
     engine = fabric(2).engine
     short = struct.pack("!BBHIHH4x", 4, openflow.OFPT_MULTIPART_REPLY, 16, 1, 0xFFFF, 1)
     assert not engine.multipart(SMALL, short) and engine.counters["reply_unasked"] == 1
+
+
+def test_flows_read_back_have_an_end():
+    backlog = Backlog(lambda: 0)
+    adoption = Adoption(None, None, None, backlog)
+    for data, count in ((flows(0, more=True), 1), (flows(1100, more=True), FLOWS_MAX // 1100 + 1)):
+        adoption.request(SMALL, 1)
+        with pytest.raises(openflow.MessageError, match="forgotten"):
+            for _ in range(count):
+                assert adoption.feed(SMALL, data, 0)
+        adoption.refuse(SMALL, 1)
+        assert not adoption.feed(SMALL, data, 0) and not backlog
