@@ -309,6 +309,12 @@ class Fabric:
         switch = self.switches[dpid] = Switch(self, dpid, ports)
         return switch
 
+    def plug(self, dpid: int, *numbers: int) -> None:
+        """Give a connected switch further ports, named by their numbers."""
+        for number in numbers:
+            self.switches[dpid].ports[number] = str(number)
+            self.engine.port_changed(dpid, number, str(number), bytes(6), True)
+
     def wire(self, near: tuple[int, int], far: tuple[int, int]) -> None:
         self.wires[near] = far
         self.wires[far] = near

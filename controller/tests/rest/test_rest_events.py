@@ -85,6 +85,7 @@ def test_rows_bear_what_the_cloud_calls_a_machine(bench):
 
 def crowd(bench, ports=range(100, 400)):
     """Let there be many machines at one switch."""
+    bench.fabric.plug(H1, *ports)
     for port in ports:
         bench.fabric.switches[H1].vms[port] = vm_reading(port)
     bench.fabric.run(1.0)
