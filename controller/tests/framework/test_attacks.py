@@ -7,6 +7,7 @@ import socket
 import ssl
 import struct
 import threading
+import time
 
 import pytest
 
@@ -228,6 +229,7 @@ def test_a_connection_that_never_reads_ends(tmp_path, framework):
             with pytest.raises(ConnectionError):
                 while True:
                     sock.sendall(message(2, bytes(60_000)))  # each is answered with as much
+                    time.sleep(0.02)  # as many as its part of work allows
         wait_for(lambda: connections(controller)["refused"]["does_not_read"] == 1, controller.log)
         assert is_served(controller, switch)
         switch.close()
