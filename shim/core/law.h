@@ -68,6 +68,7 @@ struct shim_law_input {
 	u64 rx_share;		/* of the VM among those that receive, by weight and guarantee */
 	u64 rx_least;		/* of rx_share the VM's own, whatever it demands; 0: unknown */
 	u32 peers;		/* peers of the VM that sent or received in the last period */
+	bool peers_left;	/* some have had no step since the last call of on_period */
 	u32 peer_weight;	/* set by the operator for this peer; 0: none */
 	u32 weight;		/* of the VM */
 	const u64 *knobs;	/* values, in the order of law->knobs */
@@ -162,7 +163,10 @@ struct shim_law {
 	/* Called for each accepted message of a controller; NULL: they mean nothing to it. */
 	void (*on_message)(struct shim_limiter_state *state, const struct shim_law_input *input,
 			   const struct shim_message *message);
-	/* Called every T, and at once when share, min or capacity changed. */
+	/*
+	 * Called every T, and at once when share, min or capacity changed; peers_left: before all
+	 * peers have had their step.
+	 */
 	void (*on_period)(struct shim_limiter_state *state, const struct shim_law_input *input);
 
 	/*

@@ -19,6 +19,7 @@ u64 shim_host_fail_count;
 u64 shim_host_warnings;
 u64 shim_host_clock_ns;
 u64 shim_host_clock_runs_ns;
+u64 shim_host_lock_ns;
 
 /* What waits for a grace period, the last in front. */
 static struct rcu_head *later;

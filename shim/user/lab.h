@@ -194,6 +194,9 @@ bool shim_lab_read_path(struct shim_vm *vm, const u8 *prefix, u32 bits, u32 scop
 /* Returns how many paths a VM has. */
 u32 shim_lab_paths(const struct shim_vm *vm);
 
+/* Returns when the last visit of a VM began to measure, ns. */
+u64 shim_lab_visited(const struct shim_vm *vm);
+
 /* Returns how many peers a VM has. */
 u32 shim_lab_peers(const struct shim_vm *vm);
 

@@ -86,6 +86,11 @@ u32 shim_lab_paths(const struct shim_vm *vm)
 	return READ_ONCE(vm->n_paths);
 }
 
+u64 shim_lab_visited(const struct shim_vm *vm)
+{
+	return vm->tick_ns;
+}
+
 u32 shim_lab_peers(const struct shim_vm *vm)
 {
 	return vm->n_peers;

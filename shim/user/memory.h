@@ -4,7 +4,8 @@
  * uses, under the kernel's names.
  *
  * Without SHIM_THREADS there is one thread: nothing is ordered, and a lock only tells whether it is
- * held, which ends the program where it should be and is not, or the other way round.  With it, all
+ * held, which ends the program where it should be and is not, or the other way round.  All work of
+ * the engine takes locks, so a test can let each of them take time.  With SHIM_THREADS, all
  * is to be compiled with _GNU_SOURCE as well.  A thread waits for a lock by looking at it again and
  * again; with SHIM_SLEEP, for threads that share processors, it sleeps.
  */
@@ -19,6 +20,9 @@
 #endif
 
 #include "../core/types.h"
+#ifndef SHIM_THREADS
+#include "account.h"
+#endif
 
 typedef int s32;
 
@@ -232,6 +236,7 @@ static inline void spin_lock(spinlock_t *lock)
 	if (unlikely(lock->held))
 		shim_host_lock_wrong("taken twice");
 	lock->held = true;
+	shim_host_clock_ns += shim_host_lock_ns;
 	barrier();
 }
 

@@ -11,18 +11,22 @@
 struct shim_engine;
 struct shim_vm;
 
+/* Classes of VMs by their work: a visit of class k takes more than 2^(k-1) and at most 2^k steps. */
+#define SHIM_CLOCK_CLASSES 17
+
 struct shim_clock {
 	const struct shim_law *law;	/* the law; never changes */
 	struct shim_engine *engine;	/* its engine; never changes */
 	u32 index;			/* of the law; never changes */
 	struct shim_host_timer timer;	/* the host's: calls shim_clock_tick() every T */
 	spinlock_t lock;		/* of what follows; inside vm->lock */
-	struct list_head vms;	/* struct shim_vm: to be visited, the longest waiting first */
+	struct list_head due[SHIM_CLOCK_CLASSES]; /* struct shim_vm: to be visited in this tick */
+	struct list_head done[SHIM_CLOCK_CLASSES]; /* the same in the next tick, by class */
 	struct list_head resting;	/* struct shim_vm: with something to be forgotten one day */
 	bool running;			/* the timer is started */
-	u32 round;			/* number of the tick */
+	u32 next;			/* class that is next where each has a turn */
 	u64 ticks;			/* ticks there were */
-	u64 postponed;			/* of these, that left VMs to the next */
+	u64 postponed;			/* of these, that left work to the next */
 };
 
 /* Prepares a clock. */

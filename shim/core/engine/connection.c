@@ -27,10 +27,13 @@
 #define STEP_NS 3000ULL
 
 /* Connections of a rank looked at in one visit, to be forgotten if they have been silent. */
-#define COLLECT_MOST 64
+#define COLLECT_MOST 32
 
-/* A VM's connections are looked at so no more often than this, ns: 2^27. */
-#define COLLECT_NS 0x8000000ULL
+/* A VM's connections are looked at so no more often than this, ns: 2^26. */
+#define COLLECT_NS 0x4000000ULL
+
+/* Connections of a rank looked at to find one that makes room. */
+#define EVICT_LOOKS 16
 
 /* Silence after which a connection is forgotten, by its rank. */
 static const u64 silence_ns[SHIM_CONNECTION_RANKS] = {
@@ -71,21 +74,30 @@ static enum shim_connection_rank connection_rank(const struct shim_connection *c
 	return connection->state.open ? SHIM_CONNECTION_OPEN : SHIM_CONNECTION_OPENING;
 }
 
-/* Takes over the connections that segments touched.  vm->lock. */
-static void connections_drain(struct shim_vm *vm)
+void shim_connections_take(struct shim_vm *vm)
 {
-	struct llist_node *node = llist_del_all(&vm->touched_connections), *next;
+	if (!vm->taken_connections)
+		vm->taken_connections = llist_del_all(&vm->touched_connections);
+}
 
-	for (; node; node = next) {
+u32 shim_connections_drain(struct shim_vm *vm, u32 most)
+{
+	u32 n;
+
+	for (n = 0; n < most && vm->taken_connections; n++) {
 		struct shim_connection *connection =
-			llist_entry(node, struct shim_connection, touch);
+			llist_entry(vm->taken_connections, struct shim_connection, touch);
 
-		next = node->next;
+		vm->taken_connections = vm->taken_connections->next;
 		spin_lock(&connection->lock);
 		connection->touched = false;
 		spin_unlock(&connection->lock);
-		list_move_tail(&connection->node_busy, &vm->busy_connections);
+		if (connection->gone)
+			shim_free_rcu(connection, rcu);
+		else
+			list_move_tail(&connection->node_busy, &vm->busy_connections);
 	}
+	return n;
 }
 
 /* Notes that a connection has had a segment; true: its VM must be woken.  connection->lock. */
@@ -101,17 +113,19 @@ static bool connection_touch(struct shim_connection *connection)
 static void connection_remove(struct shim_connection *connection)
 {
 	struct shim_vm *vm = connection->key.vm;
+	bool touched;
 
 	shim_table_remove(&vm->engine->connections, &connection->node, connection_table);
 	spin_lock(&connection->lock);
 	connection->gone = true;
+	touched = connection->touched;
 	spin_unlock(&connection->lock);
-	/* No segment touches it from here on, and none has left it on the list of touched ones. */
-	connections_drain(vm);
 	list_del(&connection->node_busy);
 	list_del(&connection->rank_node);
 	WRITE_ONCE(vm->n_connections, vm->n_connections - 1);
-	shim_free_rcu(connection, rcu);
+	/* No segment touches it from here on.  One that is listed as touched is freed from there. */
+	if (!touched)
+		shim_free_rcu(connection, rcu);
 }
 
 void shim_connections_remove(struct shim_vm *vm)
@@ -122,6 +136,9 @@ void shim_connections_remove(struct shim_vm *vm)
 	for (rank = 0; rank < SHIM_CONNECTION_RANKS; rank++)
 		list_for_each_entry_safe(connection, next, &vm->connections[rank], rank_node)
 			connection_remove(connection);
+	do {
+		shim_connections_take(vm);
+	} while (shim_connections_drain(vm, U32_MAX));
 }
 
 /* Puts a connection where it belongs by what was seen of it since.  vm->lock. */
@@ -134,12 +151,15 @@ static void connection_set_rank(struct shim_connection *connection)
 		       &connection->key.vm->connections[connection->rank]);
 }
 
-/* Forgets a connection of a rank to make room; false if there is none.  vm->lock. */
+/* Forgets one of the first connections of a rank to make room; false if none may go.  vm->lock. */
 static bool connection_evict(struct shim_vm *vm, enum shim_connection_rank rank)
 {
 	struct shim_connection *connection, *next;
+	u32 n = 0;
 
 	list_for_each_entry_safe(connection, next, &vm->connections[rank], rank_node) {
+		if (n++ == EVICT_LOOKS)
+			break;
 		if (connection_rank(connection) != rank) {
 			connection_set_rank(connection);
 			continue;
@@ -339,15 +359,20 @@ static void connection_visit(struct shim_connection *connection, u64 now_ns)
 		list_del_init(&connection->node_busy);
 }
 
-/* Looks at the first few connections of a rank, and forgets those silent for long.  vm->lock. */
-static void connections_collect(struct shim_vm *vm, enum shim_connection_rank rank, u64 now_ns)
+/*
+ * Looks at the first few connections of a rank, `most` at most, and forgets those silent for long;
+ * returns how many it was.  vm->lock.
+ */
+static u32 connections_collect(struct shim_vm *vm, enum shim_connection_rank rank, u64 now_ns,
+			       u32 most)
 {
 	struct shim_connection *connection, *next;
 	u32 n = 0;
 
 	list_for_each_entry_safe(connection, next, &vm->connections[rank], rank_node) {
-		if (n++ == COLLECT_MOST)
+		if (n == most)
 			break;
+		n++;
 		if (shim_sub_sat(now_ns, READ_ONCE(connection->seen_ns)) > silence_ns[rank]) {
 			shim_vm_count(vm, SHIM_FLOWS_COLLECTED, 1);
 			connection_remove(connection);
@@ -355,27 +380,55 @@ static void connections_collect(struct shim_vm *vm, enum shim_connection_rank ra
 		}
 		connection_set_rank(connection);
 	}
+	return n;
 }
 
-u32 shim_connections_visit(struct shim_vm *vm, u64 now_ns)
+u32 shim_connections_collect(struct shim_vm *vm, u64 now_ns, u32 most)
+{
+	u32 n = 0, looks, found;
+
+	if (!vm->n_connections) {
+		vm->collect_left = 0;
+		return 0;
+	}
+	if (!vm->collect_left) {
+		if (shim_sub_sat(now_ns, vm->collected_ns) < COLLECT_NS)
+			return 0;
+		vm->collected_ns = now_ns;
+		vm->collect_left = SHIM_CONNECTION_RANKS * COLLECT_MOST;
+	}
+	while (vm->collect_left && n < most) {
+		looks = (vm->collect_left - 1) % COLLECT_MOST + 1;
+		found = connections_collect(vm, (vm->collect_left - 1) / COLLECT_MOST, now_ns,
+					    min(looks, most - n));
+		n += found;
+		/* A rank that has no more of them is done with. */
+		vm->collect_left -= found && n == most ? found : looks;
+	}
+	return n;
+}
+
+void shim_connections_begin(struct shim_vm *vm, u64 now_ns)
 {
 	u64 period_ns = shim_engine_settings(vm->engine)->laws[vm->clock->index].period_ns;
-	struct shim_connection *connection, *next;
-	u32 n = 0;
-	int rank;
 
 	if (!vm->n_connections || now_ns + period_ns / 2 < vm->connections_ns)
-		return 0;
-	connections_drain(vm);
-	list_for_each_entry_safe(connection, next, &vm->busy_connections, node_busy) {
+		return;
+	vm->connections_ns = now_ns;
+	list_splice_tail_init(&vm->busy_connections, &vm->pending_connections);
+}
+
+u32 shim_connections_visit(struct shim_vm *vm, u64 now_ns, u32 most)
+{
+	struct shim_connection *connection;
+	u32 n;
+
+	for (n = 0; n < most && !list_empty(&vm->pending_connections); n++) {
+		connection = list_first_entry(&vm->pending_connections, struct shim_connection,
+					      node_busy);
+		list_move_tail(&connection->node_busy, &vm->busy_connections);
 		connection_visit(connection, now_ns);
-		n++;
 	}
-	if (shim_sub_sat(now_ns, vm->collected_ns) >= COLLECT_NS) {
-		vm->collected_ns = now_ns;
-		for (rank = 0; rank < SHIM_CONNECTION_RANKS; rank++)
-			connections_collect(vm, rank, now_ns);
-	}
-	vm->connections_ns = now_ns + n * STEP_NS;
+	vm->connections_ns += n * STEP_NS;
 	return n;
 }

@@ -85,11 +85,27 @@ enum shim_flow_ecn shim_connection_received(struct shim_vm *vm,
 /* Forgets all connections of a VM.  vm->lock. */
 void shim_connections_remove(struct shim_vm *vm);
 
+/* Takes the list of the connections that segments touched, to be drained.  vm->lock. */
+void shim_connections_take(struct shim_vm *vm);
+
+/* Takes over at most `most` of the connections taken; returns how many it was.  vm->lock. */
+u32 shim_connections_drain(struct shim_vm *vm, u32 most);
+
+/* Begins a pass over the VM's live connections, if it is time for that.  vm->lock. */
+void shim_connections_begin(struct shim_vm *vm, u64 now_ns);
+
 /*
- * Lets the law take the step of the VM's live connections, if it is time for that, and forgets the
- * silent ones; returns how many connections were looked at.  vm->lock, RCU read lock.
+ * Lets the law take the step of at most `most` connections of a pass; returns how many it was.  The
+ * pass is over when vm->pending_connections is empty.  vm->lock, RCU read lock.
  */
-u32 shim_connections_visit(struct shim_vm *vm, u64 now_ns);
+u32 shim_connections_visit(struct shim_vm *vm, u64 now_ns, u32 most);
+
+/*
+ * Looks at no more than `most` connections, if it is time for that, and forgets the silent ones;
+ * returns how many were looked at.  Some are left to be looked at while vm->collect_left is not 0.
+ * vm->lock.
+ */
+u32 shim_connections_collect(struct shim_vm *vm, u64 now_ns, u32 most);
 
 /* Returns the bytes of a connection with the state of any law. */
 size_t shim_connection_bytes(void);

@@ -77,6 +77,7 @@ struct shim_law_input shim_limiter_input(const struct shim_vm *vm,
 		.rx_share = rx_share ? rx_share : shim_uplink_capacity(uplink),
 		.rx_least = READ_ONCE(vm->rx_least),
 		.peers = vm->busy_peers,
+		.peers_left = !vm->passed,
 		.weight = vm->config.weight,
 		.knobs = settings->knobs,
 	};

@@ -25,9 +25,6 @@
 /* Peers that only sent to the VM may be this part of all. */
 #define HEARD_DENOMINATOR 2
 
-/* Silent peers forgotten in one visit. */
-#define COLLECT_MOST 32
-
 /* The table of an engine. */
 static const struct shim_table_params peer_table = {
 	.head_offset = offsetof(struct shim_peer, node),
@@ -131,23 +128,6 @@ static enum shim_peer_rank peer_rank(const struct shim_peer *peer)
 	return sent == 1 ? SHIM_PEER_ONCE : SHIM_PEER_TALKING;
 }
 
-/* Takes over the peers that packets touched: they are to be visited.  vm->lock. */
-static void peers_drain(struct shim_vm *vm)
-{
-	struct llist_node *node = llist_del_all(&vm->touched_peers), *next;
-
-	for (; node; node = next) {
-		struct shim_peer *peer = llist_entry(node, struct shim_peer, touch);
-
-		next = node->next;
-		spin_lock(&peer->lock);
-		peer->touched = false;
-		spin_unlock(&peer->lock);
-		list_move_tail(&peer->node_busy, &vm->busy);
-		vm->busy_next++;
-	}
-}
-
 /* Frees a peer that no packet can hold any more. */
 static void peer_free(shim_rcu_t *head)
 {
@@ -157,10 +137,46 @@ static void peer_free(shim_rcu_t *head)
 	shim_free(peer);
 }
 
+void shim_peers_take(struct shim_vm *vm)
+{
+	if (!vm->taken_peers)
+		vm->taken_peers = llist_del_all(&vm->touched_peers);
+}
+
+u32 shim_peers_drain(struct shim_vm *vm, u32 most)
+{
+	u32 n;
+
+	for (n = 0; n < most && vm->taken_peers; n++) {
+		struct shim_peer *peer = llist_entry(vm->taken_peers, struct shim_peer, touch);
+
+		vm->taken_peers = vm->taken_peers->next;
+		spin_lock(&peer->lock);
+		peer->touched = false;
+		spin_unlock(&peer->lock);
+		if (peer->gone) {
+			shim_call_rcu(&peer->rcu, peer_free);
+			continue;
+		}
+		list_move_tail(&peer->node_busy, &vm->busy);
+		vm->busy_next++;
+	}
+	return n;
+}
+
+/* Takes over all peers that packets touched, in as many steps as they are.  vm->lock. */
+static void peers_drain_all(struct shim_vm *vm)
+{
+	do {
+		shim_peers_take(vm);
+	} while (shim_peers_drain(vm, U32_MAX));
+}
+
 void shim_peer_remove(struct shim_peer *peer)
 {
 	struct shim_vm *vm = peer->key.vm;
 	struct shim_engine *engine = vm->engine;
+	bool touched;
 
 	/* A peer made later for the same address must not repeat what this one said. */
 	spin_lock(&engine->numbers_lock);
@@ -170,18 +186,19 @@ void shim_peer_remove(struct shim_peer *peer)
 	shim_table_remove(&engine->peers, &peer->node, peer_table);
 	spin_lock(&peer->lock);
 	WRITE_ONCE(peer->gone, true);
+	touched = peer->touched;
 	spin_unlock(&peer->lock);
 	/* Whoever makes it the last one after this sees that it has gone. */
 	smp_mb();
 	if (rcu_access_pointer(vm->last_peer) == peer)
 		RCU_INIT_POINTER(vm->last_peer, NULL);
-	/* No packet touches it from here on, and none has left it on the list of touched ones. */
-	peers_drain(vm);
 	list_del(&peer->node_busy);
 	list_del(&peer->rank_node);
 	vm->n_ranks[peer->rank]--;
 	WRITE_ONCE(vm->n_peers, vm->n_peers - 1);
-	shim_call_rcu(&peer->rcu, peer_free);
+	/* No packet touches it from here on.  One that is listed as touched is freed from there. */
+	if (!touched)
+		shim_call_rcu(&peer->rcu, peer_free);
 }
 
 void shim_peers_remove(struct shim_vm *vm)
@@ -192,6 +209,7 @@ void shim_peers_remove(struct shim_vm *vm)
 	for (rank = 0; rank < SHIM_PEER_RANKS; rank++)
 		list_for_each_entry_safe(peer, next, &vm->ranks[rank], rank_node)
 			shim_peer_remove(peer);
+	peers_drain_all(vm);
 }
 
 /* Takes a peer that has a weight from its law; the next packet starts it anew.  vm->lock. */
@@ -217,6 +235,7 @@ void shim_peers_restart(struct shim_vm *vm, u64 now_ns)
 				shim_peer_remove(peer);
 		}
 	}
+	peers_drain_all(vm);
 }
 
 /* Lets the law of the VM begin with a peer.  vm->lock. */
@@ -422,7 +441,6 @@ out:
 
 void shim_peers_begin(struct shim_vm *vm)
 {
-	peers_drain(vm);
 	vm->busy_peers = vm->busy_next;
 	vm->busy_next = 0;
 	list_splice_tail_init(&vm->busy, &vm->pending);
@@ -444,16 +462,19 @@ u32 shim_peers_visit(struct shim_vm *vm, u64 now_ns, u32 most, struct shim_repor
 	return n;
 }
 
-void shim_peers_collect(struct shim_vm *vm, u64 now_ns)
+u32 shim_peers_collect(struct shim_vm *vm, u64 now_ns, u32 most)
 {
 	u64 idle_ns = shim_engine_settings(vm->engine)->peer_idle_ns;
 	struct shim_peer *peer;
 	u32 n;
 
-	/* Those that packets touched since are to be visited, not forgotten. */
-	peers_drain(vm);
-	for (n = 0; n < COLLECT_MOST && !list_empty(&vm->parked); n++) {
+	for (n = 0; n < most && !list_empty(&vm->parked); n++) {
 		peer = list_first_entry(&vm->parked, struct shim_peer, node_busy);
+		/* One that packets touched since is to be visited, not forgotten. */
+		if (READ_ONCE(peer->touched)) {
+			list_move_tail(&peer->node_busy, &vm->busy);
+			continue;
+		}
 		if (shim_sub_sat(now_ns, peer->seen_ns) < idle_ns)
 			break;
 		if (!peer->weight) {
@@ -467,6 +488,7 @@ void shim_peers_collect(struct shim_vm *vm, u64 now_ns)
 		}
 		list_move_tail(&peer->node_busy, &vm->parked);
 	}
+	return n;
 }
 
 void shim_peers_moved(struct shim_vm *vm, u64 since_ns,
@@ -474,7 +496,7 @@ void shim_peers_moved(struct shim_vm *vm, u64 since_ns,
 {
 	struct shim_peer *peer;
 
-	peers_drain(vm);
+	peers_drain_all(vm);
 	list_for_each_entry(peer, &vm->busy, node_busy)
 		if (!tell(peer, context))
 			return;

@@ -134,17 +134,26 @@ enum shim_told shim_peer_receive(struct shim_peer *peer, struct shim_uplink *upl
 				 const struct shim_settings *settings,
 				 const struct shim_packet *packet, struct shim_action *action);
 
+/* Takes the list of the peers that packets touched, to be drained.  vm->lock. */
+void shim_peers_take(struct shim_vm *vm);
+
+/* Takes over at most `most` of the peers that were taken; returns how many it was.  vm->lock. */
+u32 shim_peers_drain(struct shim_vm *vm, u32 most);
+
 /* Begins a pass over the peers of a VM that had packets, or have not come to rest.  vm->lock. */
 void shim_peers_begin(struct shim_vm *vm);
 
 /*
- * Lets the law take the step of at most `most` peers of a pass; returns how many it was.  Less than
- * `most`: the pass is over.  vm->lock, RCU read lock.
+ * Lets the law take the step of at most `most` peers of a pass; returns how many it was.  The pass
+ * is over when vm->pending is empty.  vm->lock, RCU read lock.
  */
 u32 shim_peers_visit(struct shim_vm *vm, u64 now_ns, u32 most, struct shim_reports *reports);
 
-/* Forgets at most a few of the peers that have been silent for long.  vm->lock. */
-void shim_peers_collect(struct shim_vm *vm, u64 now_ns);
+/*
+ * Forgets those among the `most` longest silent peers that have been silent for long; returns how
+ * many were looked at.  vm->lock.
+ */
+u32 shim_peers_collect(struct shim_vm *vm, u64 now_ns, u32 most);
 
 /*
  * Tells a VM's law of a report whose form, tag and destination are right; the counter says what

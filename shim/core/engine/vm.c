@@ -2,10 +2,14 @@
 /*
  * VMs: their life, what is put in force for them, and what a tick does for one.
  *
- * A visit, in this order: measure what the VM sent and received since the last one, stop what is
- * idle, let the law take the step of each limiter and path, then of each peer that had packets or
- * has not come to rest, put the limiters' rates in force, and last let it take the step of
- * connections.
+ * A visit, in this order: take over the peers and connections that packets touched, measure what the
+ * VM sent and received since the last one, stop what is idle, let the law take the step of each
+ * limiter and path, then of each peer that had packets or has not come to rest, put the limiters'
+ * rates in force, and last let it take the step of connections.
+ *
+ * A visit may be left after the step of any peer or connection, and goes on from there in a later
+ * tick.  The VM's own step, from measuring to paths, is then taken first, in each tick that goes on:
+ * what other VMs get depends on what this one uses and wants, and must not wait for its peers.
  *
  * Where a law meters what VMs receive, all VMs of the engine take part of what an uplink brings,
  * whatever law they are under; each is measured in its own visits.  A VM counts at one uplink at a
@@ -14,6 +18,9 @@
  */
 #include "../arith.h"
 #include "engine.h"
+
+/* Peers looked at in a visit, to be forgotten if they have been silent. */
+#define COLLECT_MOST 8
 
 struct shim_vm *shim_vm_create(struct shim_engine *engine, void *port)
 {
@@ -46,6 +53,7 @@ struct shim_vm *shim_vm_create(struct shim_engine *engine, void *port)
 		INIT_LIST_HEAD(&vm->ranks[i]);
 	init_llist_head(&vm->touched_connections);
 	INIT_LIST_HEAD(&vm->busy_connections);
+	INIT_LIST_HEAD(&vm->pending_connections);
 	for (i = 0; i < SHIM_CONNECTION_RANKS; i++)
 		INIT_LIST_HEAD(&vm->connections[i]);
 	spin_lock_bh(&engine->numbers_lock);
@@ -61,6 +69,8 @@ struct shim_vm *shim_vm_create(struct shim_engine *engine, void *port)
 static void vm_unrule(struct shim_vm *vm)
 {
 	shim_clock_remove(vm);
+	vm->stage = SHIM_VM_BEGIN;
+	vm->passed = false;
 	shim_vm_rest_rx(vm);
 	shim_paths_remove(vm);
 	shim_connections_remove(vm);
@@ -204,6 +214,7 @@ static void vm_step_limiters(struct shim_vm *vm, bool new_law, u64 now_ns)
 		if (vm->clock)
 			shim_clock_add(vm, false);
 	}
+	vm->passed = false;
 }
 
 /* Lets inactive limiters begin anew with the next packet: their rates are of before.  vm->lock. */
@@ -351,28 +362,74 @@ static void vm_apply(struct shim_vm *vm, u64 now_ns)
 			shim_limiter_apply(limiter, now_ns);
 }
 
-bool shim_vm_visit(struct shim_vm *vm, u64 now_ns, u32 most, struct shim_reports *reports)
+/* Measures, and lets the law take the steps of limiters and paths.  vm->lock. */
+static void vm_step(struct shim_vm *vm, u64 now_ns)
 {
 	u64 elapsed_ns = shim_sub_sat(now_ns, vm->tick_ns);
 
-	if (list_empty(&vm->pending)) {
-		if (!elapsed_ns)
-			return true;
-		vm->tick_ns = now_ns;
-		vm_measure(vm, now_ns, elapsed_ns);
+	vm->tick_ns = now_ns;
+	vm_measure(vm, now_ns, elapsed_ns);
+	vm_step_limiters(vm, false, now_ns);
+	shim_paths_step(vm, now_ns, elapsed_ns);
+	if (vm->mode.wants & SHIM_LAW_PEERS)
+		vm_set_shared(vm, now_ns);
+}
+
+bool shim_vm_visit(struct shim_vm *vm, u64 now_ns, u32 *steps, struct shim_reports *reports)
+{
+	u32 most = *steps, n = 0;
+
+	*steps = 0;
+	if (vm->stage == SHIM_VM_BEGIN && now_ns <= vm->tick_ns)
+		return true;
+	/* Begun in another tick. */
+	if (vm->stage != SHIM_VM_BEGIN && now_ns > vm->began_ns && now_ns > vm->tick_ns)
+		vm_step(vm, now_ns);
+	switch (vm->stage) {
+	case SHIM_VM_BEGIN:
+		vm->began_ns = now_ns;
+		shim_peers_take(vm);
+		shim_connections_take(vm);
+		vm->stage = SHIM_VM_TOUCHED;
+		fallthrough;
+	case SHIM_VM_TOUCHED:
+		n += shim_peers_drain(vm, most);
+		n += shim_connections_drain(vm, most - n);
+		if (vm->taken_peers || vm->taken_connections)
+			break;
 		shim_peers_begin(vm);
-		vm_step_limiters(vm, false, now_ns);
-		shim_paths_step(vm, now_ns, elapsed_ns);
-		if (vm->mode.wants & SHIM_LAW_PEERS)
-			vm_set_shared(vm, now_ns);
+		if (now_ns > vm->tick_ns)
+			vm_step(vm, now_ns);
+		vm->stage = SHIM_VM_PEERS_STEP;
+		fallthrough;
+	case SHIM_VM_PEERS_STEP:
+		n += shim_peers_visit(vm, now_ns, most - n, reports);
+		if (!list_empty(&vm->pending))
+			break;
+		vm->passed = true;
+		if (vm->clock->law->wants & SHIM_LAW_PEERS)
+			vm_apply(vm, now_ns);
+		n += shim_peers_collect(vm, now_ns, COLLECT_MOST);
+		shim_connections_begin(vm, now_ns);
+		vm->stage = SHIM_VM_CONNECTIONS_STEP;
+		fallthrough;
+	case SHIM_VM_CONNECTIONS_STEP:
+		n += shim_connections_visit(vm, now_ns, most - n);
+		if (!list_empty(&vm->pending_connections))
+			break;
+		n += shim_connections_collect(vm, now_ns, most - n);
+		if (vm->collect_left)
+			break;
+		vm->stage = SHIM_VM_BEGIN;
 	}
-	if (shim_peers_visit(vm, now_ns, most, reports) == most && !list_empty(&vm->pending))
-		return false;
-	if (vm->clock->law->wants & SHIM_LAW_PEERS)
-		vm_apply(vm, now_ns);
-	shim_peers_collect(vm, now_ns);
-	shim_connections_visit(vm, now_ns);
-	return true;
+	*steps = n;
+	return vm->stage == SHIM_VM_BEGIN;
+}
+
+void shim_vm_tidy(struct shim_vm *vm, u64 now_ns, u32 most)
+{
+	most -= shim_peers_collect(vm, now_ns, most);
+	shim_connections_collect(vm, now_ns, most);
 }
 
 bool shim_vm_touched(const struct shim_vm *vm)
@@ -384,8 +441,7 @@ enum shim_vm_timed shim_vm_timed(const struct shim_vm *vm)
 {
 	const struct shim_limiter *limiter;
 
-	if (vm->receiving || !list_empty(&vm->busy) || !list_empty(&vm->pending) ||
-	    !list_empty(&vm->busy_connections))
+	if (vm->receiving || !list_empty(&vm->busy) || !list_empty(&vm->busy_connections))
 		return SHIM_VM_ACTIVE;
 	limiter = rcu_dereference_protected(vm->limiters, lockdep_is_held(&vm->lock));
 	for (; limiter; limiter = rcu_dereference_protected(limiter->next,

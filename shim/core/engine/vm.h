@@ -60,6 +60,14 @@ static inline u64 shim_mode_room(const struct shim_mode *mode)
 	return early_ns ? min(horizon_ns, 2 * early_ns) : horizon_ns;
 }
 
+/* How far the visit of a VM has come. */
+enum shim_vm_stage {
+	SHIM_VM_BEGIN,			/* there is none under way */
+	SHIM_VM_TOUCHED,		/* peers and connections that packets touched are taken over */
+	SHIM_VM_PEERS_STEP,		/* peers take their steps */
+	SHIM_VM_CONNECTIONS_STEP,	/* connections take their steps */
+};
+
 /* What of a VM is to be timed. */
 enum shim_vm_timed {
 	SHIM_VM_STILL,			/* nothing */
@@ -101,10 +109,14 @@ struct shim_vm {
 	struct shim_clock *clock;	/* of the law in force, NULL for none */
 
 	/* Where it is timed. */
-	struct list_head tick_node;	/* in clock->vms or clock->resting; clock->lock */
-	bool ticking;			/* in clock->vms; written under both locks */
-	u32 round;			/* of the last tick that saw it; clock->lock */
-	u64 tick_ns;			/* time of the last visit */
+	struct list_head tick_node;	/* of a list of the clock; clock->lock */
+	bool ticking;			/* in clock->due or clock->done; written under both locks */
+	u32 class;			/* of its visits, by steps; written under both locks */
+	enum shim_vm_stage stage;	/* of its visit */
+	u32 steps;			/* that the visit under way has taken */
+	u64 began_ns;			/* time of the tick in which that began */
+	bool passed;			/* all peers had a step since the VM's own was taken */
+	u64 tick_ns;			/* time of the last step of its own */
 
 	/* What it receives, where that is metered. */
 	struct list_head rx_node;	/* in rx_uplink->receivers; its lock */
@@ -122,8 +134,9 @@ struct shim_vm {
 
 	/* Peers. */
 	struct llist_head touched_peers;	/* had a packet since the last visit; no lock */
+	struct llist_node *taken_peers;	/* of touched ones: still to be looked at in this visit */
 	struct list_head busy;		/* struct shim_peer: to be visited each T */
-	struct list_head pending;	/* struct shim_peer: still to be visited in this pass */
+	struct list_head pending;	/* struct shim_peer: still to be visited */
 	struct list_head parked;	/* struct shim_peer: at rest, the longest first */
 	struct list_head ranks[SHIM_PEER_RANKS];	/* struct shim_peer: all, oldest first */
 	u32 n_ranks[SHIM_PEER_RANKS];	/* lengths of ranks */
@@ -139,11 +152,14 @@ struct shim_vm {
 
 	/* TCP connections. */
 	struct llist_head touched_connections;	/* had a segment since the last visit; no lock */
+	struct llist_node *taken_connections;	/* still to be looked at in this visit */
 	struct list_head busy_connections;	/* struct shim_connection: live */
+	struct list_head pending_connections;	/* those that are still to be visited */
 	struct list_head connections[SHIM_CONNECTION_RANKS];	/* all, the longest silent first */
 	u32 n_connections;		/* how many; read without a lock */
 	u64 connections_ns;		/* when they take their next step */
 	u64 collected_ns;		/* when silent ones were last looked for */
+	u32 collect_left;		/* how many are still to be looked at for that */
 
 	struct shim_replay_mark before[SHIM_REPLAY_SENDERS];	/* of senders, when it came */
 	atomic64_t counters[SHIM_N_COUNTERS];	/* enum shim_counter */
@@ -169,10 +185,17 @@ void shim_vm_configure(struct shim_vm *vm, const struct shim_vm_config *config);
 void shim_vm_settle(struct shim_vm *vm, const struct shim_settings *settings, u64 now_ns);
 
 /*
- * Does what is to be done for a VM in a tick: measures, and lets the law take its steps, of at most
- * `most` peers.  False: some are left for the next tick.  vm->lock, RCU read lock.
+ * Goes on with what is to be done for a VM in a tick, or begins: measures, and lets the law take its
+ * steps.  Takes at most *steps of peers and connections, and tells there how many it were.  False:
+ * some are left.  vm->lock, RCU read lock.
  */
-bool shim_vm_visit(struct shim_vm *vm, u64 now_ns, u32 most, struct shim_reports *reports);
+bool shim_vm_visit(struct shim_vm *vm, u64 now_ns, u32 *steps, struct shim_reports *reports);
+
+/*
+ * Forgets peers and connections of a VM at rest that have been silent for long, looking at `most`
+ * of them.  vm->lock, RCU read lock.
+ */
+void shim_vm_tidy(struct shim_vm *vm, u64 now_ns, u32 most);
 
 /* Tells whether a peer or a connection of a VM had a packet since the last visit. */
 bool shim_vm_touched(const struct shim_vm *vm);

@@ -207,8 +207,10 @@ static void elastic_period(struct shim_limiter_state *state, const struct shim_l
 	struct elasticswitch_limiter *own = shim_limiter_own(state);
 
 	state->rate = input->share;
-	elastic_turn(&own->out, input->min);
-	elastic_turn(&own->in, input->min);
+	if (!input->peers_left) {
+		elastic_turn(&own->out, input->min);
+		elastic_turn(&own->in, input->min);
+	}
 	state->congested = own->marks_ns &&
 		shim_sub_sat(input->now_ns, own->marks_ns) < input->knobs[QUIET];
 }

@@ -366,8 +366,10 @@ static void scc_period(struct shim_limiter_state *state, const struct shim_law_i
 	struct scc_limiter *own = shim_limiter_own(state);
 
 	state->rate = input->share;
-	own->busy_weight = own->busy_sum;
-	own->busy_sum = 0;
+	if (!input->peers_left) {
+		own->busy_weight = own->busy_sum;
+		own->busy_sum = 0;
+	}
 	state->congested = own->marks_ns &&
 		shim_sub_sat(input->now_ns, own->marks_ns) < input->knobs[QUIET];
 }

@@ -35,7 +35,7 @@ def account(core: Any) -> Iterator[None]:
     """The clock begins anew before a test; after it, all memory is free and no warning came."""
     lib = core.lib
     lib.shim_host_clock_ns = 10**9
-    lib.shim_host_fail_at = lib.shim_host_fail_count = 0
+    lib.shim_host_fail_at = lib.shim_host_fail_count = lib.shim_host_lock_ns = 0
     warnings = lib.shim_host_warnings
     allocated = lib.shim_host_allocated
     yield
