@@ -211,8 +211,12 @@ static struct shim_connection *connection_find(const struct shim_connection_key 
 	return shim_table_find(&key->vm->engine->connections, key, connection_table);
 }
 
-/* Returns the connection of that key, made if need be; NULL if there can be none. */
-static struct shim_connection *connection_make(const struct shim_connection_key *key, u64 now_ns)
+/*
+ * Returns the connection of that key, made if need be; NULL if there can be none, or if the VM's
+ * bucket on uplink `out` would drop a packet of so many bytes; NULL: it was received.
+ */
+static struct shim_connection *connection_make(const struct shim_connection_key *key,
+					       const struct shim_uplink *out, u32 bytes, u64 now_ns)
 {
 	struct shim_connection *connection = NULL;
 	struct shim_vm *vm = key->vm;
@@ -221,7 +225,7 @@ static struct shim_connection *connection_make(const struct shim_connection_key 
 	/* The VM may have gone, or got another law, since the packet looked. */
 	if (!vm->gone && vm->clock && vm->mode.wants & SHIM_LAW_FLOWS) {
 		connection = connection_find(key);
-		if (!connection)
+		if (!connection && !(out && shim_limiter_full(vm, out, bytes, now_ns)))
 			connection = connection_create(key, now_ns);
 	}
 	spin_unlock(&vm->lock);
@@ -254,7 +258,7 @@ void shim_connection_sent(struct shim_limiter *limiter, struct shim_peer *peer,
 
 	if (!connection && !(segment.flags & SHIM_TCP_RST) &&
 	    (segment.payload || segment.flags & SHIM_TCP_SYN))
-		connection = connection_make(&key, packet->now_ns);
+		connection = connection_make(&key, limiter->out, packet->bytes, packet->now_ns);
 	if (!connection)
 		return;
 	segment.now_ns = packet->now_ns;
@@ -297,7 +301,7 @@ enum shim_flow_ecn shim_connection_received(struct shim_vm *vm,
 	bool wake;
 
 	if (!connection && (segment.flags & opens) == SHIM_TCP_SYN)
-		connection = connection_make(&key, packet->now_ns);
+		connection = connection_make(&key, NULL, 0, packet->now_ns);
 	if (!connection)
 		return SHIM_FLOW_UNKNOWN;
 	segment.now_ns = packet->now_ns;

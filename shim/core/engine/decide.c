@@ -74,8 +74,8 @@ void shim_decide_sent(struct shim_vm *vm, struct shim_uplink *uplink,
 		bool group = packet->version && shim_address_group(&packet->destination);
 
 		if (packet->version && !group)
-			passage->peer = shim_peer_get(vm, uplink, &packet->destination, true,
-						      packet->now_ns);
+			passage->peer = shim_peer_get(vm, uplink, &packet->destination,
+						      packet->bytes, packet->now_ns);
 		if (!passage->peer && wants & SHIM_LAW_PEERS) {
 			passage->gate = group ? NULL : &vm->shared;
 			if (packet->echo_free)
@@ -141,7 +141,7 @@ void shim_decide_received(struct shim_vm *vm, struct shim_uplink *uplink,
 		shim_vm_count(vm, SHIM_RX_CE, packet->packets);
 	if (unlikely(wants & SHIM_VM_PEERS)) {
 		if (decide_unicast(&packet->source) && decide_unicast(&packet->destination))
-			peer = shim_peer_get(vm, uplink, &packet->source, false, packet->now_ns);
+			peer = shim_peer_get(vm, uplink, &packet->source, 0, packet->now_ns);
 		/* The reserved bit speaks to the shim, if to anybody. */
 		if (peer)
 			told = shim_peer_receive(peer, uplink, settings, packet, action);

@@ -296,6 +296,23 @@ u64 shim_limiter_wait(struct shim_limiter *limiter, u64 now_ns)
 	return wait_ns;
 }
 
+bool shim_limiter_full(const struct shim_vm *vm, const struct shim_uplink *uplink, u32 bytes,
+		       u64 now_ns)
+{
+	struct shim_limiter *limiter = shim_limiter_active(vm, uplink);
+	struct shim_verdict verdict;
+
+	/* What goes ahead of those that wait asks for no room among these. */
+	if (!limiter || limiter->ahead)
+		return false;
+	spin_lock(&limiter->lock);
+	verdict = shim_bucket_ask_in_order(&limiter->rate, &limiter->order, limiter->tat,
+					   max(limiter->read_ns, now_ns), 0,
+					   min(bytes, QUIET_BYTES), vm->mode.horizon_ns);
+	spin_unlock(&limiter->lock);
+	return verdict.kind == SHIM_DROP;
+}
+
 void shim_limiter_add_counted(struct shim_limiter *limiter, struct shim_tx *sum)
 {
 	struct shim_tx tx;

@@ -105,6 +105,13 @@ void shim_limiter_apply(struct shim_limiter *limiter, u64 now_ns);
 /* Returns how long a packet would wait in the limiter, ns, but for its own length. */
 u64 shim_limiter_wait(struct shim_limiter *limiter, u64 now_ns);
 
+/*
+ * Tells whether the active limiter of vm on uplink, if there is one, would drop a packet of so many
+ * bytes, or the first of those that it is to be cut to.  vm->lock.
+ */
+bool shim_limiter_full(const struct shim_vm *vm, const struct shim_uplink *uplink, u32 bytes,
+		       u64 now_ns);
+
 /* Lets the law begin anew.  vm->lock. */
 void shim_limiter_restart(struct shim_limiter *limiter, u64 now_ns);
 

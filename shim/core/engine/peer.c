@@ -5,10 +5,17 @@
  *
  * A peer is made by the first packet either way, or by an operator who gives it a weight, and is
  * forgotten after peer_idle of silence unless it has one.  A VM has at most peers_max.  When it
- * has, those that did least make room: first peers that only sent to the VM, then those it sent one
- * packet to, of each the oldest; one that both ends talk with stays.  A peer that only sends can
- * push out none but its like, and such are at most half of all.  What finds no room passes the
- * bucket that all such packets share (struct shim_shared).
+ * has, those make room that nothing speaks for, first those that only sent to the VM, then those
+ * that it answered a few times, then those that it answered often.  Anybody can have a VM answer
+ * any number of addresses as often as he likes, so an answer proves nothing, and of a rank the
+ * longest unused goes.  A peer stays that the VM began to talk to and sent more than a packet, or
+ * whose shim sent a report with the right tag, unless it has been silent for SILENT_NS.  Of each of
+ * the two lower ranks a sixteenth of peers_max is safe from higher ones, so that newcomers find
+ * time to rise.  A peer that only sends pushes out none that stays while there are as many of its
+ * like, and such are at most half of all.  What finds no room passes the bucket that all such
+ * packets share (vm->shared).
+ *
+ * No peer is made for a packet that the VM's own bucket drops.
  *
  * A packet finds its peer under RCU and works on it under peer->lock; vm->lock makes, frees and
  * lists peers.  A peer names the clock, and so the law, whose state it holds: a packet that looked
@@ -24,6 +31,15 @@
 
 /* Peers that only sent to the VM may be this part of all. */
 #define HEARD_DENOMINATOR 2
+
+/* So large a part of all may be of a low rank and be safe from peers of others. */
+#define SAFE_DENOMINATOR 16
+
+/* Silence after which any peer without a weight may make room, ns: 2^30. */
+#define SILENT_NS 0x40000000ULL
+
+/* Peers of a rank looked at to find one that makes room. */
+#define EVICT_LOOKS 16
 
 /* The table of an engine. */
 static const struct shim_table_params peer_table = {
@@ -116,16 +132,20 @@ static void peer_set_rank(struct shim_peer *peer, enum shim_peer_rank rank)
 	list_move_tail(&peer->rank_node, &vm->ranks[rank]);
 }
 
-/* Returns the rank that a peer has by what was sent to it.  vm->lock. */
+/* Returns the rank that a peer has by what was seen of it.  vm->lock. */
 static enum shim_peer_rank peer_rank(const struct shim_peer *peer)
 {
 	u64 sent = READ_ONCE(peer->tx_packets) + READ_ONCE(peer->drops);
 
 	if (peer->weight)
 		return SHIM_PEER_KEPT;
+	if (peer->proven)
+		return SHIM_PEER_TALKING;
 	if (!sent)
 		return SHIM_PEER_HEARD;
-	return sent == 1 ? SHIM_PEER_ONCE : SHIM_PEER_TALKING;
+	if (!peer->began)
+		return sent == 1 ? SHIM_PEER_ONCE : SHIM_PEER_TALKING;
+	return READ_ONCE(peer->answers) < SHIM_PEER_ANSWERS_OFTEN ? SHIM_PEER_ONCE : SHIM_PEER_ANSWERED;
 }
 
 /* Frees a peer that no packet can hold any more. */
@@ -260,48 +280,75 @@ static void peer_start(struct shim_peer *peer, const struct shim_uplink *uplink,
 	shim_clock_add(vm, false);
 }
 
-/* Forgets the oldest peer of a rank to make room; false if there is none.  vm->lock. */
-static bool peer_evict(struct shim_vm *vm, enum shim_peer_rank rank)
+/* Tells whether a peer may make room.  vm->lock. */
+static bool peer_gives_way(struct shim_peer *peer, u64 now_ns)
 {
-	struct shim_peer *peer, *next;
-
-	list_for_each_entry_safe(peer, next, &vm->ranks[rank], rank_node) {
-		/* It may have earned a better rank since its last visit. */
-		if (peer_rank(peer) > rank) {
-			peer_set_rank(peer, peer_rank(peer));
-			continue;
-		}
-		shim_peer_remove(peer);
-		shim_vm_count(vm, SHIM_PEERS_EVICTED, 1);
+	if (peer->rank == SHIM_PEER_TALKING)
+		return !READ_ONCE(peer->touched) && !READ_ONCE(peer->seen) &&
+		       shim_sub_sat(now_ns, peer->seen_ns) >= SILENT_NS;
+	if (!READ_ONCE(peer->used))
 		return true;
-	}
+	/* Not this time. */
+	WRITE_ONCE(peer->used, false);
 	return false;
 }
 
+/* Forgets a peer of a rank to make room; false if there is none that may go.  vm->lock. */
+static bool peer_evict(struct shim_vm *vm, enum shim_peer_rank rank, u64 now_ns)
+{
+	struct shim_peer *peer = NULL;
+	u32 n;
+
+	for (n = 0; n < EVICT_LOOKS && !list_empty(&vm->ranks[rank]); n++) {
+		peer = list_first_entry(&vm->ranks[rank], struct shim_peer, rank_node);
+		/* It may have earned a better rank since its last visit. */
+		if (peer_rank(peer) > rank)
+			peer_set_rank(peer, peer_rank(peer));
+		else if (peer_gives_way(peer, now_ns))
+			goto found;
+		else
+			list_move_tail(&peer->rank_node, &vm->ranks[rank]);
+	}
+	if (rank == SHIM_PEER_TALKING || list_empty(&vm->ranks[rank]))
+		return false;
+	/* All were used: the first one goes. */
+	peer = list_first_entry(&vm->ranks[rank], struct shim_peer, rank_node);
+found:
+	shim_peer_remove(peer);
+	shim_vm_count(vm, SHIM_PEERS_EVICTED, 1);
+	return true;
+}
+
 /* Makes room for a peer of a rank, if there is none; false if there is nobody to go.  vm->lock. */
-static bool peer_make_room(struct shim_vm *vm, enum shim_peer_rank rank)
+static bool peer_make_room(struct shim_vm *vm, enum shim_peer_rank rank, u64 now_ns)
 {
 	u32 most = shim_engine_settings(vm->engine)->peers_max;
+	u32 heard = max_t(u32, most / HEARD_DENOMINATOR, 1);
+	u32 safe = most / SAFE_DENOMINATOR;
+	int low;
 
-	if (rank == SHIM_PEER_HEARD) {
-		u32 heard = max_t(u32, most / HEARD_DENOMINATOR, 1);
-
-		if (vm->n_peers < most && vm->n_ranks[SHIM_PEER_HEARD] < heard)
-			return true;
-		return peer_evict(vm, SHIM_PEER_HEARD);
-	}
+	if (rank == SHIM_PEER_HEARD && vm->n_ranks[SHIM_PEER_HEARD] >= heard)
+		return peer_evict(vm, SHIM_PEER_HEARD, now_ns);
 	if (vm->n_peers < most)
 		return true;
-	return peer_evict(vm, SHIM_PEER_HEARD) || peer_evict(vm, SHIM_PEER_ONCE);
+	for (low = SHIM_PEER_HEARD; low < SHIM_PEER_TALKING; low++)
+		if (vm->n_ranks[low] > (low < SHIM_PEER_ANSWERED ? safe : 0) &&
+		    peer_evict(vm, low, now_ns))
+			return true;
+	if (vm->n_ranks[rank] < safe && peer_evict(vm, SHIM_PEER_TALKING, now_ns))
+		return true;
+	return peer_evict(vm, SHIM_PEER_HEARD, now_ns) ||
+	       (rank != SHIM_PEER_HEARD && peer_evict(vm, SHIM_PEER_ONCE, now_ns));
 }
 
 /* Returns a new peer without a law, NULL if there can be none.  vm->lock. */
-static struct shim_peer *peer_create(const struct shim_peer_key *key, enum shim_peer_rank rank)
+static struct shim_peer *peer_create(const struct shim_peer_key *key, enum shim_peer_rank rank,
+				     u64 now_ns)
 {
 	struct shim_vm *vm = key->vm;
 	struct shim_peer *peer;
 
-	if (!peer_make_room(vm, rank)) {
+	if (!peer_make_room(vm, rank, now_ns)) {
 		shim_vm_count(vm, SHIM_PEERS_FULL, 1);
 		return NULL;
 	}
@@ -310,6 +357,7 @@ static struct shim_peer *peer_create(const struct shim_peer_key *key, enum shim_
 		goto no_memory;
 	peer->key = *key;
 	peer->rank = rank;
+	peer->began = rank == SHIM_PEER_HEARD;
 	spin_lock_init(&peer->lock);
 	if (shim_table_insert(&vm->engine->peers, &peer->node, peer_table)) {
 		shim_free(peer);
@@ -327,7 +375,7 @@ no_memory:
 
 /* As shim_peer_get() for a packet whose peer is not there, or has no law yet. */
 static struct shim_peer *peer_get_slow(const struct shim_peer_key *key, struct shim_uplink *uplink,
-				       bool sent, u64 now_ns)
+				       u32 bytes, u64 now_ns)
 {
 	struct shim_vm *vm = key->vm;
 	struct shim_peer *peer = NULL;
@@ -336,8 +384,10 @@ static struct shim_peer *peer_get_slow(const struct shim_peer_key *key, struct s
 	if (vm->gone || !(vm->mode.wants & SHIM_VM_PEERS))
 		goto out;
 	peer = shim_peer_find(vm->engine, key);
+	if (!peer && bytes && shim_limiter_full(vm, uplink, bytes, now_ns))
+		goto out;
 	if (!peer)
-		peer = peer_create(key, sent ? SHIM_PEER_ONCE : SHIM_PEER_HEARD);
+		peer = peer_create(key, bytes ? SHIM_PEER_ONCE : SHIM_PEER_HEARD, now_ns);
 	if (peer && !peer->clock)
 		peer_start(peer, uplink, now_ns);
 out:
@@ -363,7 +413,7 @@ static void peer_remember(struct shim_vm *vm, struct shim_peer *peer)
 }
 
 struct shim_peer *shim_peer_get(struct shim_vm *vm, struct shim_uplink *uplink,
-				const struct shim_address *remote, bool sent, u64 now_ns)
+				const struct shim_address *remote, u32 bytes, u64 now_ns)
 {
 	struct shim_peer *peer = rcu_dereference(vm->last_peer);
 	struct shim_peer_key key;
@@ -373,7 +423,7 @@ struct shim_peer *shim_peer_get(struct shim_vm *vm, struct shim_uplink *uplink,
 	key = (struct shim_peer_key){ .vm = vm, .address = *remote };
 	peer = shim_peer_find(vm->engine, &key);
 	if (unlikely(!peer || !READ_ONCE(peer->clock)))
-		return peer_get_slow(&key, uplink, sent, now_ns);
+		return peer_get_slow(&key, uplink, bytes, now_ns);
 	peer_remember(vm, peer);
 	return peer;
 }
@@ -386,7 +436,7 @@ bool shim_peer_weigh(struct shim_vm *vm, const struct shim_address *address, u32
 	if (!peer && !weight)
 		return true;
 	if (!peer)
-		peer = peer_create(&key, SHIM_PEER_ONCE);
+		peer = peer_create(&key, SHIM_PEER_ONCE, shim_now_ns());
 	if (!peer)
 		return false;
 	peer->weight = weight;

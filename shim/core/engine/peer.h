@@ -21,12 +21,16 @@ struct shim_vm;
 /* How a peer stands; who stands lower makes room first. */
 enum shim_peer_rank {
 	SHIM_PEER_HEARD,		/* the VM never sent to it */
-	SHIM_PEER_ONCE,			/* the VM sent it one packet */
-	SHIM_PEER_TALKING,		/* the VM sent it more */
+	SHIM_PEER_ONCE,	/* the VM sent it one packet, or answered it a few times */
+	SHIM_PEER_ANSWERED,		/* it began, and the VM answered it many times */
+	SHIM_PEER_TALKING,	/* the VM began and sent more, or its shim proved that it is there */
 	SHIM_PEER_KEPT,			/* an operator gave it a weight */
 
 	SHIM_PEER_RANKS
 };
+
+/* Answers from which on a VM has answered a peer often: what a few exchanges of TCP take. */
+#define SHIM_PEER_ANSWERS_OFTEN 4
 
 /* Whose packets with whom. */
 struct shim_peer_key {
@@ -46,6 +50,9 @@ struct shim_peer {
 	bool gone;			/* no longer in the table */
 	bool way_sent;			/* the VM itself sent a packet there: host knows the way */
 	bool learned;	/* of the first one since the last visit; nobody asks between two visits */
+	bool used;	/* had another packet than its first since somebody looked for room */
+	bool heard;			/* had a packet from it since the last one sent */
+	u8 answers;			/* packets sent after such ones, at most often */
 	const struct shim_clock *clock;	/* of its law; NULL: no law has it */
 	u64 tat;			/* bucket word */
 
@@ -73,6 +80,8 @@ struct shim_peer {
 	u32 sequence;			/* of the last report sent, or where they begin */
 	u32 weight;			/* set by the operator; 0: not set */
 	enum shim_peer_rank rank;	/* list that rank_node is in */
+	bool began;			/* the other end sent the first packet */
+	bool proven;			/* a report of its shim was obeyed */
 	u64 seen_ns;			/* time of the last visit that saw a packet */
 	struct list_head rank_node;	/* in vm->ranks[rank], the oldest first */
 	union {
@@ -98,11 +107,12 @@ void shim_peers_exit(struct shim_engine *engine);
 struct shim_peer *shim_peer_find(struct shim_engine *engine, const struct shim_peer_key *key);
 
 /*
- * Returns the peer that a packet of the VM goes to (sent) or comes from, made if need be; NULL if
- * there can be none, and counted.  Softirqs off, RCU read lock.
+ * Returns the peer that a packet of the VM goes to or, with bytes 0, comes from, made if need be;
+ * NULL if there can be none, and counted, or if the VM's own bucket would drop a first packet of so
+ * many bytes.  Softirqs off, RCU read lock.
  */
 struct shim_peer *shim_peer_get(struct shim_vm *vm, struct shim_uplink *uplink,
-				const struct shim_address *remote, bool sent, u64 now_ns);
+				const struct shim_address *remote, u32 bytes, u64 now_ns);
 
 /*
  * Gives the peer of that address a weight, made if need be, or takes it back with weight 0; false

@@ -140,9 +140,16 @@ enum shim_counter shim_peer_admit(const struct shim_passage *passage,
 						packet->bytes);
 	}
 	peer->tat = tat;
+	if (peer->tx_packets)
+		WRITE_ONCE(peer->used, true);
 	peer->tx_bytes += packet->bytes;
 	WRITE_ONCE(peer->tx_packets, peer->tx_packets + packet->packets);
 	WRITE_ONCE(peer->out, limiter->out);
+	if (peer->heard) {
+		peer->heard = false;
+		if (peer->answers < SHIM_PEER_ANSWERS_OFTEN)
+			WRITE_ONCE(peer->answers, peer->answers + 1);
+	}
 	if (!peer->asked)
 		peer->asked = shim_peer_time(packet->now_ns);
 	if (!peer->learned) {
@@ -179,10 +186,13 @@ enum shim_told shim_peer_receive(struct shim_peer *peer, struct shim_uplink *upl
 
 	spin_lock(&peer->lock);
 	wake = shim_peer_touch(peer);
+	if (peer->rx_packets)
+		WRITE_ONCE(peer->used, true);
 	peer->rx_bytes += packet->bytes;
 	peer->rx_marks += seen.marks;
 	WRITE_ONCE(peer->rx_packets, peer->rx_packets + packet->packets);
 	WRITE_ONCE(peer->in, uplink);
+	peer->heard = true;
 	if (!peer->way_sent) {
 		peer->local = packet->destination;
 		shim_host_peer_learn(peer, packet, false);

@@ -112,6 +112,7 @@ enum shim_counter shim_peer_report(struct shim_vm *vm, const struct shim_message
 					  report);
 		shim_peer_apply(peer, now_ns);
 		peer->asked = 0;
+		peer->proven = true;
 	}
 	wake = !error && shim_peer_touch(peer);
 	spin_unlock(&peer->lock);

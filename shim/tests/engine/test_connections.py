@@ -43,7 +43,7 @@ def has(host: Host, vm: Any, port: int) -> bool:
 @pytest.fixture
 def vcc(host: Host) -> Host:
     host.law("vcc")
-    host.set(waiting_max=0)
+    host.set(waiting_max=0, horizon_ns=SECOND)
     return host
 
 

@@ -42,7 +42,7 @@ def test_idle_peers_are_collected(host: Host, law: str) -> None:
     host.set(peer_idle_ns=300 * MS, inactive_ns=100 * MS)
     uplink, vm = host.uplink(CAPACITY), host.vm()
     for number in range(100):
-        host.send(vm, uplink, HERE, there(number))
+        host.send(vm, uplink, HERE, there(number), bytes=100)
     assert host.peers(vm) == 100
     for _ in range(100):
         host.send(vm, uplink, HERE, there(7))
@@ -336,3 +336,99 @@ def test_a_sender_has_its_part_by_weight_whatever_it_sends_in_the_mean(host: Hos
         host.pass_time(MS // 5)
     shares = [host.limiter(vm, uplink).share / (10 * CAPACITY) for vm in vms]
     assert shares[0] == pytest.approx(0.25, rel=0.01) and shares[1] > 0.9, shares
+
+
+def ask(host: Host, vm: Any, uplink: Any, source: bytes, answers: int = 1) -> List[str]:
+    """Let an address ask the VM, which answers; return the drops of the answers."""
+    host.receive(vm, uplink, source, HERE, bytes=100)
+    host.pass_time(20_000)
+    return [host.send(vm, uplink, HERE, source, bytes=100).drop for _ in range(answers)]
+
+
+def spoofed(number: int) -> bytes:
+    return address(f"10.9.{number >> 8}.{number & 255}")
+
+
+@pytest.mark.parametrize("answers", [1, 2])
+@pytest.mark.parametrize("rounds", [1, 2, 3, 6])
+def test_who_asks_from_many_addresses_keeps_no_new_client_out(host: Host, law: str, rounds: int, answers: int) -> None:
+    """Askers whom the VM answers prove nothing, however often they ask; each new client has a peer, and stays."""
+    host.set(peers_max=256)
+    uplink, vm = host.uplink(CAPACITY), host.vm()
+    for _ in range(rounds):
+        for number in range(256):
+            ask(host, vm, uplink, spoofed(number), answers)
+            host.pass_time(MS // 10)
+    clients = [there(number) for number in range(12)]
+    drops = [drop for _ in range(20) for client in clients for drop in ask(host, vm, uplink, client)]
+    assert drops == [""] * len(drops), "clients were limited by what packets without a peer share"
+    assert all(host.peer(vm, client).tx_packets >= 15 for client in clients), "they did not stay"
+    assert host.counter(vm, "peers_full") == host.counter(vm, "drop_shared") == 0 and host.peers(vm) == 256
+
+
+def test_who_talks_stays_while_others_ask(host: Host, law: str) -> None:
+    """Whom the VM began to talk to, whose shim reports, and whom it answered often: none makes room for askers."""
+    host.set(peers_max=256)
+    uplink, vm = host.uplink(CAPACITY), host.vm()
+    talk(host, vm, uplink, [1, 2], packets=2)
+    ask(host, vm, uplink, there(3))
+    reported = Message(vm=HERE, peer=there(3), marks=0, type=TYPE_REPORT, rate=4_000_000, point_datapath=FULL,
+                       weight_total=1, interval_ns=MS // 2, sender=7, epoch=1000, sequence=1)
+    assert host.message(vm, uplink, there(3), HERE, encode_v1(reported, KEY)) == "reports"
+    for _ in range(4):
+        ask(host, vm, uplink, there(4))
+    for turn in range(2):
+        for number in range(700):
+            ask(host, vm, uplink, spoofed(number))
+            if number % 100 == 0:
+                host.pass_time(50 * MS)
+    assert all(host.peer(vm, there(number)) for number in (1, 2, 3, 4))
+    assert host.peers(vm) == 256 and host.counter(vm, "peers_full") == 0
+
+
+def test_newcomers_find_time_to_rise(host: Host, law: str) -> None:
+    """Where all peers were answered often, a part of the table is for newcomers, who rise in the midst of others."""
+    host.set(peers_max=256)
+    uplink, vm = host.uplink(CAPACITY), host.vm()
+    for _ in range(6):
+        for number in range(256):
+            ask(host, vm, uplink, spoofed(number))
+    client = there(1)
+    for number in range(40):
+        ask(host, vm, uplink, client)
+        for other in range(3):
+            ask(host, vm, uplink, spoofed(1000 + 3 * number + other))
+    assert host.peer(vm, client).tx_packets == 40
+
+
+def test_who_was_silent_for_a_second_makes_room(host: Host, law: str) -> None:
+    """A table full of peers that the VM began to talk to has room for a new one once one of them is silent."""
+    host.set(peers_max=32)
+    uplink, vm = host.uplink(CAPACITY), host.vm()
+    talk(host, vm, uplink, list(range(32)))
+    host.send(vm, uplink, HERE, there(100), bytes=100)
+    assert host.peer(vm, there(100)) is None and host.counter(vm, "peers_full") == 1
+    for _ in range(60):
+        talk(host, vm, uplink, [number for number in range(32) if number != 7], packets=1)
+    host.send(vm, uplink, HERE, there(100), bytes=100)
+    assert host.peer(vm, there(100)) and host.peer(vm, there(7)) is None
+    host.send(vm, uplink, HERE, there(101), bytes=100)
+    assert host.peer(vm, there(101)), "one that was sent a packet makes room"
+    assert all(host.peer(vm, there(number)) for number in range(32) if number != 7)
+
+
+@pytest.mark.parametrize("size", [60, FULL])
+@pytest.mark.parametrize("limiter", ["pace", "police"])
+def test_what_the_vms_bucket_drops_makes_no_peer(host: Host, law: str, limiter: str, size: int) -> None:
+    """A VM at 1 MB/s sprays 100,000 addresses/s: as many peers are made as packets pass, and few more."""
+    host.set(peers_max=4096, limiter=0 if limiter == "pace" else 1, burst_bytes=3028, horizon_ns=2 * MS)
+    uplink, vm = host.uplink(CAPACITY), host.vm(most=1_000_000)
+    passed = sent = 0
+    for number in range(10_000):
+        outcome = host.send(vm, uplink, HERE, address(f"10.{128 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"),
+                            bytes=size)
+        sent += 1
+        passed += bool(outcome.passed)
+        host.pass_time(10_000)
+    made = host.peers(vm) + host.counter(vm, "peers_evicted") + host.counter(vm, "peers_collected")
+    assert passed < sent // 4 and passed <= made <= passed + 10, (passed, made)
