@@ -24,20 +24,23 @@
  *   struct shim_table, struct shim_table_node, struct shim_table_params (head_offset, key_offset,
  *   key_len), shim_table_init(), shim_table_exit(), shim_table_count(), and with a constant
  *   struct shim_table_params: shim_table_find(), shim_table_insert() (0 or an error),
- *   shim_table_remove()
+ *   shim_table_remove(); tables hash under a key that nobody outside knows
  *   struct shim_host_timer, shim_host_timer_init(clock), shim_host_timer_start(clock, ns),
  *   shim_host_timer_stop(clock)  (the last may sleep, and waits for the clock's tick to end)
  *   shim_now_ns()              monotonic time
+ *   shim_host_random(to, bytes)  fills memory with what nobody can guess
  *   struct shim_reports        reports to be sent when the tick is over
  *   struct shim_host_peer      how reports to a peer leave
  *   shim_host_peer_tunnel(host)  tells whether the way, a struct shim_host_peer, leads into a
- *   tunnel shim_host_peer_exit(peer)  a peer is about to be freed, after its grace period
+ *                              tunnel
+ *   shim_host_peer_exit(peer)  a peer is about to be freed, after its grace period
  *   shim_host_peer_learn(peer, packet, sent)  a packet passed to (sent) or from a peer; peer->lock
  *   shim_host_report(peer, uplink, report, settings, reports)  builds and queues a report; uplink
  *                              leads to the peer; returns its bytes, 0: it cannot be sent;
  *                              peer->lock
  *   shim_host_source(packet, mac)  copies the 6 bytes of a packet's link-layer source, all 0
- *   without shim_host_flow_hash(packet)  a hash of the flow that a packet belongs to
+ *                              without
+ *   shim_host_flow_hash(packet)  a hash of the flow that a packet belongs to
  *   shim_host_tunnel_end(packet, end)  the far end of the tunnel that a packet goes into; false:
  *                              none, or not known
  *   shim_host_rate_changed(limiter, rate), shim_host_message(vm, message, verdict)  for traces

@@ -16,6 +16,7 @@
 #include <linux/lockdep.h>
 #include <linux/minmax.h>
 #include <linux/rculist.h>
+#include <linux/random.h>
 #include <linux/rcupdate.h>
 #include <linux/rhashtable.h>
 #include <linux/skbuff.h>
@@ -87,6 +88,8 @@ static inline u64 shim_now_ns(void)
 {
 	return ktime_get_ns();
 }
+
+#define shim_host_random get_random_bytes
 
 /* Reports to be sent when a tick is over. */
 struct shim_reports {

@@ -11,6 +11,7 @@
 extern u64 shim_host_clock_ns;		/* the time, without threads */
 extern u64 shim_host_clock_runs_ns;	/* CLOCK_MONOTONIC from which on it goes by; 0: it stands */
 extern u64 shim_host_lock_ns;		/* without threads: how long it takes to take a lock */
+extern u64 shim_host_seed;		/* what keys of hashes come of; changes with each */
 extern u64 shim_host_allocated;		/* objects that are allocated */
 extern u64 shim_host_allocations;	/* objects that were ever asked for */
 extern u64 shim_host_fail_at;		/* shim_host_allocations of the one that fails; 0: none */

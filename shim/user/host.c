@@ -20,6 +20,7 @@ u64 shim_host_warnings;
 u64 shim_host_clock_ns;
 u64 shim_host_clock_runs_ns;
 u64 shim_host_lock_ns;
+u64 shim_host_seed;
 
 /* What waits for a grace period, the last in front. */
 static struct rcu_head *later;
@@ -128,6 +129,20 @@ u64 shim_now_ns(void)
 		return shim_host_clock_ns + shim_host_real_ns() - shim_host_clock_runs_ns;
 	return shim_host_clock_ns;
 #endif
+}
+
+void shim_host_random(void *to, size_t bytes)
+{
+	u8 *out = to;
+	u64 word;
+
+	/* SplitMix64 (Steele, Lea and Flood, 2014). */
+	for (; bytes; bytes--) {
+		word = host_count(&shim_host_seed, (s64)0x9e3779b97f4a7c15ULL);
+		word = (word ^ word >> 30) * 0xbf58476d1ce4e5b9ULL;
+		word = (word ^ word >> 27) * 0x94d049bb133111ebULL;
+		*out++ = (u8)(word >> 56);
+	}
 }
 
 void shim_host_timer_init(struct shim_clock *clock)

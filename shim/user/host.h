@@ -73,6 +73,9 @@ u64 shim_host_real_ns(void);
 /* Returns monotonic time in ns. */
 u64 shim_now_ns(void);
 
+/* Fills memory by shim_host_seed, otherwise each time. */
+void shim_host_random(void *to, size_t bytes);
+
 /* The timer of a law's clock. */
 struct shim_host_timer {
 	u64 due_ns;			/* when the clock is to tick */

@@ -533,6 +533,11 @@ bool shim_lab_read_limiter(struct shim_vm *vm, struct shim_uplink *uplink,
 	return limiter;
 }
 
+u32 shim_lab_longest_chain(struct shim_lab *lab)
+{
+	return shim_table_longest(&lab->engine.peers);
+}
+
 u32 shim_lab_connections(struct shim_vm *vm, u32 rank)
 {
 	struct shim_connection *connection;

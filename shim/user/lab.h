@@ -200,6 +200,9 @@ u64 shim_lab_visited(const struct shim_vm *vm);
 /* Returns how many peers a VM has. */
 u32 shim_lab_peers(const struct shim_vm *vm);
 
+/* Returns how many peers of an engine at most share a chain of its table. */
+u32 shim_lab_longest_chain(struct shim_lab *lab);
+
 /* Returns how many connections of enum shim_connection_rank `rank` a VM has. */
 u32 shim_lab_connections(struct shim_vm *vm, u32 rank);
 

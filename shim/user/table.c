@@ -9,25 +9,6 @@
 /* Chains of a new table. */
 #define CHAINS_MIN 64
 
-/* Returns a hash of len bytes: each word of eight is mixed in by a multiplication. */
-static u64 table_hash(const void *key, size_t len)
-{
-	u64 hash = len * 0x9e3779b97f4a7c15ULL, word;
-	const u8 *bytes = key;
-	size_t part;
-
-	while (len) {
-		part = len < sizeof(word) ? len : sizeof(word);
-		word = 0;
-		memcpy(&word, bytes, part);
-		hash = (hash ^ word) * 0xff51afd7ed558ccdULL;
-		hash ^= hash >> 32;
-		bytes += part;
-		len -= part;
-	}
-	return hash;
-}
-
 /* Returns the link to the chain of a hash.  table->lock. */
 static struct shim_table_node **table_chain(const struct shim_table *table, u64 hash)
 {
@@ -63,6 +44,7 @@ int shim_table_init(struct shim_table *table, const struct shim_table_params *pa
 	table->chains = shim_host_alloc(CHAINS_MIN * sizeof(*table->chains));
 	table->n_chains = CHAINS_MIN;
 	table->n_nodes = 0;
+	shim_host_random(table->key, sizeof(table->key));
 	return table->chains ? 0 : -ENOMEM;
 }
 
@@ -74,7 +56,7 @@ void shim_table_exit(struct shim_table *table)
 
 void *shim_table_find(struct shim_table *table, const void *key, struct shim_table_params params)
 {
-	u64 hash = table_hash(key, params.key_len);
+	u64 hash = shim_siphash(table->key, key, params.key_len);
 	struct shim_table_node *node;
 	u8 *object = NULL;
 
@@ -94,7 +76,7 @@ int shim_table_insert(struct shim_table *table, struct shim_table_node *node,
 	const u8 *object = (u8 *)node - params.head_offset;
 	struct shim_table_node **link;
 
-	node->hash = table_hash(object + params.key_offset, params.key_len);
+	node->hash = shim_siphash(table->key, object + params.key_offset, params.key_len);
 	spin_lock(&table->lock);
 	if (table->n_nodes >= table->n_chains && table->n_chains <= U32_MAX / 4)
 		table_grow(table);
@@ -124,4 +106,20 @@ int shim_table_remove(struct shim_table *table, struct shim_table_node *node,
 	}
 	spin_unlock(&table->lock);
 	return error;
+}
+
+u32 shim_table_longest(struct shim_table *table)
+{
+	struct shim_table_node *node;
+	u32 i, n, longest = 0;
+
+	spin_lock(&table->lock);
+	for (i = 0; i < table->n_chains; i++) {
+		n = 0;
+		for (node = table->chains[i]; node; node = node->next)
+			n++;
+		longest = max(longest, n);
+	}
+	spin_unlock(&table->lock);
+	return longest;
 }

@@ -2,12 +2,14 @@
 /*
  * A hash table of objects that hold their key and a node, as the engine wants it of its host.
  *
- * Chains of nodes, twice as many chains whenever there are more nodes than chains.  A lock guards
- * the whole table where there are threads.
+ * Chains of nodes, twice as many chains whenever there are more nodes than chains.  The hash has a
+ * key, one for each table, so that nobody outside knows what shares a chain.  A lock guards the whole
+ * table where there are threads.
  */
 #ifndef SHIM_USER_TABLE_H
 #define SHIM_USER_TABLE_H
 
+#include "../core/siphash.h"
 #include "memory.h"
 
 /* Where an object has its node and its key. */
@@ -30,6 +32,7 @@ struct shim_table {
 	struct shim_table_node **chains;	/* the first node of each */
 	u32 n_chains;			/* a power of two */
 	u32 n_nodes;			/* of all chains; read without a lock */
+	u8 key[SHIM_KEY_BYTES];		/* of the hash; never changes */
 };
 
 /* Prepares a table; 0 or -ENOMEM. */
@@ -48,6 +51,9 @@ int shim_table_insert(struct shim_table *table, struct shim_table_node *node,
 /* Takes an object out; 0, or -ENOENT if it is not in. */
 int shim_table_remove(struct shim_table *table, struct shim_table_node *node,
 		      struct shim_table_params params);
+
+/* Returns the length of the longest chain. */
+u32 shim_table_longest(struct shim_table *table);
 
 /* Returns how many objects a table has. */
 static inline u32 shim_table_count(const struct shim_table *table)

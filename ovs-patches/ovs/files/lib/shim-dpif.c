@@ -4,11 +4,11 @@
 #include "shim-dpif.h"
 #include <errno.h>
 #include <net/if.h>
-#include "hash.h"
 #include "netdev-marks.h"
 #include "netlink.h"
 #include "openvswitch/ofpbuf.h"
 #include "packets.h"
+#include "shim-hash.h"
 #include "shim-netdev.h"
 #include "util.h"
 
@@ -141,8 +141,8 @@ static uint64_t paths_ns;
 static struct shim_dpif_path *
 path_get(const struct shim_nl_path *read)
 {
-    uint32_t hash = hash_bytes(&read->prefix, sizeof read->prefix,
-                               read->vm ^ read->bits << 16);
+    uint32_t hash = shim_hash(&read->prefix, sizeof read->prefix,
+                              read->vm ^ (uint64_t) read->bits << 32);
     struct shim_dpif_path *path;
 
     HMAP_FOR_EACH_WITH_HASH (path, hmap_node, hash, &paths) {

@@ -16,9 +16,9 @@
 #include <netinet/ip6.h>
 #include "csum.h"
 #include "dp-packet.h"
-#include "hash.h"
 #include "packets.h"
 #include "shim-gso.h"
+#include "shim-hash.h"
 #include "shim/core/law.h"
 #include "unaligned.h"
 
@@ -427,11 +427,19 @@ shim_host_flow_hash(const struct shim_packet *packet)
                           || packet->protocol == IPPROTO_UDP
                           || packet->protocol == IPPROTO_SCTP)
                       && get_size(frame) >= frame->payload + 4);
-    uint32_t hash = has_ports ? get_u32(frame, frame->payload) : 0;
+    struct {
+        struct shim_address source;
+        struct shim_address destination;
+        uint32_t ports;
+        uint32_t protocol;
+    } key = {
+        .source = packet->source,
+        .destination = packet->destination,
+        .ports = has_ports ? get_u32(frame, frame->payload) : 0,
+        .protocol = packet->protocol,
+    };
 
-    hash = hash_bytes(&packet->source, sizeof packet->source,
-                      hash ^ packet->protocol);
-    return hash_bytes(&packet->destination, sizeof packet->destination, hash);
+    return shim_hash(&key, sizeof key, 0);
 }
 
 /* Returns false: this datapath finds no path by the far end of a tunnel. */

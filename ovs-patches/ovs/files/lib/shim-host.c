@@ -5,7 +5,6 @@
 
 #include <config.h>
 #include "shim-host.h"
-#include "hash.h"
 #include "openvswitch/vlog.h"
 #include "shim/core/engine/engine.h"
 
@@ -41,6 +40,7 @@ shim_table_init(struct shim_table *table,
                 const struct shim_table_params *params OVS_UNUSED)
 {
     cmap_init(&table->cmap);
+    shim_secret(table->key, sizeof table->key);
     ovs_mutex_init(&table->mutex);
     return 0;
 }
@@ -58,7 +58,7 @@ void *
 shim_table_find(struct shim_table *table, const void *key,
                 struct shim_table_params params)
 {
-    uint32_t hash = hash_bytes(key, params.key_len, 0);
+    uint32_t hash = shim_siphash(table->key, key, params.key_len);
     struct shim_table_node *node;
 
     CMAP_FOR_EACH_WITH_HASH (node, cmap_node, hash, &table->cmap) {
@@ -78,7 +78,8 @@ shim_table_insert(struct shim_table *table, struct shim_table_node *node,
 {
     const u8 *object = (u8 *) node - params.head_offset;
 
-    node->hash = hash_bytes(object + params.key_offset, params.key_len, 0);
+    node->hash = shim_siphash(table->key, object + params.key_offset,
+                              params.key_len);
     ovs_mutex_lock(&table->mutex);
     cmap_insert(&table->cmap, &node->cmap_node, node->hash);
     ovs_mutex_unlock(&table->mutex);

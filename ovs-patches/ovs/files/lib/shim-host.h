@@ -14,6 +14,8 @@
 #include "openvswitch/list.h"
 #include "ovs-rcu.h"
 #include "ovs-thread.h"
+#include "shim-hash.h"
+#include "shim/core/siphash.h"
 #include "util.h"
 
 #define SHIM_THREADS 1
@@ -68,6 +70,7 @@ void shim_host_warn(const char *condition, const char *where);
 
 struct shim_table {
     struct cmap cmap;           /* Of struct shim_table_node. */
+    u8 key[SHIM_KEY_BYTES];     /* Of the hash. */
     struct ovs_mutex mutex;     /* Of changes. */
 };
 
@@ -100,6 +103,9 @@ shim_table_count(const struct shim_table *table)
 {
     return cmap_count(&table->cmap);
 }
+
+/* Fills 'bytes' bytes at 'to' with what nobody can guess. */
+#define shim_host_random shim_secret
 
 /* Time. */
 

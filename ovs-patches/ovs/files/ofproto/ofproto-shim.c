@@ -21,6 +21,7 @@
 #include "packets.h"
 #include "random.h"
 #include "shim-dpif.h"
+#include "shim-hash.h"
 #include "timeval.h"
 
 /* Generation of the last change.  Never 0, which asks for everything. */
@@ -357,7 +358,7 @@ static uint64_t peers_ns;
 static struct peer *
 peer_get(const struct shim_nl_peer *read)
 {
-    uint32_t hash = hash_bytes(&read->remote, sizeof read->remote, read->vm);
+    uint32_t hash = shim_hash(&read->remote, sizeof read->remote, read->vm);
     struct peer *peer;
 
     HMAP_FOR_EACH_WITH_HASH (peer, hmap_node, hash, &peers) {
