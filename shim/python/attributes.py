@@ -170,6 +170,7 @@ class PortMessage(genlmsg):
             ("OVS_SHIM_STAT_PATHS_NO_MEMORY", "uint64"),
             ("OVS_SHIM_STAT_DROP_EARLY", "uint64"),
             ("OVS_SHIM_STAT_TX_AHEAD", "uint64"),
+            ("OVS_SHIM_STAT_RX_CE_LOST", "uint64"),
         )
 
     class addresses(nla):

@@ -66,12 +66,15 @@
 #include "../arith.h"
 #include "ahead.h"
 
-struct shim_ahead *shim_ahead_create(u64 late_ns)
+struct shim_ahead *shim_ahead_create(u64 late_ns, u64 hash_factor)
 {
 	struct shim_ahead *ahead = shim_alloc_now(sizeof(*ahead));
 	u32 i;
 
-	for (i = 0; ahead && i < SHIM_AHEAD_SETS; i++)
+	if (!ahead)
+		return NULL;
+	ahead->hash_factor = hash_factor;
+	for (i = 0; i < SHIM_AHEAD_SETS; i++)
 		ahead->sets[i].rest_ns = late_ns;
 	return ahead;
 }
@@ -86,6 +89,12 @@ static bool ahead_known(const struct shim_packet *packet)
 static u64 ahead_most_ns(const struct shim_rate *rate, u64 horizon_ns)
 {
 	return max(horizon_ns, shim_rate_ns(rate, SHIM_WAIT_BYTES_MIN));
+}
+
+/* Returns the hash of a packet's flow, mixed so that nobody knows which flows share a set. */
+static u32 ahead_hash(const struct shim_ahead *ahead, const struct shim_packet *packet)
+{
+	return (u32)(shim_host_flow_hash(packet) * ahead->hash_factor >> 32);
 }
 
 /* Returns a flow's set. */
@@ -161,7 +170,7 @@ bool shim_ahead_passes(struct shim_ahead *ahead, u64 *ahead_tat, u64 *tat,
 	verdict = shim_bucket_pace(rate, *tat, now_ns, packet->bytes, most_ns + room_ns);
 	if (fill > most || verdict.kind == SHIM_DROP)
 		return false;
-	hash = shim_host_flow_hash(packet);
+	hash = ahead_hash(ahead, packet);
 	set = ahead_set(ahead, hash);
 	way = ahead_find(set, hash);
 	if (way < SHIM_AHEAD_WAYS) {
@@ -191,7 +200,7 @@ void shim_ahead_waits(struct shim_ahead *ahead, const struct shim_rate *rate,
 
 	if (!ahead_known(packet))
 		return;
-	hash = shim_host_flow_hash(packet);
+	hash = ahead_hash(ahead, packet);
 	set = ahead_set(ahead, hash);
 	ahead_note(set, ahead_find(set, hash), hash, packet->bytes, now_ns, departure_ns,
 		   ahead_most_ns(rate, horizon_ns));

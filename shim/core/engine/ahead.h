@@ -41,11 +41,15 @@ struct shim_ahead_set {
 /* Which flows of a VM have, or lately had, packets waiting on an uplink. */
 struct shim_ahead {
 	struct shim_ahead_set sets[SHIM_AHEAD_SETS];	/* by hash */
+	u64 hash_factor;		/* odd, secret: mixes hashes; never changes */
 	shim_rcu_t rcu;			/* deferred free */
 };
 
-/* Returns a table for a limiter, all of whose packets have left at late_ns; NULL without memory. */
-struct shim_ahead *shim_ahead_create(u64 late_ns);
+/*
+ * Returns a table for a limiter, all of whose packets have left at late_ns, that mixes hashes by a
+ * secret factor; NULL without memory.
+ */
+struct shim_ahead *shim_ahead_create(u64 late_ns, u64 hash_factor);
 
 /*
  * Tells whether a packet that the bucket would have wait or drop may leave at once; charges *tat,

@@ -13,6 +13,7 @@ enum shim_counter {
 	SHIM_RX_PACKETS,		/* from uplinks */
 	SHIM_RX_BYTES,			/* bytes */
 	SHIM_RX_CE,			/* arrived with CE */
+	SHIM_RX_CE_LOST,	/* of these, hidden: a flow with ECN was lost for want of room */
 	SHIM_RX_RESTORED,		/* ECN field given back as the sender's VM meant it */
 	SHIM_RX_WINDOWS,		/* ACKs whose receive window was made smaller */
 	SHIM_TX_CE_CLEARED,		/* sent with CE by the VM, left as ECT(0) */

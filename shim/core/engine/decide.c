@@ -154,7 +154,7 @@ void shim_decide_received(struct shim_vm *vm, struct shim_uplink *uplink,
 			shim_vm_count(vm, SHIM_RX_WINDOWS, 1);
 	}
 	if (READ_ONCE(vm->mode.ecn) && (answers != SHIM_FLOW_OWN || action->ecn != SHIM_CE))
-		action->ecn = shim_ecn_restore(vm->engine, packet, action->ecn, told);
+		action->ecn = shim_ecn_restore(vm, packet, action->ecn, told);
 	if (action->ecn != packet->ecn)
 		shim_vm_count(vm, SHIM_RX_RESTORED, packet->packets);
 }

@@ -9,19 +9,16 @@
 #include "../law.h"
 #include "packet.h"
 
-struct shim_engine;
+struct shim_vm;
 
-/* Makes room for what flows showed, before the first VM; false without memory.  May sleep. */
-bool shim_ecn_start(struct shim_engine *engine);
-
-/* Frees that.  May sleep. */
-void shim_ecn_exit(struct shim_engine *engine);
+/* Forgets what flows to a VM showed.  vm->lock. */
+void shim_ecn_exit(struct shim_vm *vm);
 
 /*
- * Returns the field to deliver for a packet from an uplink that carries ecn, and remembers what it
- * says of its flow.
+ * Returns the field to deliver to a VM for a packet from an uplink that carries ecn, and remembers
+ * what it says of its flow.  Softirqs off, RCU read lock, no lock of the engine.
  */
-u8 shim_ecn_restore(struct shim_engine *engine, const struct shim_packet *packet, u8 ecn,
+u8 shim_ecn_restore(struct shim_vm *vm, const struct shim_packet *packet, u8 ecn,
 		    enum shim_told told);
 
 #endif

@@ -20,6 +20,8 @@ int shim_engine_init(struct shim_engine *engine, u32 sender, u32 epoch)
 	INIT_LIST_HEAD(&engine->uplinks);
 	spin_lock_init(&engine->other_lock);
 	spin_lock_init(&engine->numbers_lock);
+	shim_host_random(&engine->hash_factor, sizeof(engine->hash_factor));
+	engine->hash_factor |= 1;
 	engine->sender = sender;
 	engine->epoch = max_t(u32, epoch, 1);
 	for (i = 0; i < SHIM_LAW_SLOTS; i++)
@@ -68,7 +70,6 @@ void shim_engine_exit(struct shim_engine *engine)
 	shim_owners_exit(engine);
 	shim_connections_exit(engine);
 	shim_peers_exit(engine);
-	shim_ecn_exit(engine);
 	settings_free(rcu_dereference_protected(engine->settings, true));
 }
 

@@ -61,7 +61,7 @@ struct shim_engine {
 	struct shim_table connections;	/* struct shim_connection of all VMs */
 	struct shim_owners owners;	/* which VM owns which address */
 	atomic64_t n_paths;		/* paths of all VMs, without their rests */
-	u32 *ecn_flows;		/* what flows showed of ECN: ecn.c; NULL before the first VM */
+	u64 hash_factor;	/* odd, secret: mixes hashes of flows; never changes */
 	spinlock_t other_lock;		/* of others */
 	struct shim_other_sender others[SHIM_OTHER_KEY_SENDERS]; /* who has the other key */
 };

@@ -121,6 +121,7 @@ static u64 limiter_wait(const struct shim_limiter *limiter, u64 now_ns)
 /* Begins or ends to let packets go ahead, as the settings say.  vm->lock. */
 static void limiter_set_ahead(struct shim_limiter *limiter, u64 now_ns)
 {
+	const struct shim_engine *engine = limiter->vm->engine;
 	struct shim_ahead *old = limiter->ahead;
 
 	if (limiter->vm->mode.ahead == !!old)
@@ -129,7 +130,7 @@ static void limiter_set_ahead(struct shim_limiter *limiter, u64 now_ns)
 	now_ns = max(now_ns, shim_now_ns());
 	/* Whose packets wait now is not known.  Without memory nothing goes ahead. */
 	now_ns += limiter_wait(limiter, now_ns);
-	limiter->ahead = old ? NULL : shim_ahead_create(now_ns);
+	limiter->ahead = old ? NULL : shim_ahead_create(now_ns, engine->hash_factor);
 	spin_unlock(&limiter->lock);
 	if (old)
 		shim_free_rcu(old, rcu);

@@ -31,8 +31,6 @@ struct shim_vm *shim_vm_create(struct shim_engine *engine, void *port)
 	list_for_each_entry(uplink, &engine->uplinks, node)
 		if (!shim_uplink_reserve(uplink, engine->n_vms + 1))
 			return NULL;
-	if (!shim_ecn_start(engine))
-		return NULL;
 	vm = shim_alloc_wait(sizeof(*vm));
 	if (!vm)
 		return NULL;
@@ -74,6 +72,7 @@ static void vm_unrule(struct shim_vm *vm)
 	shim_vm_rest_rx(vm);
 	shim_paths_remove(vm);
 	shim_connections_remove(vm);
+	shim_ecn_exit(vm);
 }
 
 void shim_vm_remove(struct shim_vm *vm)

@@ -15,6 +15,7 @@
 #include "peer.h"
 
 struct shim_clock;
+struct shim_ecn;
 struct shim_engine;
 struct shim_settings;
 struct shim_uplink;
@@ -160,6 +161,10 @@ struct shim_vm {
 	u64 connections_ns;		/* when they take their next step */
 	u64 collected_ns;		/* when silent ones were last looked for */
 	u32 collect_left;		/* how many are still to be looked at for that */
+
+	/* ECN. */
+	struct shim_ecn __rcu *ecn;	/* what flows to it showed; NULL: nothing.  vm->lock, RCU */
+	u32 ecn_failed;		/* unit of time when there was no memory for it; ecn.c */
 
 	struct shim_replay_mark before[SHIM_REPLAY_SENDERS];	/* of senders, when it came */
 	atomic64_t counters[SHIM_N_COUNTERS];	/* enum shim_counter */

@@ -246,6 +246,7 @@ enum ovs_shim_stat {
 	OVS_SHIM_STAT_PATHS_NO_MEMORY,	/* the same, or the whole VM: no memory */
 	OVS_SHIM_STAT_DROP_EARLY,	/* dropped: to keep the VM's queue short */
 	OVS_SHIM_STAT_TX_AHEAD,		/* left at once, ahead of those that wait */
+	OVS_SHIM_STAT_RX_CE_LOST,	/* CE hidden: a flow with ECN was lost for want of room */
 
 	__OVS_SHIM_STAT_MAX
 };

@@ -103,3 +103,86 @@ def test_switched_off_nothing_is_given_back(host: Host) -> None:
     host.set(ecn=0)
     assert [receiver.tcp(ecn, SYN, 0) for ecn in FIELDS] == list(FIELDS)
     assert [receiver.tcp(ecn) for ecn in FIELDS] == list(FIELDS)
+
+
+def flow(number: int) -> bytes:
+    return address(f"10.{16 + (number >> 16)}.{number >> 8 & 255}.{number & 255}")
+
+
+class Guests:
+    """VMs under law static whose guests have flows with ECN; shims make packets ECT(1)."""
+
+    def __init__(self, host: Host, count: int) -> None:
+        host.law("static")
+        self.host, self.uplink, self.vms = host, host.uplink(CAPACITY), [host.vm() for _ in range(count)]
+
+    def get(self, number: int, vm: int, ecn: int) -> int:
+        """Return what a VM gets of a packet of flow ``number``."""
+        return self.host.receive(self.vms[vm], self.uplink, flow(number), HERE, ecn=ecn).ecn
+
+    def kept(self, flows: int, vm: int) -> int:
+        """Return how many of a VM's first flows have a CE mark kept."""
+        return sum(self.get(number, vm, CE) == CE for number in range(flows))
+
+
+@pytest.mark.parametrize("flows", [16_000, 65_000])
+def test_flows_of_one_vm_take_no_marks_of_another(host: Host, flows: int) -> None:
+    guests = Guests(host, 2)
+    for number in range(200):
+        assert guests.get(number, 0, ECT_0) == ECT_0
+    for number in range(flows):
+        guests.get(1000 + number, 1, ECT_0)
+    assert guests.kept(200, 0) == 200 and host.counter(guests.vms[0], "rx_ce_lost") == 0
+
+
+def test_a_vm_with_many_flows_has_a_larger_table_and_no_more_than_it_may(host: Host) -> None:
+    """8,000 flows find room; of 40,000 those that go on stay, and marks of the lost ones are counted."""
+    guests = Guests(host, 1)
+    for number in range(8000):
+        guests.get(number, 0, ECT_0)
+    assert guests.kept(8000, 0) >= 7600
+    allocated = host.lib.shim_host_allocated
+    for turn in range(5):
+        host.pass_time(SECOND * 6 // 5)
+        for number in range(200):
+            guests.get(number, 0, ECT_0 if turn % 2 else CE)
+        for number in range(8000):
+            guests.get(10_000 + 8000 * turn + number, 0, ECT_0)
+    assert guests.kept(200, 0) >= 190, "flows that went on were lost to new ones"
+    before = host.counter(guests.vms[0], "rx_ce_lost")
+    lost = sum(guests.get(10_000 + number, 0, CE) != CE for number in range(8000))
+    assert lost >= 4000 and host.counter(guests.vms[0], "rx_ce_lost") - before == lost
+    host.lib.shim_host_quiesce()
+    assert host.lib.shim_host_allocated == allocated, "more than one table"
+
+
+def test_marks_of_flows_without_ecn_are_not_counted_as_lost(host: Host) -> None:
+    guests = Guests(host, 1)
+    guests.get(1, 0, ECT_0)
+    assert guests.get(2, 0, ECT_1) == guests.get(2, 0, CE) == NOT_ECT
+    assert host.counter(guests.vms[0], "rx_ce_lost") == 0
+
+
+def test_a_table_is_made_when_it_is_needed_and_goes_with_the_law(host: Host) -> None:
+    guests = Guests(host, 1)
+    guests.get(1, 0, ECT_1)
+    guests.get(1, 0, CE)
+    allocated = host.lib.shim_host_allocated
+    guests.get(1, 0, ECT_0)
+    assert host.lib.shim_host_allocated == allocated + 1
+    host.configure(guests.vms[0], law=None)
+    host.law(None)
+    host.lib.shim_host_quiesce()
+    assert host.lib.shim_host_allocated <= allocated
+    host.law("static")
+    assert guests.get(1, 0, CE) == NOT_ECT
+
+
+def test_without_memory_marks_are_hidden_and_counted(host: Host) -> None:
+    guests = Guests(host, 1)
+    host.lib.shim_host_fail_at, host.lib.shim_host_fail_count = host.lib.shim_host_allocations + 1, 1
+    assert guests.get(1, 0, ECT_0) == ECT_0
+    host.lib.shim_host_fail_at = 0
+    assert guests.get(1, 0, CE) == NOT_ECT and host.counter(guests.vms[0], "rx_ce_lost") == 1
+    host.pass_time(2 * SECOND)
+    assert guests.get(1, 0, ECT_0) == ECT_0 and guests.get(1, 0, CE) == CE

@@ -62,6 +62,7 @@ const char *const shim_stat_names[OVS_SHIM_STAT_MAX + 1] = {
     [OVS_SHIM_STAT_PATHS_NO_MEMORY] = "shim_paths_no_memory",
     [OVS_SHIM_STAT_DROP_EARLY] = "shim_drop_early",
     [OVS_SHIM_STAT_TX_AHEAD] = "shim_tx_ahead",
+    [OVS_SHIM_STAT_RX_CE_LOST] = "shim_rx_ce_lost",
 };
 
 /* Returns true if ports of 'role', OVS_SHIM_ROLE_*, have the counter 'stat',
