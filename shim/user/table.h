@@ -3,8 +3,8 @@
  * A hash table of objects that hold their key and a node, as the engine wants it of its host.
  *
  * Chains of nodes, twice as many chains whenever there are more nodes than chains.  The hash has a
- * key, one for each table, so that nobody outside knows what shares a chain.  A lock guards the whole
- * table where there are threads.
+ * key, one for each table, so that nobody outside knows what shares a chain.  A lock guards the
+ * whole table where there are threads.
  */
 #ifndef SHIM_USER_TABLE_H
 #define SHIM_USER_TABLE_H

@@ -61,7 +61,8 @@ FUZZERS: Tuple[Fuzzer, ...] = (
     Fuzzer("message", (
         Part(("shim/fuzz/message.c", *_WORLD, "shim/user/host.c")),), 4096),
     Fuzzer("packet", (
-        Part(("shim/fuzz/packet.c", "shim/fuzz/frames.c", "ovs-patches/ovs/files/lib/shim-frame.c"), _OVS),
+        Part(("shim/fuzz/packet.c", "shim/fuzz/frames.c", "shim/fuzz/ovs/hash.c",
+              "ovs-patches/ovs/files/lib/shim-frame.c"), _OVS),
         Part(("shim/fuzz/kernel.c",), _KERNEL),
         Part(_WORLD),
         Part(("shim/user/host.c",), _NO_FRAMES)), 4096),

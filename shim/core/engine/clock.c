@@ -7,17 +7,17 @@
  * connections that have not come to rest; peers at rest are not looked at.  A VM that has only such
  * as are to be forgotten one day rests, and each tick looks at one of those.
  *
- * A tick may take T / 48, by the clock, which is read after each turn of a VM: STEPS_A_TURN peers or
- * connections.  A visit that is not over goes on behind those of other VMs, in this tick or the
+ * A tick may take T / 48, by the clock, which is read after each turn of a VM: STEPS_A_TURN peers
+ * or connections.  A visit that is not over goes on behind those of other VMs, in this tick or the
  * next, and a law goes by time that has passed, not by ticks: under such a load T is longer, no
  * more.
  *
  * Anybody can give a VM many peers, so the VMs with little work must not wait for those with much.
- * VMs have classes by the steps that their last visit took.  A visit that takes more steps than its
- * class has goes on in the next class.  The first half of a tick visits the lightest VMs first.  The
- * second half goes from class to class, so that none starves where the lightest one alone has more
- * work than there is time for.  So, whatever work other VMs have, those of the lightest classes get
- * at least half of the time that they would get without these: their period is at most twice as
+ * VMs have classes by the steps that their last visit took.  A visit that takes more steps than
+ * its class has goes on in the next class.  The first half of a tick visits the lightest VMs first,
+ * and the second half goes from class to class, so that none starves where the lightest one alone
+ * has more work than there is time for.  So, whatever work others have, VMs of the lightest classes
+ * get at least half of the time that they would get without these: their period is at most twice as
  * long.
  */
 #include "engine.h"
@@ -203,8 +203,8 @@ static struct shim_vm *clock_next(struct shim_clock *clock)
 	return NULL;
 }
 
-/* Gives a VM of each class a turn, and again, until end_ns; false if visits are left. */
-static bool clock_visit_in_turn(struct shim_clock *clock, u64 now_ns, u64 end_ns,
+/* Gives a VM of each class a turn, and again, until end_ns. */
+static void clock_visit_in_turn(struct shim_clock *clock, u64 now_ns, u64 end_ns,
 				struct shim_reports *reports)
 {
 	struct shim_vm *vm;
@@ -212,9 +212,19 @@ static bool clock_visit_in_turn(struct shim_clock *clock, u64 now_ns, u64 end_ns
 	while ((vm = clock_next(clock))) {
 		clock_turn(clock, vm, now_ns, reports);
 		if (shim_now_ns() >= end_ns)
-			return !clock_next(clock);
+			return;
 	}
-	return true;
+}
+
+/* Tells whether visits of this tick are left. */
+static bool clock_left(const struct shim_clock *clock)
+{
+	u32 class;
+
+	for (class = 0; class < SHIM_CLOCK_CLASSES; class++)
+		if (!list_empty(&clock->due[class]))
+			return true;
+	return false;
 }
 
 /* Sees to one of the VMs that rest. */
@@ -243,9 +253,9 @@ static bool clock_in_use(const struct shim_clock *clock)
 	u32 class;
 
 	for (class = 0; class < SHIM_CLOCK_CLASSES; class++)
-		if (!list_empty(&clock->due[class]) || !list_empty(&clock->done[class]))
+		if (!list_empty(&clock->done[class]))
 			return true;
-	return !list_empty(&clock->resting);
+	return clock_left(clock) || !list_empty(&clock->resting);
 }
 
 u64 shim_clock_tick(struct shim_clock *clock, u64 now_ns, struct shim_reports *reports)
@@ -259,8 +269,8 @@ u64 shim_clock_tick(struct shim_clock *clock, u64 now_ns, struct shim_reports *r
 		shim_uplink_divide(uplink, now_ns);
 	clock_begin(clock);
 	clock_visit_lightest(clock, now_ns, now_ns + budget_ns / 2, reports);
-	if (!clock_visit_in_turn(clock, now_ns, now_ns + budget_ns, reports))
-		clock->postponed++;
+	clock_visit_in_turn(clock, now_ns, now_ns + budget_ns, reports);
+	clock->postponed += clock_left(clock);
 	clock_tidy(clock, now_ns);
 	clock->ticks++;
 	spin_lock(&clock->lock);

@@ -11,7 +11,7 @@
 struct shim_engine;
 struct shim_vm;
 
-/* Classes of VMs by their work: a visit of class k takes more than 2^(k-1) and at most 2^k steps. */
+/* Classes of VMs by work: a visit of class k takes more than 2^(k-1) and at most 2^k steps. */
 #define SHIM_CLOCK_CLASSES 17
 
 struct shim_clock {

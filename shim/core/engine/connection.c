@@ -123,7 +123,7 @@ static void connection_remove(struct shim_connection *connection)
 	list_del(&connection->node_busy);
 	list_del(&connection->rank_node);
 	WRITE_ONCE(vm->n_connections, vm->n_connections - 1);
-	/* No segment touches it from here on.  One that is listed as touched is freed from there. */
+	/* No segment touches it from here on.  One listed as touched is freed from there. */
 	if (!touched)
 		shim_free_rcu(connection, rcu);
 }

@@ -31,11 +31,11 @@
  * A law whose marks steer a tunnel may want the guest to be told something else than the fabric's
  * marks: told turns CE to ECT(0) or back, for flows with ECN only.
  *
- * What is remembered is one 32-bit word a flow: 24 bits of the flow's hash under the engine's secret,
- * inverted before in a word that says a refusal, and the time in units of 2^30 ns, modulo 256.  A
- * flow has WAYS places, of its set.  A new flow takes the place of one that is to be forgotten, or
- * else of the longest silent, so those that go on stay: they are renewed once a unit.  Words are read
- * and written without a lock.
+ * What is remembered is one 32-bit word a flow: 24 bits of the flow's hash under the engine's
+ * secret, inverted before in a word that says a refusal, and the time in units of 2^30 ns, modulo
+ * 256.  A flow has WAYS places, of its set.  A new flow takes the place of one that is to be
+ * forgotten, or else of the longest silent, so those that go on stay: they are renewed once a unit.
+ * Words are read and written without a lock.
  *
  * Each VM has a table of its own, made when a flow is first to be remembered.  When a flow is lost
  * for want of room the table is made larger, up to 64 KiB: 14,329 flows.  Beyond that, or without
@@ -64,7 +64,7 @@
 /* Flows whose hashes begin alike: half a cache line. */
 struct ecn_set {
 	u32 words[WAYS];		/* of flows; 0: none */
-	u32 lost;			/* unit of time when a flow was last lost, | LOST; 0: never */
+	u32 lost;		/* unit of time when a flow was last lost, | LOST; 0: never */
 };
 
 /* In ecn_set.lost: one was. */

@@ -145,7 +145,9 @@ static enum shim_peer_rank peer_rank(const struct shim_peer *peer)
 		return SHIM_PEER_HEARD;
 	if (!peer->began)
 		return sent == 1 ? SHIM_PEER_ONCE : SHIM_PEER_TALKING;
-	return READ_ONCE(peer->answers) < SHIM_PEER_ANSWERS_OFTEN ? SHIM_PEER_ONCE : SHIM_PEER_ANSWERED;
+	if (READ_ONCE(peer->answers) < SHIM_PEER_ANSWERS_OFTEN)
+		return SHIM_PEER_ONCE;
+	return SHIM_PEER_ANSWERED;
 }
 
 /* Frees a peer that no packet can hold any more. */

@@ -23,7 +23,7 @@ enum shim_peer_rank {
 	SHIM_PEER_HEARD,		/* the VM never sent to it */
 	SHIM_PEER_ONCE,	/* the VM sent it one packet, or answered it a few times */
 	SHIM_PEER_ANSWERED,		/* it began, and the VM answered it many times */
-	SHIM_PEER_TALKING,	/* the VM began and sent more, or its shim proved that it is there */
+	SHIM_PEER_TALKING,	/* the VM began and sent more, or its shim sent a report */
 	SHIM_PEER_KEPT,			/* an operator gave it a weight */
 
 	SHIM_PEER_RANKS
@@ -79,7 +79,7 @@ struct shim_peer {
 	u32 epoch;			/* of the last report sent; 0: none was */
 	u32 sequence;			/* of the last report sent, or where they begin */
 	u32 weight;			/* set by the operator; 0: not set */
-	enum shim_peer_rank rank;	/* list that rank_node is in */
+	u8 rank;			/* enum shim_peer_rank: list that rank_node is in */
 	bool began;			/* the other end sent the first packet */
 	bool proven;			/* a report of its shim was obeyed */
 	u64 seen_ns;			/* time of the last visit that saw a packet */

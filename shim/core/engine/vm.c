@@ -2,14 +2,14 @@
 /*
  * VMs: their life, what is put in force for them, and what a tick does for one.
  *
- * A visit, in this order: take over the peers and connections that packets touched, measure what the
- * VM sent and received since the last one, stop what is idle, let the law take the step of each
+ * A visit, in this order: take over the peers and connections that packets touched, measure what
+ * the VM sent and received since the last one, stop what is idle, let the law take the step of each
  * limiter and path, then of each peer that had packets or has not come to rest, put the limiters'
  * rates in force, and last let it take the step of connections.
  *
  * A visit may be left after the step of any peer or connection, and goes on from there in a later
- * tick.  The VM's own step, from measuring to paths, is then taken first, in each tick that goes on:
- * what other VMs get depends on what this one uses and wants, and must not wait for its peers.
+ * tick.  The VM's own step, from measuring to paths, is then taken first, in each tick that goes
+ * on: what other VMs get depends on what this one uses and wants, and must not wait for its peers.
  *
  * Where a law meters what VMs receive, all VMs of the engine take part of what an uplink brings,
  * whatever law they are under; each is measured in its own visits.  A VM counts at one uplink at a
@@ -376,7 +376,7 @@ static void vm_step(struct shim_vm *vm, u64 now_ns)
 
 bool shim_vm_visit(struct shim_vm *vm, u64 now_ns, u32 *steps, struct shim_reports *reports)
 {
-	u32 most = *steps, n = 0;
+	u32 most = *steps, n = 0, collected = 0;
 
 	*steps = 0;
 	if (vm->stage == SHIM_VM_BEGIN && now_ns <= vm->tick_ns)
@@ -408,7 +408,7 @@ bool shim_vm_visit(struct shim_vm *vm, u64 now_ns, u32 *steps, struct shim_repor
 		vm->passed = true;
 		if (vm->clock->law->wants & SHIM_LAW_PEERS)
 			vm_apply(vm, now_ns);
-		n += shim_peers_collect(vm, now_ns, COLLECT_MOST);
+		collected = shim_peers_collect(vm, now_ns, COLLECT_MOST);
 		shim_connections_begin(vm, now_ns);
 		vm->stage = SHIM_VM_CONNECTIONS_STEP;
 		fallthrough;
@@ -421,7 +421,7 @@ bool shim_vm_visit(struct shim_vm *vm, u64 now_ns, u32 *steps, struct shim_repor
 			break;
 		vm->stage = SHIM_VM_BEGIN;
 	}
-	*steps = n;
+	*steps = n + collected;
 	return vm->stage == SHIM_VM_BEGIN;
 }
 

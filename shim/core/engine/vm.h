@@ -64,7 +64,7 @@ static inline u64 shim_mode_room(const struct shim_mode *mode)
 /* How far the visit of a VM has come. */
 enum shim_vm_stage {
 	SHIM_VM_BEGIN,			/* there is none under way */
-	SHIM_VM_TOUCHED,		/* peers and connections that packets touched are taken over */
+	SHIM_VM_TOUCHED,		/* what packets touched is taken over */
 	SHIM_VM_PEERS_STEP,		/* peers take their steps */
 	SHIM_VM_CONNECTIONS_STEP,	/* connections take their steps */
 };
@@ -190,9 +190,9 @@ void shim_vm_configure(struct shim_vm *vm, const struct shim_vm_config *config);
 void shim_vm_settle(struct shim_vm *vm, const struct shim_settings *settings, u64 now_ns);
 
 /*
- * Goes on with what is to be done for a VM in a tick, or begins: measures, and lets the law take its
- * steps.  Takes at most *steps of peers and connections, and tells there how many it were.  False:
- * some are left.  vm->lock, RCU read lock.
+ * Goes on with what is to be done for a VM in a tick, or begins: measures, and lets the law take
+ * its steps.  Takes at most *steps of peers and connections, and some more to forget peers; tells
+ * there how many it were.  False: some are left.  vm->lock, RCU read lock.
  */
 bool shim_vm_visit(struct shim_vm *vm, u64 now_ns, u32 *steps, struct shim_reports *reports);
 

@@ -16,6 +16,7 @@ from lab import (
     U_6,
     V1,
     V1_6,
+    V2,
     Lab,
     U,
     Wire,
@@ -173,6 +174,39 @@ def codepoint_refused() -> None:
         assert "codepoint: allowed are 0 and 1, for ECT(0) and ECT(1)" in str(refusal), refusal
     else:
         raise AssertionError("accepted")
+
+
+def flow_to(destination: str, number: int, ecn: int) -> bytes:
+    """Return a packet of flow `number` from the fabric."""
+    return ipv4(f"10.{40 + (number >> 16)}.{number >> 8 & 255}.{number & 255}", destination, udp(20), ecn=ecn)
+
+
+@check
+def marks_of_another() -> None:
+    """16,000 flows with ECN at one VM take no CE mark of another's 100"""
+    lab.fresh("static")
+    for number in range(100):
+        equal(told(flow_to(V1, number, ECT_0)), ECT_0, "ECT(0)")
+    for number in range(16_000):
+        lab.u.send(flow_to(V2, 1000 + number, ECT_0))
+        if number % 500 == 499:
+            lab.v2.flush()
+    with lab.counted("s1", rx_ce=100, rx_ce_lost=0):
+        equal([told(flow_to(V1, number, CE)) for number in range(100)], [CE] * 100, "marks")
+
+
+@check
+def marks_lost_are_counted() -> None:
+    """Of 40,000 flows at one VM some are lost; each mark that is hidden for that is counted"""
+    lab.fresh("static")
+    for number in range(40_000):
+        lab.u.send(flow_to(V1, number, ECT_0))
+        if number % 500 == 499:
+            lab.v1.flush()
+    before = lab.stats("s1")["rx_ce_lost"]
+    hidden = sum(told(flow_to(V1, number, CE)) == NOT_ECT for number in range(500))
+    assert hidden >= 50, f"{hidden} of 500 hidden"
+    equal(lab.stats("s1")["rx_ce_lost"] - before, hidden, "rx_ce_lost")
 
 
 main()

@@ -238,4 +238,52 @@ def flooded_others() -> None:
     equal([one.address for one in lab.shim.peers() if one.vm == ifindex("s2")], [U], "peers of v2")
 
 
+def asked(sources: List[str], rounds: int, apart: int) -> None:
+    """Let v1 answer a packet from each source, some times; every `apart` sources there is a pause."""
+    for _ in range(rounds):
+        for number, source in enumerate(sources):
+            lab.u.send(ipv4(source, V1, udp(30), fragment=DF))
+            time.sleep(0.00005)
+            lab.v1.send(ipv4(V1, source, udp(30), fragment=DF))
+            if number % apart == apart - 1:
+                time.sleep(0.01)
+
+
+@check
+def askers() -> None:
+    """Spoofed sources that the VM answers, each twice or six times, keep no new client out; peers it began with stay"""
+    for rounds in (2, 6):
+        table(512)
+        mine = others(20)
+        for one in mine:
+            talk(one, 3)
+        asked([f"11.0.{number >> 8}.{number & 255}" for number in range(512)], rounds, 100)
+        for one in mine:
+            talk(one)
+        clients = [f"10.20.0.{number}" for number in range(1, 21)]
+        with lab.counted("s1", peers_full=0, drop_shared=0):
+            asked(clients, 10, 20)
+        got = peers()
+        equal([one for one in (*clients, *mine) if one not in got], [], f"pushed out, {rounds} rounds")
+        assert all(got[one].tx_packets >= 8 for one in clients), "clients that were made anew"
+        assert len(got) <= 512, f"{len(got)} peers"
+
+
+@check
+def dropped_makes_none() -> None:
+    """A VM at a low rate that sprays new addresses makes peers for what passes alone"""
+    table(4096)
+    lab.shim.settings_set(limiter="police", burst=3028)
+    lab.shim.port_set("s1", max_rate=125_000)
+    time.sleep(0.02)
+    before = lab.stats("s1")
+    for number in range(1000):
+        lab.v1.send(packet(f"10.30.{number >> 8}.{number & 255}", 1000))
+    rose = lab.changes("s1", before)
+    assert rose.get("tx_packets", 0) <= 200, f"counters {rose}"
+    made = len(peers()) + rose.get("peers_evicted", 0) + rose.get("peers_collected", 0)
+    assert made <= rose.get("tx_packets", 0) + 5, f"{made} peers; counters {rose}"
+    lab.shim.port_set("s1", max_rate=0)
+
+
 main()

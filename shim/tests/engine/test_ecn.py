@@ -141,6 +141,7 @@ def test_a_vm_with_many_flows_has_a_larger_table_and_no_more_than_it_may(host: H
     for number in range(8000):
         guests.get(number, 0, ECT_0)
     assert guests.kept(8000, 0) >= 7600
+    host.lib.shim_host_quiesce()
     allocated = host.lib.shim_host_allocated
     for turn in range(5):
         host.pass_time(SECOND * 6 // 5)

@@ -193,7 +193,8 @@ def test_a_visit_of_connections_keeps_to_the_budget(host: Host) -> None:
     def segment(of: Any, port: int, flags: int, payload: int = 0) -> None:
         host.send(of, uplink, HERE if of == vm else address("10.0.0.2"), THERE, protocol=TCP, is_tcp=True,
                   port_source=port, port_destination=80, flags=flags, seq=1000, payload=payload, size=payload,
-                  window=65535, mss=1448 if flags & SYN else 0, scale=7 if flags & SYN else NO_SCALE, bytes=66 + payload)
+                  window=65535, mss=1448 if flags & SYN else 0, bytes=66 + payload,
+                  scale=7 if flags & SYN else NO_SCALE)
 
     watch = Watch(host, [vm, other])
     for port in range(1, most + 1):
