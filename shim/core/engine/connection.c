@@ -136,9 +136,9 @@ void shim_connections_remove(struct shim_vm *vm)
 	for (rank = 0; rank < SHIM_CONNECTION_RANKS; rank++)
 		list_for_each_entry_safe(connection, next, &vm->connections[rank], rank_node)
 			connection_remove(connection);
-	do {
-		shim_connections_take(vm);
-	} while (shim_connections_drain(vm, U32_MAX));
+	shim_connections_drain(vm, U32_MAX);
+	shim_connections_take(vm);
+	shim_connections_drain(vm, U32_MAX);
 }
 
 /* Puts a connection where it belongs by what was seen of it since.  vm->lock. */

@@ -186,12 +186,12 @@ u32 shim_peers_drain(struct shim_vm *vm, u32 most)
 	return n;
 }
 
-/* Takes over all peers that packets touched, in as many steps as they are.  vm->lock. */
+/* Takes over all peers that packets touched until now, however many they are.  vm->lock. */
 static void peers_drain_all(struct shim_vm *vm)
 {
-	do {
-		shim_peers_take(vm);
-	} while (shim_peers_drain(vm, U32_MAX));
+	shim_peers_drain(vm, U32_MAX);
+	shim_peers_take(vm);
+	shim_peers_drain(vm, U32_MAX);
 }
 
 void shim_peer_remove(struct shim_peer *peer)
