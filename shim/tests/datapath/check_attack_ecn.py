@@ -187,10 +187,12 @@ def marks_of_another() -> None:
     lab.fresh("static")
     for number in range(100):
         equal(told(flow_to(V1, number, ECT_0)), ECT_0, "ECT(0)")
-    for number in range(16_000):
-        lab.u.send(flow_to(V2, 1000 + number, ECT_0))
-        if number % 500 == 499:
-            lab.v2.flush()
+    # The bridge floods what it knows no place of, and then they are the first VM's flows as well.
+    with lab.flow(f"ip,nw_dst={V2}", "output:s2"):
+        for number in range(16_000):
+            lab.u.send(flow_to(V2, 1000 + number, ECT_0))
+            if number % 500 == 499:
+                lab.v2.flush()
     with lab.counted("s1", rx_ce=100, rx_ce_lost=0):
         equal([told(flow_to(V1, number, CE)) for number in range(100)], [CE] * 100, "marks")
 
