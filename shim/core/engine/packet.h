@@ -75,7 +75,7 @@ static inline bool shim_address_equal(const struct shim_address *a, const struct
 	return x[0] == y[0] && x[1] == y[1];
 }
 
-/* The second word of an IPv4-mapped address, as memory has it: 00 00 ff ff, then the IPv4 address. */
+/* The second word of an IPv4-mapped address in memory: 00 00 ff ff, then the IPv4 address. */
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #define SHIM_MAPPED_MASK 0xffffffff00000000ULL
 #define SHIM_MAPPED 0x0000ffff00000000ULL
