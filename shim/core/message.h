@@ -134,10 +134,21 @@ struct shim_replay {
 	u32 clock;		/* messages accepted, to find the sender that is silent longest */
 };
 
-/* What is remembered of the one sender that a pair of a VM and a peer listens to. */
+/* What a pair of a VM and a peer remembers of the sender that it listens to. */
 struct shim_replay_slot {
 	struct shim_replay_mark mark;	/* how far it came; used means nothing here */
 	u64 window;		/* bit k: sequence top - k was seen */
+};
+
+/* Senders of reports that a host knows at a time: 2,048, in sets that are found by the id. */
+#define SHIM_REPORTER_SETS 256
+#define SHIM_REPORTERS_A_SET 8
+
+/* How far the senders of reports came, for all VMs of a host; zero-initialised. */
+struct shim_reporters {
+	struct shim_replay_mark marks[SHIM_REPORTER_SETS][SHIM_REPORTERS_A_SET];
+	u32 floors[SHIM_REPORTER_SETS];	/* an unknown sender must show a later epoch than this */
+	u32 clock;		/* reports accepted, to find the sender that is silent longest */
 };
 
 /* Accepts a message once: SHIM_MESSAGE_OK and remembers it, or SHIM_MESSAGE_REPLAY. */
@@ -151,10 +162,11 @@ enum shim_message_error shim_replay_check(struct shim_replay *replay,
 bool shim_replay_beyond(const struct shim_replay_mark *marks, const struct shim_message *message);
 
 /*
- * As shim_replay_check() for a slot that belongs to one pair of a VM and a peer: a new sender is
- * accepted if it started later than the one before.
+ * As shim_replay_check() for a report to a pair of a VM and a peer, whose slot may be new: it knows
+ * the sender's sequences from the first report on that the pair accepts.
  */
-enum shim_message_error shim_replay_check_slot(struct shim_replay_slot *slot,
-					       const struct shim_message *message);
+enum shim_message_error shim_replay_check_report(struct shim_reporters *reporters,
+						 struct shim_replay_slot *slot,
+						 const struct shim_message *report);
 
 #endif

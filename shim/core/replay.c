@@ -26,7 +26,13 @@
  * is that it must take a new epoch to be heard again, as a sender must that has used up its
  * 2^32 - 1 sequences.
  *
- * A peer's shim numbers its reports for each pair of a VM and a peer, and W is 64 there.
+ * Reports of shims are numbered likewise: one count over all that a shim reports, whomever it tells.
+ * A pair of a VM and a peer remembers W = 64 sequences of the sender that it listens to.  What it
+ * remembers goes with the peer, so the host keeps of each sender the newest number that any of its
+ * VMs accepted.  A pair that begins to listen to a sender accepts nothing that is not beyond that:
+ * neither what was said to a peer that has been forgotten, nor what another VM of the host heard.
+ * When a set of these marks is full, the sender silent longest gives way, and the set's floor rises
+ * to its epoch.  A shim takes a later epoch from time to time, so one that gave way is heard again.
  */
 #include "message.h"
 
@@ -137,18 +143,76 @@ bool shim_replay_beyond(const struct shim_replay_mark *marks, const struct shim_
 	return true;
 }
 
-enum shim_message_error shim_replay_check_slot(struct shim_replay_slot *slot,
-					       const struct shim_message *message)
+/* Returns the mark of a sender of reports in its set, or else the one that is to give way. */
+static struct shim_replay_mark *reporter_find(struct shim_reporters *reporters, u32 set,
+					      u32 sender)
 {
-	struct shim_replay_mark *mark = &slot->mark;
+	struct shim_replay_mark *marks = reporters->marks[set], *best = &marks[0];
+	u32 i;
 
-	if (!message->epoch || !message->sequence)
-		return SHIM_MESSAGE_REPLAY;
-	if (mark->epoch != message->epoch || mark->sender != message->sender) {
-		if (message->epoch <= mark->epoch)
-			return SHIM_MESSAGE_REPLAY;
-		replay_start(mark, &slot->window, 1, message);
+	for (i = 0; i < SHIM_REPORTERS_A_SET; i++) {
+		if (marks[i].epoch && marks[i].sender == sender)
+			return &marks[i];
+		if (!best->epoch)
+			continue;
+		if (!marks[i].epoch ||
+		    reporters->clock - marks[i].used > reporters->clock - best->used)
+			best = &marks[i];
 	}
-	return replay_accept(mark, &slot->window, 1, message->sequence) ? SHIM_MESSAGE_OK
-									 : SHIM_MESSAGE_REPLAY;
+	return best;
+}
+
+/* Tells whether a report was sent after all that a host heard of its sender. */
+static bool reporter_beyond(const struct shim_replay_mark *mark, u32 floor,
+			    const struct shim_message *report)
+{
+	if (!mark->epoch || mark->sender != report->sender)
+		return report->epoch > floor;
+	return report->epoch > mark->epoch ||
+	       (report->epoch == mark->epoch && report->sequence > mark->top);
+}
+
+/* Notes that a host heard a report; mark: its sender's, or the one that gives way to it. */
+static void reporter_note(struct shim_reporters *reporters, struct shim_replay_mark *mark,
+			  u32 *floor, const struct shim_message *report)
+{
+	if (!mark->epoch || mark->sender != report->sender) {
+		if (mark->epoch > *floor)
+			*floor = mark->epoch;
+		mark->sender = report->sender;
+		mark->epoch = 0;
+	}
+	if (report->epoch > mark->epoch) {
+		mark->epoch = report->epoch;
+		mark->top = report->sequence;
+	} else if (report->epoch == mark->epoch && report->sequence > mark->top) {
+		mark->top = report->sequence;
+	}
+	mark->used = ++reporters->clock;
+}
+
+enum shim_message_error shim_replay_check_report(struct shim_reporters *reporters,
+						 struct shim_replay_slot *slot,
+						 const struct shim_message *report)
+{
+	u32 set = report->sender % SHIM_REPORTER_SETS;
+	struct shim_replay_mark *mark = reporter_find(reporters, set, report->sender);
+	u32 *floor = &reporters->floors[set];
+
+	if (!report->epoch || !report->sequence)
+		return SHIM_MESSAGE_REPLAY;
+	if (slot->mark.epoch != report->epoch || slot->mark.sender != report->sender) {
+		if (!reporter_beyond(mark, *floor, report))
+			return SHIM_MESSAGE_REPLAY;
+		replay_start(&slot->mark, &slot->window, 1, report);
+		/* What the host heard of that epoch is before this one, and is not told apart. */
+		if (mark->epoch == report->epoch && mark->sender == report->sender) {
+			slot->mark.top = report->sequence - 1;
+			slot->window = ~0ULL;
+		}
+	}
+	if (!replay_accept(&slot->mark, &slot->window, 1, report->sequence))
+		return SHIM_MESSAGE_REPLAY;
+	reporter_note(reporters, mark, floor, report);
+	return SHIM_MESSAGE_OK;
 }

@@ -99,10 +99,12 @@ static bool tagged(const u8 *data, u32 len, const u8 *key)
 }
 
 /* Checks that what was obeyed was signed, and for this VM. */
-static void check_obeyed(const struct fuzz_world *world, struct shim_vm *vm, const u8 *data,
-			 u32 len, const struct shim_address *destination)
+static void check_obeyed(const struct fuzz_world *world, struct shim_vm *vm, bool local,
+			 const u8 *data, u32 len, const struct shim_address *destination)
 {
+	struct shim_packet packet = { .now_ns = shim_now_ns() };
 	struct shim_address told = *destination;
+	static const u8 none[16];
 	enum shim_message_error error;
 	struct shim_message message;
 	bool good = false;
@@ -110,7 +112,7 @@ static void check_obeyed(const struct fuzz_world *world, struct shim_vm *vm, con
 
 	if (len == SHIM_MESSAGE_V0_BYTES) {
 		fuzz_expect(shim_engine_settings(vm->engine)->accept_v0, "v0 is not allowed");
-		fuzz_expect(shim_sources_owns(vm, &told), "for another VM");
+		fuzz_expect(shim_sources_told(vm, &told, &packet), "for another VM");
 		return;
 	}
 	fuzz_expect(len == SHIM_MESSAGE_V1_BYTES ||
@@ -124,7 +126,10 @@ static void check_obeyed(const struct fuzz_world *world, struct shim_vm *vm, con
 	}
 	fuzz_expect(good, "obeyed without a key's tag");
 	memcpy(told.bytes, message.vm, sizeof(told.bytes));
-	fuzz_expect(shim_sources_owns(vm, &told), "for another VM");
+	if (memcmp(told.bytes, none, sizeof(none)))
+		fuzz_expect(shim_sources_told(vm, &told, &packet), "for another VM");
+	else
+		fuzz_expect(local && message.type != SHIM_MESSAGE_REPORT, "for any VM");
 	if (message.type != SHIM_MESSAGE_REPORT)
 		note_obeyed(&message);
 }
@@ -181,7 +186,7 @@ static void deliver(struct fuzz_world *world, struct fuzz_input *input)
 	fuzz_expect(counter && counter < SHIM_N_COUNTERS, "counter %u", counter);
 	if (counter != SHIM_MESSAGES && counter != SHIM_REPORTS)
 		return;
-	check_obeyed(world, world->vms[v], data, len, &destination);
+	check_obeyed(world, world->vms[v], !uplink, data, len, &destination);
 	if (len > SHIM_MESSAGE_V0_BYTES && data[2] == 2)
 		fuzz_paths_heard(world, v, data, len);
 }

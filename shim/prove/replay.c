@@ -13,6 +13,7 @@ int main(void)
 {
 	struct shim_message message = { 0 };
 	struct shim_replay_slot slot;
+	static struct shim_reporters reporters;
 	struct shim_replay replay;
 	u32 i, k;
 
@@ -26,6 +27,16 @@ int main(void)
 	}
 	replay.floor = any_u32();
 	replay.clock = any_u32();
+	for (i = 0; i < SHIM_REPORTER_SETS; i++) {
+		for (k = 0; k < SHIM_REPORTERS_A_SET; k++) {
+			reporters.marks[i][k].sender = any_u32();
+			reporters.marks[i][k].epoch = any_u32();
+			reporters.marks[i][k].top = any_u32();
+			reporters.marks[i][k].used = any_u32();
+		}
+		reporters.floors[i] = any_u32();
+	}
+	reporters.clock = any_u32();
 	slot.mark.sender = any_u32();
 	slot.mark.epoch = any_u32();
 	slot.mark.top = any_u32();
@@ -38,6 +49,6 @@ int main(void)
 	replay_shift(&slot.window, 1, any_u32());
 	shim_replay_check(&replay, &message);
 	shim_replay_beyond(replay.marks, &message);
-	shim_replay_check_slot(&slot, &message);
+	shim_replay_check_report(&reporters, &slot, &message);
 	return 0;
 }

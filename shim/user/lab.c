@@ -421,8 +421,10 @@ bool shim_lab_receive(struct shim_vm *vm, struct shim_uplink *uplink,
 	return !action.drop;
 }
 
-u32 shim_lab_message(struct shim_vm *vm, struct shim_uplink *uplink, const u8 *source,
-		     const u8 *destination, const u8 *data, u32 len)
+/* Brings a control message to a VM; network as in struct shim_packet. */
+static u32 lab_message(struct shim_vm *vm, struct shim_uplink *uplink, const u8 *source,
+		       const u8 *destination, const struct shim_network *network, const u8 *data,
+		       u32 len)
 {
 	struct shim_packet packet = {
 		.now_ns = shim_now_ns(),
@@ -432,10 +434,13 @@ u32 shim_lab_message(struct shim_vm *vm, struct shim_uplink *uplink, const u8 *s
 		.version = 4,
 		.protocol = vm->mode.protocol,
 		.plain = true,
+		.network_known = network,
 	};
 	struct shim_message message = { 0 };
 	enum shim_counter counter;
 
+	if (network)
+		packet.network = *network;
 	memcpy(&packet.source, source, sizeof(packet.source));
 	memcpy(&packet.destination, destination, sizeof(packet.destination));
 	rcu_read_lock();
@@ -444,6 +449,20 @@ u32 shim_lab_message(struct shim_vm *vm, struct shim_uplink *uplink, const u8 *s
 	local_bh_enable();
 	rcu_read_unlock();
 	return counter;
+}
+
+u32 shim_lab_message(struct shim_vm *vm, struct shim_uplink *uplink, const u8 *source,
+		     const u8 *destination, const u8 *data, u32 len)
+{
+	return lab_message(vm, uplink, source, destination, NULL, data, len);
+}
+
+u32 shim_lab_message_within(struct shim_vm *vm, struct shim_uplink *uplink, const u8 *source,
+			    const u8 *destination, u32 vlan, u64 tunnel_id, const u8 *data, u32 len)
+{
+	struct shim_network network = { .tunnel_id = tunnel_id, .vlan = vlan };
+
+	return lab_message(vm, uplink, source, destination, &network, data, len);
 }
 
 u64 shim_lab_due(const struct shim_lab *lab)

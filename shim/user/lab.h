@@ -157,10 +157,15 @@ bool shim_lab_receive(struct shim_vm *vm, struct shim_uplink *uplink,
 
 /*
  * Brings a control message between two addresses to a VM, by an uplink or with NULL from the
- * bridge; returns the enum shim_counter of what became of it.
+ * bridge, without a VLAN tag that the VM would see; returns the enum shim_counter of what became of it.
  */
 u32 shim_lab_message(struct shim_vm *vm, struct shim_uplink *uplink, const u8 *source,
 		     const u8 *destination, const u8 *data, u32 len);
+
+/* As shim_lab_message(), of one of which VLAN and tunnel on the uplink are known; 0: none. */
+u32 shim_lab_message_within(struct shim_vm *vm, struct shim_uplink *uplink, const u8 *source,
+			    const u8 *destination, u32 vlan, u64 tunnel_id, const u8 *data,
+			    u32 len);
 
 /* Returns when the next clock is to tick, ns; 0: none is. */
 u64 shim_lab_due(const struct shim_lab *lab);

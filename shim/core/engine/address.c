@@ -11,15 +11,21 @@
  *   another VM's on this host, in the same network: that VM was seen to send from it, by the same
  *   VLAN and tunnel, and not longer ago than peer_idle
  *
- * Networks are told apart because tenants may use the same addresses.  Who was first keeps an
+ * Networks are told apart because tenants may use the same addresses.  A network is what packets
+ * bear on the uplink: the key of the tunnel and the outermost VLAN tag, whoever put it there.  On
+ * an access port only the bridge does; a guest behind a trunk port may own addresses in VLANs of
+ * its own choice, which gives it nothing in others.  Who was first keeps an
  * address while he uses it; a VM whose addresses are set takes them from whoever had them.  Single
  * addresses that are set are nobody else's even while their VM is silent, in any network, for what
  * is set names none; wider prefixes protect only what was seen.  At most
  * SHIM_OWNED_MAX are remembered of a VM; more of them pass, and are not protected: a VM that routes
  * sends from many.
  *
- * A message may also name the link-local address of the MAC address that a VM sends with: so does a
- * controller that knows a VM by its port and flows only.
+ * A message concerns a VM if it names an address of its own, and if no other VM of the host uses
+ * that address in the network that the message came by.  Where tunnels are routed on the host, what
+ * a VM sends leaves in another network than what it receives comes by: so the VM's own use there is
+ * not asked for.  A VM that sends from more addresses than are remembered is told at any that is no
+ * other's.  A message may also name the link-local address of the MAC address that a VM sends with.
  *
  * The common packet has the source of the one before it, and costs a comparison.
  */
@@ -305,6 +311,14 @@ static void owner_create(struct shim_vm *vm, const struct shim_owner_key *key,
 	owner_remember(sources, owner);
 }
 
+/* Tells whether an owner of an address shares it with a VM: it is set for both. */
+static bool owner_shares(const struct shim_owner *owner, const struct shim_address *address)
+{
+	struct shim_prefixes *set = rcu_dereference(owner->vm->sources.set);
+
+	return set && address_is_set(set, address);
+}
+
 /* Settles whose an address is that nobody owns yet, or another VM.  RCU read lock. */
 static enum shim_counter sources_claim(struct shim_vm *vm, const struct shim_owner_key *key,
 				       const struct shim_packet *packet, u64 idle_ns, bool set)
@@ -353,6 +367,8 @@ static noinline enum shim_counter sources_look(struct shim_vm *vm, const struct 
 		owner_remember(&vm->sources, owner);
 		return SHIM_COUNTER_NONE;
 	}
+	if (owner && set && owner_shares(owner, &packet->source))
+		return SHIM_COUNTER_NONE;
 	if (!owner && sources_full(&vm->sources, packet->now_ns))
 		return SHIM_COUNTER_NONE;
 	/* Another's: look before taking the lock, as whoever tries addresses must cost nobody. */
@@ -391,16 +407,69 @@ static bool address_of_mac(const struct shim_address *address, const u8 mac[6])
 	return !memcmp(address->bytes, expected, sizeof(expected));
 }
 
-bool shim_sources_owns(struct shim_vm *vm, const struct shim_address *address)
+/* What a VM's own addresses say of one that it is told at. */
+struct sources_match {
+	bool any;			/* the VM has some */
+	bool own;			/* it is one of these, in whatever network */
+	bool mac;			/* a MAC address stands for it, in the network asked for */
+	bool present;			/* one of these is in the network asked for */
+	bool untagged;			/* the VM lately sent without the tag of a VLAN */
+};
+
+/* Compares an address and a network with what a VM owns.  RCU read lock. */
+static struct sources_match sources_match(struct shim_vm *vm, const struct shim_address *address,
+					  const struct shim_packet *packet, u64 idle_ns)
 {
-	struct shim_prefixes *set = rcu_dereference(vm->sources.set);
+	struct sources_match match = {};
+	struct shim_owner *owner;
+	bool there;
+
+	list_for_each_entry_rcu(owner, &vm->sources.owned, vm_node) {
+		there = owner->key.network.vlan == packet->network.vlan;
+		match.any = true;
+		match.own |= shim_address_equal(&owner->key.address, address);
+		match.mac |= there && address_of_mac(address, owner->mac);
+		match.present |= there;
+		match.untagged |= !owner->key.network.vlan &&
+				  shim_sub_sat(packet->now_ns,
+					       READ_ONCE(owner->seen_ns)) < idle_ns;
+	}
+	return match;
+}
+
+/* Tells whether another VM has an address in the network that a packet came by, and uses it. */
+static bool source_is_anothers(struct shim_vm *vm, const struct shim_address *address,
+			       const struct shim_packet *packet, u64 idle_ns)
+{
+	struct shim_owner_key key = { .address = *address, .network = packet->network };
 	struct shim_owner *owner;
 
-	if (set && address_is_set(set, address))
+	owner = shim_table_find(&vm->engine->owners.table, &key, owner_table);
+	return owner && owner->vm != vm &&
+	       shim_sub_sat(packet->now_ns, READ_ONCE(owner->seen_ns)) < idle_ns;
+}
+
+bool shim_sources_told(struct shim_vm *vm, const struct shim_address *address,
+		       const struct shim_packet *packet)
+{
+	u64 idle_ns = shim_engine_settings(vm->engine)->peer_idle_ns;
+	struct shim_prefixes *set = rcu_dereference(vm->sources.set);
+	struct sources_match match = sources_match(vm, address, packet, idle_ns);
+	bool own;
+
+	if (set)
+		own = address_is_set(set, address) || match.mac;
+	else
+		own = match.own || match.mac ||
+		      (READ_ONCE(vm->sources.n_owned) >= SHIM_OWNED_MAX &&
+		       !shim_address_unspecified(address) &&
+		       !shim_table_find(&vm->engine->owners.reserved, address, reserved_table));
+	if (!own)
+		return false;
+	/* A tag that nobody saw on the uplink may have been taken off on the way. */
+	if (!packet->network_known && !packet->network.vlan && match.any && !match.untagged)
 		return true;
-	list_for_each_entry_rcu(owner, &vm->sources.owned, vm_node)
-		if ((!set && shim_address_equal(&owner->key.address, address)) ||
-		    address_of_mac(address, owner->mac))
-			return true;
-	return false;
+	/* Cards of one guest have addresses in common; tenants are in networks of their own. */
+	return !source_is_anothers(vm, address, packet, idle_ns) ||
+	       (set && (match.present || !match.any));
 }

@@ -13,7 +13,7 @@ struct shim_uplink;
 struct shim_vm;
 
 /* Addresses that are remembered of a VM. */
-#define SHIM_OWNED_MAX 64
+#define SHIM_OWNED_MAX 16
 
 /* Prefixes that can be set for a VM. */
 #define SHIM_PREFIXES_MAX 256
@@ -93,10 +93,12 @@ void shim_sources_exit(struct shim_vm *vm);
 enum shim_counter shim_sources_check(struct shim_vm *vm, const struct shim_packet *packet);
 
 /*
- * Tells whether an address is a VM's own, in whatever network, or the link-local one that a MAC
- * address which it sent from stands for.  Softirqs off, RCU read lock.
+ * Tells whether a message for an address that came to a VM by a packet concerns it: the address is
+ * the VM's own in the packet's network, or the link-local one that a MAC address which it sent from
+ * stands for.  Softirqs off, RCU read lock.
  */
-bool shim_sources_owns(struct shim_vm *vm, const struct shim_address *address);
+bool shim_sources_told(struct shim_vm *vm, const struct shim_address *address,
+		       const struct shim_packet *packet);
 
 /*
  * Sets the addresses that a VM may send from, and takes the object over; NULL: those it is seen to

@@ -24,6 +24,7 @@ int shim_engine_init(struct shim_engine *engine, u32 sender, u32 epoch)
 	engine->hash_factor |= 1;
 	engine->sender = sender;
 	engine->epoch = max_t(u32, epoch, 1);
+	engine->epoch_ns = shim_now_ns();
 	for (i = 0; i < SHIM_LAW_SLOTS; i++)
 		shim_clock_init(&engine->clocks[i], engine, i);
 	err = shim_peers_init(engine);
@@ -70,6 +71,7 @@ void shim_engine_exit(struct shim_engine *engine)
 	shim_owners_exit(engine);
 	shim_connections_exit(engine);
 	shim_peers_exit(engine);
+	shim_free(engine->reporters);
 	settings_free(rcu_dereference_protected(engine->settings, true));
 }
 
@@ -191,6 +193,32 @@ static enum shim_message_error engine_check_replay(struct shim_vm *vm,
 	return error;
 }
 
+/* Tells whether the VM's law obeys messages of that kind; SHIM_COUNTER_NONE: it does.  vm->lock. */
+static enum shim_counter engine_check_law(const struct shim_vm *vm,
+					  const struct shim_message *message)
+{
+	const struct shim_law *law = vm->clock->law;
+
+	if ((message->entries && !law->path_init) ||
+	    (message->type == SHIM_MESSAGE_RATE && !law->obeys_rates) ||
+	    (message->type == SHIM_MESSAGE_LEVEL && !law->obeys_levels))
+		return SHIM_REFUSED_LAW;
+	return SHIM_COUNTER_NONE;
+}
+
+/*
+ * Tells whether a message is for whichever VM is behind the port that it was put out at: it names
+ * the address :: and came from the bridge itself, whose controller knows ports better than any
+ * address that a VM claims.
+ */
+static bool engine_names_port(const struct shim_uplink *in, const struct shim_message *message)
+{
+	static const u8 none[sizeof(message->vm)];
+
+	return !in && message->version && message->type != SHIM_MESSAGE_REPORT &&
+	       !memcmp(message->vm, none, sizeof(none));
+}
+
 /*
  * Checks what a message says against what carried it and whom it reached, and lets those whom it
  * concerns obey; returns what became of it.  vm->lock, RCU read lock.
@@ -208,22 +236,17 @@ static enum shim_counter engine_obey(struct shim_vm *vm, const struct shim_uplin
 	if (message->version) {
 		/* A bridge that translates addresses (NAT) may have made it the guest's own. */
 		memcpy(told.bytes, message->vm, sizeof(message->vm));
-		if (!shim_address_equal(&told, &packet->destination) &&
-		    !shim_sources_owns(vm, &told))
-			return SHIM_REFUSED_ADDRESS;
-		if (message->entries && !vm->clock->law->path_init)
-			return SHIM_REFUSED_LAW;
-		if (message->type == SHIM_MESSAGE_RATE && !vm->clock->law->obeys_rates)
-			return SHIM_REFUSED_LAW;
-		if (message->type == SHIM_MESSAGE_LEVEL && !vm->clock->law->obeys_levels)
-			return SHIM_REFUSED_LAW;
+		counter = engine_check_law(vm, message);
+		if (counter)
+			return counter;
 		if (message->type == SHIM_MESSAGE_REPORT &&
 		    memcmp(message->peer, packet->source.bytes, sizeof(message->peer)))
 			return SHIM_REFUSED_ADDRESS;
 	}
 	/* A bridge that floods hands it to many; only whose address it is may obey. */
-	if (!shim_sources_owns(vm, &told))
-		return SHIM_REFUSED_PORT;
+	if (!engine_names_port(in, message) && !shim_sources_told(vm, &told, packet))
+		return shim_address_equal(&told, &packet->destination) ? SHIM_REFUSED_PORT :
+									  SHIM_REFUSED_ADDRESS;
 	if (message->version) {
 		if (message->type == SHIM_MESSAGE_REPORT)
 			return shim_peer_report(vm, message, packet->now_ns);

@@ -17,7 +17,7 @@
  *   uplink->lock        who is active on it, shares
  *   clock->lock         who is to be visited
  *   engine->sources     addresses and their owners
- *   engine->numbers_lock  what senders said, and where reports begin to count
+ *   engine->numbers_lock  what senders said, and how far reports have counted
  *
  * Two VMs' locks are never held at once, and no two of any other kind.
  */
@@ -52,10 +52,12 @@ struct shim_engine {
 	u32 metered;		/* VMs under laws that meter receivers; configuration's lock */
 	u32 generation;			/* changes with the lists, for dumps */
 	u32 sender;			/* id in reports, random */
-	spinlock_t numbers_lock;	/* of epoch, first_sequence and replay */
-	u32 epoch;		/* start in reports, seconds since 1970; read without a lock */
-	u32 first_sequence;	/* within epoch: no less than that of a peer that is no more */
+	spinlock_t numbers_lock;	/* of what follows, up to reporters */
+	u32 epoch;			/* of reports sent: start of the count, seconds since 1970 */
+	u32 sequence;			/* of the last report sent in that epoch */
+	u64 epoch_ns;			/* when the epoch began */
 	struct shim_replay replay;	/* messages that VMs accepted, without peers' reports */
+	struct shim_reporters *reporters;	/* who reports; NULL before the first VM */
 	struct shim_clock clocks[SHIM_LAW_SLOTS];	/* by the law's index */
 	struct shim_table peers;	/* struct shim_peer of all VMs */
 	struct shim_table connections;	/* struct shim_connection of all VMs */

@@ -36,7 +36,7 @@ struct shim_packet {
 	void *frame;		/* the host's own packet */
 	struct shim_address source;	/* valid with version */
 	struct shim_address destination;	/* valid with version */
-	struct shim_network network;	/* as it is on the uplink's side */
+	struct shim_network network;	/* as it is on the uplink's side, if network_known */
 	u32 bytes;		/* link-layer header included, once for each packet */
 	u32 packets;		/* 1 but for GSO and GRO */
 	u16 id;			/* IPv4 identification of the first packet, the others count up */
@@ -48,6 +48,7 @@ struct shim_packet {
 	bool echo_free;		/* echo may be written: IPv4, no fragment */
 	bool echo;		/* the reserved bit of the IPv4 header */
 	bool gso;		/* stands for several packets, to be cut */
+	bool network_known;	/* false, of what is received: as the VM sees it */
 	bool timed;		/* the clock was read: under laws that want peers or connections */
 	bool is_tcp;		/* segment is valid: a whole TCP header in a plain packet */
 	u16 port_source;	/* with is_tcp */

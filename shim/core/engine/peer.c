@@ -200,11 +200,6 @@ void shim_peer_remove(struct shim_peer *peer)
 	struct shim_engine *engine = vm->engine;
 	bool touched;
 
-	/* A peer made later for the same address must not repeat what this one said. */
-	spin_lock(&engine->numbers_lock);
-	if (peer->epoch == engine->epoch)
-		engine->first_sequence = max(engine->first_sequence, peer->sequence);
-	spin_unlock(&engine->numbers_lock);
 	shim_table_remove(&engine->peers, &peer->node, peer_table);
 	spin_lock(&peer->lock);
 	WRITE_ONCE(peer->gone, true);

@@ -76,8 +76,6 @@ struct shim_peer {
 
 	/* Under vm->lock. */
 	struct shim_replay_slot replay;	/* reports seen */
-	u32 epoch;			/* of the last report sent; 0: none was */
-	u32 sequence;			/* of the last report sent, or where they begin */
 	u32 weight;			/* set by the operator; 0: not set */
 	u8 rank;			/* enum shim_peer_rank: list that rank_node is in */
 	bool began;			/* the other end sent the first packet */

@@ -2,8 +2,8 @@
 /*
  * Reports: what the shims of two hosts tell each other of a peer.
  *
- * Reports of all peers count in one epoch, each peer's from where those before it ended, so that
- * none repeats the number of another one made for the same address.
+ * All reports of a host count in one sequence, so that a receiver that has forgotten a peer still
+ * knows new ones from those that it heard before.
  */
 #include "../arith.h"
 #include "engine.h"
@@ -11,21 +11,24 @@
 /* A peer that is sent packets is to answer within so long, in 2^20 ns: a second. */
 #define ANSWER_WITHIN 954
 
-/*
- * Has a peer's reports count from where those of the epoch in force begin; when the sequences of
- * this one are used up, a new one begins for all peers.  peer->lock, vm->lock.
- */
-static void peer_number_anew(struct shim_peer *peer)
+/* An epoch of reports lasts so long at most, ns: an hour. */
+#define EPOCH_NS (3600 * SHIM_NSEC_PER_SEC)
+
+/* Numbers a report: one count for all peers, anew in a later epoch from time to time. */
+static void peer_number(struct shim_engine *engine, struct shim_message *report, u64 now_ns)
 {
-	struct shim_engine *engine = peer->key.vm->engine;
+	u64 elapsed_ns;
 
 	spin_lock(&engine->numbers_lock);
-	if (peer->epoch == engine->epoch || engine->first_sequence == ~0U) {
-		engine->first_sequence = 0;
-		WRITE_ONCE(engine->epoch, engine->epoch + 1);
+	elapsed_ns = shim_sub_sat(now_ns, engine->epoch_ns);
+	if (engine->sequence == ~0U || elapsed_ns >= EPOCH_NS) {
+		/* No epoch is ahead of the time by more than sequences were used up. */
+		engine->epoch += max_t(u32, shim_div(elapsed_ns, SHIM_NSEC_PER_SEC), 1);
+		engine->epoch_ns = now_ns;
+		engine->sequence = 0;
 	}
-	peer->epoch = engine->epoch;
-	peer->sequence = engine->first_sequence;
+	report->epoch = engine->epoch;
+	report->sequence = ++engine->sequence;
 	spin_unlock(&engine->numbers_lock);
 }
 
@@ -39,10 +42,7 @@ static void peer_address_report(struct shim_peer *peer, struct shim_message *rep
 	memcpy(report->peer, peer->local.bytes, sizeof(report->peer));
 	report->sender = engine->sender;
 	report->flags = 0;
-	if (peer->epoch != READ_ONCE(engine->epoch) || peer->sequence == ~0U)
-		peer_number_anew(peer);
-	report->epoch = peer->epoch;
-	report->sequence = ++peer->sequence;
+	peer_number(engine, report, shim_now_ns());
 }
 
 void shim_peer_send_report(struct shim_peer *peer, struct shim_message *report,
@@ -106,7 +106,9 @@ enum shim_counter shim_peer_report(struct shim_vm *vm, const struct shim_message
 	limiter = shim_limiter_active(vm, uplink);
 	input = shim_peer_input(peer, limiter, uplink, now_ns);
 	spin_lock(&peer->lock);
-	error = shim_replay_check_slot(&peer->replay, report);
+	spin_lock(&vm->engine->numbers_lock);
+	error = shim_replay_check_report(vm->engine->reporters, &peer->replay, report);
+	spin_unlock(&vm->engine->numbers_lock);
 	if (!error) {
 		vm->clock->law->on_report(&peer->state, limiter ? &limiter->state : NULL, &input,
 					  report);

@@ -22,6 +22,14 @@
 /* Peers looked at in a visit, to be forgotten if they have been silent. */
 #define COLLECT_MOST 8
 
+/* Makes the table of an engine's senders of reports, if it has none; false without memory. */
+static bool vm_start_reporters(struct shim_engine *engine)
+{
+	if (!engine->reporters)
+		engine->reporters = shim_alloc_wait(sizeof(*engine->reporters));
+	return engine->reporters;
+}
+
 struct shim_vm *shim_vm_create(struct shim_engine *engine, void *port)
 {
 	struct shim_uplink *uplink;
@@ -31,6 +39,8 @@ struct shim_vm *shim_vm_create(struct shim_engine *engine, void *port)
 	list_for_each_entry(uplink, &engine->uplinks, node)
 		if (!shim_uplink_reserve(uplink, engine->n_vms + 1))
 			return NULL;
+	if (!vm_start_reporters(engine))
+		return NULL;
 	vm = shim_alloc_wait(sizeof(*vm));
 	if (!vm)
 		return NULL;

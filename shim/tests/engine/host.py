@@ -139,6 +139,12 @@ class Host:
                                             len(data))
         return self.names[counter][len("SHIM_"):].lower()
 
+    def message_within(self, vm: Any, uplink: Any, source: bytes, destination: bytes, data: bytes, vlan: int = 0,
+                       tunnel_id: int = 0) -> str:
+        """As message(), of one whose VLAN (protocol << 16 | tag) and tunnel on the uplink are known; 0: none."""
+        counter = self.lib.shim_lab_message_within(vm, uplink, source, destination, vlan, tunnel_id, data, len(data))
+        return self.names[counter][len("SHIM_"):].lower()
+
     def tick(self) -> int:
         return int(self.lib.shim_lab_tick(self.lab))
 
