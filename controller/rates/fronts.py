@@ -76,7 +76,10 @@ class Fronts:
         self.blob[number] = front.ljust(ROOM, b"\0")
         template = self._templates[number : number + 1]
         template["front"], template["front_bytes"] = number * ROOM, len(front)
-        template["vm"], template["peer"] = (np.void(address) for address in addresses)
+        # The switch knows the port that it puts the message out at, and the host its device, better than any address
+        # that a machine claims; the paper's form has no room to say so.
+        told = addresses[0] if self._settings.message_version == "v0" else packets.UNSPECIFIED
+        template["vm"], template["peer"] = np.void(told), np.void(addresses[1])
         for mac in pair:
             self._places.setdefault(mac, set()).add(place)
             self._relations.watched.add(mac)
@@ -91,9 +94,10 @@ class Fronts:
         ipv4 = address is not None
         if address is None:
             address = host.address(False)
-        if address is None and version == "v1" and len(host.mac) == 6:
-            # Known from flows only (cluster/adopt.py); the message leaves at its port whatever the address.
-            address = packets.link_local(host.mac)
-        if address is None or (version == "v0" and not ipv4):
-            return None
+        if version == "v0":
+            if not ipv4:
+                return None
+        elif address is None:
+            # Known from flows only (cluster/adopt.py); the message reaches its port whatever the address.
+            address = packets.link_local(host.mac) if len(host.mac) == 6 else packets.UNSPECIFIED
         return address, (other.address(ipv4) if other else None) or address

@@ -17,6 +17,7 @@ ETH_VLAN = 0x8100
 VLAN_MAX = 0xFFF
 _ETH_VLANS = (0x8100, 0x88A8)
 _MAPPED = bytes(10) + b"\xff\xff"
+UNSPECIFIED = bytes(16)  # ::, the address of no host; in a control message, whoever is behind its port
 _LLDP_MAC = b"\x01\x80\xc2\x00\x00\x0e"
 _LLDP_OUI = b"\x02\x53\x47"
 
