@@ -94,10 +94,9 @@ class Fronts:
         ipv4 = address is not None
         if address is None:
             address = host.address(False)
-        if version == "v0":
-            if not ipv4:
-                return None
-        elif address is None:
+        if version == "v0" and not ipv4:
+            return None
+        if address is None:
             # Known from flows only (cluster/adopt.py); the message reaches its port whatever the address.
             address = packets.link_local(host.mac) if len(host.mac) == 6 else packets.UNSPECIFIED
         return address, (other.address(ipv4) if other else None) or address

@@ -41,6 +41,8 @@
  *   shim_host_source(packet, mac)  copies the 6 bytes of a packet's link-layer source, all 0
  *                              without
  *   shim_host_flow_hash(packet)  a hash of the flow that a packet belongs to
+ *   shim_host_ask(vm, address, mac, asker)  asks a VM, whose link-layer address is mac, whether
+ *                              it has an address, as if asker did; false: the host cannot
  *   shim_host_tunnel_end(packet, end)  the far end of the tunnel that a packet goes into; false:
  *                              none, or not known
  *   shim_host_rate_changed(limiter, rate), shim_host_message(vm, message, verdict)  for traces

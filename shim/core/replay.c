@@ -26,7 +26,7 @@
  * is that it must take a new epoch to be heard again, as a sender must that has used up its
  * 2^32 - 1 sequences.
  *
- * Reports of shims are numbered likewise: one count over all that a shim reports, whomever it tells.
+ * Reports of shims are numbered likewise: one count over all that a shim reports to whomever.
  * A pair of a VM and a peer remembers W = 64 sequences of the sender that it listens to.  What it
  * remembers goes with the peer, so the host keeps of each sender the newest number that any of its
  * VMs accepted.  A pair that begins to listen to a sender accepts nothing that is not beyond that:

@@ -55,6 +55,7 @@ static void hold(struct held *held, const u8 *data, size_t size, u8 wants)
 {
 	u8 *room = malloc(size + 2);
 	u32 head = (u32)(size * 7 % 61);
+	struct shim_address announced;
 
 	fuzz_expect(room, "no memory");
 	memset(held, 0, sizeof(*held));
@@ -69,6 +70,10 @@ static void hold(struct held *held, const u8 *data, size_t size, u8 wants)
 	};
 	ASAN_POISON_MEMORY_REGION(room + 2 + head, size - head);
 	ovs_shim_frame_parse(&held->skb, wants, &held->frame);
+	/* Whatever it is, no byte behind its end is read. */
+	if (ovs_shim_frame_announces(&held->skb, &held->frame, &announced))
+		fuzz_expect(!held->frame.packet.version || held->frame.packet.version == 6,
+			    "IPv4 announces");
 }
 
 /* Gives a packet back. */

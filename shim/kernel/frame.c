@@ -13,6 +13,7 @@
  *
  * Checksums are not verified, only kept as right or wrong as they were.
  */
+#include <linux/if_arp.h>
 #include <linux/if_vlan.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
@@ -26,10 +27,12 @@
 #include <net/inet_ecn.h>
 #include <net/ip.h>
 #include <net/ipv6.h>
+#include <net/ndisc.h>
 #include <net/tcp.h>
 
 #include "../core/host.h"
 #include "frame.h"
+#include "vlan.h"
 
 /* In-band VLAN tags looked behind; a packet with more of them is not IP to the shim. */
 #define VLAN_TAGS_MAX 2
@@ -92,13 +95,6 @@ static void frame_parse_ipv6(struct sk_buff *skb, struct ovs_shim_frame *frame)
 	packet->protocol = next;
 }
 
-/* Returns the network that a VLAN tag names; a tag of priority alone names none. */
-static u32 frame_vlan(__be16 protocol, u16 tci)
-{
-	tci &= VLAN_VID_MASK;
-	return tci ? (u32)ntohs(protocol) << 16 | tci : 0;
-}
-
 /* Finds the link layer's end and what follows it; fills the network and the IP header's fields. */
 static void frame_parse_headers(struct sk_buff *skb, struct ovs_shim_frame *frame)
 {
@@ -109,7 +105,7 @@ static void frame_parse_headers(struct sk_buff *skb, struct ovs_shim_frame *fram
 
 	network->tunnel_id = ovs_shim_frame_tunnel_id(skb);
 	if (skb_vlan_tag_present(skb))
-		network->vlan = frame_vlan(skb->vlan_proto, skb_vlan_tag_get(skb));
+		network->vlan = ovs_shim_vlan(skb->vlan_proto, skb_vlan_tag_get(skb));
 	if (skb->dev->type == ARPHRD_ETHER || type == htons(ETH_P_TEB)) {
 		if (!pskb_may_pull(skb, ETH_HLEN))
 			return;
@@ -121,7 +117,7 @@ static void frame_parse_headers(struct sk_buff *skb, struct ovs_shim_frame *fram
 			return;
 		tag = (const struct vlan_hdr *)(skb->data + frame->offset);
 		if (!tags && !skb_vlan_tag_present(skb))
-			network->vlan = frame_vlan(type, ntohs(tag->h_vlan_TCI));
+			network->vlan = ovs_shim_vlan(type, ntohs(tag->h_vlan_TCI));
 		type = tag->h_vlan_encapsulated_proto;
 		frame->offset += VLAN_HLEN;
 	}
@@ -251,6 +247,52 @@ void ovs_shim_frame_parse_any(struct sk_buff *skb, u8 wants, struct ovs_shim_fra
 	frame_weigh(skb, packet);
 	if (wants & SHIM_LAW_FLOWS && packet->protocol == IPPROTO_TCP && packet->version)
 		ovs_shim_frame_parse_segment(skb, frame);
+}
+
+/* An ARP packet of IPv4 over Ethernet. */
+struct frame_arp {
+	struct arphdr head;
+	u8 sender[ETH_ALEN];
+	__be32 sender_ip;
+	u8 target[ETH_ALEN];
+	__be32 target_ip;
+} __packed;
+
+/* As ovs_shim_frame_announces(), for ARP. */
+static bool frame_announces_arp(struct sk_buff *skb, const struct ovs_shim_frame *frame,
+				struct shim_address *address)
+{
+	const struct frame_arp *arp;
+	__be16 type;
+
+	if (frame->offset < ETH_HLEN || !pskb_may_pull(skb, frame->offset + sizeof(*arp)))
+		return false;
+	memcpy(&type, skb->data + frame->offset - sizeof(type), sizeof(type));
+	arp = (const struct frame_arp *)(skb->data + frame->offset);
+	if (type != htons(ETH_P_ARP) || arp->head.ar_hrd != htons(ARPHRD_ETHER) ||
+	    arp->head.ar_pro != htons(ETH_P_IP) || arp->head.ar_hln != ETH_ALEN ||
+	    arp->head.ar_pln != sizeof(arp->sender_ip) || !arp->sender_ip)
+		return false;
+	ipv6_addr_set_v4mapped(arp->sender_ip, (struct in6_addr *)address);
+	return true;
+}
+
+bool ovs_shim_frame_announces(struct sk_buff *skb, const struct ovs_shim_frame *frame,
+			      struct shim_address *address)
+{
+	const struct shim_packet *packet = &frame->packet;
+	const struct nd_msg *advertisement;
+
+	if (!packet->version)
+		return frame_announces_arp(skb, frame, address);
+	if (packet->version != 6 || packet->protocol != IPPROTO_ICMPV6 || !packet->plain ||
+	    !pskb_may_pull(skb, frame->payload + sizeof(*advertisement)))
+		return false;
+	advertisement = (const struct nd_msg *)(skb->data + frame->payload);
+	if (advertisement->icmph.icmp6_type != NDISC_NEIGHBOUR_ADVERTISEMENT)
+		return false;
+	memcpy(address, &advertisement->target, sizeof(*address));
+	return true;
 }
 
 size_t ovs_shim_frame_payload(const struct ovs_shim_frame *frame, u8 *data, size_t room)

@@ -41,6 +41,13 @@ void ovs_shim_frame_parse_segment(struct sk_buff *skb, struct ovs_shim_frame *fr
 bool ovs_shim_frame_write(struct ovs_shim_frame *frame, const struct shim_action *action);
 
 /*
+ * Tells whether a frame says that its sender has an address, by ARP or a neighbour advertisement,
+ * and stores that.  May move the header.
+ */
+bool ovs_shim_frame_announces(struct sk_buff *skb, const struct ovs_shim_frame *frame,
+			      struct shim_address *address);
+
+/*
  * Copies what follows the IP header of a frame that is IP, at most `room` bytes of it; returns how
  * many bytes were copied, 0 if the packet is not as long as its header says.
  */

@@ -4,6 +4,7 @@
  *
  *   a packet leaves    ovs_vport_send() calls ovs_shim_output(), with the vport it came by in
  *                      OVS_CB; the vport's own operation sends what may go on
+ *   a packet comes     ovs_vport_receive() and ovs_packet_cmd_execute() note its VLAN in OVS_CB
  *   a vport goes       ovs_vport_del() calls ovs_shim_vport_gone()
  *   configuration      is under ovs_mutex, as the datapath's own is
  *
@@ -88,7 +89,8 @@ void ovs_shim_output(struct vport *vport, struct sk_buff *skb)
 	const struct ovs_shim_port *from = in ? ovs_shim_port_of(in->dev) : NULL;
 	bool local = in && in->port_no == OVSP_LOCAL;
 
-	if (ovs_shim_judge(from, ovs_shim_port_of(vport->dev), local, skb))
+	if (ovs_shim_judge(from, ovs_shim_port_of(vport->dev), local, OVS_CB(skb)->input_vlan,
+			   skb))
 		vport->ops->send(skb);
 }
 

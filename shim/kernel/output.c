@@ -35,6 +35,7 @@
 #include "ovs_shim.h"
 #include "port.h"
 #include "trace.h"
+#include "vlan.h"
 
 DEFINE_STATIC_KEY_FALSE(ovs_shim_key);
 
@@ -166,6 +167,25 @@ static inline bool output_is_message(const struct shim_vm *vm, const struct shim
 	return unlikely(packet->version && packet->protocol == READ_ONCE(vm->mode.protocol));
 }
 
+/* Tells the engine which address a VM that has a law says is its own, to a port with a role. */
+static noinline void output_announce(struct shim_vm *vm, const struct ovs_shim_port *to,
+				     struct sk_buff *skb, struct ovs_shim_frame *frame)
+{
+	struct shim_address address;
+
+	if (!ovs_shim_frame_announces(skb, frame, &address))
+		return;
+	frame->packet.now_ns = ktime_get_ns();
+	shim_sources_announce(vm, &address, &frame->packet,
+			      to && to->role == OVS_SHIM_ROLE_UPLINK);
+}
+
+/* Tells whether a packet may say something of addresses: it is no IP, or ICMPv6. */
+static inline bool output_may_announce(const struct shim_packet *packet)
+{
+	return unlikely(!packet->version || packet->protocol == IPPROTO_ICMPV6);
+}
+
 /*
  * Judges a packet from a VM; to is the port it leaves by, NULL if that has no role; outer: what is
  * in front of it if it is in a tunnel, and has been entered.
@@ -182,7 +202,11 @@ static __always_inline bool output_from_vm(struct shim_vm *vm, const struct ovs_
 		output_refuse(vm, skb, &frame.packet, SHIM_DROP_FORGED);
 		return false;
 	}
-	if (!to || to->role != OVS_SHIM_ROLE_UPLINK || !READ_ONCE(vm->mode.ruled))
+	if (!READ_ONCE(vm->mode.ruled))
+		return true;
+	if (output_may_announce(&frame.packet))
+		output_announce(vm, to, skb, &frame);
+	if (!to || to->role != OVS_SHIM_ROLE_UPLINK)
 		return true;
 	output_time(vm, &frame.packet);
 	shim_decide_sent(vm, to->uplink, &frame.packet, &passage, &action);
@@ -202,10 +226,10 @@ static void output_refuse_message(struct shim_vm *vm, enum shim_counter refusal)
 
 /*
  * Obeys or refuses a control message for a VM; from is the port it came by, NULL if that has no
- * role; local as in ovs_shim_judge().
+ * role; local and vlan as in ovs_shim_judge().
  */
 static noinline void output_obey(struct shim_vm *vm, const struct ovs_shim_port *from, bool local,
-				 struct ovs_shim_frame *frame)
+				 u32 vlan, struct ovs_shim_frame *frame)
 {
 	const struct shim_uplink *uplink = NULL;
 	struct shim_message message = {};
@@ -224,6 +248,10 @@ static noinline void output_obey(struct shim_vm *vm, const struct ovs_shim_port 
 	}
 	frame->packet.now_ns = ktime_get_ns();
 	frame->packet.timed = true;
+	if (uplink && vlan != OVS_SHIM_VLAN_UNKNOWN) {
+		frame->packet.network.vlan = vlan;
+		frame->packet.network_known = true;
+	}
 	/* One byte more than a message has, so that what is too long is seen to be. */
 	data = shim_alloc_now(SHIM_MESSAGE_MOST_BYTES + 1);
 	if (!data) {
@@ -248,16 +276,16 @@ static u8 output_wants_of_received(const struct shim_vm *vm)
 	return wants;
 }
 
-/* Judges a packet for a VM that no other VM sent; from and local are those of output_obey(). */
+/* Judges a packet for a VM that no other VM sent; from, local and vlan as in output_obey(). */
 static bool output_to_vm(struct shim_vm *vm, const struct ovs_shim_port *from, bool local,
-			 struct sk_buff *skb)
+			 u32 vlan, struct sk_buff *skb)
 {
 	struct ovs_shim_frame frame __uninitialized;
 	struct shim_action action __uninitialized;
 
 	ovs_shim_frame_parse(skb, output_wants_of_received(vm), &frame);
 	if (output_is_message(vm, &frame.packet)) {
-		output_obey(vm, from, local, &frame);
+		output_obey(vm, from, local, vlan, &frame);
 		consume_skb(skb);
 		return false;
 	}
@@ -269,12 +297,12 @@ static bool output_to_vm(struct shim_vm *vm, const struct ovs_shim_port *from, b
 }
 
 bool ovs_shim_judge(const struct ovs_shim_port *from, const struct ovs_shim_port *to, bool local,
-		    struct sk_buff *skb)
+		    u32 vlan, struct sk_buff *skb)
 {
 	if (from && from->role == OVS_SHIM_ROLE_VM)
 		return output_from_vm(from->vm, to, NULL, skb);
 	if (to && to->role == OVS_SHIM_ROLE_VM)
-		return output_to_vm(to->vm, from, local, skb);
+		return output_to_vm(to->vm, from, local, vlan, skb);
 	return true;
 }
 

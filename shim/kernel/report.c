@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Reports to the shims of peers: how their way is learned, and how they are built and sent.
+ * What the shim sends of its own: reports to the shims of peers, on a way that is learned, and
+ * questions to VMs whose address another one announces.
  *
  * A report is a control message of type 3 from the VM's address to the peer's, on the way that
  * the VM's own packets take.  It is marked ECT where data is, for a queue that marks drops what
  * it cannot mark, and has the priority of control traffic, so that sch_fq lets it go first.
  */
+#include <linux/etherdevice.h>
 #include <linux/if_arp.h>
 #include <linux/if_vlan.h>
 #include <linux/ip.h>
@@ -14,11 +16,15 @@
 #include <linux/pkt_sched.h>
 #include <linux/skbuff.h>
 #include <linux/string.h>
+#include <net/addrconf.h>
+#include <net/arp.h>
 #include <net/dst_metadata.h>
 #include <net/inet_ecn.h>
 #include <net/ip.h>
+#include <net/ip6_checksum.h>
 #include <net/ip_tunnels.h>
 #include <net/ipv6.h>
+#include <net/ndisc.h>
 
 #include "../core/engine/peer.h"
 #include "compat.h"
@@ -310,6 +316,104 @@ u32 shim_host_report(struct shim_peer *peer, const struct shim_uplink *uplink,
 	skb->dev = dev;
 	__skb_queue_tail(&reports->queue, skb);
 	return skb->len;
+}
+
+/* Returns a frame for a VM's device, with room behind its Ethernet header; NULL without memory. */
+static struct sk_buff *ask_build(struct net_device *dev, const u8 to[ETH_ALEN],
+				 const u8 from[ETH_ALEN], u16 type, u32 len)
+{
+	struct sk_buff *skb;
+	struct ethhdr *eth;
+
+	skb = alloc_skb(LL_RESERVED_SPACE(dev) + len, GFP_ATOMIC | __GFP_NOWARN);
+	if (!skb)
+		return NULL;
+	skb_reserve(skb, LL_RESERVED_SPACE(dev));
+	skb_put_zero(skb, len);
+	skb_reset_network_header(skb);
+	eth = skb_push(skb, ETH_HLEN);
+	ether_addr_copy(eth->h_dest, to);
+	ether_addr_copy(eth->h_source, from);
+	eth->h_proto = htons(type);
+	skb_reset_mac_header(skb);
+	skb->mac_len = ETH_HLEN;
+	skb->protocol = eth->h_proto;
+	skb->dev = dev;
+	return skb;
+}
+
+/* Returns an ARP probe (RFC 5227): a request that names no sender's address. */
+static struct sk_buff *ask_build_arp(struct net_device *dev, const struct in6_addr *address,
+				     const u8 mac[ETH_ALEN], const u8 asker[ETH_ALEN])
+{
+	struct sk_buff *skb = ask_build(dev, mac, asker, ETH_P_ARP, arp_hdr_len(dev));
+	struct arphdr *arp;
+	u8 *p;
+
+	if (!skb)
+		return NULL;
+	arp = arp_hdr(skb);
+	*arp = (struct arphdr){
+		.ar_hrd = htons(ARPHRD_ETHER),
+		.ar_pro = htons(ETH_P_IP),
+		.ar_hln = ETH_ALEN,
+		.ar_pln = sizeof(struct in_addr),
+		.ar_op = htons(ARPOP_REQUEST),
+	};
+	p = (u8 *)(arp + 1);
+	ether_addr_copy(p, asker);
+	p += ETH_ALEN + sizeof(struct in_addr) + ETH_ALEN;
+	memcpy(p, &address->s6_addr32[3], sizeof(struct in_addr));
+	return skb;
+}
+
+/* Returns a neighbour solicitation from ::, as duplicate address detection sends it (RFC 4862). */
+static struct sk_buff *ask_build_ndisc(struct net_device *dev, const struct in6_addr *address,
+				       const u8 mac[ETH_ALEN], const u8 asker[ETH_ALEN])
+{
+	u32 len = sizeof(struct nd_msg);
+	struct sk_buff *skb = ask_build(dev, mac, asker, ETH_P_IPV6,
+					sizeof(struct ipv6hdr) + len);
+	struct ipv6hdr *ip6;
+	struct nd_msg *msg;
+
+	if (!skb)
+		return NULL;
+	ip6 = ipv6_hdr(skb);
+	*ip6 = (struct ipv6hdr){
+		.version = 6,
+		.payload_len = htons(len),
+		.nexthdr = IPPROTO_ICMPV6,
+		.hop_limit = 255,
+	};
+	addrconf_addr_solict_mult(address, &ip6->daddr);
+	msg = (struct nd_msg *)(ip6 + 1);
+	msg->icmph.icmp6_type = NDISC_NEIGHBOUR_SOLICITATION;
+	msg->target = *address;
+	msg->icmph.icmp6_cksum = csum_ipv6_magic(&ip6->saddr, &ip6->daddr, len, IPPROTO_ICMPV6,
+						 csum_partial(msg, len, 0));
+	return skb;
+}
+
+/*
+ * Asks a VM, whose link-layer address is mac, whether it has an address, as if asker did; false: it
+ * cannot be asked.  Softirqs off, RCU read lock.
+ */
+bool shim_host_ask(const struct shim_vm *vm, const struct shim_address *address,
+		   const u8 mac[ETH_ALEN], const u8 asker[ETH_ALEN])
+{
+	struct net_device *dev = ((const struct ovs_shim_port *)vm->port)->dev;
+	const struct in6_addr *in6 = (const struct in6_addr *)address;
+	struct sk_buff *skb;
+
+	if (dev->type != ARPHRD_ETHER || !is_valid_ether_addr(mac) || !is_valid_ether_addr(asker))
+		return false;
+	skb = ipv6_addr_v4mapped(in6) ? ask_build_arp(dev, in6, mac, asker) :
+					 ask_build_ndisc(dev, in6, mac, asker);
+	if (!skb)
+		return false;
+	ovs_shim_hook_send(skb);
+	return true;
 }
 
 void ovs_shim_reports_send(struct shim_reports *reports)

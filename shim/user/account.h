@@ -16,6 +16,8 @@ extern u64 shim_host_allocated;		/* objects that are allocated */
 extern u64 shim_host_allocations;	/* objects that were ever asked for */
 extern u64 shim_host_fail_at;		/* shim_host_allocations of the one that fails; 0: none */
 extern u64 shim_host_fail_count;	/* how many fail from there on; 0: one */
+extern u64 shim_host_asked;		/* how often VMs were asked for an address */
+extern bool shim_host_mute;		/* the host cannot ask any */
 extern u64 shim_host_warnings;		/* conditions of WARN_ON_ONCE() that held */
 
 /* Frees what waits for a grace period: no packet and no tick is under way; returns how many. */

@@ -130,6 +130,8 @@ u32 shim_host_report(struct shim_peer *peer, const struct shim_uplink *uplink,
 		     const struct shim_message *report, const struct shim_settings *settings,
 		     struct shim_reports *reports);
 void shim_host_source(const struct shim_packet *packet, u8 mac[6]);
+bool shim_host_ask(const struct shim_vm *vm, const struct shim_address *address, const u8 mac[6],
+		   const u8 asker[6]);
 u32 shim_host_flow_hash(const struct shim_packet *packet);
 bool shim_host_tunnel_end(const struct shim_packet *packet, struct shim_address *end);
 void shim_host_rate_changed(const struct shim_limiter *limiter, u64 bytes_per_s);

@@ -402,6 +402,19 @@ bool shim_lab_send(struct shim_vm *vm, struct shim_uplink *uplink,
 	return passed;
 }
 
+void shim_lab_announce(struct shim_vm *vm, struct shim_uplink *uplink,
+		       const struct shim_lab_packet *from)
+{
+	struct shim_packet packet;
+
+	lab_read(vm, &packet, from);
+	rcu_read_lock();
+	local_bh_disable();
+	shim_sources_announce(vm, &packet.source, &packet, uplink);
+	local_bh_enable();
+	rcu_read_unlock();
+}
+
 bool shim_lab_receive(struct shim_vm *vm, struct shim_uplink *uplink,
 		      const struct shim_lab_packet *from, struct shim_lab_result *result)
 {

@@ -151,6 +151,13 @@ void shim_lab_configure_uplink(struct shim_uplink *uplink, u64 capacity);
 bool shim_lab_send(struct shim_vm *vm, struct shim_uplink *uplink,
 		   const struct shim_lab_packet *packet, struct shim_lab_result *result);
 
+/*
+ * Sends an announcement of an address, which is the packet's source, from a VM; uplink NULL: by no
+ * uplink, but to another port.
+ */
+void shim_lab_announce(struct shim_vm *vm, struct shim_uplink *uplink,
+		       const struct shim_lab_packet *packet);
+
 /* Brings a packet that is no control message from an uplink to a VM; returns whether it passed. */
 bool shim_lab_receive(struct shim_vm *vm, struct shim_uplink *uplink,
 		      const struct shim_lab_packet *packet, struct shim_lab_result *result);

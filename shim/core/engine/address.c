@@ -11,6 +11,12 @@
  *   another VM's on this host, in the same network: that VM was seen to send from it, by the same
  *   VLAN and tunnel, and not longer ago than peer_idle
  *
+ * A virtual address moves within a second.  Who announces another's address by ARP or a neighbour
+ * advertisement has it once its owner has neither sent from it nor answered for it for a second,
+ * in which the host asks it.  An owner that uses the address, or that is alive and answers, keeps
+ * it.  One that was silent has it back at once when it sends from it within peer_idle of its last
+ * packet, so nobody loses more by an announcement than he can by silence.
+ *
  * Networks are told apart because tenants may use the same addresses.  A network is what packets
  * bear on the uplink: the key of the tunnel and the outermost VLAN tag, whoever put it there.  On
  * an access port only the bridge does; a guest behind a trunk port may own addresses in VLANs of
@@ -37,6 +43,15 @@
 
 /* Times of use are written no more often than that, ns: 2^30. */
 #define SEEN_NS 0x40000000ULL
+
+/* Who announces an address has it if its owner neither uses it nor answers for so long, ns: 1 s. */
+#define HANDOVER_NS SHIM_NSEC_PER_SEC
+
+/* The owner is asked again no sooner, and has so long to answer, ns. */
+#define ANSWER_NS (HANDOVER_NS / 4)
+
+/* An announcement holds so long, ns. */
+#define CLAIM_NS (10 * SHIM_NSEC_PER_SEC)
 
 /* The table of an engine. */
 static const struct shim_table_params owner_table = {
@@ -247,9 +262,11 @@ static bool source_impossible(const struct shim_packet *packet)
 	return shim_address_group(source) || shim_address_loopback(source);
 }
 
-/* Notes the use of an address. */
+/* Notes the use of an address: it is nobody else's. */
 static void owner_use(struct shim_owner *owner, u64 now_ns)
 {
+	if (unlikely(READ_ONCE(owner->claimant)))
+		WRITE_ONCE(owner->claimant, NULL);
 	if (shim_sub_sat(now_ns, READ_ONCE(owner->seen_ns)) >= SEEN_NS)
 		WRITE_ONCE(owner->seen_ns, now_ns);
 }
@@ -282,9 +299,12 @@ static void sources_tidy(struct shim_vm *vm, u64 now_ns, u64 idle_ns)
 			owner_remove(vm->engine, owner);
 }
 
-/* Makes a VM the owner of an address, if it may have more.  owners->lock, RCU read lock. */
-static void owner_create(struct shim_vm *vm, const struct shim_owner_key *key,
-			 const struct shim_packet *packet, u64 idle_ns)
+/*
+ * Makes a VM the owner of an address, if it may have more; NULL: it may not.  owners->lock, RCU
+ * read lock.
+ */
+static struct shim_owner *owner_create(struct shim_vm *vm, const struct shim_owner_key *key,
+				       const struct shim_packet *packet, u64 idle_ns)
 {
 	u64 now_ns = packet->now_ns;
 	struct shim_sources *sources = &vm->sources;
@@ -293,10 +313,10 @@ static void owner_create(struct shim_vm *vm, const struct shim_owner_key *key,
 	if (sources->n_owned >= SHIM_OWNED_MAX)
 		sources_tidy(vm, now_ns, idle_ns);
 	if (READ_ONCE(vm->gone) || sources->n_owned >= SHIM_OWNED_MAX)
-		return;
+		return NULL;
 	owner = shim_alloc_now(sizeof(*owner));
 	if (!owner)
-		return;
+		return NULL;
 	owner->key = *key;
 	owner->vm = vm;
 	owner->version = packet->version;
@@ -304,11 +324,12 @@ static void owner_create(struct shim_vm *vm, const struct shim_owner_key *key,
 	shim_host_source(packet, owner->mac);
 	if (shim_table_insert(&vm->engine->owners.table, &owner->node, owner_table)) {
 		shim_free(owner);
-		return;
+		return NULL;
 	}
 	list_add_tail_rcu(&owner->vm_node, &sources->owned);
 	WRITE_ONCE(sources->n_owned, sources->n_owned + 1);
 	owner_remember(sources, owner);
+	return owner;
 }
 
 /* Tells whether an owner of an address shares it with a VM: it is set for both. */
@@ -319,26 +340,89 @@ static bool owner_shares(const struct shim_owner *owner, const struct shim_addre
 	return set && address_is_set(set, address);
 }
 
+/* Tells whether an address of another VM's may become a VM's that sends from it. */
+static bool owner_yields(const struct shim_owner *owner, const struct shim_vm *vm, u64 now_ns,
+			 u64 idle_ns)
+{
+	if (shim_sub_sat(now_ns, READ_ONCE(owner->seen_ns)) >= idle_ns)
+		return true;
+	if (READ_ONCE(owner->former) == vm && now_ns < READ_ONCE(owner->former_ns))
+		return true;
+	return READ_ONCE(owner->claimant) == vm &&
+	       READ_ONCE(owner->asked_ns) >= READ_ONCE(owner->claimed_ns) &&
+	       shim_sub_sat(now_ns, READ_ONCE(owner->claimed_ns)) >= HANDOVER_NS &&
+	       shim_sub_sat(now_ns, READ_ONCE(owner->asked_ns)) >= ANSWER_NS;
+}
+
+/*
+ * Tells whether the owner of an address that was announced is to be asked for it, now: after the
+ * announcement, and again while the last question leaves time to answer.  owners->lock.
+ */
+static bool owner_to_ask(struct shim_owner *owner, u64 now_ns)
+{
+	if (owner->asked_ns && shim_sub_sat(now_ns, owner->asked_ns) < ANSWER_NS)
+		return false;
+	if (owner->asked_ns >= owner->claimed_ns &&
+	    shim_sub_sat(now_ns, owner->claimed_ns) >= HANDOVER_NS - ANSWER_NS)
+		return false;
+	WRITE_ONCE(owner->asked_ns, max_t(u64, now_ns, 1));
+	return true;
+}
+
+/*
+ * Asks the owner of an address, in whose place `vm` sends from it, once more; a host that cannot
+ * ask hands nothing over.  RCU read lock.
+ */
+static noinline void owner_ask_again(struct shim_owner *owner, const struct shim_vm *vm, u64 now_ns)
+{
+	struct shim_owners *owners = &vm->engine->owners;
+	bool ask;
+
+	spin_lock(&owners->lock);
+	ask = owner->claimant == vm && !owner->gone && owner_to_ask(owner, now_ns);
+	spin_unlock(&owners->lock);
+	if (ask && !shim_host_ask(owner->vm, &owner->key.address, owner->mac, owner->asker))
+		WRITE_ONCE(owner->claimant, NULL);
+}
+
 /* Settles whose an address is that nobody owns yet, or another VM.  RCU read lock. */
 static enum shim_counter sources_claim(struct shim_vm *vm, const struct shim_owner_key *key,
 				       const struct shim_packet *packet, u64 idle_ns, bool set)
 {
 	struct shim_owners *owners = &vm->engine->owners;
 	enum shim_counter drop = SHIM_COUNTER_NONE;
+	const struct shim_vm *former = NULL;
+	u64 now_ns = packet->now_ns, former_ns = 0;
 	struct shim_owner *owner;
 
 	spin_lock(&owners->lock);
 	owner = shim_table_find(&owners->table, key, owner_table);
-	if (owner && owner->vm != vm && !set &&
-	    shim_sub_sat(packet->now_ns, READ_ONCE(owner->seen_ns)) < idle_ns) {
+	if (owner && owner->vm != vm && !set && !owner_yields(owner, vm, now_ns, idle_ns)) {
 		drop = SHIM_DROP_SPOOFED;
 	} else if (!owner || owner->vm != vm) {
-		if (owner)
+		if (owner) {
+			/* One that lost it by silence may return, but not take turns. */
+			if (READ_ONCE(owner->former) != vm)
+				former = owner->vm;
+			former_ns = shim_add_sat(READ_ONCE(owner->seen_ns), idle_ns);
 			owner_remove(vm->engine, owner);
-		owner_create(vm, key, packet, idle_ns);
+		}
+		owner = owner_create(vm, key, packet, idle_ns);
+		if (owner && !set) {
+			WRITE_ONCE(owner->former, former);
+			WRITE_ONCE(owner->former_ns, former_ns);
+		}
 	}
 	spin_unlock(&owners->lock);
 	return drop;
+}
+
+/* Tells whether a VM may send from an address by what is set for it and others.  RCU read lock. */
+static bool sources_allowed(struct shim_vm *vm, const struct shim_prefixes *set,
+			    const struct shim_address *address)
+{
+	return set ? address_is_set(set, address) :
+		     !shim_table_find(&vm->engine->owners.reserved, address, reserved_table);
 }
 
 /* As shim_sources_check() for an IP packet whose source is not that of the one before it. */
@@ -354,8 +438,7 @@ static noinline enum shim_counter sources_look(struct shim_vm *vm, const struct 
 	if (shim_address_unspecified(&packet->source))
 		return SHIM_COUNTER_NONE;
 	set = rcu_dereference(vm->sources.set);
-	if (set ? !address_is_set(set, &packet->source) :
-	    !!shim_table_find(&vm->engine->owners.reserved, &packet->source, reserved_table))
+	if (!sources_allowed(vm, set, &packet->source))
 		return SHIM_DROP_SPOOFED;
 	key = (struct shim_owner_key){
 		.address = packet->source,
@@ -372,9 +455,11 @@ static noinline enum shim_counter sources_look(struct shim_vm *vm, const struct 
 	if (!owner && sources_full(&vm->sources, packet->now_ns))
 		return SHIM_COUNTER_NONE;
 	/* Another's: look before taking the lock, as whoever tries addresses must cost nobody. */
-	if (owner && !set &&
-	    shim_sub_sat(packet->now_ns, READ_ONCE(owner->seen_ns)) < idle_ns)
+	if (owner && !set && !owner_yields(owner, vm, packet->now_ns, idle_ns)) {
+		if (READ_ONCE(owner->claimant) == vm)
+			owner_ask_again(owner, vm, packet->now_ns);
 		return SHIM_DROP_SPOOFED;
+	}
 	return sources_claim(vm, &key, packet, idle_ns, set);
 }
 
@@ -395,6 +480,45 @@ enum shim_counter shim_sources_check(struct shim_vm *vm, const struct shim_packe
 		return sources_look(vm, packet);
 	owner_use(owner, packet->now_ns);
 	return SHIM_COUNTER_NONE;
+}
+
+/* Notes that a VM that owns an address, in whatever networks, speaks for it.  RCU read lock. */
+static void sources_answer(struct shim_vm *vm, const struct shim_address *address, u64 now_ns)
+{
+	struct shim_owner *owner;
+
+	list_for_each_entry_rcu(owner, &vm->sources.owned, vm_node)
+		if (shim_address_equal(&owner->key.address, address))
+			owner_use(owner, now_ns);
+}
+
+void shim_sources_announce(struct shim_vm *vm, const struct shim_address *address,
+			   const struct shim_packet *packet, bool uplink)
+{
+	struct shim_owner_key key = { .address = *address, .network = packet->network };
+	struct shim_prefixes *set = rcu_dereference(vm->sources.set);
+	struct shim_owners *owners = &vm->engine->owners;
+	u64 now_ns = packet->now_ns;
+	struct shim_owner *owner;
+	bool ask = false;
+
+	sources_answer(vm, address, now_ns);
+	if (!uplink || !sources_allowed(vm, set, address))
+		return;
+	owner = shim_table_find(&owners->table, &key, owner_table);
+	if (!owner || owner->vm == vm)
+		return;
+	spin_lock(&owners->lock);
+	if (!owner->gone && (!owner->claimant ||
+			     shim_sub_sat(now_ns, owner->claimed_ns) >= CLAIM_NS)) {
+		shim_host_source(packet, owner->asker);
+		WRITE_ONCE(owner->claimed_ns, now_ns);
+		WRITE_ONCE(owner->claimant, vm);
+	}
+	ask = !owner->gone && owner->claimant == vm && owner_to_ask(owner, now_ns);
+	spin_unlock(&owners->lock);
+	if (ask && !shim_host_ask(owner->vm, address, owner->mac, owner->asker))
+		WRITE_ONCE(owner->claimant, NULL);
 }
 
 /* Tells whether an address is the link-local one of a MAC address (RFC 4291, appendix A). */

@@ -30,6 +30,12 @@ struct shim_owner {
 	struct shim_owner_key key;	/* by which it is found */
 	struct shim_vm *vm;		/* the VM; never changes */
 	u64 seen_ns;			/* when it last sent from there; written by its packets */
+	const struct shim_vm *claimant;	/* announced it while the owner is silent; NULL: none */
+	const struct shim_vm *former;	/* had it before, and may take it back; compared only */
+	u64 former_ns;			/* until then */
+	u64 claimed_ns;			/* when it was first announced; owners->lock */
+	u64 asked_ns;			/* when the owner was last asked for it; owners->lock */
+	u8 asker[6];			/* link-layer address of the claimant; owners->lock */
 	u8 version;			/* of IP: 4 or 6; never changes */
 	u8 mac[6];			/* link-layer source of the first packet from there */
 	bool gone;			/* no longer in the table; written under owners->lock */
@@ -91,6 +97,15 @@ void shim_sources_exit(struct shim_vm *vm);
  * be dropped.  Remembers the address as its own.  Softirqs off, RCU read lock.
  */
 enum shim_counter shim_sources_check(struct shim_vm *vm, const struct shim_packet *packet);
+
+/*
+ * Notes that a VM says that it has an address, by ARP or a neighbour advertisement that it sends;
+ * uplink: the packet leaves by one, in the address's network.  If the address is another VM's, the
+ * host asks that one, and if it is silent from then on it loses the address.  Softirqs off, RCU
+ * read lock.
+ */
+void shim_sources_announce(struct shim_vm *vm, const struct shim_address *address,
+			   const struct shim_packet *packet, bool uplink);
 
 /*
  * Tells whether a message for an address that came to a VM by a packet concerns it: the address is

@@ -53,7 +53,7 @@ struct shim_engine {
 	u32 generation;			/* changes with the lists, for dumps */
 	u32 sender;			/* id in reports, random */
 	spinlock_t numbers_lock;	/* of what follows, up to reporters */
-	u32 epoch;			/* of reports sent: start of the count, seconds since 1970 */
+	u32 epoch;			/* of reports sent: when their count began, s since 1970 */
 	u32 sequence;			/* of the last report sent in that epoch */
 	u64 epoch_ns;			/* when the epoch began */
 	struct shim_replay replay;	/* messages that VMs accepted, without peers' reports */

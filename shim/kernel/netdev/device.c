@@ -334,20 +334,33 @@ static void device_hook_wanted(struct net *net)
 	}
 }
 
-/* Tells the hooks whether there are tunnels without a role.  Configuration. */
-static void device_count_tunnels(void)
+/* Turns a key on or off.  Configuration. */
+static void device_set_key(struct static_key_false *key, bool on)
+{
+	if (on)
+		static_branch_enable(key);
+	else
+		static_branch_disable(key);
+}
+
+/*
+ * Tells the hooks whether there are tunnels without a role, and VMs behind internal ports.
+ * Configuration.
+ */
+static void device_count_kinds(void)
 {
 	const struct ovs_shim_device *device;
-	bool any = false;
+	bool overlay = false, inner = false;
 	int bucket;
 
-	hash_for_each(devices, bucket, device, node)
-		any |= device->kind == OVS_SHIM_DEVICE_TUNNEL &&
-		       device->id < OVS_SHIM_ORIGIN_PORTS;
-	if (any)
-		static_branch_enable(&ovs_shim_overlay);
-	else
-		static_branch_disable(&ovs_shim_overlay);
+	hash_for_each(devices, bucket, device, node) {
+		overlay |= device->kind == OVS_SHIM_DEVICE_TUNNEL &&
+			   device->id < OVS_SHIM_ORIGIN_PORTS;
+		inner |= device->kind == OVS_SHIM_DEVICE_INTERNAL &&
+			 device->id >= OVS_SHIM_ORIGIN_PORTS;
+	}
+	device_set_key(&ovs_shim_overlay, overlay);
+	device_set_key(&ovs_shim_inner, inner);
 }
 
 /* The work item. */
@@ -364,7 +377,7 @@ static void device_work(struct work_struct *unused)
 		device_hook_wanted(net);
 	up_read(&net_rwsem);
 	rtnl_unlock();
-	device_count_tunnels();
+	device_count_kinds();
 	mutex_unlock(&configuration);
 }
 

@@ -7,11 +7,12 @@
  *
  * Where a packet is from, the first of these tells:
  *
- *   skb->skb_iif    names a port of a bridge that is none internal: openvswitch forwarded it from
- *                   there, whatever flows did to its mark
- *   skb->mark       a hook wrote it where the packet came
- *   nothing         user space sent it, or a flow overwrote the mark of what user space, or the
- *                   host behind an internal port, sent: its origin is unknown
+ *   skb->skb_iif    less than 0: a hook wrote it where the packet came, whatever flows did to its
+ *                   mark
+ *   skb->skb_iif    0, and a port's id in skb->mark: a hook wrote that, and the packet has been in
+ *                   user space since, or came from another namespace
+ *   nothing         user space sent it, a flow overwrote the mark of what visited user space, or
+ *                   the packet came to an internal port without its hook: its origin is unknown
  *
  * The bits are overwritten where packets come, so that no guest and no other host writes them, and
  * cleared where packets go.  Two ways lead from one hook to another through the host: into a tunnel
@@ -26,9 +27,11 @@
 #include "../outer.h"
 #include "../output.h"
 #include "../ovs_shim.h"
+#include "../vlan.h"
 #include "netdev.h"
 
 DEFINE_STATIC_KEY_FALSE(ovs_shim_overlay);
+DEFINE_STATIC_KEY_FALSE(ovs_shim_inner);
 
 /* Returns what a packet's mark says, without its tunnel. */
 static inline u32 hook_id(const struct sk_buff *skb)
@@ -53,6 +56,49 @@ static inline void hook_set_id(struct sk_buff *skb, u32 id)
 	skb->mark = (skb->mark & ~ovs_shim_mark.mask) | id << ovs_shim_mark.shift;
 }
 
+/* What stands in skb->skb_iif, which is less than 0: id in 0 to 14, tag in 15 to 26, protocol. */
+#define IIF_HOOKED BIT(31)
+#define IIF_VLAN_SHIFT 15
+#define IIF_QINQ BIT(27)
+#define IIF_ID_MASK GENMASK(IIF_VLAN_SHIFT - 1, 0)
+
+/* Writes where a packet that comes is from, and how it is tagged. */
+static inline void hook_come(struct sk_buff *skb, u32 id)
+{
+	u32 word = IIF_HOOKED | id;
+
+	if (unlikely(skb_vlan_tag_present(skb))) {
+		word |= (u32)skb_vlan_tag_get_id(skb) << IIF_VLAN_SHIFT;
+		if (skb->vlan_proto == htons(ETH_P_8021AD))
+			word |= IIF_QINQ;
+	}
+	hook_set_id(skb, id);
+	skb->skb_iif = (int)word;
+}
+
+/* Tells whether a hook saw a packet come, and nothing but openvswitch had it since. */
+static inline bool hook_saw(const struct sk_buff *skb)
+{
+	return skb->skb_iif < 0;
+}
+
+/* Returns the VLAN tag that a packet came with, which a hook saw. */
+static inline u32 hook_vlan(const struct sk_buff *skb)
+{
+	u32 word = (u32)skb->skb_iif;
+
+	return ovs_shim_vlan(htons(word & IIF_QINQ ? ETH_P_8021AD : ETH_P_8021Q),
+			     word >> IIF_VLAN_SHIFT);
+}
+
+/* Takes off a packet that goes whatever hooks wrote; from: the device it came by, NULL: unknown. */
+static inline void hook_go(struct sk_buff *skb, const struct ovs_shim_device *from)
+{
+	hook_set_id(skb, OVS_SHIM_ORIGIN_NOTHING);
+	if (hook_saw(skb))
+		skb->skb_iif = from ? from->dev->ifindex : 0;
+}
+
 /* Returns the port of a device with an id if it has that role, NULL if not.  RCU. */
 static const struct ovs_shim_port *hook_port_by_id(u32 id, enum ovs_shim_role role)
 {
@@ -63,42 +109,24 @@ static const struct ovs_shim_port *hook_port_by_id(u32 id, enum ovs_shim_role ro
 }
 
 /*
- * Returns the device that a packet came by which openvswitch forwarded from `in`, a port of a
- * bridge; id: what its mark says.  RCU.
- */
-static const struct ovs_shim_device *hook_forwarded(const struct net_device *in, u32 id)
-{
-	const struct ovs_shim_device *device = ovs_shim_device_of(in);
-
-	/* It came by the uplink below the tunnel. */
-	if (device && device->kind == OVS_SHIM_DEVICE_TUNNEL &&
-	    READ_ONCE(device->id) < OVS_SHIM_ORIGIN_PORTS &&
-	    hook_port_by_id(id, OVS_SHIM_ROLE_UPLINK))
-		return ovs_shim_device_by_id(id);
-	return device;
-}
-
-/*
- * Returns the device that a packet about to leave came by, with a role or without, NULL if it has
- * no hooks, and in *known whether it is known.  iif: skb->skb_iif is still of where it came.  RCU.
+ * Returns the device that a packet about to leave came by if that has a role, else NULL, and in
+ * *known whether it is known.  iif: skb->skb_iif is still of where it came.  RCU.
+ *
+ * A mark alone is left of the first packets of flows, and of what comes from another namespace.
+ * While a VM is behind an internal port it says which VM is to pay, but makes nothing free: a host
+ * with root there could have written it, and had tc leave the hook out.
  */
 static const struct ovs_shim_device *hook_origin(const struct sk_buff *skb, bool iif, bool *known)
 {
 	const struct ovs_shim_device *device;
-	u32 id = hook_id(skb);
-	const struct net_device *in;
 
-	*known = true;
-	device = ovs_shim_device_by_id(id);
-	iif = iif && skb->skb_iif;
-	if (likely(device && (!iif || device->dev->ifindex == skb->skb_iif)))
-		return device;
-	if (iif) {
-		in = dev_get_by_index_rcu(dev_net(skb->dev), skb->skb_iif);
-		if (in && netif_is_ovs_port(in))
-			return hook_forwarded(in, id);
+	if (likely(iif && hook_saw(skb))) {
+		*known = true;
+		return ovs_shim_device_by_id((u32)skb->skb_iif & IIF_ID_MASK);
 	}
-	*known = device || id == OVS_SHIM_ORIGIN_FREE;
+	device = iif && skb->skb_iif ? NULL : ovs_shim_device_by_id(hook_id(skb));
+	*known = device || (hook_id(skb) == OVS_SHIM_ORIGIN_FREE &&
+			    !(iif && static_branch_unlikely(&ovs_shim_inner)));
 	return device;
 }
 
@@ -122,12 +150,15 @@ static bool hook_judge(struct ovs_shim_device *device, const struct ovs_shim_por
 {
 	const struct ovs_shim_port *port;
 	const struct ovs_shim_device *from;
-	bool known;
+	bool known, saw;
+	u32 vlan;
 
 	if (unlikely(hook_is_tunnelled(device, skb) && to->role == OVS_SHIM_ROLE_UPLINK))
 		return hook_judge_tunnelled(device, to, skb);
 	from = hook_origin(skb, iif, &known);
-	hook_set_id(skb, OVS_SHIM_ORIGIN_NOTHING);
+	saw = iif && hook_saw(skb);
+	vlan = saw ? hook_vlan(skb) : OVS_SHIM_VLAN_UNKNOWN;
+	hook_go(skb, from);
 	/* What is in no tunnel there is the host's own. */
 	if (unlikely(device->kind == OVS_SHIM_DEVICE_UNDERLAY))
 		return true;
@@ -135,11 +166,14 @@ static bool hook_judge(struct ovs_shim_device *device, const struct ovs_shim_por
 	/* Namespaces have engines of their own, which know nothing of each other. */
 	if (unlikely(port && port->net != to->net))
 		port = NULL;
+	/* A mark alone makes nobody an uplink to others. */
+	if (unlikely(!saw && port && port->role == to->role && to->role == OVS_SHIM_ROLE_UPLINK))
+		known = false;
 	if (likely(known))
-		return ovs_shim_judge(port, to, false, skb);
+		return ovs_shim_judge(port, to, false, vlan, skb);
 	if (to->role == OVS_SHIM_ROLE_UPLINK)
 		return ovs_shim_stray_judge(device, to, skb);
-	return ovs_shim_judge(NULL, to, true, skb);
+	return ovs_shim_judge(NULL, to, true, vlan, skb);
 }
 
 /*
@@ -176,7 +210,7 @@ static unsigned int hook_port_in(void *priv, struct sk_buff *skb,
 {
 	const struct ovs_shim_device *device = priv;
 
-	hook_set_id(skb, READ_ONCE(device->id));
+	hook_come(skb, READ_ONCE(device->id));
 	return NF_ACCEPT;
 }
 
@@ -187,8 +221,9 @@ static unsigned int hook_tunnel_in(void *priv, struct sk_buff *skb,
 	const struct ovs_shim_device *device = priv;
 	u32 id = READ_ONCE(device->id);
 
-	if (id >= OVS_SHIM_ORIGIN_PORTS || !hook_keeps_uplink(skb, device->dev))
-		hook_set_id(skb, id);
+	if (id < OVS_SHIM_ORIGIN_PORTS && hook_keeps_uplink(skb, device->dev))
+		id = hook_id(skb);
+	hook_come(skb, id);
 	return NF_ACCEPT;
 }
 
@@ -213,7 +248,7 @@ static unsigned int hook_internal_in(void *priv, struct sk_buff *skb,
 	if (unlikely(id < OVS_SHIM_ORIGIN_PORTS && hook_keeps_vm(skb, device->dev)))
 		skb->skb_iif = 0;
 	else
-		hook_set_id(skb, id);
+		hook_come(skb, id);
 	return NF_ACCEPT;
 }
 
@@ -223,22 +258,26 @@ static unsigned int hook_internal_in(void *priv, struct sk_buff *skb,
  */
 static bool hook_pass(const struct ovs_shim_device *device, struct sk_buff *skb, bool iif)
 {
-	bool tunnel = device->kind == OVS_SHIM_DEVICE_TUNNEL, known;
+	bool tunnel = device->kind == OVS_SHIM_DEVICE_TUNNEL, keeps, known;
 	const struct ovs_shim_device *from = hook_origin(skb, iif, &known);
 	const struct ovs_shim_port *port = from ? rcu_dereference(from->port) : NULL;
+	u32 id;
 
+	keeps = device->kind == OVS_SHIM_DEVICE_INTERNAL && hook_keeps_uplink(skb, device->dev);
+	id = hook_id(skb);
+	hook_go(skb, from);
 	if (port && port->role == OVS_SHIM_ROLE_VM) {
-		hook_set_id(skb, tunnel ? READ_ONCE(from->id) : OVS_SHIM_ORIGIN_NOTHING);
+		if (tunnel)
+			hook_set_id(skb, READ_ONCE(from->id));
 		if (tunnel)
 			skb->mark |= ovs_shim_mark.tunnelled;
-		return ovs_shim_judge(port, NULL, false, skb);
+		return ovs_shim_judge(port, NULL, false, OVS_SHIM_VLAN_UNKNOWN, skb);
 	}
 	if (tunnel && !known) {
 		hook_set_id(skb, OVS_SHIM_ORIGIN_STRAY);
 		skb->mark |= ovs_shim_mark.tunnelled;
-	} else if (device->kind != OVS_SHIM_DEVICE_INTERNAL ||
-		   !hook_keeps_uplink(skb, device->dev)) {
-		hook_set_id(skb, OVS_SHIM_ORIGIN_NOTHING);
+	} else if (keeps) {
+		hook_set_id(skb, id);
 	}
 	return true;
 }
@@ -257,7 +296,7 @@ static unsigned int hook_port_out(void *priv, struct sk_buff *skb,
 {
 	if (ovs_shim_enabled())
 		return hook_out(priv, skb, true) ? NF_ACCEPT : NF_STOLEN;
-	hook_set_id(skb, OVS_SHIM_ORIGIN_NOTHING);
+	hook_go(skb, NULL);
 	return NF_ACCEPT;
 }
 

@@ -3,9 +3,16 @@
  * The shim beside an unmodified openvswitch.ko: what the files of this folder share.
  *
  * Every port of a bridge, and every uplink that is no port, has a struct ovs_shim_device with two
- * netfilter hooks: one where packets come from it, one where they go to it.  The first writes into
- * some high bits of skb->mark where the packet is from, for nothing else survives all ways through
- * openvswitch; the second reads them and takes them off.  These bits hold
+ * netfilter hooks: one where packets come from it, one where they go to it.  The first writes where
+ * the packet is from, the second reads it and takes it off.  It stands in two places:
+ *
+ *   skb->skb_iif  less than 0, with the VLAN tag that the packet came with.  Devices' indexes are
+ *                 more than 0, so nothing but the hook writes that.  It is lost where a packet
+ *                 visits user space, a tunnel or the host
+ *   skb->mark     some high bits, which survive all ways through openvswitch.  Whoever sends by an
+ *                 internal port can write them, and by tc have its hook left out
+ *
+ * Both hold
  *
  *   nothing       no hook saw the packet come: user space made it, or the host itself
  *   free          it came by a port without a role
@@ -13,7 +20,7 @@
  *   passed        the shim has judged it already
  *   a port's id   it came by that port; ids are of ports with a role alone
  *
- * and one bit more: it went into a tunnel since.
+ * and the mark one bit more: it went into a tunnel since.
  */
 #ifndef OVS_SHIM_NETDEV_H
 #define OVS_SHIM_NETDEV_H
@@ -51,6 +58,9 @@ extern struct ovs_shim_mark ovs_shim_mark;
 
 /* On while a tunnel without a role may lead to an uplink below that has one. */
 DECLARE_STATIC_KEY_FALSE(ovs_shim_overlay);
+
+/* On while an internal port has a role: whoever is behind it may write marks. */
+DECLARE_STATIC_KEY_FALSE(ovs_shim_inner);
 
 /* What a device is to the hooks. */
 enum ovs_shim_device_kind {

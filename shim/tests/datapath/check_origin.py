@@ -3,6 +3,7 @@
 
     br0 port i1, an internal one: a VM's, here and in namespace x    br0 port h4, without a role
     br0 port w5 == w6, both in this namespace, where marks survive between them
+    br0 port o7, an internal one without a role in namespace o, of whose packets nothing but the mark is left
 
 Arguments: the traffic generator (not used), the module that the shim is part of.
 """
@@ -30,6 +31,7 @@ from lab import (
     check,
     equal,
     frames,
+    ifindex,
     ipv4,
     links,
     main,
@@ -38,6 +40,7 @@ from lab import (
     settle,
     udp,
     unload,
+    without_ipv6,
 )
 
 from sdngcc.shim.netlink import ShimClient, ShimRefused
@@ -46,7 +49,7 @@ SO_MARK, SO_RCVMARK = 36, 75
 # The fields of a mark with the module's default mask: ids begin at bit 20, what says "in a tunnel" is bit 31.
 ID, TUNNELLED, FREE = 1 << 20, 1 << 31, 1 << 20
 IDS = (1 << 11) - 1
-INTERNAL, HOST, LOCAL = 4, 5, 6
+INTERNAL, HOST, LOCAL, OUTSIDE = 4, 5, 6, 7
 HERE = "198.51.100.1"
 STRAY = "10.9.0.50"
 # Packets that become strays, more than a plain fq holds, and a VM's that leave among the last of them.
@@ -56,7 +59,11 @@ SO_SNDBUFFORCE = 32
 lab = Lab()
 lab.shim.settings_set(law="static")
 run(f"ovs-vsctl add-port {BRIDGE} i1 -- set interface i1 type=internal ofport_request={INTERNAL}")
-links("link add h4 type veth peer name h0", "link add w5 type veth peer name w6", "netns add x")
+run(f"ovs-vsctl add-port {BRIDGE} o7 -- set interface o7 type=internal ofport_request={OUTSIDE}")
+links("link add h4 type veth peer name h0", "link add w5 type veth peer name w6", "netns add x", "netns add o",
+      "link set o7 netns o")
+without_ipv6("o")
+links("link set o7 up", within="o")
 links(*(f"link set {device} up" for device in ("i1", "h4", "h0", "w5", "w6")))
 for name, number in (("h4", HOST), ("w5", LOCAL)):
     run(f"ovs-vsctl add-port {BRIDGE} {name} -- set interface {name} ofport_request={number}")
@@ -64,8 +71,8 @@ for number in (INTERNAL, HOST):
     run(f"ovs-ofctl add-flow {BRIDGE} priority=9,in_port={number},actions=output:3")
 settle()
 lab.shim.port_set("i1", role="vm")
-internal, host = Wire("", "i1"), Wire("", "h0")
-internal.socket.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 1 << 29)
+internal, host, outside = Wire("", "i1"), Wire("", "h0"), Wire("o", "o7")
+outside.socket.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 1 << 29)
 
 
 def marked(device: str, mark: int, name: str = "") -> Wire:
@@ -106,9 +113,15 @@ def re_injected() -> None:
             for number in range(3):
                 run("ovs-dpctl del-flows")
                 through(wire, ipv4(f"10.9.{place}.{number + 10}", U, udp(100)))
-    with charged("a port without a role is free"):
-        run("ovs-dpctl del-flows")
-        through(host, ipv4("10.9.0.30", U, udp(100)), 3)
+    for role, strays in (("vm", 1), ("none", 0)):
+        # While a VM is behind an internal port a mark alone makes nothing free.
+        lab.shim.port_set("i1", role=role)
+        time.sleep(0.05)
+        with lab.counted("s3", stray_packets=strays):
+            run("ovs-dpctl del-flows")
+            through(host, ipv4("10.9.0.30", U, udp(100)), 3)
+    lab.shim.port_set("i1", role="vm")
+    time.sleep(0.05)
 
 
 @check
@@ -164,6 +177,7 @@ def forged() -> None:
     finally:
         lab.shim.port_del("w5")
     with lab.flow(f"in_port={LOCAL}", "output:3"):
+        through(marked("w6", 0), ipv4("10.9.0.42", U, udp(100)))
         for mark in (ID * 4, TUNNELLED | ID * 4):
             with charged(f"mark {mark:#x} by a port without a role"):
                 through(marked("w6", mark), ipv4("10.9.0.42", U, udp(100)))
@@ -218,14 +232,14 @@ def bound() -> None:
         lab.shim.port_set("s3", role="uplink", capacity=100_000)
         # An active VM of weight 3 leaves a quarter.
         lab.shim.port_set("s1", role="vm", weight=3)
-        with lab.flow(f"in_port={INTERNAL},ip", "set_field:0->pkt_mark,output:3"):
+        with lab.flow(f"in_port={OUTSIDE},ip", "set_field:0->pkt_mark,output:3"):
             for number in range(1000):
                 # The bucket, full at first, is empty by now.
                 if number == 400:
                     before, started = lab.stats("s3"), time.monotonic()
                 if not number % 5:
                     lab.v1.send(ipv4(V1, U, udp(1000)))
-                internal.send(ipv4(STRAY, U, udp(966)))
+                outside.send(ipv4(STRAY, U, udp(966)))
                 time.sleep(0.004)
             rose, took = lab.changes("s3", before), time.monotonic() - started
         rate = rose["stray_bytes"] / took
@@ -241,12 +255,12 @@ def at_once() -> None:
     for limiter, sent_at_once, rest in (("police", 30, "stray_drop_police"), ("pace", 5, "stray_paced")):
         lab.fresh("static", limiter=limiter, burst=30_000, quantum=5_000, horizon=10**9)
         lab.shim.port_set("s3", role="uplink", capacity=100_000)
-        with lab.flow(f"in_port={INTERNAL},ip", "set_field:0->pkt_mark,output:3"):
-            internal.send(ipv4(STRAY, U, udp(966)))
+        with lab.flow(f"in_port={OUTSIDE},ip", "set_field:0->pkt_mark,output:3"):
+            outside.send(ipv4(STRAY, U, udp(966)))
             time.sleep(1)
             before = lab.stats("s3")
             for _ in range(60):
-                internal.send(ipv4(STRAY, U, udp(966)))
+                outside.send(ipv4(STRAY, U, udp(966)))
             time.sleep(0.01)
             rose = lab.changes("s3", before)
         sent = 60 if limiter == "pace" else sent_at_once
@@ -264,13 +278,13 @@ def starve(waiting_max: int) -> Tuple[int, int, Dict[str, int]]:
     # 1 MB/s for strays, and all the VM needs.
     lab.shim.port_set("s1", role="vm", weight=124)
     before = lab.stats("s3")
-    with lab.flow(f"in_port={INTERNAL},ip", "set_field:0->pkt_mark,output:3"):
-        for wire, address in ((lab.v1, V1), (internal, STRAY)):
+    with lab.flow(f"in_port={OUTSIDE},ip", "set_field:0->pkt_mark,output:3"):
+        for wire, address in ((lab.v1, V1), (outside, STRAY)):
             wire.send(ipv4(address, U, udp(100)))
             time.sleep(0.02)
         lab.u.flush()
         for number in range(STRAYS):
-            internal.send(ipv4(STRAY, U, udp(26, port=1024 + number % 4096)))
+            outside.send(ipv4(STRAY, U, udp(26, port=1024 + number % 4096)))
             if number % 20 == 19 and number >= STRAYS - 20 * VICTIM:
                 lab.v1.send(ipv4(V1, U, udp(1000)))
                 time.sleep(0.0001)
@@ -317,8 +331,8 @@ def kept() -> None:
     lab.roles()
     lab.shim.port_set("i1", role="vm")
     equal(lab.stats("s3"), before, "after all roles were set again")
-    with lab.flow(f"in_port={INTERNAL},ip", "set_field:0->pkt_mark,output:3"), charged("strays", s3=1):
-        through(internal, ipv4(STRAY, U, udp(100)))
+    with lab.flow(f"in_port={OUTSIDE},ip", "set_field:0->pkt_mark,output:3"), charged("strays", s3=1):
+        through(outside, ipv4(STRAY, U, udp(100)))
 
 
 @check
@@ -332,8 +346,8 @@ def no_law() -> None:
         for law in ("none", "static"):
             other.settings_set(law=law)
             other.port_set("k1", role="vm")
-            with lab.flow(f"in_port={INTERNAL},ip", "set_field:0->pkt_mark,output:3"), charged(f"{law} elsewhere"):
-                through(internal, ipv4("10.9.0.60", U, udp(100)), 3)
+            with lab.flow(f"in_port={OUTSIDE},ip", "set_field:0->pkt_mark,output:3"), charged(f"{law} elsewhere"):
+                through(outside, ipv4("10.9.0.60", U, udp(100)), 3)
         run("ovs-dpctl del-dp other")
     run("ip netns del z")
     lab.shim.settings_set(law="static")
@@ -367,6 +381,33 @@ def moved() -> None:
         run("ip netns add y; ip netns exec y true")
         equal(client.port_get("i1").stats["tx_packets"] > 0, True, "counted")
     run("ip netns del y")
+
+
+@check
+def left_out() -> None:
+    """Who writes marks and has tc leave the hook of an internal port out sends nothing that is free and uncounted
+
+    What tc redirects or mirrors from one device to another meets no hook of the other's (nf_skip_egress).
+    """
+    without_ipv6("x")
+    for name in ("", "x"):
+        within = f"ip netns exec {name} " if name else ""
+        if name:
+            run(f"ip link set i1 netns {name}; ip -n {name} link set i1 up")
+        # In a namespace of its own the sender chooses the device's index: that of a port without a role, or of a VM.
+        for index in (ifindex("h4"), ifindex("s2")) if name else (0,):
+            links(f"link add {f'index {index} ' if index else ''}name d8 type dummy", "link set d8 up", within=name)
+            run(f"{within}tc qdisc add dev d8 clsact")
+            for kind, mark in itertools.product(("redirect", "mirror"), (*range(0, 40 * ID, ID), TUNNELLED | FREE)):
+                if not mark:
+                    run(f"{within}tc filter del dev d8 egress; "
+                        f"{within}tc filter add dev d8 egress matchall action mirred egress {kind} dev i1")
+                before = sent()
+                through(marked("d8", mark, name), ipv4(f"10.9.5.{mark // ID % 64}", U, udp(100)))
+                rose = {port: count - before[port] for port, count in sent().items() if count != before[port]}
+                equal(sum(rose.values()), 1, f"{kind} with mark {mark:#x}, index {index}, namespace {name!r}: {rose}")
+            links("link del d8", within=name)
+    run("ip -n x link set i1 netns 1; ip link set i1 up")
 
 
 def insert(mask: Optional[str] = None) -> str:

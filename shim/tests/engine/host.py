@@ -127,6 +127,11 @@ class Host:
         self.lib.shim_lab_send(vm, uplink, self.packet, self.result)
         return self._outcome()
 
+    def announce(self, vm: Any, uplink: Optional[Any], own: bytes, **fields: Any) -> None:
+        """Let a VM say that it has an address, by ARP or a neighbour advertisement; no uplink: to another port."""
+        self._fill(own, own, fields)
+        self.lib.shim_lab_announce(vm, self.ffi.NULL if uplink is None else uplink, self.packet)
+
     def receive(self, vm: Any, uplink: Any, source: bytes, destination: bytes, **fields: Any) -> Outcome:
         """Bring a packet from an uplink to a VM."""
         self._fill(source, destination, fields)

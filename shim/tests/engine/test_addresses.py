@@ -121,3 +121,94 @@ def test_two_cards_of_one_guest_share_what_is_set_for_both(ruled: Host) -> None:
         assert ruled.send(thief, uplink, ONE, THERE).drop == "spoofed"
         ruled.pass_time(MS)
     assert ruled.lib.shim_host_allocated - allocated <= 4, "neither takes it from the other"
+
+
+@pytest.mark.parametrize("network", [{}, {"vlan": 0x8100 << 16 | 5}, {"tunnel_id": 7}])
+@pytest.mark.parametrize("silent_ms", [0, 3600])
+def test_a_virtual_address_moves_within_a_second_of_its_announcement(ruled: Host, silent_ms: int, network: Any) -> None:
+    """The old master is dead, or has released it: it neither sends from it nor answers for it."""
+    uplink, one, two = ruled.uplink(CAPACITY), ruled.vm(), ruled.vm()
+    assert ruled.send(one, uplink, ONE, THERE, **network).passed
+    ruled.pass_time(silent_ms * MS)
+    ruled.announce(two, uplink, ONE, **network)
+    begin_ns = ruled.now_ns
+    while not ruled.send(two, uplink, ONE, THERE, **network).passed:
+        ruled.pass_time(10 * MS)
+    assert SECOND <= ruled.now_ns - begin_ns <= SECOND + 260 * MS
+    for _ in range(1000):
+        assert ruled.send(two, uplink, ONE, THERE, **network).passed
+        ruled.pass_time(100 * MS)
+    assert ruled.send(one, uplink, ONE, THERE, **network).drop == "spoofed"
+
+
+@pytest.mark.parametrize("defence", ["packets", "answers", "answers to another port"])
+def test_an_announcement_takes_no_address_of_an_owner_who_is_alive(ruled: Host, defence: str) -> None:
+    """Neither of one who sends, be it once in 0.9 s, nor of one who only answers when he is asked."""
+    uplink, one, two = ruled.uplink(CAPACITY), ruled.vm(), ruled.vm()
+    ruled.send(one, uplink, ONE, THERE)
+    asked = 0
+    for step in range(90):
+        ruled.announce(two, uplink, ONE)
+        assert ruled.send(two, uplink, ONE, THERE).drop == "spoofed", step
+        if defence == "packets" and step % 9 == 8:
+            assert ruled.send(one, uplink, ONE, THERE).passed
+        elif defence != "packets" and ruled.lib.shim_host_asked != asked:
+            ruled.announce(one, uplink if defence == "answers" else None, ONE)
+        asked = ruled.lib.shim_host_asked
+        ruled.pass_time(100 * MS)
+
+
+def test_an_owner_who_was_silent_and_did_not_answer_returns_at_once(ruled: Host) -> None:
+    uplink, one, two = ruled.uplink(CAPACITY), ruled.vm(), ruled.vm()
+    ruled.send(one, uplink, ONE, THERE)
+    for _ in range(20):
+        ruled.announce(two, uplink, ONE)
+        ruled.send(two, uplink, ONE, THERE)
+        ruled.pass_time(100 * MS)
+    assert ruled.send(two, uplink, ONE, THERE).passed
+    assert ruled.send(one, uplink, ONE, THERE).passed, "within ten seconds of its last packet"
+    assert ruled.send(two, uplink, ONE, THERE).drop == "spoofed"
+
+
+def test_packets_alone_are_no_announcement(ruled: Host) -> None:
+    uplink, one, two, three = ruled.uplink(CAPACITY), ruled.vm(), ruled.vm(), ruled.vm()
+    ruled.send(one, uplink, ONE, THERE)
+    ruled.announce(three, uplink, ONE)
+    ruled.announce(two, None, ONE)
+    ruled.announce(two, uplink, ONE, vlan=0x8100 << 16 | 5)
+    for _ in range(80):
+        assert ruled.send(two, uplink, ONE, THERE).drop == "spoofed"
+        ruled.pass_time(100 * MS)
+
+
+def test_an_announcement_takes_nothing_that_is_set_for_another(ruled: Host) -> None:
+    uplink, one, two = ruled.uplink(CAPACITY), ruled.vm(), ruled.vm()
+    prefixes(ruled, one, "10.0.0.1/32")
+    ruled.send(one, uplink, ONE, THERE)
+    for _ in range(150):
+        ruled.announce(two, uplink, ONE)
+        assert ruled.send(two, uplink, ONE, THERE).drop == "spoofed"
+        ruled.pass_time(100 * MS)
+
+
+def test_a_host_that_cannot_ask_hands_nothing_over(ruled: Host) -> None:
+    uplink, one, two = ruled.uplink(CAPACITY), ruled.vm(), ruled.vm()
+    ruled.send(one, uplink, ONE, THERE)
+    ruled.lib.shim_host_mute = True
+    try:
+        for _ in range(80):
+            ruled.announce(two, uplink, ONE)
+            assert ruled.send(two, uplink, ONE, THERE).drop == "spoofed"
+            ruled.pass_time(100 * MS)
+    finally:
+        ruled.lib.shim_host_mute = False
+
+
+def test_announcements_ask_an_owner_no_more_than_four_times_a_second(ruled: Host) -> None:
+    uplink, one, two = ruled.uplink(CAPACITY), ruled.vm(), ruled.vm()
+    asked = ruled.lib.shim_host_asked
+    for _ in range(5000):
+        ruled.send(one, uplink, ONE, THERE)
+        ruled.announce(two, uplink, ONE)
+        ruled.pass_time(MS)
+    assert ruled.lib.shim_host_asked - asked <= 21

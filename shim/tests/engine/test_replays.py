@@ -219,7 +219,7 @@ def test_a_message_names_the_port_that_it_is_put_out_at(host: Host, uplink: Any)
     for sequence, vm in enumerate((silent, many, listed), 1):
         assert host.message(vm, None, THERE, HERE, said(sequence, to=bytes(16))) == "messages"
         assert host.message(vm, None, THERE, HERE, said(sequence, to=bytes(16))) == "refused_replay"
-    assert host.message(many, uplink, THERE, HERE, said(9, to=bytes(16))) == "refused_address", "an uplink knows no port"
+    assert host.message(many, uplink, THERE, HERE, said(9, to=bytes(16))) == "refused_address", "no port is known"
     assert host.message(many, uplink, THERE, bytes(16), said(9, to=bytes(16))) == "refused_port"
     host.law("eyeq")
     data = encode_v1(Message(vm=bytes(16), peer=THERE, marks=0, type=TYPE_REPORT, rate=10_000_000, weight_total=1,

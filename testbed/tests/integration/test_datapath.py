@@ -16,8 +16,8 @@ pytestmark = pytest.mark.uml
 
 
 # What runs on the module of its own each time.
-BESIDE = ("check_attack_ecn.py", "check_attack_peers.py", "check_ecn.py", "check_lifetime.py", "check_messages.py",
-          "check_tunnels.py")
+BESIDE = ("check_attack_addresses.py", "check_attack_ecn.py", "check_attack_peers.py", "check_attack_sources.py",
+          "check_ecn.py", "check_lifetime.py", "check_messages.py", "check_tunnels.py")
 
 
 # What needs neither netlink nor anything else of a kernel's shim.

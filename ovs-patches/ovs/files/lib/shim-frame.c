@@ -450,6 +450,15 @@ shim_host_tunnel_end(const struct shim_packet *packet OVS_UNUSED,
     return false;
 }
 
+/* Returns false: this datapath asks no VM for an address. */
+bool
+shim_host_ask(const struct shim_vm *vm OVS_UNUSED,
+              const struct shim_address *address OVS_UNUSED,
+              const u8 mac[6] OVS_UNUSED, const u8 asker[6] OVS_UNUSED)
+{
+    return false;
+}
+
 /* Copies the link-layer source of 'packet' to 'mac', all 0 without one. */
 void
 shim_host_source(const struct shim_packet *packet, u8 mac[6])

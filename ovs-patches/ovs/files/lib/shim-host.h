@@ -149,6 +149,8 @@ u32 shim_host_report(struct shim_peer *, const struct shim_uplink *,
                      const struct shim_message *report,
                      const struct shim_settings *, struct shim_reports *);
 void shim_host_source(const struct shim_packet *, u8 mac[6]);
+bool shim_host_ask(const struct shim_vm *, const struct shim_address *,
+                   const u8 mac[6], const u8 asker[6]);
 u32 shim_host_flow_hash(const struct shim_packet *);
 bool shim_host_tunnel_end(const struct shim_packet *, struct shim_address *);
 void shim_host_rate_changed(const struct shim_limiter *, u64 bytes_per_s);
