@@ -169,7 +169,7 @@ bool shim_lab_receive(struct shim_vm *vm, struct shim_uplink *uplink,
 u32 shim_lab_message(struct shim_vm *vm, struct shim_uplink *uplink, const u8 *source,
 		     const u8 *destination, const u8 *data, u32 len);
 
-/* As shim_lab_message(), of one of which VLAN and tunnel on the uplink are known; 0: none. */
+/* As shim_lab_message(), with VLAN and tunnel that it is known to have come by; 0: none. */
 u32 shim_lab_message_within(struct shim_vm *vm, struct shim_uplink *uplink, const u8 *source,
 			    const u8 *destination, u32 vlan, u64 tunnel_id, const u8 *data,
 			    u32 len);

@@ -75,6 +75,30 @@ void shim_engine_exit(struct shim_engine *engine)
 	settings_free(rcu_dereference_protected(engine->settings, true));
 }
 
+/* Tells whether a key of some settings is one of others. */
+static bool settings_share_key(const struct shim_settings *a, const struct shim_settings *b)
+{
+	const u8 *ours[] = { a->key_set ? a->key : NULL, a->key_other_set ? a->key_other : NULL };
+	const u8 *theirs[] = { b->key_set ? b->key : NULL, b->key_other_set ? b->key_other : NULL };
+	u32 i, k;
+
+	for (i = 0; i < SHIM_COUNT(ours); i++)
+		for (k = 0; k < SHIM_COUNT(theirs); k++)
+			if (ours[i] && theirs[k] && !memcmp(ours[i], theirs[k], SHIM_KEY_BYTES))
+				return true;
+	return false;
+}
+
+/* Forgets what was heard of peers' shims under keys that are no more. */
+static void engine_forget_reporters(struct shim_engine *engine)
+{
+	if (!engine->reporters)
+		return;
+	spin_lock_bh(&engine->numbers_lock);
+	memset(engine->reporters, 0, sizeof(*engine->reporters));
+	spin_unlock_bh(&engine->numbers_lock);
+}
+
 void shim_engine_set(struct shim_engine *engine, struct shim_settings *settings)
 {
 	struct shim_settings *old = rcu_dereference_protected(engine->settings, true);
@@ -83,6 +107,8 @@ void shim_engine_set(struct shim_engine *engine, struct shim_settings *settings)
 	u32 i;
 
 	rcu_assign_pointer(engine->settings, settings);
+	if (!settings_share_key(old, settings))
+		engine_forget_reporters(engine);
 	list_for_each_entry(vm, &engine->vms, node)
 		shim_vm_settle(vm, settings, now_ns);
 	for (i = 0; i < SHIM_LAW_SLOTS; i++)

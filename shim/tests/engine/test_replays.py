@@ -153,6 +153,20 @@ def test_a_report_is_no_news_to_a_port_that_came_later_or_has_another_law(host: 
     assert tell(host, vm, report(8)) == "reports"
 
 
+def test_what_was_heard_is_remembered_as_long_as_a_key_is(host: Host, uplink: Any) -> None:
+    host.law("eyeq")
+    vm = boot(host, uplink)
+    assert tell(host, vm, report(7)) == "reports"
+    host.key(bytes(range(16, 32)), other=True)
+    host.key(bytes(range(16, 32)))
+    host.key(KEY, other=True)
+    host.lib.shim_lab_remove_vm(vm)
+    vm = boot(host, uplink)
+    assert tell(host, vm, report(7)) == "refused_replay", "keys were exchanged, and this one is still good"
+    host.key(None, other=True)
+    assert tell(host, vm, report(8)) == "refused_tag"
+
+
 def test_a_report_for_one_tenant_is_none_for_another(host: Host, uplink: Any) -> None:
     """Both use the same addresses, and talk to the same; nor does it take the place of whom the other listens to."""
     host.law("eyeq")
