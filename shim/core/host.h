@@ -34,7 +34,8 @@
  *   shim_host_peer_tunnel(host)  tells whether the way, a struct shim_host_peer, leads into a
  *                              tunnel
  *   shim_host_peer_exit(peer)  a peer is about to be freed, after its grace period
- *   shim_host_peer_learn(peer, packet, sent)  a packet passed to (sent) or from a peer; peer->lock
+ *   shim_host_peer_learn(peer, packet, sent)  a packet passed to (sent) or from a peer; false: it
+ *                              is none that reports could follow; peer->lock
  *   shim_host_report(peer, uplink, report, settings, reports)  builds and queues a report; uplink
  *                              leads to the peer; returns its bytes, 0: it cannot be sent;
  *                              peer->lock

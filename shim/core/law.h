@@ -202,7 +202,9 @@ struct shim_law {
 			  const struct shim_law_input *input, const struct shim_message *report);
 	/*
 	 * Called every T after on_period of the VM, for each peer that does not rest.  True: send
-	 * the peer's shim *report, of which the law fills what SHIM_MESSAGE_REPORT carries.
+	 * the peer's shim *report, of which the law fills what SHIM_MESSAGE_REPORT carries.  report
+	 * NULL: none can leave now; true: one is due, and the law keeps what it is to say for the
+	 * next.  A report without packets and rate says nothing, and on_report takes it so.
 	 */
 	bool (*on_peer_period)(struct shim_peer_state *peer, struct shim_limiter_state *state,
 			       const struct shim_law_input *input, struct shim_message *report);

@@ -110,6 +110,8 @@ static void frame_parse_headers(struct sk_buff *skb, struct ovs_shim_frame *fram
 		if (!pskb_may_pull(skb, ETH_HLEN))
 			return;
 		type = ((const struct ethhdr *)skb->data)->h_proto;
+		frame->packet.link_destination = shim_mac(skb->data);
+		frame->packet.link_source = shim_mac(skb->data + ETH_ALEN);
 		frame->offset = ETH_HLEN;
 	}
 	for (tags = 0; eth_type_vlan(type); tags++) {
@@ -128,24 +130,48 @@ static void frame_parse_headers(struct sk_buff *skb, struct ovs_shim_frame *fram
 }
 
 /*
- * Fills what a packet weighs: the number of packets that a GSO packet will become, and their bytes
+ * Returns where the header begins that each part of a GSO packet has before its payload, from
+ * skb->data: that of the innermost transport, which a tunnel of the guest's own may be around; -1
+ * if it is not known.
+ */
+static int frame_transport(const struct sk_buff *skb)
+{
+	int offset = -1;
+
+	if (skb->encapsulation && skb->inner_transport_header)
+		offset = skb_inner_transport_offset(skb);
+	if (offset < 0 && skb_transport_header_was_set(skb)) {
+		offset = skb_transport_offset(skb);
+		/* The headers of a tunnel may be in front of skb->data. */
+		if (offset < 0)
+			offset = skb_inner_transport_offset(skb);
+	}
+	return offset;
+}
+
+/*
+ * Fills what a frame weighs: the number of packets that a GSO packet will become, and their bytes
  * with a header each; sch_tbf and sch_htb see the same number (qdisc_pkt_len_init()).
  */
-static void frame_weigh(const struct sk_buff *skb, struct shim_packet *packet)
+static void frame_weigh(const struct sk_buff *skb, struct ovs_shim_frame *frame)
 {
 	const struct skb_shared_info *shared = skb_shinfo(skb);
+	struct shim_packet *packet = &frame->packet;
+	int transport = frame_transport(skb);
 	unsigned int header;
 	u32 packets;
 
 	packet->bytes = skb->len;
 	packet->packets = 1;
 	packet->gso = skb_is_gso(skb);
-	if (!packet->gso || !skb_transport_header_was_set(skb))
+	if (!packet->gso)
 		return;
-	header = skb_transport_offset(skb);
-	/* The headers of a tunnel may be in front of skb->data. */
-	if ((int)header < 0)
-		header = skb_inner_transport_offset(skb);
+	/* Datagrams of SCTP have lengths of their own, which this only stands for. */
+	if (shared->gso_size != GSO_BY_FRAGS)
+		frame->part = min_t(u32, shared->gso_size, skb->len);
+	if (transport < 0)
+		return;
+	header = transport;
 	packets = shared->gso_segs;
 	if (shared->gso_type & (SKB_GSO_TCPV4 | SKB_GSO_TCPV6)) {
 		const struct tcphdr *tcp;
@@ -163,6 +189,20 @@ static void frame_weigh(const struct sk_buff *skb, struct shim_packet *packet)
 		packets = 1;
 	packet->packets = packets;
 	packet->bytes += (packets - 1) * header;
+	/* A fragment's payload is behind the IP header. */
+	if (shared->gso_type & SKB_GSO_UDP)
+		header = transport;
+	if (frame->part)
+		frame->part = min_t(u32, header + shared->gso_size, skb->len);
+}
+
+bool ovs_shim_frame_exceeds(const struct ovs_shim_frame *frame, unsigned int mtu)
+{
+	const struct sk_buff *skb = frame->packet.frame;
+	/* In a tunnel the uplink's own network header is in front of the data. */
+	int network = frame->tunnelled ? skb_network_offset(skb) : frame->offset;
+
+	return frame->part && (int)frame->part - network > (int)mtu;
 }
 
 /* Returns where an IP packet ends by its header, from skb->data; -1 if it is not all there. */
@@ -244,7 +284,7 @@ void ovs_shim_frame_parse_any(struct sk_buff *skb, u8 wants, struct ovs_shim_fra
 	memset(frame, 0, offsetof(struct ovs_shim_frame, packet.segment));
 	packet->frame = skb;
 	frame_parse_headers(skb, frame);
-	frame_weigh(skb, packet);
+	frame_weigh(skb, frame);
 	if (wants & SHIM_LAW_FLOWS && packet->protocol == IPPROTO_TCP && packet->version)
 		ovs_shim_frame_parse_segment(skb, frame);
 }

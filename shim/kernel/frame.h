@@ -24,6 +24,7 @@
 struct ovs_shim_frame {
 	int offset;			/* of the IP header from skb->data */
 	int payload;			/* of what follows the IP header, from skb->data */
+	u32 part;	/* bytes of each packet it is to be cut into, with headers; 0: unknown */
 	bool tunnelled;			/* it stands behind the headers of a tunnel */
 	struct shim_packet packet;	/* what the engine sees; packet.frame is the skb */
 };
@@ -52,6 +53,12 @@ bool ovs_shim_frame_announces(struct sk_buff *skb, const struct ovs_shim_frame *
  * many bytes were copied, 0 if the packet is not as long as its header says.
  */
 size_t ovs_shim_frame_payload(const struct ovs_shim_frame *frame, u8 *data, size_t room);
+
+/*
+ * Tells whether a frame is to be cut into packets that exceed the MTU of the device it leaves by,
+ * which would be dropped there or, worse, be sent.
+ */
+bool ovs_shim_frame_exceeds(const struct ovs_shim_frame *frame, unsigned int mtu);
 
 /* Returns what a frame carries about the tunnel it came by or goes into, NULL if nothing. */
 static inline struct metadata_dst *ovs_shim_frame_tunnel(const struct sk_buff *skb)
@@ -120,6 +127,8 @@ static inline void ovs_shim_frame_parse(struct sk_buff *skb, u8 wants, struct ov
 	frame->tunnelled = false;
 	packet->frame = skb;
 	packet->network = (struct shim_network){ .tunnel_id = ovs_shim_frame_tunnel_id(skb) };
+	packet->link_destination = shim_mac(skb->data);
+	packet->link_source = shim_mac(skb->data + ETH_ALEN);
 	packet->bytes = skb->len;
 	packet->packets = 1;
 	packet->gso = false;

@@ -96,9 +96,12 @@ struct shim_reports {
 	struct sk_buff_head queue;	/* packets, by skb->dev */
 };
 
-/* How a report to a peer leaves: the header of packets that the VM sends there. */
+/* How a report to a peer leaves: report.c. */
 struct shim_host_peer {
 	u8 macs[2 * ETH_ALEN];		/* destination and source */
+	u8 back[2 * ETH_ALEN];		/* the same to where the peer's last packet came from */
+	bool straight;		/* the VM sent by `back`: no bridge rewrites addresses */
+	u8 votes;		/* ticks in which it sent by `macs`, less packets by others */
 	__be16 vlan_proto;		/* 0: no tag */
 	u16 vlan_tci;			/* the tag */
 	struct metadata_dst *tunnel;	/* where the tunnel leads, held; NULL: there is none */
@@ -112,7 +115,7 @@ static inline bool shim_host_peer_tunnel(const struct shim_host_peer *host)
 }
 
 void shim_host_peer_exit(struct shim_peer *peer);
-void shim_host_peer_learn(struct shim_peer *peer, const struct shim_packet *packet, bool sent);
+bool shim_host_peer_learn(struct shim_peer *peer, const struct shim_packet *packet, bool sent);
 u32 shim_host_report(struct shim_peer *peer, const struct shim_uplink *uplink,
 		     const struct shim_message *report, const struct shim_settings *settings,
 		     struct shim_reports *reports);

@@ -3,7 +3,8 @@
  * A packet's way between the datapath's decision where it goes and the device: parse, decide, act.
  *
  *   from a VM, anywhere:    control messages are dropped, VMs may not send them
- *   from a VM to an uplink: the engine decides; of GSO packets that are cut, about each part
+ *   from a VM to an uplink: GSO packets whose parts exceed the uplink's MTU are dropped; the engine
+ *                           decides; of GSO packets that are cut, about each part
  *   from elsewhere to a VM: control messages are obeyed or refused, and never delivered
  *   from an uplink to a VM: the engine decides what the guest sees
  *   everything else:        untouched, as are other packets of and for VMs without a law
@@ -208,6 +209,11 @@ static __always_inline bool output_from_vm(struct shim_vm *vm, const struct ovs_
 		output_announce(vm, to, skb, &frame);
 	if (!to || to->role != OVS_SHIM_ROLE_UPLINK)
 		return true;
+	if (unlikely(frame.packet.gso &&
+		     ovs_shim_frame_exceeds(&frame, READ_ONCE(to->dev->mtu)))) {
+		output_refuse(vm, skb, &frame.packet, SHIM_DROP_SIZE);
+		return false;
+	}
 	output_time(vm, &frame.packet);
 	shim_decide_sent(vm, to->uplink, &frame.packet, &passage, &action);
 	if (unlikely(action.cut) && !action.drop)

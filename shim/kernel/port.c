@@ -29,6 +29,9 @@
 #include "ovs_shim.h"
 #include "port.h"
 
+/* Devices that may stand on one another: the kernel allows as many (MAX_NEST_DEV). */
+#define STACK_MAX 8
+
 /* Bytes/s in a Mb/s, the unit of link speeds. */
 #define BYTES_PER_MBIT 125000ULL
 
@@ -135,19 +138,21 @@ static enum ovs_shim_qdisc port_own_qdisc_fits(struct net_device *dev)
 }
 
 /*
- * Tells whether a device's packets wait for their departure times.  A bond without a queuing
- * discipline leaves them to its members, all of which must obey.  RTNL.
+ * Tells whether a device's packets wait for their departure times.  One without a queuing
+ * discipline that stands on others (VLAN, bond, team, macvlan and so on) leaves them to these, all
+ * of which must obey.  depth: how many more may stand on one another.  RTNL.
  */
-static enum ovs_shim_qdisc port_qdisc_fits(struct net_device *dev)
+static enum ovs_shim_qdisc port_qdisc_fits(struct net_device *dev, int depth)
 {
 	enum ovs_shim_qdisc all = OVS_SHIM_QDISC_UNKNOWN, one;
-	struct net_device *member;
+	struct net_device *lower;
 	struct list_head *iter;
 
-	if (!netif_is_lag_master(dev) || !port_qdisc_is(rtnl_dereference(dev->qdisc), "noqueue"))
+	if (!depth || list_empty(&dev->adj_list.lower) ||
+	    !port_qdisc_is(rtnl_dereference(dev->qdisc), "noqueue"))
 		return port_own_qdisc_fits(dev);
-	netdev_for_each_lower_dev(dev, member, iter) {
-		one = port_own_qdisc_fits(member);
+	netdev_for_each_lower_dev(dev, lower, iter) {
+		one = port_qdisc_fits(lower, depth - 1);
 		if (one == OVS_SHIM_QDISC_UNFIT)
 			return one;
 		if (one == OVS_SHIM_QDISC_FIT)
@@ -168,7 +173,7 @@ void ovs_shim_port_look(struct ovs_shim_port *port)
 		return;
 	}
 	rtnl_lock();
-	port->qdisc = port_qdisc_fits(port->dev);
+	port->qdisc = port_qdisc_fits(port->dev, STACK_MAX);
 	rtnl_unlock();
 }
 
@@ -279,6 +284,7 @@ static struct ovs_shim_port *port_create(struct ovs_shim_net *net, struct net_de
 	port->net = net;
 	port->role = role;
 	port->ifindex = dev->ifindex;
+	port->tags = U8_MAX;
 	if (role == OVS_SHIM_ROLE_VM)
 		port->vm = shim_vm_create(&net->engine, port);
 	else

@@ -26,7 +26,7 @@ struct ovs_shim_net {
 	bool running;			/* it is counted in ovs_shim_key; configuration */
 };
 
-/* A device with a role; found under RCU or configuration, fixed but for qdisc and vlan. */
+/* A device with a role; found under RCU or configuration, fixed but for qdisc, vlan and tags. */
 struct ovs_shim_port {
 	struct rhash_head node;		/* in the table of ports */
 	struct net_device *dev;		/* by which it is found; stays as long as it is */
@@ -39,7 +39,8 @@ struct ovs_shim_port {
 	u32 serial;			/* where it stands in net->ports; never 0 */
 	int ifindex;			/* of its device */
 	enum ovs_shim_qdisc qdisc;	/* of an uplink, as last looked at; configuration */
-	u32 vlan;			/* of a VM: protocol and tag it last sent to a peer with */
+	u32 vlan;			/* of a VM: protocol and tag that its packets leave with */
+	u8 tags;			/* of a VM: the fewest that a packet to a peer left with */
 	struct rcu_head rcu;		/* deferred free */
 };
 

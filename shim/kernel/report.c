@@ -3,9 +3,21 @@
  * What the shim sends of its own: reports to the shims of peers, on a way that is learned, and
  * questions to VMs whose address another one announces.
  *
- * A report is a control message of type 3 from the VM's address to the peer's, on the way that
- * the VM's own packets take.  It is marked ECT where data is, for a queue that marks drops what
- * it cannot mark, and has the priority of control traffic, so that sch_fq lets it go first.
+ * A report is a control message of type 3 from the VM's address to the peer's.  It is marked ECT
+ * where data is, for a queue that marks drops what it cannot mark, and has the priority of control
+ * traffic, so that sch_fq lets it go first.
+ *
+ * Its way is back to where the packets came from that it tells of.  The bridge may change headers
+ * either way: it puts a tag on what a VM sends and takes it off what the VM gets, rewrites MAC
+ * addresses where it routes, and knows the tunnel.  Only the VM's own packets show all that, and a
+ * guest writes what it likes.  So they teach the way as far as the guest cannot bend it:
+ *
+ *   tags     the bridge adds as many to each packet of a port, so the packet with the fewest has
+ *            the bridge's alone; one with more has the guest's, too, and teaches nothing
+ *   MACs     once the VM sent to the MAC address that the peer's packets come from, by the one they
+ *            come to, the bridge rewrites none, and a packet by others teaches nothing
+ *            until then those count by which it sends in most ticks
+ *   without  what the VM gets, turned round, with the port's tag if it has none
  */
 #include <linux/etherdevice.h>
 #include <linux/if_arp.h>
@@ -138,44 +150,63 @@ static bool report_learn_tunnel_received(struct shim_host_peer *way, const struc
 	return true;
 }
 
-/* Learns from a frame that a VM sends how packets leave for the peer.  peer->lock. */
-static void report_learn_sent(struct shim_peer *peer, const struct sk_buff *skb)
+/*
+ * Learns from a frame that a VM sends how packets leave for the peer; false, and nothing learned,
+ * if the guest may have bent it.  peer->lock.
+ */
+static bool report_learn_sent(struct shim_peer *peer, const struct sk_buff *skb)
 {
 	struct ovs_shim_port *port = peer->key.vm->port;
 	struct shim_host_peer *way = &peer->host;
 	u32 tags, vlan = report_vlan_of(skb, &tags);
+	bool answers = !memcmp(skb->data, way->back, sizeof(way->back));
 
+	if (tags > 1 || tags > READ_ONCE(port->tags) || (way->straight && !answers))
+		return false;
+	if (!answers && way->votes && memcmp(way->macs, skb->data, sizeof(way->macs))) {
+		way->votes--;
+		return false;
+	}
+	way->straight |= answers;
+	if (way->votes < U8_MAX)
+		way->votes++;
 	memcpy(way->macs, skb->data, sizeof(way->macs));
 	report_set_vlan(way, vlan);
 	report_learn_tunnel_sent(way, skb);
-	way->bad = tags > 1;
-	peer->way_sent = true;
+	way->bad = false;
+	if (READ_ONCE(port->tags) != tags)
+		WRITE_ONCE(port->tags, tags);
 	if (READ_ONCE(port->vlan) != vlan)
 		WRITE_ONCE(port->vlan, vlan);
+	return true;
 }
 
 /*
- * Learns the same from a frame that the VM gets, while it sends none itself: the addresses turned
- * round, and the tag that the VM's other packets leave with where a switch took this one's off.
- * peer->lock.
+ * Learns where a frame that the VM gets came from, and the way there while what the VM sends has
+ * shown none.  peer->lock.
  */
 static void report_learn_received(struct shim_peer *peer, const struct sk_buff *skb)
 {
 	const struct ovs_shim_port *port = peer->key.vm->port;
 	struct shim_host_peer *way = &peer->host;
-	u32 tags, vlan = report_vlan_of(skb, &tags);
+	u32 tags, vlan = report_vlan_of(skb, &tags), usual = READ_ONCE(port->vlan);
 
-	memcpy(way->macs, skb->data + ETH_ALEN, ETH_ALEN);
-	memcpy(way->macs + ETH_ALEN, skb->data, ETH_ALEN);
-	report_set_vlan(way, vlan ?: READ_ONCE(port->vlan));
-	way->bad = !report_learn_tunnel_received(way, skb) || tags > 1;
+	memcpy(way->back, skb->data + ETH_ALEN, ETH_ALEN);
+	memcpy(way->back + ETH_ALEN, skb->data, ETH_ALEN);
+	if (peer->way_sent)
+		return;
+	memcpy(way->macs, way->back, sizeof(way->macs));
+	report_set_vlan(way, vlan ?: usual);
+	/* A report has room for one tag: the guest's or the bridge's. */
+	way->bad = !report_learn_tunnel_received(way, skb) || tags > 1 ||
+		   (vlan && usual && vlan != usual && READ_ONCE(port->tags) == 1);
 }
 
 /*
- * Learns how reports to a peer leave, from a packet that passed to (sent) or from it; what the VM
- * sends itself knows better.  peer->lock.
+ * Learns how reports to a peer leave, from a packet that passed to (sent) or from it; false if it
+ * teaches nothing.  peer->lock.
  */
-void shim_host_peer_learn(struct shim_peer *peer, const struct shim_packet *packet, bool sent)
+bool shim_host_peer_learn(struct shim_peer *peer, const struct shim_packet *packet, bool sent)
 {
 	const struct ovs_shim_frame *frame = container_of(packet, struct ovs_shim_frame, packet);
 
@@ -183,12 +214,14 @@ void shim_host_peer_learn(struct shim_peer *peer, const struct shim_packet *pack
 	 * Without an Ethernet header no way back is known, nor below a tunnel, whose device is the
 	 * way.
 	 */
-	if (frame->offset < ETH_HLEN || frame->tunnelled)
+	if (frame->offset < ETH_HLEN || frame->tunnelled) {
 		peer->host.bad = true;
-	else if (sent)
-		report_learn_sent(peer, packet->frame);
-	else if (!peer->way_sent)
-		report_learn_received(peer, packet->frame);
+		return true;
+	}
+	if (sent)
+		return report_learn_sent(peer, packet->frame);
+	report_learn_received(peer, packet->frame);
+	return true;
 }
 
 /* Lets go of what a peer that is about to be freed holds. */

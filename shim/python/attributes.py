@@ -171,6 +171,9 @@ class PortMessage(genlmsg):
             ("OVS_SHIM_STAT_DROP_EARLY", "uint64"),
             ("OVS_SHIM_STAT_TX_AHEAD", "uint64"),
             ("OVS_SHIM_STAT_RX_CE_LOST", "uint64"),
+            ("OVS_SHIM_STAT_DROP_UNANSWERED", "uint64"),
+            ("OVS_SHIM_STAT_DROP_SIZE", "uint64"),
+            ("OVS_SHIM_STAT_REPORTS_DEFERRED", "uint64"),
         )
 
     class addresses(nla):

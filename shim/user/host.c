@@ -182,11 +182,12 @@ void shim_host_peer_exit(struct shim_peer *peer)
 	(void)peer;
 }
 
-void shim_host_peer_learn(struct shim_peer *peer, const struct shim_packet *packet, bool sent)
+bool shim_host_peer_learn(struct shim_peer *peer, const struct shim_packet *packet, bool sent)
 {
 	(void)packet;
 	(void)sent;
 	peer->host.learned++;
+	return true;
 }
 
 u32 shim_host_report(struct shim_peer *peer, const struct shim_uplink *uplink,

@@ -125,7 +125,7 @@ static inline bool shim_host_peer_tunnel(const struct shim_host_peer *host)
 }
 
 void shim_host_peer_exit(struct shim_peer *peer);
-void shim_host_peer_learn(struct shim_peer *peer, const struct shim_packet *packet, bool sent);
+bool shim_host_peer_learn(struct shim_peer *peer, const struct shim_packet *packet, bool sent);
 u32 shim_host_report(struct shim_peer *peer, const struct shim_uplink *uplink,
 		     const struct shim_message *report, const struct shim_settings *settings,
 		     struct shim_reports *reports);

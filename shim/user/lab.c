@@ -287,6 +287,8 @@ static void lab_read(const struct shim_vm *vm, struct shim_packet *packet,
 		.now_ns = shim_now_ns(),
 		.timed = vm->mode.wants & SHIM_VM_TIMED,
 		.network = { .tunnel_id = from->tunnel_id, .vlan = from->vlan },
+		.link_source = from->link_source,
+		.link_destination = from->link_destination,
 		.bytes = from->bytes,
 		.packets = from->packets,
 		.id = from->id,
@@ -434,14 +436,18 @@ bool shim_lab_receive(struct shim_vm *vm, struct shim_uplink *uplink,
 	return !action.drop;
 }
 
-/* Brings a control message to a VM; network as in struct shim_packet. */
-static u32 lab_message(struct shim_vm *vm, struct shim_uplink *uplink, const u8 *source,
-		       const u8 *destination, const struct shim_network *network, const u8 *data,
-		       u32 len)
+/*
+ * Brings a control message to a VM; link_source and network (NULL: not known) as in struct
+ * shim_packet.
+ */
+static u32 lab_message(struct shim_vm *vm, struct shim_uplink *uplink, u64 link_source,
+		       const u8 *source, const u8 *destination,
+		       const struct shim_network *network, const u8 *data, u32 len)
 {
 	struct shim_packet packet = {
 		.now_ns = shim_now_ns(),
 		.timed = true,
+		.link_source = link_source,
 		.bytes = SHIM_HOST_REPORT_HEADERS + len,
 		.packets = 1,
 		.version = 4,
@@ -467,7 +473,13 @@ static u32 lab_message(struct shim_vm *vm, struct shim_uplink *uplink, const u8 
 u32 shim_lab_message(struct shim_vm *vm, struct shim_uplink *uplink, const u8 *source,
 		     const u8 *destination, const u8 *data, u32 len)
 {
-	return lab_message(vm, uplink, source, destination, NULL, data, len);
+	return lab_message(vm, uplink, 0, source, destination, NULL, data, len);
+}
+
+u32 shim_lab_message_from(struct shim_vm *vm, struct shim_uplink *uplink, u64 link_source,
+			  const u8 *source, const u8 *destination, const u8 *data, u32 len)
+{
+	return lab_message(vm, uplink, link_source, source, destination, NULL, data, len);
 }
 
 u32 shim_lab_message_within(struct shim_vm *vm, struct shim_uplink *uplink, const u8 *source,
@@ -475,7 +487,7 @@ u32 shim_lab_message_within(struct shim_vm *vm, struct shim_uplink *uplink, cons
 {
 	struct shim_network network = { .tunnel_id = tunnel_id, .vlan = vlan };
 
-	return lab_message(vm, uplink, source, destination, &network, data, len);
+	return lab_message(vm, uplink, 0, source, destination, &network, data, len);
 }
 
 u64 shim_lab_due(const struct shim_lab *lab)

@@ -21,6 +21,8 @@ struct shim_lab_packet {
 	u8 destination[16];	/* address */
 	u8 tunnel_end[16];	/* address of the tunnel's far end */
 	u64 tunnel_id;		/* of the tunnel, 0: none */
+	u64 link_source;	/* MAC address in the low 48 bits; 0: unknown */
+	u64 link_destination;	/* the same of where it goes */
 	u32 vlan;		/* protocol << 16 | tag, 0: none */
 	u32 bytes;		/* link-layer header included, once for each packet */
 	u32 packets;		/* more than 1: GSO or GRO */
@@ -173,6 +175,10 @@ u32 shim_lab_message(struct shim_vm *vm, struct shim_uplink *uplink, const u8 *s
 u32 shim_lab_message_within(struct shim_vm *vm, struct shim_uplink *uplink, const u8 *source,
 			    const u8 *destination, u32 vlan, u64 tunnel_id, const u8 *data,
 			    u32 len);
+
+/* As shim_lab_message() of one that comes from a MAC address, as in struct shim_lab_packet. */
+u32 shim_lab_message_from(struct shim_vm *vm, struct shim_uplink *uplink, u64 link_source,
+			  const u8 *source, const u8 *destination, const u8 *data, u32 len);
 
 /* Returns when the next clock is to tick, ns; 0: none is. */
 u64 shim_lab_due(const struct shim_lab *lab);

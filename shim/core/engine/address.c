@@ -597,3 +597,19 @@ bool shim_sources_told(struct shim_vm *vm, const struct shim_address *address,
 	return !source_is_anothers(vm, address, packet, idle_ns) ||
 	       (set && (match.present || !match.any));
 }
+
+bool shim_sources_used(const struct shim_vm *vm, const struct shim_address *address,
+		       const struct shim_network *network)
+{
+	const struct shim_prefixes *set = rcu_dereference(vm->sources.set);
+	const struct shim_owner *owner;
+
+	if (set)
+		return address_is_set(set, address);
+	list_for_each_entry_rcu(owner, &vm->sources.owned, vm_node)
+		if (shim_address_equal(&owner->key.address, address) &&
+		    owner->key.network.tunnel_id == network->tunnel_id &&
+		    owner->key.network.vlan == network->vlan)
+			return true;
+	return false;
+}

@@ -116,6 +116,13 @@ bool shim_sources_told(struct shim_vm *vm, const struct shim_address *address,
 		       const struct shim_packet *packet);
 
 /*
+ * Tells whether a VM was seen to send from an address in a network, or the address was set for it.
+ * Softirqs off, RCU read lock.
+ */
+bool shim_sources_used(const struct shim_vm *vm, const struct shim_address *address,
+		       const struct shim_network *network);
+
+/*
  * Sets the addresses that a VM may send from, and takes the object over; NULL: those it is seen to
  * send from and that are no other VM's.  False without memory, and nothing changed.  May sleep;
  * configuration's lock.

@@ -24,6 +24,8 @@ enum shim_counter {
 	SHIM_DROP_SPOOFED,		/* source address of another port, or not of this one's */
 	SHIM_DROP_PEER,			/* over the rate to its peer */
 	SHIM_DROP_SHARED,		/* over the rate shared by packets without a peer */
+	SHIM_DROP_UNANSWERED,		/* over the rate shared by packets nobody answers */
+	SHIM_DROP_SIZE,			/* GSO packet whose parts exceed the uplink's MTU */
 	SHIM_DROP_PATH,			/* over the rate of its path */
 	SHIM_DROP_POLICE,		/* over the VM's rate; counted by the limiter */
 	SHIM_DROP_HORIZON,		/* would wait too long; counted by the limiter */
@@ -47,6 +49,7 @@ enum shim_counter {
 	SHIM_REPORT_BYTES_SENT,		/* bytes of them */
 	SHIM_REPORTS_UNSENT,		/* not sent: uplink gone, no way known, or no memory */
 	SHIM_REPORTS_NO_KEY,		/* not sent: no key is set */
+	SHIM_REPORTS_DEFERRED,		/* periods in which a report waited for its rate */
 	SHIM_REPORTS_OVERDUE,		/* seconds in which a peer left packets unanswered */
 	SHIM_PEERS_FULL,	/* packets without a peer of their own: the VM has its most */
 	SHIM_PEERS_NO_MEMORY,		/* the same: no memory for one */

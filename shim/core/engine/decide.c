@@ -16,9 +16,30 @@
  * shim_engine_message().
  *
  * Under a law that wants peers a packet to one host has one by its destination, whatever its
- * source. Nobody answers for a group: what is sent to one passes the VM's bucket alone.  What else
- * has none (no IP, no room, no memory) passes the bucket that all such packets share, and the VM's;
- * the reserved bit, which speaks to the other end's shim, does not leave with it.
+ * source.  What has none (no IP, no room, no memory) passes the gate "shared" that all such packets
+ * share, and the VM's bucket; the reserved bit, which speaks to the other end's shim, does not
+ * leave with it.
+ *
+ * A law binds what a VM sends to a name whose host it hears of.  The same host can be reached by
+ * other names: an address that is nobody's, with the host's MAC address or one that switches flood,
+ * a group's, one of the other family.  So what nobody answers passes the gate "unanswered" of the
+ * VM, beside the buckets that it has anyway.  With E the VM's share, R the rate of its limiter, B
+ * its guarantee and g the least rate of a peer whose report came within SHIM_ANSWER_NS:
+ *
+ *   a packet is answered if it goes to one host, not to a group's MAC address, whose shim's report
+ *     or whose own packet came within SHIM_ANSWER_NS, or to which an operator gave a weight, by
+ *     the MAC address that one of these came with, or by one that no report came with
+ *   unanswered:  U = max(B, min(E, R) / 8)    without a g
+ *                U = min(E, R, g) / 8         with one
+ *   shared:      S = max(B, E / max(peers, 64)), at most g
+ *   none of both less than UNANSWERED_MIN
+ *
+ * So what a VM can add to its grants by other names is an eighth of the tightest one in all, and an
+ * eighth of its own rate where nobody tells it of any.  A gate of its own has ARP, DHCP and the
+ * first packets to others not wait behind what fills a grant.  Who is new answers soon, by a packet
+ * of its own or by its shim's report (HELLO_FIRST_NS, HELLO_NS).  A host
+ * without a shim that answers at all is bound by E; a router's MAC address is that of all behind
+ * it, and binds none.
  *
  * Under a law with SHIM_LAW_ECN only TCP that answers to marks is made ECT, by the law; other
  * packets stay Not-ECT, or nobody would slow down for the marks.  Segments without payload are the
@@ -28,6 +49,31 @@
 #include "../arith.h"
 #include "engine.h"
 #include "decide.h"
+
+/*
+ * Finds the peer that a packet of a VM goes to, and under a law that wants peers the gate of what
+ * has none or is not answered.
+ */
+static void decide_peer(struct shim_vm *vm, struct shim_uplink *uplink,
+			const struct shim_packet *packet, struct shim_passage *passage,
+			struct shim_action *action, u8 wants)
+{
+	bool group = packet->version && shim_address_group(&packet->destination);
+
+	if (packet->version && !group)
+		passage->peer = shim_peer_get(vm, uplink, &packet->destination, packet->bytes,
+					      packet->now_ns);
+	if (!(wants & SHIM_LAW_PEERS))
+		return;
+	if (passage->peer) {
+		if (unlikely(!shim_peer_answers(passage->peer, packet)))
+			passage->gate = &vm->unanswered;
+		return;
+	}
+	passage->gate = group ? &vm->unanswered : &vm->shared;
+	if (packet->echo_free)
+		action->echo = false;
+}
 
 /* Decides the ECN field of a packet that leaves, and lets the law follow its connection. */
 static void decide_ecn(struct shim_vm *vm, struct shim_passage *passage,
@@ -70,18 +116,8 @@ void shim_decide_sent(struct shim_vm *vm, struct shim_uplink *uplink,
 		action->ecn = SHIM_ECT_ZERO;
 		shim_vm_count(vm, SHIM_TX_CE_CLEARED, packet->packets);
 	}
-	if (unlikely(wants & SHIM_VM_PEERS)) {
-		bool group = packet->version && shim_address_group(&packet->destination);
-
-		if (packet->version && !group)
-			passage->peer = shim_peer_get(vm, uplink, &packet->destination,
-						      packet->bytes, packet->now_ns);
-		if (!passage->peer && wants & SHIM_LAW_PEERS) {
-			passage->gate = group ? NULL : &vm->shared;
-			if (packet->echo_free)
-				action->echo = false;
-		}
-	}
+	if (unlikely(wants & SHIM_VM_PEERS))
+		decide_peer(vm, uplink, packet, passage, action, wants);
 	if (unlikely(wants & SHIM_VM_PATHS)) {
 		struct shim_path *path = shim_path_find(vm, packet);
 

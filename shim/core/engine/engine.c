@@ -275,7 +275,7 @@ static enum shim_counter engine_obey(struct shim_vm *vm, const struct shim_uplin
 									  SHIM_REFUSED_ADDRESS;
 	if (message->version) {
 		if (message->type == SHIM_MESSAGE_REPORT)
-			return shim_peer_report(vm, message, packet->now_ns);
+			return shim_peer_report(vm, message, packet);
 		counter = refusals[engine_check_replay(vm, message)];
 		if (counter != SHIM_MESSAGES)
 			return counter;

@@ -287,6 +287,19 @@ enum shim_counter shim_limiter_admit(struct shim_limiter *limiter, const struct 
 	return drop;
 }
 
+void shim_limiter_charge(struct shim_limiter *limiter, u32 bytes, u64 now_ns)
+{
+	u64 owed, now;
+
+	spin_lock(&limiter->lock);
+	now_ns = max(now_ns, limiter->read_ns);
+	limiter->read_ns = now_ns;
+	now = now_ns * SHIM_TICKS_PER_NS;
+	owed = shim_bucket_used(limiter->tat, now) + shim_bucket_cost(&limiter->rate, bytes);
+	limiter->tat = now + min(owed, SHIM_DEBT_MAX);
+	spin_unlock(&limiter->lock);
+}
+
 u64 shim_limiter_wait(struct shim_limiter *limiter, u64 now_ns)
 {
 	u64 wait_ns;
@@ -463,6 +476,8 @@ struct shim_limiter *shim_limiter_start(struct shim_vm *vm, struct shim_uplink *
 	limiter->outdated = false;
 	shim_limiter_restart(limiter, now_ns);
 	WRITE_ONCE(limiter->active, true);
+	if (vm->mode.wants & SHIM_LAW_PEERS)
+		shim_vm_bound(vm, now_ns);
 	shim_clock_add(vm, false);
 out:
 	spin_unlock(&vm->lock);

@@ -91,6 +91,9 @@ struct shim_limiter *shim_limiter_active(const struct shim_vm *vm,
 enum shim_counter shim_limiter_admit(struct shim_limiter *limiter, const struct shim_packet *packet,
 				     bool made_ect, u64 *departure_ns);
 
+/* Charges a limiter for bytes that the host sends for its VM and that no bucket holds back. */
+void shim_limiter_charge(struct shim_limiter *limiter, u32 bytes, u64 now_ns);
+
 /* Returns what a law is told of a VM on an uplink; limiter may be NULL.  vm->lock. */
 struct shim_law_input shim_limiter_input(const struct shim_vm *vm,
 					 const struct shim_limiter *limiter,

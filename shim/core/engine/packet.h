@@ -37,6 +37,8 @@ struct shim_packet {
 	struct shim_address source;	/* valid with version */
 	struct shim_address destination;	/* valid with version */
 	struct shim_network network;	/* as it is on the uplink's side, if network_known */
+	u64 link_source;	/* MAC address in the low 48 bits; 0: unknown */
+	u64 link_destination;	/* the same of where it goes */
 	u32 bytes;		/* link-layer header included, once for each packet */
 	u32 packets;		/* 1 but for GSO and GRO */
 	u16 id;			/* IPv4 identification of the first packet, the others count up */
@@ -67,6 +69,19 @@ struct shim_action {
 	bool echo;		/* the reserved bit of the IPv4 header */
 	bool cut;		/* to be cut to the MTU; each part then asks shim_admit() */
 };
+
+/* Returns a MAC address as struct shim_packet has it. */
+static inline u64 shim_mac(const u8 bytes[6])
+{
+	return (u64)bytes[0] << 40 | (u64)bytes[1] << 32 | (u64)bytes[2] << 24 |
+	       (u64)bytes[3] << 16 | (u64)bytes[4] << 8 | bytes[5];
+}
+
+/* Tells whether a MAC address is a group's: multicast or broadcast. */
+static inline bool shim_mac_group(u64 mac)
+{
+	return mac >> 40 & 1;
+}
 
 /* Tells whether two addresses are the same. */
 static inline bool shim_address_equal(const struct shim_address *a, const struct shim_address *b)

@@ -41,6 +41,15 @@
 /* Peers of a rank looked at to find one that makes room. */
 #define EVICT_LOOKS 16
 
+/*
+ * Under a law with reports a peer that sends, and to which the VM sends nothing, is told something
+ * each such time, ns, if only that there is somebody: its shim holds back what nobody answers.
+ */
+#define HELLO_NS SHIM_NSEC_PER_SEC
+
+/* The first such report waits so long for the VM to answer itself, ns. */
+#define HELLO_FIRST_NS 5000000ULL
+
 /* The table of an engine. */
 static const struct shim_table_params peer_table = {
 	.head_offset = offsetof(struct shim_peer, node),
@@ -211,6 +220,7 @@ void shim_peer_remove(struct shim_peer *peer)
 		RCU_INIT_POINTER(vm->last_peer, NULL);
 	list_del(&peer->node_busy);
 	list_del(&peer->rank_node);
+	shim_vm_unanswered(vm, peer);
 	vm->n_ranks[peer->rank]--;
 	WRITE_ONCE(vm->n_peers, vm->n_peers - 1);
 	/* No packet touches it from here on.  One that is listed as touched is freed from there. */
@@ -453,6 +463,52 @@ static bool peer_rests(const struct shim_peer *peer, const struct shim_law *law,
 	       shim_engine_settings(peer->key.vm->engine)->inactive_ns;
 }
 
+/*
+ * Tells whether a peer whose packets came is owed an empty report, having got neither one nor a
+ * packet for HELLO_NS; of a new one that is soon.  peer->lock, vm->lock.
+ */
+static bool peer_owes_hello(struct shim_peer *peer, u64 now_ns)
+{
+	u32 packets = (u32)peer->tx_packets;
+
+	if (!peer->spoken_ns)
+		peer->spoken_ns = shim_stamp(shim_sub_sat(now_ns, HELLO_NS - HELLO_FIRST_NS));
+	if (packets != peer->spoken_packets) {
+		peer->spoken_packets = packets;
+		peer->spoken_ns = shim_stamp(now_ns);
+	}
+	return peer->heard && peer->clock->law->on_report &&
+	       shim_sub_sat(now_ns, peer->spoken_ns) >= HELLO_NS;
+}
+
+/*
+ * Lets the law take a peer's step, and the report leave that is due then, or an empty one.
+ * peer->lock, vm->lock, RCU read lock.
+ */
+static void peer_step(struct shim_peer *peer, struct shim_limiter *limiter,
+		      const struct shim_uplink *uplink, const struct shim_law_input *input,
+		      struct shim_reports *reports)
+{
+	const struct shim_law *law = peer->clock->law;
+	struct shim_message report = {};
+	struct shim_vm *vm = peer->key.vm;
+	bool may, due;
+
+	may = shim_peer_may_report(peer, uplink, input);
+	due = law->on_peer_period(&peer->state, limiter ? &limiter->state : NULL, input,
+				  may ? &report : NULL);
+	vm->reports_next[peer->rank != SHIM_PEER_HEARD] += due;
+	if (due && !may)
+		shim_vm_count(vm, SHIM_REPORTS_DEFERRED, 1);
+	if (may && (due || peer_owes_hello(peer, input->now_ns))) {
+		shim_peer_send_report(peer, limiter, input, &report, reports);
+		peer->spoken_ns = shim_stamp(input->now_ns);
+	}
+	peer->heard = false;
+	shim_peer_apply(peer, input->now_ns);
+	shim_peer_await(peer, input->now_ns);
+}
+
 /* Lets the law take a peer's step; true if the peer rests now.  vm->lock, RCU read lock. */
 static bool peer_visit(struct shim_peer *peer, u64 now_ns, struct shim_reports *reports)
 {
@@ -460,7 +516,6 @@ static bool peer_visit(struct shim_peer *peer, u64 now_ns, struct shim_reports *
 	struct shim_vm *vm = peer->key.vm;
 	const struct shim_law *law = vm->clock->law;
 	struct shim_limiter *limiter;
-	struct shim_message report = {};
 	struct shim_law_input input;
 	struct shim_uplink *uplink;
 	bool rests = true;
@@ -475,10 +530,7 @@ static bool peer_visit(struct shim_peer *peer, u64 now_ns, struct shim_reports *
 		goto out;
 	limiter = shim_limiter_active(vm, uplink);
 	input = shim_peer_input(peer, limiter, uplink, now_ns);
-	if (law->on_peer_period(&peer->state, limiter ? &limiter->state : NULL, &input, &report))
-		shim_peer_send_report(peer, &report, reports);
-	shim_peer_apply(peer, now_ns);
-	shim_peer_await(peer, now_ns);
+	peer_step(peer, limiter, uplink, &input, reports);
 	rests = peer_rests(peer, law, &input);
 out:
 	spin_unlock(&peer->lock);
@@ -490,6 +542,8 @@ void shim_peers_begin(struct shim_vm *vm)
 {
 	vm->busy_peers = vm->busy_next;
 	vm->busy_next = 0;
+	memcpy(vm->reports_due, vm->reports_next, sizeof(vm->reports_due));
+	memset(vm->reports_next, 0, sizeof(vm->reports_next));
 	list_splice_tail_init(&vm->busy, &vm->pending);
 }
 

@@ -48,11 +48,13 @@ struct shim_peer {
 	bool touched;			/* in vm->touched_peers, or about to be */
 	bool seen;			/* had a packet since its last visit */
 	bool gone;			/* no longer in the table */
-	bool way_sent;			/* the VM itself sent a packet there: host knows the way */
+	bool way_sent;			/* host knows the way of reports by what the VM sent */
 	bool learned;	/* of the first one since the last visit; nobody asks between two visits */
 	bool used;	/* had another packet than its first since somebody looked for room */
-	bool heard;			/* had a packet from it since the last one sent */
+	bool waits;			/* had a packet from it since the last one sent */
 	u8 answers;			/* packets sent after such ones, at most often */
+	bool heard;			/* a packet came since the last visit */
+	bool direct;		/* the VM sends from where the peer sends to: nobody translates */
 	const struct shim_clock *clock;	/* of its law; NULL: no law has it */
 	u64 tat;			/* bucket word */
 
@@ -63,6 +65,9 @@ struct shim_peer {
 	u64 tx_packets;			/* sent */
 	const struct shim_uplink *out;	/* of the last packet sent; compared only */
 	u64 spare_ticks;	/* of tat: earned by rises while packets wait, no debt in bytes */
+	u64 heard_ns;	/* of the last packet or report from it; 0: none.  Read without a lock */
+	u64 mac;		/* that a packet from it came with; 0: unknown.  No lock to read */
+	u64 report_mac;		/* the same of its shim's last report */
 
 	/* Once between two visits, for packets received, or dropped. */
 	struct llist_node touch;	/* in vm->touched_peers while touched */
@@ -72,10 +77,14 @@ struct shim_peer {
 	u64 rx_marks;			/* received with CE */
 	const struct shim_uplink *in;	/* of the last packet received; compared only */
 	struct shim_address local;	/* the VM's address, as the uplink has it */
+	struct shim_network network;	/* that the VM's packets to the peer leave in */
 	struct shim_host_peer host;	/* how reports leave; the host's */
 
 	/* Under vm->lock. */
 	struct shim_replay_slot replay;	/* reports seen */
+	u64 reported_ns;		/* time of the last report sent; 0: none was */
+	u64 spoken_ns;		/* when it last got a report, or a packet; 0: not yet looked at */
+	u32 spoken_packets;		/* packets sent to it by then, modulo 2^32 */
 	u32 weight;			/* set by the operator; 0: not set */
 	u8 rank;			/* enum shim_peer_rank: list that rank_node is in */
 	bool began;			/* the other end sent the first packet */
@@ -94,6 +103,12 @@ static inline u32 shim_peer_time(u64 now_ns)
 {
 	return (u32)(now_ns >> 20) | 1;
 }
+
+/*
+ * Tells whether a peer answers from where a packet to it goes: decide.c.  Softirqs off, RCU read
+ * lock.
+ */
+bool shim_peer_answers(const struct shim_peer *peer, const struct shim_packet *packet);
 
 /* Makes an engine's table of peers; 0 or a negative error number. */
 int shim_peers_init(struct shim_engine *engine);
@@ -164,11 +179,11 @@ u32 shim_peers_visit(struct shim_vm *vm, u64 now_ns, u32 most, struct shim_repor
 u32 shim_peers_collect(struct shim_vm *vm, u64 now_ns, u32 most);
 
 /*
- * Tells a VM's law of a report whose form, tag and destination are right; the counter says what
- * became of it.  vm->lock.
+ * Tells a VM's law of a report whose form, tag and destination are right, and that a packet
+ * carried; the counter says what became of it.  vm->lock.
  */
 enum shim_counter shim_peer_report(struct shim_vm *vm, const struct shim_message *report,
-				   u64 now_ns);
+				   const struct shim_packet *packet);
 
 /* Returns the uplink that was found behind a peer, NULL if it is no more.  RCU read lock. */
 struct shim_uplink *shim_peer_uplink(const struct shim_engine *engine,
@@ -179,8 +194,19 @@ struct shim_law_input shim_peer_input(const struct shim_peer *peer,
 				      const struct shim_limiter *limiter,
 				      const struct shim_uplink *uplink, u64 now_ns);
 
-/* Sends the report that a law filled its part of.  peer->lock, vm->lock, RCU read lock. */
-void shim_peer_send_report(struct shim_peer *peer, struct shim_message *report,
+/*
+ * Tells whether a report to a peer may leave now, as far as reports have a part of the link; input
+ * is the law's.  peer->lock, vm->lock.
+ */
+bool shim_peer_may_report(const struct shim_peer *peer, const struct shim_uplink *uplink,
+			  const struct shim_law_input *input);
+
+/*
+ * Sends the report that a law filled its part of, and charges it; limiter NULL: the VM sends
+ * nothing itself.  peer->lock, vm->lock, RCU read lock.
+ */
+void shim_peer_send_report(struct shim_peer *peer, struct shim_limiter *limiter,
+			   const struct shim_law_input *input, struct shim_message *report,
 			   struct shim_reports *reports);
 
 /*

@@ -16,10 +16,13 @@
  * a peer that the VM's bucket held back lately may have packets wait HELD_BACK_HORIZONS * H behind
  * that bucket, and one that its own rate alone holds back H, as any other bucket.
  *
- * A report leaves from the address that the peer knows the VM by: the one that the VM last sent
- * from.  The shim sees packets behind the bridge's flows, both ways.  Where these translate
+ * A report leaves from the address that the peer knows the VM by: where the packets went that it
+ * tells of.  The shim sees packets behind the bridge's flows, both ways.  Where these translate
  * addresses (NAT), what is sent bears the address that the fabric knows, and what is received the
- * guest's own: it teaches an address only while nothing was sent.
+ * guest's own.  So an address that packets come for counts if it was set for the VM, or the VM was
+ * seen to send from it in the network in which it sends to the peer: then nobody translates it, and
+ * what else the guest sends from counts no more.  Until then it is the source of what the VM sends,
+ * and without any the destination of what it gets.
  */
 #include "../arith.h"
 #include "decide.h"
@@ -49,6 +52,18 @@ u64 shim_peer_wait(struct shim_peer *peer, u64 now_ns)
 		wait_ns = shim_bucket_wait(&peer->rate, peer->tat, now_ns);
 	spin_unlock(&peer->lock);
 	return wait_ns;
+}
+
+bool shim_peer_answers(const struct shim_peer *peer, const struct shim_packet *packet)
+{
+	u64 heard_ns = READ_ONCE(peer->heard_ns), to = packet->link_destination;
+
+	if (!READ_ONCE(peer->weight) &&
+	    (!heard_ns || shim_sub_sat(packet->now_ns, heard_ns) >= SHIM_ANSWER_NS))
+		return false;
+	if (!to || to == READ_ONCE(peer->mac) || to == READ_ONCE(peer->report_mac))
+		return true;
+	return !shim_mac_group(to) && !shim_vm_answers_at(peer->key.vm, to);
 }
 
 /* Hands the packet to the law before it leaves.  peer->lock. */
@@ -115,6 +130,34 @@ static enum shim_counter peer_judge(struct shim_peer *peer, const struct shim_pa
 	return SHIM_COUNTER_NONE;
 }
 
+/* Learns from a packet that a VM sends how reports to its peer leave.  peer->lock. */
+static void peer_learn_sent(struct shim_peer *peer, const struct shim_packet *packet)
+{
+	if (!peer->direct)
+		peer->local = packet->source;
+	if (peer->learned)
+		return;
+	peer->learned = shim_host_peer_learn(peer, packet, true);
+	if (!peer->learned)
+		return;
+	peer->way_sent = true;
+	peer->network = packet->network;
+}
+
+/* Learns the same from a packet that a VM gets.  peer->lock. */
+static void peer_learn_received(struct shim_peer *peer, const struct shim_packet *packet)
+{
+	const struct shim_address *here = &packet->destination;
+
+	if (peer->tx_packets && (!peer->direct || !shim_address_equal(&peer->local, here)) &&
+	    shim_sources_used(peer->key.vm, here, &peer->network))
+		peer->direct = true;
+	else if (peer->tx_packets)
+		here = &peer->local;
+	peer->local = *here;
+	shim_host_peer_learn(peer, packet, false);
+}
+
 enum shim_counter shim_peer_admit(const struct shim_passage *passage,
 				  const struct shim_packet *packet, struct shim_action *action)
 {
@@ -145,19 +188,15 @@ enum shim_counter shim_peer_admit(const struct shim_passage *passage,
 	peer->tx_bytes += packet->bytes;
 	WRITE_ONCE(peer->tx_packets, peer->tx_packets + packet->packets);
 	WRITE_ONCE(peer->out, limiter->out);
-	if (peer->heard) {
-		peer->heard = false;
+	if (peer->waits) {
+		peer->waits = false;
 		if (peer->answers < SHIM_PEER_ANSWERS_OFTEN)
 			WRITE_ONCE(peer->answers, peer->answers + 1);
 	}
 	if (!peer->asked)
 		peer->asked = shim_peer_time(packet->now_ns);
-	if (!peer->learned) {
-		peer->local = packet->source;
-		shim_host_peer_learn(peer, packet, true);
-		peer->way_sent = true;
-		peer->learned = true;
-	}
+	if (!peer->direct || !peer->learned)
+		peer_learn_sent(peer, packet);
 	peer_tell_sent(peer, passage->settings, packet, departure_ns, action);
 	action->departure_ns = departure_ns;
 out:
@@ -192,11 +231,12 @@ enum shim_told shim_peer_receive(struct shim_peer *peer, struct shim_uplink *upl
 	peer->rx_marks += seen.marks;
 	WRITE_ONCE(peer->rx_packets, peer->rx_packets + packet->packets);
 	WRITE_ONCE(peer->in, uplink);
+	peer->waits = true;
+	WRITE_ONCE(peer->heard_ns, shim_stamp(packet->now_ns));
+	WRITE_ONCE(peer->mac, packet->link_source);
+	if (!peer->heard || !peer->way_sent)
+		peer_learn_received(peer, packet);
 	peer->heard = true;
-	if (!peer->way_sent) {
-		peer->local = packet->destination;
-		shim_host_peer_learn(peer, packet, false);
-	}
 	clock = peer->clock;
 	if (clock && clock->law->on_rx) {
 		seen.knobs = settings->laws[clock->index].knobs;

@@ -28,6 +28,7 @@ struct shim_uplink {
 	struct shim_claim *claims;	/* scratch of the division */
 	u32 n_claims;			/* length of claims */
 	u64 divided_ns;			/* no division before that time */
+	u64 reports_ns;			/* reports are paid for up to that time; later is credit */
 	bool divide;			/* shares must be computed again */
 	bool divide_rx;			/* so must what VMs may receive */
 };

@@ -22,6 +22,15 @@
 /* Peers looked at in a visit, to be forgotten if they have been silent. */
 #define COLLECT_MOST 8
 
+/* What nobody answers may have this part of what the VM may send, or of its tightest grant. */
+#define UNANSWERED_DENOMINATOR 8
+
+/* And no less than that, bytes/s: eight full packets a second, or a hundred SYNs. */
+#define UNANSWERED_MIN 12500
+
+/* Rates of gates that differ by less than this part, as a shift, are not worth a change. */
+#define SAME_SHIFT 4
+
 /* Makes the table of an engine's senders of reports, if it has none; false without memory. */
 static bool vm_start_reporters(struct shim_engine *engine)
 {
@@ -49,6 +58,7 @@ struct shim_vm *shim_vm_create(struct shim_engine *engine, void *port)
 	vm->config = (struct shim_vm_config){ .weight = 1, .law = SHIM_LAW_NONE };
 	spin_lock_init(&vm->lock);
 	shim_gate_init(&vm->shared, SHIM_DROP_SHARED);
+	shim_gate_init(&vm->unanswered, SHIM_DROP_UNANSWERED);
 	INIT_LIST_HEAD(&vm->paths);
 	shim_sources_init(&vm->sources);
 	INIT_LIST_HEAD(&vm->tick_node);
@@ -238,19 +248,96 @@ static void vm_outdate_limiters(struct shim_vm *vm)
 			limiter->outdated = true;
 }
 
-/* Sets the rate of the gate that packets without a peer share: see SHIM_SHARED_MIN.  vm->lock. */
-static void vm_set_shared(struct shim_vm *vm, u64 now_ns)
+/* Returns the rate that binds what a VM sends to a peer, bytes/s; 0: none.  vm->lock. */
+static u64 vm_grant(const struct shim_peer *peer)
 {
+	return READ_ONCE(peer->rate.bytes_per_s);
+}
+
+void shim_vm_answered(struct shim_vm *vm, struct shim_peer *peer, u64 mac, u64 now_ns)
+{
+	struct shim_answer *one, *answer = vm->answers;
+	u64 rate = vm_grant(peer);
+
+	for (one = vm->answers; one < vm->answers + SHIM_ANSWERS_MAX; one++) {
+		if (one->seen_ns && one->mac == mac) {
+			answer = one;
+			break;
+		}
+		if (one->seen_ns < answer->seen_ns)
+			answer = one;
+	}
+	if (!answer->seen_ns || answer->mac != mac) {
+		WRITE_ONCE(answer->mac, mac);
+		answer->peer = NULL;
+	}
+	answer->seen_ns = shim_stamp(now_ns);
+	/* The tightest stays as long as it reports. */
+	if (!answer->peer || answer->peer == peer || (rate && rate <= vm_grant(answer->peer)) ||
+	    !vm_grant(answer->peer) ||
+	    shim_sub_sat(now_ns, answer->peer_ns) >= SHIM_ANSWER_NS) {
+		answer->peer = peer;
+		answer->peer_ns = now_ns;
+	}
+}
+
+void shim_vm_unanswered(struct shim_vm *vm, const struct shim_peer *peer)
+{
+	struct shim_answer *one;
+
+	for (one = vm->answers; one < vm->answers + SHIM_ANSWERS_MAX; one++)
+		if (one->peer == peer)
+			one->peer = NULL;
+}
+
+/* Returns the least rate that a peer of a VM grants, bytes/s; U64_MAX: none does.  vm->lock. */
+static u64 vm_tightest(const struct shim_vm *vm, u64 now_ns)
+{
+	const struct shim_answer *one;
+	u64 least = U64_MAX, rate;
+
+	for (one = vm->answers; one < vm->answers + SHIM_ANSWERS_MAX && one->seen_ns; one++) {
+		if (!one->peer || shim_sub_sat(now_ns, one->peer_ns) >= SHIM_ANSWER_NS)
+			continue;
+		rate = vm_grant(one->peer);
+		if (rate)
+			least = min(least, rate);
+	}
+	return least;
+}
+
+/* Sets the rate of a gate, bytes/s, unless it is about the same.  vm->lock. */
+static void vm_set_gate(struct shim_vm *vm, struct shim_gate *gate, u64 rate, u64 now_ns)
+{
+	u64 before = gate->rate.bytes_per_s;
+	u64 change = max(rate, before) - min(rate, before);
+
+	if (change > before >> SAME_SHIFT || gate->rate.burst_bytes != vm->mode.depth)
+		shim_gate_set(gate, rate, &vm->mode, now_ns);
+}
+
+void shim_vm_bound(struct shim_vm *vm, u64 now_ns)
+{
+	u64 share = 0, rate = 0, least = vm_tightest(vm, now_ns);
 	struct shim_limiter *limiter;
-	u64 share = 0;
 
 	limiter = rcu_dereference_protected(vm->limiters, lockdep_is_held(&vm->lock));
 	for (; limiter; limiter = rcu_dereference_protected(limiter->next,
-							    lockdep_is_held(&vm->lock)))
-		if (limiter->active)
-			share = max(share, READ_ONCE(limiter->share));
+							    lockdep_is_held(&vm->lock))) {
+		if (!limiter->active)
+			continue;
+		share = max(share, READ_ONCE(limiter->share));
+		rate = max(rate, min(limiter->share, limiter->rate.bytes_per_s));
+	}
 	share = shim_div(share, max_t(u32, vm->n_peers, SHIM_SHARED_MIN));
-	shim_gate_set(&vm->shared, max(share, vm->config.min), &vm->mode, now_ns);
+	share = max(share, vm->config.min);
+	rate = shim_div(min(rate, least), UNANSWERED_DENOMINATOR);
+	if (least == U64_MAX)
+		rate = max(rate, vm->config.min);
+	else
+		share = min(share, least);
+	vm_set_gate(vm, &vm->shared, max_t(u64, share, UNANSWERED_MIN), now_ns);
+	vm_set_gate(vm, &vm->unanswered, max_t(u64, rate, UNANSWERED_MIN), now_ns);
 }
 
 void shim_vm_settle(struct shim_vm *vm, const struct shim_settings *settings, u64 now_ns)
@@ -271,7 +358,7 @@ void shim_vm_settle(struct shim_vm *vm, const struct shim_settings *settings, u6
 	if (!(vm->mode.wants & SHIM_LAW_FLOWS))
 		shim_connections_remove(vm);
 	if (vm->clock)
-		vm_set_shared(vm, now_ns);
+		shim_vm_bound(vm, now_ns);
 	spin_unlock_bh(&vm->lock);
 	rcu_read_unlock();
 }
@@ -381,7 +468,7 @@ static void vm_step(struct shim_vm *vm, u64 now_ns)
 	vm_step_limiters(vm, false, now_ns);
 	shim_paths_step(vm, now_ns, elapsed_ns);
 	if (vm->mode.wants & SHIM_LAW_PEERS)
-		vm_set_shared(vm, now_ns);
+		shim_vm_bound(vm, now_ns);
 }
 
 bool shim_vm_visit(struct shim_vm *vm, u64 now_ns, u32 *steps, struct shim_reports *reports)

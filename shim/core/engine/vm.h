@@ -76,6 +76,20 @@ enum shim_vm_timed {
 	SHIM_VM_ACTIVE,			/* its law */
 };
 
+/* An answer counts for so long, ns: less than what keeps an address its VM's own. */
+#define SHIM_ANSWER_NS (5 * SHIM_NSEC_PER_SEC)
+
+/* Hosts whose shims answer a VM that are remembered. */
+#define SHIM_ANSWERS_MAX 16
+
+/* A host whose shim answers a VM. */
+struct shim_answer {
+	u64 mac;			/* that its reports come with; read without a lock */
+	u64 seen_ns;			/* time of the last one; 0: none came */
+	struct shim_peer *peer;		/* the tightest one there; NULL: it has gone */
+	u64 peer_ns;			/* time of that one's last report */
+};
+
 /* What an operator asks of a VM. */
 struct shim_vm_config {
 	u32 weight;			/* 1..SHIM_WEIGHT_MAX */
@@ -87,7 +101,7 @@ struct shim_vm_config {
 /*
  * Packets without a peer of their own share a gate.  Its rate is an equal part of the VM's share
  * among its peers, or among SHIM_SHARED_MIN if there are fewer, or the VM's guarantee where that is
- * more: what nobody answers for gets no more than that.
+ * more, and no more than its tightest grant.
  */
 #define SHIM_SHARED_MIN 64
 
@@ -145,6 +159,11 @@ struct shim_vm {
 	u32 busy_peers;			/* those with packets before the last visit */
 	u32 busy_next;			/* those taken over since */
 	struct shim_gate shared;	/* of packets without a peer */
+	struct shim_gate unanswered;	/* of packets to where nobody answers */
+	struct shim_answer answers[SHIM_ANSWERS_MAX];	/* who answers */
+	u64 reports_ns;			/* reports are paid for up to that time; later is credit */
+	u32 reports_due[2];	/* in the last pass: peers it never sent to (0), others (1) */
+	u32 reports_next[2];		/* the same so far in this one */
 
 	/* Paths. */
 	struct list_head paths;		/* struct shim_path: sorted */
@@ -207,6 +226,26 @@ bool shim_vm_touched(const struct shim_vm *vm);
 
 /* Tells what of a VM there is to be timed.  vm->lock. */
 enum shim_vm_timed shim_vm_timed(const struct shim_vm *vm);
+
+/* Sets the rates of the gates of a VM, by what it may send and by its grants.  vm->lock. */
+void shim_vm_bound(struct shim_vm *vm, u64 now_ns);
+
+/* Notes a report of a peer's shim that came with a MAC address, 0: unknown.  vm->lock. */
+void shim_vm_answered(struct shim_vm *vm, struct shim_peer *peer, u64 mac, u64 now_ns);
+
+/* Forgets a peer that goes.  vm->lock. */
+void shim_vm_unanswered(struct shim_vm *vm, const struct shim_peer *peer);
+
+/* Tells whether reports come from a MAC address.  No lock. */
+static inline bool shim_vm_answers_at(const struct shim_vm *vm, u64 mac)
+{
+	int i;
+
+	for (i = 0; i < SHIM_ANSWERS_MAX; i++)
+		if (READ_ONCE(vm->answers[i].mac) == mac)
+			return true;
+	return false;
+}
 
 /* Notes that a VM receives again, or by another uplink than before.  Softirqs off. */
 void shim_vm_receives(struct shim_vm *vm, struct shim_uplink *uplink, u64 now_ns);

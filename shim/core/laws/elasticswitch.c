@@ -89,6 +89,7 @@ struct elasticswitch_peer {
 	u32 rx_packets;		/* received; begins anew with PACKETS_MAX told */
 	u32 rx_marks;		/* of these, with CE */
 	bool answered;		/* a report came */
+	bool due;		/* packets came that no report has told of */
 };
 
 /* The knobs, by the indices above. */
@@ -271,7 +272,8 @@ static void elastic_report(struct shim_peer_state *peer, struct shim_limiter_sta
 	u32 marks = report->marks - (anew ? 0 : own->heard_marks);
 	u64 part;
 
-	if (report->type != SHIM_MESSAGE_REPORT)
+	/* One without packets and rate says that there is somebody, and no more. */
+	if (report->type != SHIM_MESSAGE_REPORT || (!report->packets && !report->rate))
 		return;
 	own->heard_packets = report->packets;
 	own->heard_marks = report->marks;
@@ -333,11 +335,13 @@ static bool elastic_peer_period(struct shim_peer_state *peer, struct shim_limite
 {
 	struct elasticswitch_peer *own = shim_peer_own(peer);
 	struct elasticswitch_limiter *limiter;
-	bool came = own->in.bytes, silent;
+	bool silent;
 	u64 granted;
 
 	if (!state)
 		return false;
+	if (own->in.bytes)
+		own->due = true;
 	limiter = shim_limiter_own(state);
 	silent = own->owed_ns &&
 		shim_sub_sat(input->now_ns, own->owed_ns) >= input->knobs[SILENCE];
@@ -351,8 +355,11 @@ static bool elastic_peer_period(struct shim_peer_state *peer, struct shim_limite
 	else
 		elastic_grow(own, input);
 	elastic_bound(peer, input);
-	if (!came)
+	if (!own->due)
 		return false;
+	if (!report)
+		return true;
+	own->due = false;
 	report->rate = granted;
 	report->packets = own->rx_packets;
 	report->marks = own->rx_marks;

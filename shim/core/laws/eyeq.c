@@ -382,6 +382,8 @@ static bool eyeq_peer_period(struct shim_peer_state *peer, struct shim_limiter_s
 	own->new_marks = 0;
 	if (!eyeq_report_due(own, limiter, input))
 		return false;
+	if (!report)
+		return true;
 	eyeq_tell(own, limiter, input, report);
 	return true;
 }

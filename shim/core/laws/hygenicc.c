@@ -383,6 +383,8 @@ static bool hygenicc_peer_period(struct shim_peer_state *peer, struct shim_limit
 	if (!own->owed ||
 	    shim_sub_sat(input->now_ns, own->owed_ns) < input->knobs[FEEDBACK_TIMEOUT])
 		return false;
+	if (!report)
+		return true;
 	report->bytes = own->rx_bytes;
 	report->packets = own->rx_packets;
 	report->marks = own->owed;

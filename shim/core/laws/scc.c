@@ -488,6 +488,8 @@ static bool scc_peer_period(struct shim_peer_state *peer, struct shim_limiter_st
 
 	if (!own->rx_packets)
 		return false;
+	if (!report)
+		return true;
 	report->packets = own->rx_packets;
 	report->marks = own->rx_marks;
 	report->interval_ns = shim_sub_sat(input->now_ns, own->rx_ns);

@@ -549,6 +549,8 @@ static bool seawall_peer_period(struct shim_peer_state *peer, struct shim_limite
 	seawall_count_flows(own);
 	if (!own->fresh)
 		return false;
+	if (!report)
+		return true;
 	own->fresh = false;
 	report->type = SHIM_MESSAGE_REPORT;
 	report->bytes = own->rx_bytes;

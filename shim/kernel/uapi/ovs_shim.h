@@ -247,6 +247,9 @@ enum ovs_shim_stat {
 	OVS_SHIM_STAT_DROP_EARLY,	/* dropped: to keep the VM's queue short */
 	OVS_SHIM_STAT_TX_AHEAD,		/* left at once, ahead of those that wait */
 	OVS_SHIM_STAT_RX_CE_LOST,	/* CE hidden: a flow with ECN was lost for want of room */
+	OVS_SHIM_STAT_DROP_UNANSWERED,	/* dropped: over the rate of packets nobody answers */
+	OVS_SHIM_STAT_DROP_SIZE,	/* dropped: to be cut into parts above the uplink's MTU */
+	OVS_SHIM_STAT_REPORTS_DEFERRED,	/* periods in which a report waited for its rate */
 
 	__OVS_SHIM_STAT_MAX
 };

@@ -184,7 +184,7 @@ def test_a_pair_to_who_has_no_guarantee_grows_by_best_effort(core: Any) -> None:
     peer = vm.peer()
     for _ in range(200):
         vm.send(peer, C)
-        vm.hear(peer, 0)
+        vm.hear(peer, 0, packets=1)
         vm.tick()
     assert vm.own(peer).guarantee < C // 1000
     assert peer.rate == C
@@ -194,7 +194,7 @@ def test_in_silence_what_the_receiver_told_is_forgotten(core: Any) -> None:
     vm = Vm(core, guarantee=C // 4)
     peer = vm.peer()
     vm.send(peer, C)
-    vm.hear(peer, 0)
+    vm.hear(peer, 0, packets=1)
     for _ in range(300):
         vm.send(peer, C)
         vm.tick()

@@ -32,6 +32,8 @@ FABRIC = bytes.fromhex("02000000f001")
 LAWS = ("static", "sdngcc", "maxmin", "hygenicc", "eyeq", "seawall", "scc")
 # Under these a VM that comes back begins below its share until it is told of a rate, or answered.
 TIMID = ("maxmin", "eyeq", "seawall")
+# Under these an address with a weight counts as one that answers.
+PEERS = ("hygenicc", "eyeq", "seawall", "scc")
 MSS = 1448
 
 
@@ -282,6 +284,9 @@ def paused() -> None:
             policy(law, limiter)
             one.plug("m1", f"max-rate={LIMIT * 8}")
             settle()
+            if law in PEERS:
+                # The fabric answers nobody.
+                lab.shim.peer_set("m1", U, 1)
             offer("m1", seconds=0.3)
             for pause in (0.5, 5.0):
                 time.sleep(pause)

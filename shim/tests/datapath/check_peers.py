@@ -376,6 +376,8 @@ def tunnel_marks() -> None:
         lab.shim.port_set("s1", law=law, max_rate=1_000_000)
         lab.shim.settings_set(horizon=1_000_000_000)
         talk()
+        # What nobody answers waits elsewhere.
+        lab.u.send(ipv4(U, V1, udp(100)))
         time.sleep(0.05)
         lab.u.flush()
         for _ in range(most + 10):

@@ -272,6 +272,7 @@ weigh(struct shim_frame *frame, size_t size)
         return;
     }
     packet->gso = true;
+    frame->part = header + size;
     packet->packets = DIV_ROUND_UP(get_size(frame) - header, size);
     packet->bytes += (packet->packets - 1) * header;
     if (packet->is_tcp) {
@@ -308,6 +309,8 @@ shim_frame_parse(struct dp_packet *packet_, u8 wants,
     }
 
     u16 type = get_u16(frame, 12);
+    packet->link_destination = shim_mac(at(frame, 0));
+    packet->link_source = shim_mac(at(frame, ETH_ADDR_LEN));
     frame->offset = ETH_HEADER_LEN;
     for (int tags = 0; eth_type_vlan(htons(type)); tags++) {
         if (tags == VLAN_TAGS_MAX

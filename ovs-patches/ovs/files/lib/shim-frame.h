@@ -13,6 +13,8 @@
 struct shim_frame {
     size_t offset;              /* Of the IP header from the packet's data. */
     size_t payload;             /* Of what follows it. */
+    size_t part;                /* Bytes of each packet that it is to be cut
+                                 * into, from the packet's data; 0 if not. */
     bool tunnelled;             /* It stands behind the headers of a tunnel. */
     struct shim_packet packet;  /* What the engine sees. */
 };

@@ -127,9 +127,14 @@ struct shim_reports {
     struct ovs_list list;       /* Of struct shim_report, see shim-report.h. */
 };
 
-/* How a report to a peer leaves: as the packets that the VM sends there. */
+/* How a report to a peer leaves; shim-report.c. */
 struct shim_host_peer {
     u8 macs[12];                /* Destination and source. */
+    u8 back[12];                /* The same to where its last packet came
+                                 * from. */
+    bool straight;              /* The VM sent by 'back'. */
+    u8 votes;                   /* Ticks in which it sent by 'macs', less
+                                 * packets by others. */
     u16 vlan_tci;               /* Tag and VLAN_CFI; 0 if there is none. */
     bool known;                 /* Whether a packet showed it. */
     bool bad;                   /* No report can leave like that. */
@@ -143,7 +148,7 @@ shim_host_peer_tunnel(const struct shim_host_peer *peer OVS_UNUSED)
 }
 
 void shim_host_peer_exit(struct shim_peer *);
-void shim_host_peer_learn(struct shim_peer *, const struct shim_packet *,
+bool shim_host_peer_learn(struct shim_peer *, const struct shim_packet *,
                           bool sent);
 u32 shim_host_report(struct shim_peer *, const struct shim_uplink *,
                      const struct shim_message *report,

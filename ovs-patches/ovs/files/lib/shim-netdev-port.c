@@ -24,6 +24,7 @@ static const uint8_t stats_of[SHIM_N_COUNTERS] = {
     STAT(RX_WINDOWS), STAT(TX_CE_CLEARED), STAT(DROP_SEGMENT),
     STAT(DROP_MEMORY), STAT(DROP_FORGED), STAT(DROP_SOURCE),
     STAT(DROP_SPOOFED), STAT(DROP_PEER), STAT(DROP_SHARED), STAT(DROP_PATH),
+    STAT(DROP_UNANSWERED), STAT(DROP_SIZE), STAT(REPORTS_DEFERRED),
     STAT(PATHS_FULL), STAT(PATHS_NO_MEMORY), STAT(MESSAGES),
     STAT(MESSAGES_OTHER_KEY), STAT(REFUSED_SHORT), STAT(REFUSED_FORM),
     STAT(REFUSED_TAG), STAT(REFUSED_REPLAY), STAT(REFUSED_ADDRESS),
@@ -124,6 +125,15 @@ check_guarantees(const struct shim_device *device,
                        exceeded);
 }
 
+/* Returns the MTU of 'netdev', 0 if it tells none. */
+static int
+get_mtu(const struct netdev *netdev)
+{
+    int mtu;
+
+    return netdev_get_mtu(netdev, &mtu) ? 0 : mtu;
+}
+
 /* Returns a new port for 'device' of 'dp' with the role that is wanted. */
 static struct shim_dp_port *
 create_port(struct shim_dp *dp, const struct shim_device *device,
@@ -134,6 +144,7 @@ create_port(struct shim_dp *dp, const struct shim_device *device,
     port->dp = dp;
     port->port_no = device->port_no;
     port->ifindex = want->ifindex;
+    port->tags = UINT8_MAX;
     if (want->role == OVS_SHIM_ROLE_VM) {
         port->vm = shim_vm_create(&shim_engine, port);
     } else {
@@ -199,6 +210,7 @@ set_port(struct shim_dp *dp, struct shim_device *device,
         shim_vm_configure(port->vm, &config);
     } else {
         shim_uplink_configure(port->uplink, want->capacity, rate);
+        WRITE_ONCE(port->mtu, get_mtu(device->netdev));
     }
     if (!device->port) {
         shim_device_set_role(dp, device, port);
@@ -337,7 +349,7 @@ read_vm(struct shim_vm *vm, struct shim_nl_port *to)
 }
 
 /* Stores all ports in '*ports', a new array of '*n' that the caller must free.
- * Notes at what speed the uplinks' links are by now. */
+ * Notes at what speed the uplinks' links are by now, and their MTUs. */
 int
 shim_netdev_dump_ports(struct shim_nl_port **ports, size_t *n)
 {
@@ -350,7 +362,7 @@ shim_netdev_dump_ports(struct shim_nl_port **ports, size_t *n)
     ovs_mutex_lock(&shim_mutex);
     LIST_FOR_EACH (dp, node, &shim_dps) {
         HMAP_FOR_EACH (device, node, &dp->devices) {
-            const struct shim_dp_port *port = device->port;
+            struct shim_dp_port *port = device->port;
             struct shim_nl_port *to;
             u64 rate;
 
@@ -367,6 +379,7 @@ shim_netdev_dump_ports(struct shim_nl_port **ports, size_t *n)
             if (rate) {
                 shim_uplink_link_rate(port->uplink, rate);
             }
+            WRITE_ONCE(port->mtu, get_mtu(device->netdev));
             to->role = OVS_SHIM_ROLE_UPLINK;
             to->capacity = port->uplink->configured;
             to->qdisc = OVS_SHIM_QDISC_FIT;

@@ -30,7 +30,8 @@ struct shim_device {
     struct shim_dp_port *port;  /* Its role, NULL if none. */
 };
 
-/* A port with a role.  Never changes, freed after a grace period. */
+/* A port with a role.  Never changes but for its MTU and tags, freed after a
+ * grace period. */
 struct shim_dp_port {
     struct cmap_node node;      /* In 'ports' of its datapath. */
     struct shim_dp *dp;         /* Its datapath. */
@@ -38,6 +39,12 @@ struct shim_dp_port {
     uint32_t ifindex;           /* Of its device. */
     struct shim_vm *vm;         /* The VM, NULL for an uplink. */
     struct shim_uplink *uplink; /* The uplink, NULL for a VM. */
+    int mtu;                    /* Of an uplink's device; 0 if unknown.  Read
+                                 * without a lock. */
+    u16 vlan_tci;               /* Of a VM: tag that its packets leave with,
+                                 * and VLAN_CFI; 0 if none.  No lock. */
+    u8 tags;                    /* Of a VM: the fewest that a packet to a peer
+                                 * left with.  No lock. */
 };
 
 /* Lock of configuration: of the engine's, and of all datapaths and devices. */

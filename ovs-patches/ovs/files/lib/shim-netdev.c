@@ -374,6 +374,16 @@ judge_parts(struct shim_vm *vm, const struct way *way,
     free(parts.packets);
 }
 
+/* Returns true if 'frame' is to be cut into packets that exceed the MTU of the
+ * uplink 'to'. */
+static bool
+exceeds(const struct shim_frame *frame, const struct shim_dp_port *to)
+{
+    int mtu = READ_ONCE(to->mtu);
+
+    return mtu && frame->part > (frame->tunnelled ? 0 : frame->offset) + mtu;
+}
+
 /* Fills '*passage' and '*action' with what the engine decides about 'frame'
  * from 'vm'. */
 static void
@@ -382,8 +392,11 @@ decide_sent(struct shim_vm *vm, const struct way *way,
             struct shim_action *action)
 {
     bool forged = is_message(vm, &frame->packet);
+    bool judged = (!forged && way->to && way->to->uplink
+                   && READ_ONCE(vm->mode.ruled));
+    bool large = judged && exceeds(frame, way->to);
 
-    if (!forged && way->to && way->to->uplink && READ_ONCE(vm->mode.ruled)) {
+    if (judged && !large) {
         set_time(vm, &frame->packet, way->now_ns);
         shim_decide_sent(vm, way->to->uplink, &frame->packet, passage, action);
         return;
@@ -392,6 +405,8 @@ decide_sent(struct shim_vm *vm, const struct way *way,
     shim_action_init(action, &frame->packet);
     if (forged) {
         action->drop = SHIM_DROP_FORGED;
+    } else if (large) {
+        action->drop = SHIM_DROP_SIZE;
     }
 }
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A report leaves as the VM's own packets to the peer do: with their Ethernet
- * addresses and VLAN tag, by the uplink that leads there. */
+/* A report leaves by the uplink that leads to its peer, back to where the
+ * packets came from that it tells of.  As the kernel's shim does, this learns
+ * the way from what the VM sends as far as the guest cannot bend it: from
+ * packets that leave with as few VLAN tags as any of the port, and, once one
+ * went to the Ethernet address that the peer's come from, by those alone. */
 
 #include <config.h>
 #include "shim-report.h"
@@ -33,43 +36,103 @@ shim_host_peer_exit(struct shim_peer *peer OVS_UNUSED)
 {
 }
 
-/* Learns how reports to 'peer' leave from a packet that the VM 'sent' there,
- * or got from there while it sends none itself.  'peer->lock'. */
-void
-shim_host_peer_learn(struct shim_peer *peer, const struct shim_packet *packet,
-                     bool sent)
+/* Stores the first VLAN tag of 'frame' in '*tci', with VLAN_CFI, 0 if it has
+ * none.  Returns how many it has, 2 if a report cannot have the like. */
+static int
+get_tags(const struct shim_frame *frame, u16 *tci)
 {
-    struct shim_frame *frame = CONTAINER_OF(packet, struct shim_frame,
-                                            packet);
-    struct shim_host_peer *way = &peer->host;
-    const struct dp_packet *b = frame->packet.frame;
-    const u8 *data = dp_packet_data(b);
+    const u8 *data = dp_packet_data(frame->packet.frame);
 
-    if (frame->tunnelled || flow_tnl_dst_is_set(&b->md.tunnel)) {
-        /* The way back is the tunnel's, not the uplink's below. */
-        way->bad = true;
-        return;
+    *tci = 0;
+    if (frame->offset <= ETH_HEADER_LEN) {
+        return 0;
     }
-    if (!sent && peer->way_sent) {
-        return;
-    }
-    way->known = true;
-    if (sent) {
-        memcpy(way->macs, data, 12);
-        peer->way_sent = true;
-    } else {
-        memcpy(way->macs, data + 6, 6);
-        memcpy(way->macs + 6, data, 6);
-    }
-    way->bad = frame->offset > ETH_HEADER_LEN;
-    way->vlan_tci = 0;
     if (frame->offset == VLAN_ETH_HEADER_LEN) {
         const struct vlan_eth_header *veh = ALIGNED_CAST(
             const struct vlan_eth_header *, data);
 
-        way->bad = veh->veth_type != htons(ETH_TYPE_VLAN_8021Q);
-        way->vlan_tci = ntohs(veh->veth_tci) | VLAN_CFI;
+        *tci = ntohs(veh->veth_tci) | VLAN_CFI;
+        return veh->veth_type == htons(ETH_TYPE_VLAN_8021Q) ? 1 : 2;
     }
+    return 2;
+}
+
+/* Learns from 'frame' that the VM of 'peer' sends how packets leave for the
+ * peer.  Returns false, and learns nothing, if the guest may have bent it.
+ * 'peer->lock'. */
+static bool
+learn_sent(struct shim_peer *peer, const struct shim_frame *frame)
+{
+    struct shim_dp_port *port = peer->key.vm->port;
+    struct shim_host_peer *way = &peer->host;
+    const u8 *data = dp_packet_data(frame->packet.frame);
+    bool answers = !memcmp(data, way->back, sizeof way->back);
+    u16 tci;
+    int tags = get_tags(frame, &tci);
+
+    if (tags > 1 || tags > READ_ONCE(port->tags)
+        || (way->straight && !answers)) {
+        return false;
+    }
+    if (!answers && way->votes && memcmp(way->macs, data, sizeof way->macs)) {
+        way->votes--;
+        return false;
+    }
+    way->straight |= answers;
+    way->votes += way->votes < UINT8_MAX;
+    way->known = true;
+    way->bad = false;
+    way->vlan_tci = tci;
+    memcpy(way->macs, data, sizeof way->macs);
+    WRITE_ONCE(port->tags, tags);
+    WRITE_ONCE(port->vlan_tci, tci);
+    return true;
+}
+
+/* Learns where 'frame' that the VM of 'peer' gets came from, and the way there
+ * while what the VM sends has shown none.  'peer->lock'. */
+static void
+learn_received(struct shim_peer *peer, const struct shim_frame *frame)
+{
+    const struct shim_dp_port *port = peer->key.vm->port;
+    struct shim_host_peer *way = &peer->host;
+    const u8 *data = dp_packet_data(frame->packet.frame);
+    u16 tci, usual = READ_ONCE(port->vlan_tci);
+    int tags = get_tags(frame, &tci);
+
+    memcpy(way->back, data + 6, 6);
+    memcpy(way->back + 6, data, 6);
+    if (peer->way_sent) {
+        return;
+    }
+    way->known = true;
+    memcpy(way->macs, way->back, sizeof way->macs);
+    way->vlan_tci = tci ? tci : usual;
+    /* A report has room for one tag: the guest's or the bridge's. */
+    way->bad = (tags > 1 || (tci && usual && tci != usual
+                             && READ_ONCE(port->tags) == 1));
+}
+
+/* Learns how reports to 'peer' leave from a packet that the VM 'sent' there or
+ * got from there.  Returns false if it teaches nothing.  'peer->lock'. */
+bool
+shim_host_peer_learn(struct shim_peer *peer, const struct shim_packet *packet,
+                     bool sent)
+{
+    const struct shim_frame *frame = CONTAINER_OF(packet, struct shim_frame,
+                                                  packet);
+    const struct dp_packet *b = frame->packet.frame;
+
+    if (frame->tunnelled || flow_tnl_dst_is_set(&b->md.tunnel)) {
+        /* The way back is the tunnel's, not the uplink's below. */
+        peer->host.bad = true;
+        return true;
+    }
+    if (sent) {
+        return learn_sent(peer, frame);
+    }
+    learn_received(peer, frame);
+    return true;
 }
 
 /* Puts the IPv4 header of a report in front of 'b'. */

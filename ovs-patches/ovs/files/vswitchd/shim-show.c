@@ -54,6 +54,8 @@ static const uint16_t drop_stats[] = {
     OVS_SHIM_STAT_DROP_WAITING,
     OVS_SHIM_STAT_DROP_PATH,
     OVS_SHIM_STAT_DROP_EARLY,
+    OVS_SHIM_STAT_DROP_UNANSWERED,
+    OVS_SHIM_STAT_DROP_SIZE,
 };
 
 /* Counters of strays at an uplink that were dropped, OVS_SHIM_STAT_*. */

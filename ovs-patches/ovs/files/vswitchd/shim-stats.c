@@ -63,6 +63,9 @@ const char *const shim_stat_names[OVS_SHIM_STAT_MAX + 1] = {
     [OVS_SHIM_STAT_DROP_EARLY] = "shim_drop_early",
     [OVS_SHIM_STAT_TX_AHEAD] = "shim_tx_ahead",
     [OVS_SHIM_STAT_RX_CE_LOST] = "shim_rx_ce_lost",
+    [OVS_SHIM_STAT_DROP_UNANSWERED] = "shim_drop_unanswered",
+    [OVS_SHIM_STAT_DROP_SIZE] = "shim_drop_size",
+    [OVS_SHIM_STAT_REPORTS_DEFERRED] = "shim_reports_deferred",
 };
 
 /* Returns true if ports of 'role', OVS_SHIM_ROLE_*, have the counter 'stat',

@@ -36,6 +36,7 @@
 #define TCPOLEN_MSS 4
 #define TCPOLEN_WINDOW 3
 #define U16_MAX 0xffff
+#define GSO_BY_FRAGS 0xffff
 #define GFP_ATOMIC 0
 #define DIV_ROUND_UP(n, d) (((n) + (d) - 1) / (d))
 
@@ -43,7 +44,7 @@ enum { CHECKSUM_NONE, CHECKSUM_COMPLETE };
 enum { METADATA_IP_TUNNEL };
 enum {
 	SKB_GSO_TCPV4 = 1, SKB_GSO_DODGY = 2, SKB_GSO_TCP_ECN = 4, SKB_GSO_TCP_FIXEDID = 8,
-	SKB_GSO_TCPV6 = 16,
+	SKB_GSO_TCPV6 = 16, SKB_GSO_UDP = 32,
 };
 
 /* A device. */
@@ -92,6 +93,8 @@ struct sk_buff {
 	__be16 vlan_proto;		/* unused: tags are in the frame */
 	struct net_device *dev;		/* device */
 	struct skb_shared_info shared;	/* its parts */
+	bool encapsulation;		/* false */
+	unsigned short inner_transport_header;	/* 0 */
 	int ip_summed;			/* CHECKSUM_NONE */
 	__wsum csum;			/* unused */
 };
@@ -110,6 +113,7 @@ struct vlan_hdr {
 #define skb_transport_header_was_set(skb) false
 #define skb_transport_offset(skb) 0
 #define skb_inner_transport_offset(skb) 0
+#define skb_network_offset(skb) ((void)(skb), 0)
 #define skb_unclone(skb, flags) 0
 #define ip_hdr(skb) ((const struct iphdr *)(skb)->data)
 #define ipv6_hdr(skb) ((const struct ipv6hdr *)(skb)->data)
