@@ -22,6 +22,8 @@ import threading
 import time
 from typing import Any, Callable, List, Optional
 
+from sdngcc.text import shown
+
 BURST = 20
 PERIOD_S = 10.0
 PLACE_BURST = 10 * BURST
@@ -31,7 +33,6 @@ _TICK_S = 1.0
 
 # Numbers and ids: hexadecimal with at least one digit, such as 00000000000000a1, 02:00:00:00:00:01, 10.0.0.1:6653.
 _VARIABLE = re.compile(r"\b(?=[0-9a-fA-F:.x-]*\d)[0-9a-fA-F:.x-]+\b")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def kind_of(record: logging.LogRecord) -> str:
@@ -141,8 +142,8 @@ class Formatter(logging.Formatter):
         return super().format(record).replace("\n", "\n    ")
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """Return the line without its traceback; control characters are written as escapes."""
-        record.message = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", record.message)
+        """Return the line without its traceback; what is not to be seen in it is written as escapes."""
+        record.message = shown(record.message)
         return super().formatMessage(record)
 
 
@@ -151,15 +152,15 @@ class JsonFormatter(Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        shown = {
+        line = {
             "time": f"{self.formatTime(record, self.datefmt)}.{int(record.msecs):03d}Z",
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
         }
         if record.exc_info:
-            shown["exception"] = self.formatException(record.exc_info)
-        return json.dumps(shown)
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line)
 
 
 class LogFile(logging.handlers.RotatingFileHandler):

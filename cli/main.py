@@ -7,14 +7,19 @@ node where neither is installed.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
+import os
+import signal
 import sys
 from pathlib import Path
-from typing import Dict, List, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
 import click
 
 from sdngcc import __version__
+from sdngcc.rest import take_options_after
 
 # Sub-command -> (one line for --help, so that listing imports nothing).
 COMMANDS: Dict[str, str] = {
@@ -42,6 +47,33 @@ def without_testbed(text: str) -> str:
     return "\n\n".join(one for one in text.split("\n\n") if "sdngcc testbed" not in one)
 
 
+# What a write to a full or broken output fails with.
+_UNWRITTEN = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+@contextlib.contextmanager
+def _output() -> Iterator[None]:
+    """End the program in one line, or without a word when its reader has left, where its output cannot be written."""
+    try:
+        yield
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except SystemExit as end:  # of rich's console, which ends the program by itself
+        if isinstance(end.__context__, BrokenPipeError):
+            sys.exit(128 + signal.SIGPIPE)
+        raise
+    except OSError as error:
+        if error.errno not in _UNWRITTEN or error.filename is not None:
+            raise
+        with contextlib.suppress(OSError, ValueError):  # what is still buffered would fail at the end once more
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno == errno.EPIPE:
+            sys.exit(128 + signal.SIGPIPE)
+        with contextlib.suppress(OSError):
+            click.echo(f"Error: cannot write: {error.strerror}", err=True)
+        sys.exit(1)
+
+
 class LazyGroup(click.Group):
     """A click group that imports ``sdngcc.commands.<name>`` for its attribute ``<name>`` when asked."""
 
@@ -66,7 +98,18 @@ class LazyGroup(click.Group):
             ) from error
         command = getattr(module, cmd_name)
         assert isinstance(command, click.Command)
+        take_options_after(command)
         return command
+
+    def make_context(self, *words: Any, **named: Any) -> click.Context:
+        """Read the words of the command line; a help text may be printed meanwhile."""
+        with _output():
+            return super().make_context(*words, **named)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the sub-command."""
+        with _output():
+            return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the sub-commands and their summaries without importing them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import http.client
+import ipaddress
 import json
 import pathlib
 import ssl
@@ -14,6 +15,8 @@ import urllib.request
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import click
+
+from sdngcc.text import shown
 
 # Where a controller with default settings listens.
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -41,8 +44,8 @@ class RestError(click.ClickException):
 
 
 def printable(text: str) -> str:
-    """Return a text of a server without what a terminal would obey, of WORDS_MAX characters at most."""
-    return "".join(one if one.isprintable() else "?" for one in text[:WORDS_MAX])
+    """Return a text of a server without what a terminal would obey, of WORDS_MAX of its characters at most."""
+    return shown(text[:WORDS_MAX])
 
 
 def explain(status: int, body: bytes) -> str:
@@ -74,17 +77,45 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         """Return that there is nothing to be asked instead."""
 
 
+def _is_loopback(url: str) -> bool:
+    """Return whether a URL names this machine itself."""
+    try:
+        host = urllib.parse.urlsplit(url).hostname or ""
+        return host == "localhost" or host.endswith(".localhost") or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 class RestClient:
     """Asks one controller; url is its base address, such as http://127.0.0.1:8080.
 
-    ``token`` is sent with each request; ``ca_file`` holds the certificates that its own must be signed by.
+    ``token`` is sent with each request; ``ca_file`` holds the certificates that its own must be signed by. ``proxy`` is
+    the address of an HTTP proxy; those that the environment names are left aside. Raises RestError where the proxy
+    could read the token, or would be asked for this machine itself.
     """
 
-    def __init__(self, url: str = DEFAULT_URL, token: Optional[str] = None, ca_file: Optional[str] = None) -> None:
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        token: Optional[str] = None,
+        ca_file: Optional[str] = None,
+        proxy: Optional[str] = None,
+    ) -> None:
         self.url = url.rstrip("/")
+        self.given: Dict[str, Any] = {"url": url, "token": token, "ca_file": ca_file, "proxy": proxy}
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        tls = ssl.create_default_context(cafile=ca_file) if self.url.startswith("https:") else None
-        self._opener = urllib.request.build_opener(_NoRedirect(), urllib.request.HTTPSHandler(context=tls))
+        safe = self.url.startswith("https:")
+        if proxy is not None:
+            if _is_loopback(self.url):
+                raise RestError(f"--proxy {printable(proxy)}: {printable(self.url)} is this machine; leave --proxy out")
+            if token is not None and not safe:
+                raise RestError(f"--proxy {printable(proxy)}: it would read the token; allowed with a token: https:// "
+                                f"in --url ({printable(self.url)} now)")
+        tls = ssl.create_default_context(cafile=ca_file) if safe else None
+        self._opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({} if proxy is None else {"http": proxy, "https": proxy}),
+            _NoRedirect(), urllib.request.HTTPSHandler(context=tls),
+        )  # fmt: skip
 
     def _open(self, method: str, path: str, data: Optional[bytes], timeout_s: float) -> Any:
         headers = dict(self._headers)
@@ -246,19 +277,67 @@ def read_token(path: pathlib.Path) -> str:
     return words[0][0] if len(words[0]) == 1 else words[0][1]
 
 
+def _options() -> List[Callable[[Callable[..., Any]], Callable[..., Any]]]:
+    """Return the options that name a controller."""
+    return [
+        click.option("--url", envvar="SDNGCC_URL", show_envvar=True,
+                     help=f"The controller's REST interface.  [default: {DEFAULT_URL}]"),
+        click.option("--token-file", envvar="SDNGCC_TOKEN_FILE", show_envvar=True,
+                     type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
+                     help="File with the token, when the controller asks for one."),
+        click.option("--ca-file", envvar="SDNGCC_CA_FILE", show_envvar=True,
+                     type=click.Path(exists=True, dir_okay=False),
+                     help="Certificates to trust, when the controller's is not signed by a known authority."),
+        click.option("--proxy", envvar="SDNGCC_PROXY", show_envvar=True, metavar="URL",
+                     help="HTTP proxy on the way to a remote controller; http_proxy and its kind are not obeyed."),
+    ]  # fmt: skip
+
+
+def _given(url: Optional[str], token_file: Optional[pathlib.Path], ca_file: Optional[str], proxy: Optional[str]) -> Any:
+    """Return what options that were given say, by RestClient's parameters."""
+    token = None if token_file is None else read_token(token_file)
+    said = {"url": url, "token": token, "ca_file": ca_file, "proxy": proxy}
+    return {key: value for key, value in said.items() if value is not None}
+
+
 def client_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that name a controller; it gets a RestClient as ``client``."""
 
-    @click.option("--url", default=DEFAULT_URL, envvar="SDNGCC_URL", show_default=True, show_envvar=True,
-                  help="The controller's REST interface.")
-    @click.option("--token-file", envvar="SDNGCC_TOKEN_FILE", show_envvar=True,
-                  type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
-                  help="File with the token, when the controller asks for one.")
-    @click.option("--ca-file", envvar="SDNGCC_CA_FILE", show_envvar=True, type=click.Path(exists=True, dir_okay=False),
-                  help="Certificates to trust, when the controller's is not signed by a known authority.")
     @functools.wraps(function)
-    def wrapped(url: str, token_file: Optional[pathlib.Path], ca_file: Optional[str], **others: Any) -> Any:
-        token = None if token_file is None else read_token(token_file)
-        return function(client=RestClient(url, token, ca_file), **others)
+    def wrapped(
+        url: Optional[str], token_file: Optional[pathlib.Path], ca_file: Optional[str], proxy: Optional[str],
+        **others: Any,
+    ) -> Any:
+        return function(client=RestClient(**_given(url, token_file, ca_file, proxy)), **others)
+
+    for option in reversed(_options()):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def take_options_after(group: click.Command) -> None:
+    """Let the sub-commands of a group with client_options() take the same options, which then count."""
+    if not isinstance(group, click.Group) or not any(one.name == "ca_file" for one in group.params):
+        return
+    for command in group.commands.values():
+        if any(one.name == "ca_file" for one in command.params) or command.callback is None:
+            continue
+        command.params.extend(one for one in group.params if one.name in ("url", "token_file", "ca_file", "proxy"))
+        command.callback = _with_client(command.callback)
+
+
+def _with_client(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a sub-command: what is given after its name counts before what is given in front of it."""
+
+    @functools.wraps(function)
+    def wrapped(*words: Any, url: Any, token_file: Any, ca_file: Any, proxy: Any, **others: Any) -> Any:
+        context = click.get_current_context()
+        given = _given(url, token_file, ca_file, proxy)
+        sources = {name: context.get_parameter_source(name) for name in ("url", "token_file", "ca_file", "proxy")}
+        typed = {"token" if name == "token_file" else name for name, source in sources.items()
+                 if source is click.core.ParameterSource.COMMANDLINE}  # fmt: skip
+        if typed and isinstance(context.obj, RestClient):
+            context.obj = RestClient(**{**context.obj.given, **{key: given[key] for key in typed}})
+        return function(*words, **others)
 
     return wrapped

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, TextIO, T
 import click
 
 from sdngcc.shim.netlink import LIMITERS, ROLES, Limiter, Path, Peer, Port, Settings, ShimClient, ShimError
+from sdngcc.tables import make_console
+from sdngcc.text import shown
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -151,8 +153,9 @@ def limiter_table(ports: List[Port], limiters: List[Limiter], sent: Dict[Tuple[i
             continue
         state = "congested" if one.congested else "active" if one.active else "inactive"
         rate = sent.get((one.vm, one.uplink), one.sent_rate)
-        table.add_row(vm.name, uplink.name, state, megabits(one.rate), megabits(one.share), megabits(round(rate)),
-                      str(vm.weight), megabits(vm.min_rate, "none"), megabits(vm.max_rate, "none"),
+        table.add_row(shown(vm.name), shown(uplink.name), state, megabits(one.rate), megabits(one.share),
+                      megabits(round(rate)), str(vm.weight), megabits(vm.min_rate, "none"),
+                      megabits(vm.max_rate, "none"),
                       f"{one.tx_packets:,}", f"{one.drops:,}")
     return table
 
@@ -167,7 +170,8 @@ def port_table(ports: List[Port]) -> Table:
         table.add_column(head)
     for port in ports:
         counters = "  ".join(f"{name} {value:,}" for name, value in port.stats.items() if value)
-        table.add_row(port.name, port.role, port.law or "-", "-" if port.weight is None else str(port.weight),
+        weight = "-" if port.weight is None else str(port.weight)
+        table.add_row(shown(port.name), port.role, port.law or "-", weight,
                       megabits(port.min_rate, "none"), megabits(port.max_rate, "none"),
                       megabits(port.capacity, "link speed"), port.qdisc or "-", " ".join(port.addresses) or "-",
                       counters)
@@ -179,7 +183,7 @@ def peer_table(ports: List[Port], peers: List[Peer]) -> Table:
     from rich.box import SIMPLE
     from rich.table import Table
 
-    names = {port.ifindex: port.name for port in ports}
+    names = {port.ifindex: shown(port.name) for port in ports}
     table = Table(title="peers (rate in Mb/s)", box=SIMPLE, pad_edge=False)
     for head in ("VM", "address"):
         table.add_column(head, overflow="fold")
@@ -198,7 +202,7 @@ def path_table(ports: List[Port], paths: List[Path]) -> Table:
     from rich.box import SIMPLE
     from rich.table import Table
 
-    names = {port.ifindex: port.name for port in ports}
+    names = {port.ifindex: shown(port.name) for port in ports}
     table = Table(title="paths (Mb/s)", box=SIMPLE, pad_edge=False)
     for head in ("VM", "to", "state"):
         table.add_column(head, overflow="fold")
@@ -237,15 +241,13 @@ def show(of: Optional[str], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(as_document(ports, limiters, settings=dataclasses.asdict(settings)), indent=1))
         return
-    from rich.console import Console
-
-    console = Console()
+    console = make_console()
     console.print(settings_text(settings), highlight=False)
     any_law = settings.law != "none" or any(port.law not in (None, "default", "none") for port in ports)
     for port in ports:
         if any_law and port.qdisc == "unfit":
-            console.print(f"{port.name}: the queuing discipline does not obey departure times, so no packet is delayed "
-                          "there; set up fq, below mq if there are several queues", highlight=False)
+            console.print(f"{shown(port.name)}: the queuing discipline does not obey departure times, so no packet is "
+                          "delayed there; set up fq, below mq if there are several queues")
     console.print(port_table(ports))
     console.print(limiter_table(ports, limiters, {}))
 
@@ -328,9 +330,7 @@ def set_port(device: str, as_json: bool, **given: Any) -> None:
     if as_json:
         click.echo(json.dumps(port and dataclasses.asdict(port), indent=1))
     elif port:
-        from rich.console import Console
-
-        Console().print(port_table([port]))
+        make_console().print(port_table([port]))
 
 
 @shim.command("peers")
@@ -341,9 +341,7 @@ def show_peers(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(one) for one in peers], indent=1))
         return
-    from rich.console import Console
-
-    Console().print(peer_table(ports, peers))
+    make_console().print(peer_table(ports, peers))
 
 
 @shim.command("paths")
@@ -354,9 +352,7 @@ def show_paths(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(one) for one in paths], indent=1))
         return
-    from rich.console import Console
-
-    Console().print(path_table(ports, paths))
+    make_console().print(path_table(ports, paths))
 
 
 @shim.command("set-peer")
@@ -398,12 +394,12 @@ def sent_between(before: List[Limiter], after: List[Limiter]) -> Dict[Tuple[int,
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON a reading.")
 def monitor(interval: float, count: Optional[int], with_peers: bool, as_json: bool) -> None:
     """Watch the limiters, and peers if asked; `sent` is what each limiter sent since the reading before."""
-    from rich.console import Console, Group
+    from rich.console import Group
     from rich.live import Live
 
     def watch(client: ShimClient) -> None:
         before: List[Limiter] = []
-        with Live(console=Console(), auto_refresh=False, transient=False) as live:
+        with Live(console=make_console(), auto_refresh=False, transient=False) as live:
             number = 0
             while count is None or number < count:
                 if number:

@@ -11,6 +11,7 @@ import click
 from sdngcc.commands.vm import DEFAULT, Rate, Weight, megabits
 from sdngcc.rest import RestClient, client_options
 from sdngcc.tables import print_table
+from sdngcc.text import shown
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -77,7 +78,7 @@ def show_tenant(client: RestClient, name: str, as_json: bool) -> None:
     found = client.tenant(name)
     _tell(found, as_json)
     for one in () if as_json else found["members"]:
-        click.echo(f"  {one['id']}  {one['state']}, sent {megabits(one['sent_bps'])} Mb/s, "
+        click.echo(f"  {shown(one['id'])}  {one['state']}, sent {megabits(one['sent_bps'])} Mb/s, "
                    f"may send {megabits(one['rate_bps'])} Mb/s, weight {one['weight']}")
 
 
@@ -86,7 +87,8 @@ def _tell(one: Dict[str, Any], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(one, indent=1))
         return
-    click.echo(f"{one['name']}: weight {_weight(one)}, min {_rate(one['min_bps'])}, max {_rate(one['max_bps'])} Mb/s; "
+    click.echo(f"{shown(one['name'])}: weight {_weight(one)}, min {_rate(one['min_bps'])}, "
+               f"max {_rate(one['max_bps'])} Mb/s; "
                f"{one['active']} of {one['vms']} VMs on {one['hypervisors']} hypervisors send "
                f"{megabits(one['sent_bps'])} Mb/s")
     if not one["applied"]:

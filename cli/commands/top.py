@@ -11,6 +11,7 @@ import click
 from sdngcc.commands.vm import megabits
 from sdngcc.names import short_names
 from sdngcc.rest import RestClient, RestError, client_options
+from sdngcc.tables import Row, is_terminal, make_console, make_table, print_lines
 
 # Order of VMs: name of --sort -> key of the controller's row.
 SORTS = {"sent": "sent_bps", "rate": "rate_bps", "share": "share_bps", "marks": "marks", "drops": "drops"}
@@ -54,39 +55,78 @@ class View:
         return json.dumps({"vms": self.vms(sort), "congested_ports": self.congested()})
 
 
-def draw(view: View, sort: str, lines: int) -> Any:
-    """Return what rich shows: totals, congested ports, the first VMs."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
+def _vm_cells(view: View, vms: List[Dict[str, Any]]) -> List[Row]:
+    """Return the rows of VMs; the columns that go first in a narrow terminal come last."""
+    names = short_names(row["id"] for row in vms)
+    in_cloud = any(row.get("cloud_name") for row in vms)
+    return [
+        {
+            "VM": names[row["id"]],
+            **({"name": row.get("cloud_name") or "-"} if in_cloud else {}),
+            "state": row["state"],
+            "sends": megabits(row["sent_bps"]),
+            "may send": megabits(row["rate_bps"]),
+            "share": megabits(row["share_bps"]),
+            **{key: "-" if row[key] is None else f"{row[key]:,}" for key in ("marks", "drops", "weight")},
+        }
+        for row in vms
+    ]
 
-    vms, hot = view.vms(sort), view.congested()
+
+def _port_cells(hot: List[Dict[str, Any]]) -> List[Row]:
+    return [
+        {
+            "port": row["name"], "switch:number": row["place"], "marks/s": f"{row['marks_per_s']:,.0f}",
+            "Mb/s": megabits(row["tx_bps"]),
+        }
+        for row in hot
+    ]  # fmt: skip
+
+
+def _summary(view: View) -> str:
+    vms, hot = view.rows["vms"].values(), view.congested()
     limited = sum(row["state"] == "congested" for row in vms)
     sent = megabits(sum(row["sent_bps"] or 0 for row in vms))
-    head = Text(f"{len(vms)} VMs send {sent} Mb/s, {limited} limited by congestion; {len(hot)} congested ports")
-    ports = Table(title="congested ports", title_justify="left", expand=False)
-    for name in ("port", "switch:number"):
-        ports.add_column(name)
-    for name in ("marks/s", "Mb/s"):
-        ports.add_column(name, justify="right")
-    for row in hot[: max(3, lines // 4)]:
-        ports.add_row(row["name"], row["place"], f"{row['marks_per_s']:,.0f}", megabits(row["tx_bps"]), style="red")
-    table = Table(title="VMs, Mb/s", title_justify="left")
-    room = max(3, lines - 8 - (len(ports.rows) + 5 if hot else 0))
-    in_cloud = any(row.get("cloud_name") for row in vms[:room])
-    for name in ("VM", *(("name",) if in_cloud else ()), "state"):
-        table.add_column(name, overflow="ellipsis", no_wrap=True)
-    for name in ("sends", "may send", "share", "weight", "drops", "marks"):
-        table.add_column(name, justify="right", no_wrap=True)
-    names = short_names(row["id"] for row in vms[:room])
-    for row in vms[:room]:
-        numbers = (megabits(row[key]) for key in ("sent_bps", "rate_bps", "share_bps"))
-        counts = ("-" if row[key] is None else f"{row[key]:,}" for key in ("weight", "drops", "marks"))
-        style = "red" if row["state"] == "congested" else "dim" if row["state"] == "inactive" else ""
-        called = [Text(row.get("cloud_name") or "-")] if in_cloud else []
-        table.add_row(names[row["id"]], *called, row["state"], *numbers, *counts, style=style)
-    more = [Text(f"{len(vms) - room} more; a taller terminal shows them")] if len(vms) > room else []
-    return Group(head, *([ports] if hot else []), table, *more)
+    return f"{len(vms)} VMs send {sent} Mb/s, {limited} limited by congestion; {len(hot)} congested ports"
+
+
+_LEFT = ("VM", "name", "state", "port", "switch:number")
+
+
+def draw(view: View, sort: str, lines: int, width: int) -> Any:
+    """Return what rich shows on so many lines and characters: totals, congested ports, the first VMs."""
+    from rich.console import Group
+    from rich.text import Text
+
+    vms, hot = view.vms(sort), view.congested()[: max(3, lines // 4)]
+    parts: List[Any] = [Text(_summary(view))]
+    if hot:
+        parts.append(make_table(_port_cells(hot), _LEFT, width, "congested ports", ["red"] * len(hot))[0])
+    room = max(3, lines - 8 - (len(hot) + 5 if hot else 0))
+    some = vms[:room]
+    if some:
+        colours = {"congested": "red", "inactive": "dim"}
+        styles = [colours.get(row["state"], "") for row in some]
+        table, left_out = make_table(_vm_cells(view, some), _LEFT, width, "VMs, Mb/s", styles)
+        parts.append(table)
+        if left_out:
+            parts.append(Text(f"no room for {', '.join(left_out)}; a wider terminal shows them"))
+    if len(vms) > room:
+        parts.append(Text(f"{len(vms) - room} more; a taller terminal shows them"))
+    return Group(*parts)
+
+
+def _print(view: View, sort: str) -> None:
+    """Print all once."""
+    if is_terminal():
+        console = make_console()
+        console.print(draw(view, sort, len(view.rows["vms"]) + 100, console.width))
+        return
+    click.echo(_summary(view))
+    for rows in (_port_cells(view.congested()), _vm_cells(view, view.vms(sort))):
+        if rows:
+            click.echo()
+            print_lines(rows, _LEFT)
 
 
 @click.command()
@@ -99,10 +139,9 @@ def top(client: RestClient, once: bool, as_json: bool, sort: str) -> None:
 
     It follows the controller's event stream, so a thousand idle VMs cost nothing.
     """
-    from rich.console import Console
     from rich.live import Live
 
-    view, console = View(), Console()
+    view, console = View(), make_console()
     try:
         events = client.events()
         if once or as_json:
@@ -111,14 +150,14 @@ def top(client: RestClient, once: bool, as_json: bool, sort: str) -> None:
                     if as_json:
                         click.echo(view.as_json(sort))
                     else:
-                        console.print(draw(view, sort, len(view.rows["vms"]) + 100))
+                        _print(view, sort)
                     if once:
                         return
         else:
             with Live(console=console, screen=True, auto_refresh=False) as live:
                 for kind, data in events:
                     if view.take(kind, data):
-                        live.update(draw(view, sort, console.height), refresh=True)
+                        live.update(draw(view, sort, console.height, console.width), refresh=True)
         raise RestError(f"the controller at {client.url} closed the event stream")
     except KeyboardInterrupt:
         pass

@@ -13,6 +13,7 @@ import click
 from sdngcc.names import short_names
 from sdngcc.rest import RestClient, client_options
 from sdngcc.tables import print_table
+from sdngcc.text import shown
 
 # A rate's suffix and its factor to bit/s.
 SUFFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -148,7 +149,7 @@ def show_vm(client: RestClient, name: str, as_json: bool) -> None:
         return
     width = max(len(key) for key in found)
     for key, value in found.items():
-        click.echo(f"{key:<{width}}  {_in_words(key, value)}")
+        click.echo(f"{shown(key):<{width}}  {shown(_in_words(key, value))}")
 
 
 def _in_words(key: str, value: Any) -> str:
@@ -220,7 +221,8 @@ def reset_vm(client: RestClient, names: Tuple[str, ...], as_json: bool) -> None:
         _change(client, names, dict.fromkeys(("weight", "min", "max", "law")), as_json)
         return
     answer = client.vm_reset(names[0])
-    click.echo(json.dumps(answer, indent=1) if as_json else f"{answer['id']}: {_in_words('', answer['configured'])}")
+    text = shown(f"{answer['id']}: {_in_words('', answer['configured'])}")
+    click.echo(json.dumps(answer, indent=1) if as_json else text)
 
 
 def _change(client: RestClient, names: Tuple[str, ...], changes: Dict[str, Any], as_json: bool) -> None:
@@ -237,6 +239,6 @@ def _change(client: RestClient, names: Tuple[str, ...], changes: Dict[str, Any],
     else:
         for one in results:
             failed = one.get("error")
-            click.echo(f"{one['id']}: {said if not failed else one['result'] + ': ' + failed}")
+            click.echo(shown(f"{one['id']}: {said if not failed else one['result'] + ': ' + failed}"))
     if any(one.get("error") for one in results):
         sys.exit(1)

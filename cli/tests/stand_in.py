@@ -6,6 +6,7 @@ import http.server
 import json
 import sys
 import threading
+import unittest.mock
 
 import click.testing
 
@@ -49,7 +50,10 @@ def serving(handler, **kept):
         thread.join()
 
 
-def run(server, *words, columns=120):
-    """Run `sdngcc` with words against a server, in a terminal of so many columns."""
+def run(server, *words, columns=120, terminal=True):
+    """Run `sdngcc` with words against a server, in a terminal of so many columns, or in a pipe."""
     url = f"http://127.0.0.1:{server.server_address[1]}"
-    return click.testing.CliRunner().invoke(main, [*words], env={"SDNGCC_URL": url, "COLUMNS": str(columns)})
+    with unittest.mock.patch("sdngcc.tables.is_terminal", lambda: terminal), unittest.mock.patch(
+        "sdngcc.commands.top.is_terminal", lambda: terminal
+    ):
+        return click.testing.CliRunner().invoke(main, [*words], env={"SDNGCC_URL": url, "COLUMNS": str(columns)})

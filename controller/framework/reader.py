@@ -379,4 +379,4 @@ def _versions(hello: bytes) -> Optional[set[int]]:
 def _port(data: bytes, place: int) -> Port:
     number, mac, name, config, state, speed = _PORT.unpack_from(data, place)
     up = not (config & _CONFIG_DOWN or state & _STATE_LINK_DOWN)
-    return Port(number, name.rstrip(b"\0").decode("utf-8", "replace"), mac, up, speed * _KBPS)
+    return Port(number, name.partition(b"\0")[0].decode("utf-8", "replace"), mac, up, speed * _KBPS)
