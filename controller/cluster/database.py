@@ -10,6 +10,7 @@ blocks.
 import json
 import logging
 import pathlib
+import time
 from typing import Any, Optional, Sequence
 
 from sdngcc.controller.cluster.view import (
@@ -23,13 +24,23 @@ from sdngcc.controller.cluster.view import (
     View,
 )
 from sdngcc.controller.databases.ovsdb import expect
+from sdngcc.controller.databases.transport import Bounds, Gate, Replica
 
 SCHEMA = pathlib.Path(__file__).with_name("sdngcc.ovsschema")
 TABLES = ("Controller", "Switch", "Sender")  # the others are databases/tenants.py's; an older database lacks them
 PROBE_MS = 1000
-_BACKOFF_MS = 1000
 
 LOG = logging.getLogger(__name__)
+
+
+def _tables() -> Any:
+    """Return python-ovs' helper for the tables wanted."""
+    from ovs.db import idl
+
+    helper = idl.SchemaHelper(schema_json=json.loads(SCHEMA.read_text("utf-8")))
+    for table in TABLES:
+        helper.register_table(table)
+    return helper
 
 
 def _signed(generation: int) -> int:
@@ -40,23 +51,29 @@ class ClusterDatabase:
     """A client of the cluster's database; ``remotes`` are OVSDB connection methods."""
 
     def __init__(self, remotes: Sequence[str]) -> None:
-        from ovs.db import idl
+        from ovs.db.idl import Transaction
 
-        schema = json.loads(SCHEMA.read_text("utf-8"))
-        helper = idl.SchemaHelper(schema_json=schema)
-        for table in TABLES:
-            helper.register_table(table)
         self.remotes = tuple(remotes)
-        self._idl = idl.Idl(",".join(remotes), helper, probe_interval=PROBE_MS, leader_only=False)
-        self._idl._session.reconnect.set_backoff(_BACKOFF_MS, _BACKOFF_MS)
-        self._kinds = idl.Transaction
+        self._kinds = Transaction
+        self._gate = Gate(Bounds(), time.sleep, time.monotonic_ns)
+        self._replica = Replica(",".join(remotes), _tables, self._gate, leader_only=False, probe_ms=PROBE_MS)
+        self.fault: Optional[str] = None  # why a connection was ended, until one is sound for a while
         self._transaction: Any = None
-        self._seqno = 0
+        self._seen = (0, 0)  # version of the rows that the view is made of
         self._view = View()
 
     def run(self) -> None:
         """Take in what the database sent."""
-        self._idl.run()
+        ended = self._replica.run()
+        if ended is not None:
+            self.fault = f"closed the connection to it ({ended[0].value}): {ended[1]}"
+            LOG.error("cluster: %s; connecting again in %g s", self.fault, self._gate.hold_ns / 1e9)
+        elif self._replica.ready and self._gate.forgive():
+            self.fault = None
+
+    @property
+    def _idl(self) -> Any:
+        return self._replica.idl
 
     def close(self) -> None:
         """End the connection."""
@@ -64,11 +81,10 @@ class ClusterDatabase:
 
     def contact(self) -> tuple[Optional[int], bool, int]:
         """Return the connection's number, whether all tables were read by it, and the bytes it brought."""
-        session = self._idl._session
-        if session.rpc is None:
+        connection = self._replica.connection
+        if connection is None:
             return None, False, 0
-        ready = self._idl.state == self._idl.IDL_S_MONITORING
-        return int(session.get_seqno()), ready, int(session.rpc.get_received_bytes())
+        return connection, self._replica.ready, self._replica.received()
 
     def has_connected(self) -> bool:
         """Tell whether the tables were ever read."""
@@ -80,8 +96,8 @@ class ClusterDatabase:
 
     def view(self) -> View:
         """Return what the database says, as of the last run()."""
-        if self._idl.change_seqno != self._seqno:
-            self._seqno = self._idl.change_seqno
+        if self._replica.version != self._seen:
+            self._seen = self._replica.version
             tables = self._idl.tables
             members = [
                 Member(row.incarnation, row.sender, row.beat, row.lease_ms * 1_000_000, _dpids(row.switches))

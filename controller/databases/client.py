@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One database with policy: a client by python-ovs' IDL whose every wait is bounded.
+"""One database with policy: a client by python-ovs' IDL whose every wait, and every connection's cost, is bounded.
 
 A change is sent only after the database answered an echo, so one that is away or hung is told of before anything is on
 its way.  Once a change was sent and its answer does not come, nobody knows what becomes of it: the connection is reset,
@@ -7,17 +7,16 @@ so that nothing more of it can be sent, and what the database says after the nex
 """
 
 import logging
-import socket
-import struct
 import time
 from typing import Any, Callable, Mapping, Optional
 
 from sdngcc.controller.databases.health import TABLES_NS, Health, Kind, Liveness, State
+from sdngcc.controller.databases.transport import BOUNDS, Bounds, Gate, Replica, all_of
+from sdngcc.controller.framework.admission import Reason
 
 PROBE_TIMEOUT_S = 2.0  # for the echo before a change
 COMMIT_TIMEOUT_S = 4.0  # for a change, with all that it waits for
 _POLL_S = 0.005
-_BACKOFF_MS = 1000
 
 LOG = logging.getLogger(__name__)
 
@@ -62,8 +61,9 @@ class Client:
     """A client of the database at an OVSDB connection method, or at one of several with commas.
 
     ``kind``, ``name`` (default: ``remote``) and ``consequence`` are for its Health; ``leader_only`` asks no follower of
-    several; ``tables_ns`` is that of Liveness.  ``sleep`` takes seconds and lets others run.  One change is stored at a
-    time; those who wait for their turn wait for this database only.
+    several; ``tables_ns`` is that of Liveness.  ``sleep`` takes seconds and lets others run.  ``prepare`` is given each
+    replica that is made, before it connects.  One change is stored at a time; those who wait for their turn wait for
+    this database only.
     """
 
     def __init__(
@@ -77,12 +77,15 @@ class Client:
         consequence: str = "its machines keep their names and policy, changes of policy are refused",
         leader_only: bool = True,
         tables_ns: int = TABLES_NS,
+        bounds: Bounds = BOUNDS,
+        prepare: Callable[[Any], None] = lambda idl: None,
     ) -> None:
         from ovs.db.idl import Transaction
         from ovs.jsonrpc import Message
 
         self._kinds, self._message = Transaction, Message
-        self.idl = make_idl(remote, schema, leader_only)
+        self.gate = Gate(bounds, sleep, clock)
+        self.replica = Replica(remote, lambda: all_of(schema), self.gate, leader_only, prepare)
         self.health = Health(name or remote, kind, clock(), consequence)
         self._name = f"{kind} database {self.health.remote}"
         self._liveness = Liveness(clock(), tables_ns)
@@ -93,14 +96,33 @@ class Client:
         self.has_answered_since_read = False
 
     @property
+    def idl(self) -> Any:
+        """What python-ovs keeps of the database."""
+        return self.replica.idl
+
+    @property
     def connection(self) -> int:
         """The number of the connection there is, or was last."""
-        return int(self.idl._session.get_seqno())
+        return self.gate.opened
 
     @property
     def ready(self) -> bool:
         """Whether there is a connection by which all tables were read."""
-        return bool(self.idl._session.is_connected()) and self.idl.state == self.idl.IDL_S_MONITORING
+        return self.replica.ready
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """What differs after each change of the rows."""
+        return self.replica.version
+
+    @property
+    def whole(self) -> bool:
+        """Whether the rows are all of that version, and may be looked at."""
+        return self.replica.whole
+
+    def charge(self, work_ns: int) -> None:
+        """Take processor time that the database's changes took from its part."""
+        self.gate.charge(work_ns)
 
     def speaks_for(self, dpid: int) -> bool:
         """Tell whether what the database says of a bridge is believed."""
@@ -112,33 +134,49 @@ class Client:
             self._run()
 
     def _run(self) -> None:
-        try:
-            self.idl.run()
-        except Exception as error:  # whatever one database sends must not keep the others from being read
-            self._refuse_message(error)
-        rpc, now = self.idl._session.rpc, self._clock()
-        received = 0 if rpc is None else self._received(rpc)
-        advice = self._liveness.look(None if rpc is None else self.connection, self.ready, received, now)
+        if self.replica.reading:
+            return
+        ended = self.replica.run()
+        if ended is not None:
+            self._tell_end(*ended)
+        elif not self.gate.is_over():  # one that is given nothing now is not asked whether it lives
+            self._judge()
+
+    def _tell_end(self, reason: Reason, text: str) -> None:
+        """Log why a connection was ended, and show it until one is sound for a while."""
+        again = f"connecting again in {self.gate.hold_ns / 1e9:g} s"
+        self.health.fault = f"closed the connection to it ({reason.value}): {text}; {again}"
+        LOG.error("%s: %s; %s", self._name, self.health.fault, self.health.consequence)
+
+    def _judge(self) -> None:
+        """Look at whether the connection lives."""
+        connection, now = self.replica.connection, self._clock()
+        received = 0 if connection is None else self.replica.received()
+        advice = self._liveness.look(connection, self.ready, received, now)
         self.health.become(self._state(advice.state), now)
         if self.ready:
-            if self._read_by != self.connection:
-                self._read_by, self.has_answered_since_read = self.connection, False
-                self._probe()
-            elif self._liveness.answered():
-                self.has_answered_since_read = True
+            self._note_tables()
         if advice.cut:
             self.cut()
         elif advice.probe:
             self._probe()
 
-    def _refuse_message(self, error: Exception) -> None:
-        """Begin anew after a message that python-ovs failed at."""
-        LOG.error("%s: a message that cannot be read; connecting anew", self._name, exc_info=error)
-        self.cut()
+    def _note_tables(self) -> None:
+        """Take note that the connection there is has brought all tables."""
+        if self.gate.forgive():
+            self.health.fault = None
+        if self._read_by != self.connection:
+            self._read_by, self.has_answered_since_read = self.connection, False
+            self._probe()
+        elif self._liveness.answered():
+            self.has_answered_since_read = True
 
-    def _received(self, rpc: Any) -> int:
-        """Return how many bytes the connection brought."""
-        return int(rpc.get_received_bytes())
+    def end(self, reason: Reason, text: str) -> None:
+        """End the connection there is, and say why."""
+        transport = self.gate.transport
+        if transport is not None and not transport.closed:
+            transport.blame(reason, text)
+            self.cut()
 
     def _state(self, judged: State) -> State:
         """Return the state as it is called for this kind of client."""
@@ -153,15 +191,7 @@ class Client:
 
     def cut(self) -> None:
         """Reset the connection: what waits in it is discarded, here and in the kernel."""
-        rpc = self.idl._session.rpc
-        stream = None if rpc is None else rpc.stream
-        if stream is not None and stream.socket is not None:
-            try:
-                stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            except OSError:
-                pass  # it is closed already
-        self.idl.force_reconnect()
-        self.idl._session.run()
+        self.replica.cut()
 
     def store(self, change: Callable[[Any], None], holds: Callable[[], bool]) -> None:
         """Store what ``change`` makes of a new transaction; it is asked again when others changed what it expects.
@@ -176,10 +206,12 @@ class Client:
         self._busy = True
         try:
             self._await_echo()
+            while self.replica.reading:
+                self._wait(deadline, "what it sent is still being read")
             while not self._try(change, holds, deadline):
                 self._wait(deadline, "others keep changing what this change expects")
                 self._run()
-                while not self.ready:
+                while not self.ready or self.replica.reading:
                     self._wait(deadline, "the connection broke")
                     self._run()
         finally:
@@ -209,7 +241,7 @@ class Client:
             raise
         sent_by = self.connection
         status = transaction.commit()
-        while status == self._kinds.INCOMPLETE or (sent_by != self.connection and not self._is_read_anew()):
+        while not self._is_read_anew() if sent_by != self.connection else status == self._kinds.INCOMPLETE:
             if self._clock() > deadline:
                 raise self._doubt(holds)
             self._sleep(_POLL_S)
@@ -240,14 +272,3 @@ class Client:
         if self._clock() > deadline:
             raise PolicyError(f"{self._name}: {what}; no change was stored")
         self._sleep(_POLL_S)
-
-
-def make_idl(remote: str, schema: Mapping[str, Any], leader_only: bool = True) -> Any:
-    """Return python-ovs' replica of the database at a connection method, which is not asked yet."""
-    from ovs.db import idl
-
-    helper = idl.SchemaHelper(schema_json=dict(schema))
-    helper.register_all()
-    made = idl.Idl(remote, helper, probe_interval=0, leader_only=leader_only)
-    made._session.reconnect.set_backoff(_BACKOFF_MS, _BACKOFF_MS)
-    return made

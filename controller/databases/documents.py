@@ -2,17 +2,22 @@
 """Cuts a stream of JSON-RPC into its documents, each an object, before any parser sees them.
 
 A document is bounded in bytes and in nesting; what stands between two of them is white space.  Whether a document is
-right inside is its parser's business.  There is no socket and no clock in here.
+right inside is its parser's business.  parse() is one that lets others run between parts of a long document.  There is
+no socket and no clock in here.
 """
 
+import json
 import re
-from typing import Iterator
+from typing import Any, Callable, Iterator
 
 NESTING_MAX = 64  # OVSDB's messages need about ten
 
 _SPACE = b" \t\r\n"
 _OUTSIDE = re.compile(rb'[{}\[\]"]')
 _INSIDE = re.compile(rb'["\\]')
+_WINDOW = 8192  # characters that are parsed in one go
+_BLANK = re.compile(r"[ \t\r\n]*")
+_ODD = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")  # what no text of a database has
 
 
 class DocumentError(ValueError):
@@ -91,3 +96,87 @@ class Documents:
         else:
             self._escaped = True
         return found.end()
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_number)
+
+
+def parse(text: str, pause: Callable[[], None]) -> Any:
+    """Return what a document says; ``pause`` is called between its parts. Raises ValueError.
+
+    Brackets in each other are bounded by whoever cut the document.
+    """
+    if _ODD.search(text):
+        raise ValueError("an escape of a NUL or of a surrogate")
+    value, place = _value(text, _blank(text, 0), pause)
+    if _blank(text, place) != len(text):
+        raise ValueError(f"something behind the document, at character {place}")
+    return value
+
+
+def _blank(text: str, place: int) -> int:
+    found = _BLANK.match(text, place)
+    assert found is not None
+    return found.end()
+
+
+def _value(text: str, place: int, pause: Callable[[], None]) -> tuple[Any, int]:
+    """Return the value that begins at a place, and where it ends."""
+    window = text[place : place + _WINDOW]
+    try:
+        value, end = _DECODER.raw_decode(window)
+    except ValueError:
+        if len(window) < _WINDOW:
+            raise
+    else:
+        if end < len(window) or len(window) < _WINDOW:
+            return value, place + end
+    pause()
+    if text[place] == "{":
+        return _members(text, place + 1, pause)
+    if text[place] == "[":
+        return _items(text, place + 1, pause)
+    return _DECODER.raw_decode(text, place)
+
+
+def _members(text: str, place: int, pause: Callable[[], None]) -> tuple[dict[str, Any], int]:
+    """Return the members of an object from the place behind its bracket on, and where it ends."""
+    found: dict[str, Any] = {}
+    place = _blank(text, place)
+    if text[place : place + 1] == "}":
+        return found, place + 1
+    while True:
+        key, place = _value(text, place, pause)
+        place = _blank(text, place)
+        if not isinstance(key, str) or text[place : place + 1] != ":":
+            raise ValueError(f"no member of an object at character {place}")
+        found[key], place = _value(text, _blank(text, place + 1), pause)
+        place = _blank(text, place)
+        if text[place : place + 1] == "}":
+            return found, place + 1
+        if text[place : place + 1] != ",":
+            raise ValueError(f"no comma between members at character {place}")
+        place = _blank(text, place + 1)
+        pause()
+
+
+def _items(text: str, place: int, pause: Callable[[], None]) -> tuple[list[Any], int]:
+    """Return the items of an array from the place behind its bracket on, and where it ends."""
+    found: list[Any] = []
+    place = _blank(text, place)
+    if text[place : place + 1] == "]":
+        return found, place + 1
+    while True:
+        item, place = _value(text, place, pause)
+        found.append(item)
+        place = _blank(text, place)
+        if text[place : place + 1] == "]":
+            return found, place + 1
+        if text[place : place + 1] != ",":
+            raise ValueError(f"no comma between items at character {place}")
+        place = _blank(text, place + 1)
+        pause()

@@ -52,7 +52,7 @@ class Node:
     waiting: bool = False  # a second connection of it waits to be judged
     dpids: frozenset[int] = frozenset()  # of its bridges, as far as it is believed
     refused: dict[int, str] = dataclasses.field(default_factory=dict)  # bridges it is not believed about, why
-    seen: int = -1  # of the client's changes
+    seen: Optional[tuple[int, tuple[int, int]]] = None  # versions of the list and of the client's rows
 
     @property
     def owner(self) -> str:
@@ -99,7 +99,6 @@ class Nodes:
         self._make = make
         self._limit = limit
         self._owners: dict[int, Node] = {}  # by datapath id
-        self._version = allowed.version
 
     # Connections of databases
 
@@ -187,11 +186,11 @@ class Nodes:
 
     def settle(self) -> Settled:
         """Decide anew about the bridges of nodes whose tables changed; return what is different."""
-        every, self._version = self._version != self.allowed.version, self.allowed.version
         changed, refused = [], []
         for node in self.by_name.values():
-            seen = node.client.idl.change_seqno
-            if every or (node.client.ready and (node.refused or seen != node.seen)):
+            seen = self.allowed.version, node.client.version
+            others = node.seen is None or node.seen[0] != seen[0]
+            if node.client.whole and (others or (node.client.ready and (node.refused or seen != node.seen))):
                 node.seen = seen
                 before = node.refused
                 changed += [node] if self._judge(node) else []

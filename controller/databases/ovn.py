@@ -23,6 +23,7 @@ from sdngcc.controller.databases.client import Client
 from sdngcc.controller.databases.health import TABLES_NS
 from sdngcc.controller.databases.ports import Report
 from sdngcc.controller.databases.telling import TURN_S, Teller, ended, limit, read_line, write_all
+from sdngcc.controller.databases.transport import Bounds
 from sdngcc.controller.framework.tls import Files, use_for_ovsdb
 from sdngcc.controller.network.directory import (
     ADDRESSES_MAX,
@@ -48,6 +49,12 @@ _RESIDENT = re.compile(r'is_chassis_resident\("([^"]{1,255})"\)')
 Floating = tuple[tuple[Segment, bytes], ...]
 
 _POLL_S = 0.1
+# Of a process of its own, whose memory is bounded: a whole cloud's ports at once, as fast as they can be read.
+_BOUNDS = Bounds(
+    document_bytes=256 << 20, bytes_a_second=64 << 20, burst_bytes=256 << 20, work_ns_a_second=900_000_000,
+    work_burst_ns=120_000_000_000, rows=262_144, kept_bytes=512 << 20, reading_ns=120_000_000_000,
+    throttled_ns=60_000_000_000,
+)  # fmt: skip
 
 
 class Orders(NamedTuple):
@@ -156,11 +163,8 @@ class Reader:
         self._teller = teller
         self._client = Client(
             ",".join(orders.remotes), _SCHEMA, time.sleep, kind="ovn", consequence="", leader_only=False,
-            tables_ns=orders.tables_ns,
+            tables_ns=orders.tables_ns, bounds=_BOUNDS, prepare=self._prepare,
         )  # fmt: skip
-        wanted = [["type", "==", kind] for kind in (VM_TYPE, LOCALNET)]
-        self._client.idl.cond_change("Port_Binding", [*wanted, ["nat_addresses", "!=", ["set", []]]])
-        self._client.idl.notify = self._notify
         self._changed: dict[Any, Any] = {}  # rows of VMs' ports by UUID
         self._names: dict[Any, str] = {}  # of logical ports by UUID
         self._all = True  # all rows are to be looked at
@@ -169,13 +173,18 @@ class Reader:
         self._floating: dict[str, Floating] = {}
         self._connection: Optional[int] = None
 
+    def _prepare(self, idl: Any) -> None:
+        wanted = [["type", "==", kind] for kind in (VM_TYPE, LOCALNET)]
+        idl.cond_change("Port_Binding", [*wanted, ["nat_addresses", "!=", ["set", []]]])
+        idl.notify = self._notify
+
     def run(self) -> None:
         """Take in what the database sent."""
         self._client.run()
 
     def report(self) -> Report:
         """Return the state of the database."""
-        return Report(self._client.health.state, None, 0)
+        return Report(self._client.health.state, self._client.health.fault, 0)
 
     def _notify(self, event: str, row: Any, updates: Any = None) -> None:
         if row._table.name != "Port_Binding" or row.type == LOCALNET:

@@ -14,6 +14,7 @@ from sdngcc.controller.databases.client import Client, PolicyError
 from sdngcc.controller.databases.health import Health
 from sdngcc.controller.databases.rows import PortRows, Rows, View
 from sdngcc.controller.databases.stored import KEYS, Explained, Stored, Value, stored
+from sdngcc.controller.framework.budget import Stretches
 from sdngcc.controller.network.by_port import ByPort
 from sdngcc.controller.network.hosts import Device, Devices
 from sdngcc.controller.network.paths import Tunnel
@@ -38,7 +39,8 @@ class Policy:
         self.schema = _SCHEMA
         self._sleep = sleep
         self._clients: list[Client] = []
-        self._rows = Rows(whole_hosts)
+        self._stretches = Stretches(sleep)
+        self._rows = Rows(whole_hosts, self._stretches.pause)
         self._interfaces = View(self._rows, lambda rows: rows.interface.external_ids.get("iface-id"))
         self._devices = View(self._rows, _device)
         self._tunnels = View(self._rows, _tunnel)
@@ -48,12 +50,23 @@ class Policy:
             self.add(Client(remote, _SCHEMA, sleep))
 
     def run(self) -> None:
-        """Take in what the databases sent, some at a time."""
+        """Take in what the databases sent, some at a time; what a change costs is its database's to pay."""
+        changed = []
         for number, client in enumerate(list(self._clients), 1):
+            before = client.version
             client.run()
+            if client.version != before:
+                changed.append(client)
             if not number % _TURN:
                 self._sleep(0)
+        before_ns = self._stretches.spent_ns
+        self._stretches.begin()
         self._rows.refresh()
+        for view in (self._interfaces, self._devices, self._tunnels, self._vlans, self._tenants):
+            view.values()
+        self._stretches.end()
+        for client in changed:
+            client.charge((self._stretches.spent_ns - before_ns) // len(changed))
 
     def add(self, client: Client) -> None:
         """Follow one more database, which counts after those followed already where several have one bridge."""
@@ -147,6 +160,8 @@ class Policy:
         def change(transaction: Any) -> None:
             check()
             rows = {name: self._row(dpid, name) for name in changes}
+            if any(row._idl is not transaction.idl for row in rows.values()):
+                raise PolicyError(f"the database of switch {dpid:016x} is being read anew; nothing was sent to it")
             if any("min" in wanted or "max" in wanted for wanted in changes.values()):
                 for other in self._rows.of(dpid).values():
                     if other.interface._idl is idl:
@@ -173,7 +188,10 @@ class Policy:
         if len(idls) > 1:
             raise PolicyError(f"ports of switch {dpid:016x} are in several databases; change them one by one")
         idl = next(iter(idls.values()))
-        next(client for client in self._clients if client.idl is idl).store(change, holds)
+        client = next((client for client in self._clients if client.idl is idl), None)
+        if client is None:
+            raise PolicyError(f"the database of switch {dpid:016x} is being read anew; nothing was sent to it")
+        client.store(change, holds)
 
     def _row(self, dpid: int, name: str) -> Any:
         """Return a port's Interface row; raises PolicyError when no database has it."""

@@ -27,7 +27,17 @@ Ports = Mapping[str, PortRows]  # by name
 class Replica(Protocol):
     """A client of a database; client.Client is one."""
 
-    idl: Any  # python-ovs' replica
+    @property
+    def idl(self) -> Any:
+        """What python-ovs keeps of it."""
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """What differs after each change of its rows."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether the rows are all of that version, and may be looked at."""
 
     def speaks_for(self, dpid: int) -> bool:
         """Tell whether what the database says of a bridge is believed."""
@@ -39,18 +49,21 @@ class _Read:
 
     client: Replica
     rank: int  # the lowest counts where several databases have one port
-    seen: Optional[tuple[Any, int]] = None  # the replica and its change_seqno then
+    seen: Optional[tuple[int, int]] = None  # the client's version then
+    looking: bool = False  # a greenlet looks at all rows
     ports: dict[int, dict[str, PortRows]] = dataclasses.field(default_factory=dict)  # by datapath id
 
     def is_old(self) -> bool:
-        idl = self.client.idl
-        return self.seen is None or self.seen[0] is not idl or self.seen[1] != idl.change_seqno
+        """Return whether there is something new, all of which may be looked at."""
+        return self.seen != self.client.version and self.client.whole and not self.looking
 
 
 class Rows:
     """All rows; with ``whole_hosts`` every bridge of a database stands for all of its host's ports."""
 
-    def __init__(self, whole_hosts: bool) -> None:
+    def __init__(self, whole_hosts: bool, pause: Callable[[], None] = lambda: None) -> None:
+        """``pause`` is called between rows, to let others run."""
+        self.pause = pause
         self._whole_hosts = whole_hosts
         self._read: dict[Replica, _Read] = {}
         self._next_rank = 0
@@ -79,7 +92,7 @@ class Rows:
 
     def refresh(self) -> None:
         """Read the databases that changed."""
-        for read in self._read.values():
+        for read in list(self._read.values()):
             self._refresh(read)
 
     def of(self, dpid: int) -> Ports:
@@ -93,9 +106,13 @@ class Rows:
 
     def _refresh(self, read: _Read) -> None:
         if read.is_old():
-            idl = read.client.idl
-            read.seen = (idl, idl.change_seqno)
-            self._put(read, self._look(read.client))
+            read.seen, read.looking = read.client.version, True
+            try:
+                ports = self._look(read.client)
+            finally:
+                read.looking = False
+            if read.client in self._read:
+                self._put(read, ports)
 
     def _look(self, client: Replica) -> dict[int, dict[str, PortRows]]:
         """Return what a database has."""
@@ -107,6 +124,7 @@ class Rows:
                 rows = ports.setdefault(dpid, {})
                 for port in (port for one in whose for port in one.ports):
                     rows.update((interface.name, PortRows(interface, port)) for interface in port.interfaces)
+                    self.pause()
         return ports
 
     def _put(self, read: _Read, ports: dict[int, dict[str, PortRows]]) -> None:
@@ -132,30 +150,42 @@ class View(Generic[Known]):
         self._rows = rows
         self._read = read
         self._dirty = rows.watch()
+        self._busy = False  # a greenlet makes the values anew
         self._held: ByPort[Known] = ByPort({})
 
     def values(self) -> ByPort[Known]:
         """Return the values by port; the same object as before where none changed."""
         self._rows.refresh()
-        if self._dirty:
-            before = self._held.by_switch
-            after = dict(before)
-            for dpid in self._dirty:
-                ports = self._rows.of(dpid).items()
-                found = {name: value for name, rows in ports if (value := self._read(rows)) is not None}
-                if not found:
-                    after.pop(dpid, None)
-                elif found != before.get(dpid):
-                    after[dpid] = found
-            self._dirty.clear()
-            if len(after) != len(before) or any(before.get(dpid) is not found for dpid, found in after.items()):
-                self._held = ByPort(after)
+        if self._dirty and not self._busy:
+            self._busy = True
+            try:
+                self._make()
+            finally:
+                self._busy = False
         return self._held
+
+    def _make(self) -> None:
+        before = self._held.by_switch
+        after = dict(before)
+        while self._dirty:
+            dpid = self._dirty.pop()
+            found = {}
+            for name, rows in list(self._rows.of(dpid).items()):
+                value = self._read(rows)
+                if value is not None:
+                    found[name] = value
+                self._rows.pause()
+            if not found:
+                after.pop(dpid, None)
+            elif found != before.get(dpid):
+                after[dpid] = found
+        if len(after) != len(before) or any(before.get(dpid) is not found for dpid, found in after.items()):
+            self._held = ByPort(after)
 
 
 def bridges(idl: Any) -> Iterator[tuple[int, Any]]:
     """Yield (datapath id, Bridge row) of a database's bridges that have one."""
-    for bridge in idl.tables["Bridge"].rows.values():
+    for bridge in list(idl.tables["Bridge"].rows.values()):
         digits = bridge.datapath_id[0] if bridge.datapath_id else ""
         if re.fullmatch("[0-9a-fA-F]{1,16}", digits):
             yield int(digits, 16), bridge

@@ -169,7 +169,7 @@ class TenantTable:
             "of an earlier schema, needs ovsdb-client convert",
             leader_only=False,
         )
-        self._seen: Optional[int] = None
+        self._seen: Optional[tuple[int, int]] = None
         self._policies: dict[str, Policy] = {}
 
     def run(self) -> None:
@@ -185,8 +185,8 @@ class TenantTable:
 
     def read(self) -> Mapping[str, Policy]:
         """Return what is set, by tenant."""
-        if self._seen != self._client.idl.change_seqno:
-            self._seen = self._client.idl.change_seqno
+        if self._seen != self._client.version and self._client.whole:
+            self._seen = self._client.version
             self._policies = {name: _policy(row) for name, row in self._rows().items()}
         return self._policies
 

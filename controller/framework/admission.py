@@ -14,7 +14,11 @@ process itself stood still, nobody is silent for it.  There is no socket and no 
 import collections
 import dataclasses
 import enum
-from typing import NamedTuple, Optional
+import logging
+import time
+from typing import Callable, NamedTuple, Optional
+
+from sdngcc.controller.framework.budget import Budgets
 
 HANDSHAKE_S = 10.0
 LATE_S = 2.0
@@ -22,7 +26,16 @@ LATE_S = 2.0
 RESERVED_DESCRIPTORS = 384
 TOLD_AGAIN_S = 60.0
 _TOLD_MAX = 1024
+# TLS handshakes of one address: each takes some 2 ms of the one thread that serves all. One that a known certificate
+# ends is given back but for a tenth.
+HANDSHAKES_A_SECOND = 5
+HANDSHAKES_AT_ONCE = 32
+_GIVEN_BACK = 0.9
+_ADDRESSES_MAX = 4096  # with a budget of their own
 _CONFLICTS_MAX = 64
+
+
+LOG = logging.getLogger(__name__)
 
 
 class Reason(str, enum.Enum):
@@ -43,6 +56,7 @@ class Reason(str, enum.Enum):
     ACCEPT = "accept_failed"
     NOT_ADMITTED = "not_admitted"
     BRIDGE = "bridge_of_another"
+    TOO_OFTEN = "too_often"
 
 
 class Due(enum.Enum):
@@ -93,9 +107,19 @@ def affordable(wanted: int, descriptors: int) -> int:
 
 
 class Admission:
-    """Counts and bounds connections; ``limit``s are numbers of connections, ``silence_s`` seconds."""
+    """Counts and bounds connections; ``limit``s are numbers of connections, ``silence_s`` seconds.
 
-    def __init__(self, limit: int = 4096, limit_a_peer: int = 1024, silence_s: float = 30.0) -> None:
+    ``makes_way`` returns whose connection goes for a newcomer where there is no room: of an address whose part is
+    taken, or of all where that is None; None: the newcomer is refused.
+    """
+
+    def __init__(
+        self,
+        limit: int = 4096,
+        limit_a_peer: int = 1024,
+        silence_s: float = 30.0,
+        makes_way: Optional[Callable[[Optional[str]], Optional[Channel]]] = None,
+    ) -> None:
         self.limit = limit
         self.limit_a_peer = limit_a_peer
         self.silence_s = silence_s
@@ -103,6 +127,8 @@ class Admission:
         self.refused: collections.Counter[Reason] = collections.Counter()
         self.unserved = 0  # messages left out because nobody asked for them
         self.conflicts: dict[tuple[int, str, str], Conflict] = {}  # by datapath id and addresses
+        self._makes_way = self._oldest_unready if makes_way is None else makes_way
+        self._handshakes: Budgets[str] = Budgets(HANDSHAKES_A_SECOND, HANDSHAKES_AT_ONCE, _ADDRESSES_MAX)
         self._open: dict[Channel, None] = {}
         self._unready: dict[Channel, None] = {}  # the oldest first
         self._by_peer: collections.Counter[str] = collections.Counter()
@@ -120,18 +146,36 @@ class Admission:
 
     def enter(self, address: str, port: int) -> Entry:
         """Take a new connection; an evicted one counts as open no more and is to be closed."""
-        if self._by_peer[address] >= self.limit_a_peer:
-            return Entry(None, None, Reason.TOO_MANY_OF_PEER)
-        evicted = None
-        if len(self._open) >= self.limit:
-            evicted = next(iter(self._unready), None)
+        reason = crowd = evicted = None
+        if self._by_peer.get(address, 0) >= self.limit_a_peer:
+            reason, crowd = Reason.TOO_MANY_OF_PEER, address
+        elif len(self._open) >= self.limit:
+            reason = Reason.TOO_MANY
+        if reason is not None:
+            evicted = self._makes_way(crowd)
             if evicted is None:
-                return Entry(None, None, Reason.TOO_MANY)
+                return Entry(None, None, reason)
             self.leave(evicted)
         channel = Channel(address, port, self.now_s, self.now_s)
         self._open[channel] = self._unready[channel] = None
         self._by_peer[address] += 1
-        return Entry(channel, evicted, Reason.TOO_MANY if evicted else None)
+        return Entry(channel, evicted, reason)
+
+    def _oldest_unready(self, address: Optional[str]) -> Optional[Channel]:
+        """Return the oldest connection whose handshake is unfinished; none makes way for another of its address."""
+        return next(iter(self._unready), None) if address is None else None
+
+    def may_shake_hands(self, address: str, now_ns: int) -> bool:
+        """Return whether a TLS handshake with an address may begin, and count it."""
+        return self._handshakes.take(address, 1, now_ns)
+
+    def shook_hands(self, address: str, now_ns: int) -> None:
+        """Take note that a handshake ended with a certificate that is known."""
+        self._handshakes.give(address, _GIVEN_BACK, now_ns)
+
+    def peers(self) -> "collections.Counter[str]":
+        """Return how many connections each address has."""
+        return self._by_peer
 
     def leave(self, channel: Channel) -> None:
         """Take note that a connection ended; again is no harm."""
@@ -198,3 +242,30 @@ class Admission:
             del self.conflicts[next(iter(self.conflicts))]
         self.conflicts[key] = found
         return found
+
+
+def tell(
+    admission: Admission, reason: Reason, channel: Optional[Channel], text: str, what: str = "connection"
+) -> None:
+    """Count a refusal, and log it unless its address had the same within the last minute."""
+    untold = admission.refuse(reason, channel.address if channel is not None else "")
+    if untold is not None:
+        who = f"closed the {what} of {channel}: " if channel is not None else ""
+        LOG.warning("%s%s%s", who, text, again(untold))
+
+
+def may_shake_hands(admission: Admission, newcomer: Channel, what: str = "connection") -> bool:
+    """Return whether a TLS handshake with a newcomer may begin; if not, that is counted, and logged as tell() does."""
+    if admission.may_shake_hands(newcomer.address, time.monotonic_ns()):
+        return True
+    text = (
+        f"more than {HANDSHAKES_A_SECOND} TLS handshakes of its address in a second that no known certificate ends, "
+        f"or {HANDSHAKES_AT_ONCE} at once"
+    )
+    tell(admission, Reason.TOO_OFTEN, newcomer, text, what)
+    return False
+
+
+def again(untold: int) -> str:
+    """Return what a line of the log says of as many refusals that it stands for."""
+    return f" ({untold} times since this was logged last)" if untold > 1 else ""

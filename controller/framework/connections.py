@@ -24,6 +24,8 @@ from sdngcc.controller.framework.admission import (
     Due,
     Reason,
     affordable,
+    may_shake_hands,
+    tell,
 )
 from sdngcc.controller.framework.allowlist import AllowList
 from sdngcc.controller.framework.listening import listen
@@ -353,6 +355,9 @@ class Listener:
         names.hub.sleep(0 if error.errno == errno.ECONNABORTED else _ACCEPT_AGAIN_S)
 
     def _enter(self, sock: Any, newcomer: Channel) -> None:
+        if self._context is not None and not may_shake_hands(self.admission, newcomer):
+            sock.close()
+            return
         entry = self.admission.enter(newcomer.address, newcomer.port)
         limit = self.admission.limit
         if entry.evicted is not None:
@@ -394,6 +399,8 @@ class Listener:
         why = self.allowed.refuses(connection.identity)
         if why is not None:
             connection.end(Reason.NOT_ADMITTED, why)
+        else:
+            self.admission.shook_hands(connection.channel.address, time.monotonic_ns())
         return why is None
 
     def _watch(self) -> None:
@@ -420,21 +427,6 @@ class Listener:
         else:
             waited = connection.reader.state.value
             connection.end(Reason.HANDSHAKE, f"its handshake takes too long; {waited} did not come")
-
-
-def tell(
-    admission: Admission, reason: Reason, channel: Optional[Channel], text: str, what: str = "connection"
-) -> None:
-    """Count a refusal, and log it unless its address had the same within the last minute."""
-    untold = admission.refuse(reason, channel.address if channel is not None else "")
-    if untold is not None:
-        who = f"closed the {what} of {channel}: " if channel is not None else ""
-        LOG.warning("%s%s%s", who, text, again(untold))
-
-
-def again(untold: int) -> str:
-    """Return what a line of the log says of as many refusals that it stands for."""
-    return f" ({untold} times since this was logged last)" if untold > 1 else ""
 
 
 class Places(NamedTuple):

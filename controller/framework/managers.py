@@ -17,13 +17,15 @@ from sdngcc.controller.databases.accepted import AcceptedClient, Line
 from sdngcc.controller.databases.documents import DocumentError
 from sdngcc.controller.databases.nodes import Arrival, FindHolder, Node, Nodes
 from sdngcc.controller.databases.ovsdb import Policy
+from sdngcc.controller.databases.transport import Bounds
 from sdngcc.controller.framework import certificates, connections, names, tls
-from sdngcc.controller.framework.admission import Admission, Channel, Due, Reason
+from sdngcc.controller.framework.admission import Admission, Channel, Due, Reason, again, may_shake_hands, tell
 from sdngcc.controller.framework.allowlist import AllowFile
 from sdngcc.controller.framework.listening import listen
 from sdngcc.controller.settings import Settings
 
-_ANSWER_MAX_BYTES = 1 << 16  # of a document before the connection is a node's
+_STRANGERS = Bounds(document_bytes=1 << 16)  # before the connection is a node's
+_ANSWERS_MAX = 16  # documents that are read before one says which node it is
 _WATCH_S = 1.0
 _ACCEPT_AGAIN_S = 0.1
 # While its tables are read a client is looked at as often, for so long at most.
@@ -94,6 +96,11 @@ class ManagerListener:
             names.hub.sleep(0)
 
     def _enter(self, sock: Any, newcomer: Channel) -> None:
+        if self._context is not None and not may_shake_hands(
+            self.admission, newcomer, "database's connection"
+        ):
+            sock.close()
+            return
         entry = self.admission.enter(newcomer.address, newcomer.port)
         if entry.evicted is not None:
             self._shut(entry.evicted, Reason.TOO_MANY, "all connections are taken, and it is no node's yet")
@@ -103,7 +110,7 @@ class ManagerListener:
             self._tell(reason, newcomer, f"{limit} connections are open, which is the limit")
             sock.close()
             return
-        line = self._strangers[entry.channel] = Line(sock, entry.channel, self._ended, _ANSWER_MAX_BYTES)
+        line = self._strangers[entry.channel] = Line(sock, entry.channel, self._ended, _STRANGERS)
         names.hub.spawn(self._meet, line)
 
     def _meet(self, line: Line) -> None:
@@ -137,11 +144,13 @@ class ManagerListener:
         why = self.nodes.allowed.refuses(line.identity)
         if why is not None:
             line.blame(Reason.NOT_ADMITTED, why)
+        else:
+            self.admission.shook_hands(line.channel.address, time.monotonic_ns())
 
     def _ask_name(self, line: Line) -> Optional[str]:
         """Return which node a database says it is, None when the connection ends before; raises OSError."""
         line.sock.sendall(introduction.QUESTION)
-        while True:
+        for _ in range(_ANSWERS_MAX):
             document = line.read_document()
             if not document:
                 return None
@@ -153,6 +162,8 @@ class ManagerListener:
             if step.name is not None:
                 return step.name
             line.sock.sendall(step.reply)
+        line.blame(Reason.MALFORMED, f"it sent {_ANSWERS_MAX} documents, none of which says which node it is")
+        return None
 
     def _introduce(self, line: Line, name: str) -> None:
         """Give a connection to the node that it says it is, if it may be that one."""
@@ -215,8 +226,7 @@ class ManagerListener:
             line = node.client.line
             untold = self.admission.refuse(Reason.BRIDGE, line.channel.address if line else "")
             if untold is not None:
-                again = connections.again(untold)
-                LOG.warning("node %s is not believed about bridge %016x: %s%s", node.name, dpid, why, again)
+                LOG.warning("node %s is not believed about bridge %016x: %s%s", node.name, dpid, why, again(untold))
 
     def forget(self, node: Node) -> None:
         """Forget a node; what its database said of machines is gone."""
@@ -268,4 +278,4 @@ class ManagerListener:
 
     def _tell(self, reason: Reason, channel: Optional[Channel], text: str) -> None:
         """Count a refusal, and log it unless its address had the same within the last minute."""
-        connections.tell(self.admission, reason, channel, text, "database's connection")
+        tell(self.admission, reason, channel, text, "database's connection")

@@ -91,7 +91,7 @@ class Client:
     """A client of a database that is believed."""
 
     def __init__(self, idl):
-        self.idl = idl
+        self.idl, self.version, self.whole = idl, (0, 1), True
 
     def speaks_for(self, dpid):
         return True
@@ -115,7 +115,7 @@ def take_ports(data):
         return types.SimpleNamespace(datapath_id=dpid, ports=[port()] + maker.some(port))
 
     tables = {"Bridge": types.SimpleNamespace(rows=dict(enumerate([bridge()] + maker.some(bridge))))}
-    client = Client(types.SimpleNamespace(tables=tables, change_seqno=1))
+    client = Client(types.SimpleNamespace(tables=tables))
     found = rows.Rows(maker.flag())
     found.add(client)
     view = rows.View(found, lambda one: stored.stored(one.interface, one.port))
@@ -129,7 +129,7 @@ def take_ports(data):
         assert set(explained.settings) == set(stored.KEYS)
         one.own("weight")
         assert one.number("shim-weight") >= 0
-    client.idl.change_seqno = 2
+    client.version = 0, 2
     tables["Bridge"].rows = {}
     assert not len(view.values())
     found.remove(client)

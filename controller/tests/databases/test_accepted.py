@@ -10,11 +10,13 @@ from sdngcc.controller.databases import accepted, client, health
 from sdngcc.controller.databases.accepted import AcceptedClient, Line, system_name
 from sdngcc.controller.databases.client import OutcomeUnknown, PolicyError
 from sdngcc.controller.databases.ovsdb import Policy
+from sdngcc.controller.databases.transport import Bounds
 from sdngcc.controller.framework.admission import Channel, Reason
 
 from ..real_ovs import MANAGED
 from .test_ovsdb import Database, needs_ovsdb, run_until, state
 
+BOUNDS = Bounds(document_bytes=1 << 20)
 pytestmark = pytest.mark.filterwarnings(r"ignore:\s*Eventlet is deprecated")
 
 
@@ -35,7 +37,7 @@ class ConnectingDatabase(Database):
 
     def accept(self, ended=lambda line: None):
         sock, (address, port) = self.listener.accept()
-        return Line(sock, Channel(address, port, 0, 0), ended, 1 << 16)
+        return Line(sock, Channel(address, port, 0, 0), ended)
 
     def stop(self):
         super().stop()
@@ -159,14 +161,14 @@ def test_a_database_that_changes_its_name_ends(database, policy, ends):
 @pytest.mark.parametrize(
     "bound, value, reason",
     [
-        ("ROWS_MAX", 5, Reason.MALFORMED),
-        ("DOCUMENT_MAX_BYTES", 500, Reason.MALFORMED),
-        ("CONNECTION_MAX_BYTES", 1000, Reason.MALFORMED),
-        ("READING_NS", 0, Reason.HANDSHAKE),
+        ("rows", 5, Reason.COSTLY),
+        ("document_bytes", 500, Reason.MALFORMED),
+        ("kept_bytes", 500, Reason.COSTLY),
+        ("reading_ns", 0, Reason.HANDSHAKE),
     ],
 )
 def test_what_is_more_than_a_node_may_have_ends_its_connection(database, monkeypatch, ends, bound, value, reason):
-    monkeypatch.setattr(accepted, bound, value)
+    monkeypatch.setattr(accepted, "BOUNDS", Bounds()._replace(**{bound: value}))
     policy = Policy([], time.sleep)
     one = AcceptedClient("compute-1", policy.schema, time.sleep)
     policy.add(one)
@@ -174,7 +176,7 @@ def test_what_is_more_than_a_node_may_have_ends_its_connection(database, monkeyp
     run_until(policy, lambda: ends)
     assert ends[0].cause[0] is reason, ends[0].cause
     # With the bound as it should be the same node is read after that.
-    monkeypatch.undo()
+    one.gate.bounds = Bounds()
     one.attach(database.accept(ends.append))
     run_until(policy, lambda: one.ready)
 
@@ -183,7 +185,7 @@ def pair():
     near, far = socket.socketpair()
     near.setblocking(False)
     pair.now_ns, ends = 0, []
-    return Line(near, Channel("10.0.0.1", 1, 0, 0), ends.append, 1 << 20, lambda: pair.now_ns), far, ends
+    return Line(near, Channel("10.0.0.1", 1, 0, 0), ends.append, BOUNDS, lambda: pair.now_ns), far, ends
 
 
 def test_a_line_yields_no_more_than_a_document_at_a_time():
@@ -192,9 +194,9 @@ def test_a_line_yields_no_more_than_a_document_at_a_time():
     assert line.recv(4) == b'{"a"' and line.recv(4096) == b":1}"
     with pytest.raises(BlockingIOError):
         line.recv(4096)
-    assert not line.is_late(accepted.READING_NS) and line.is_late(accepted.READING_NS + 1)
+    assert not line.is_late(BOUNDS.reading_ns) and line.is_late(BOUNDS.reading_ns + 1)
     far.sendall(b'x"}')
-    assert line.recv(4096) == b'{"b":"x"}' and not line.is_late(accepted.READING_NS + 1)
+    assert line.recv(4096) == b'{"b":"x"}' and not line.is_late(BOUNDS.reading_ns + 1)
 
 
 def test_a_line_reads_no_more_than_may_come_in_a_second():
@@ -202,19 +204,19 @@ def test_a_line_reads_no_more_than_may_come_in_a_second():
     far.setblocking(False)
     far.send(b'{"')
     sent = 0
-    while sent < 2 * accepted.BURST_BYTES:
+    while sent < 2 * BOUNDS.burst_bytes:
         try:
             sent += far.send(b"x" * 65536)
         except BlockingIOError:
             break  # nothing is read any more
         with pytest.raises(BlockingIOError):
             line.recv(65536)
-    assert accepted.BURST_BYTES <= line.received <= accepted.BURST_BYTES + 65536 < sent + 65536
+    assert BOUNDS.burst_bytes <= line.received <= BOUNDS.burst_bytes + 65536 < sent + 65536
     before = line.received
     pair.now_ns += 100_000_000
     with pytest.raises(BlockingIOError):
         line.recv(65536)
-    assert before < line.received <= before + accepted.BYTES_A_SECOND // 10 + 65536
+    assert before < line.received <= before + BOUNDS.bytes_a_second // 10 + 65536
     line.quit()
 
 

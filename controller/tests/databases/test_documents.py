@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdngcc.controller.databases.documents import NESTING_MAX, DocumentError, Documents
+from sdngcc.controller.databases.documents import NESTING_MAX, DocumentError, Documents, parse
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -62,3 +62,41 @@ def test_a_document_as_long_as_allowed_passes():
     assert list(Documents(100).feed(data)) == [data]
     with pytest.raises(DocumentError):
         list(Documents(99).feed(data))
+
+
+LONG = {
+    "members": {f"key{number}": {"value": ["map", [["a", "b\\n\u00e4"], ["c", number]]]} for number in range(2000)},
+    "items": [number / 4 for number in range(5000)],
+    "text": "x" * 100_000,
+    "empty": [[], {}, "", None, True, False, -1, 1e9],
+    "key of " + "k" * 20_000: 1,
+    "map": ["map", [[f"k{number}", "v" * 10] for number in range(3000)]],
+}
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_long_document_says_what_it_says_and_others_run_between_its_parts(indent):
+    pauses = []
+    assert parse(json.dumps(LONG, indent=indent), lambda: pauses.append(1)) == LONG
+    assert parse(json.dumps(LONG, ensure_ascii=False), lambda: None) == LONG
+    assert len(pauses) > 1000
+
+
+@pytest.mark.parametrize("change", ["]", "}", ",", ":", "[", '"', "{", "nul", "\\", "\x00"])
+def test_a_long_document_that_is_broken_is_refused_as_a_parser_would(change):
+    text = json.dumps(LONG)
+    for place in range(0, len(text), len(text) // 97):
+        broken = text[:place] + change + text[place + 1 :]
+        try:
+            wanted = json.loads(broken)
+        except ValueError:
+            with pytest.raises((ValueError, IndexError)):
+                parse(broken, lambda: None)
+        else:
+            assert parse(broken, lambda: None) == wanted
+
+
+@pytest.mark.parametrize("text", ['"\\ud800"', '"a\\u0000"', "NaN", "[Infinity]", "1 2", "", '{"a" 1}', '{1: 2}', "9" * 5000])
+def test_what_no_text_of_a_database_is_is_refused(text):
+    with pytest.raises((ValueError, IndexError)):
+        parse(text, lambda: None)

@@ -22,10 +22,8 @@ class Client:
 
     def has(self, *dpids):
         rows = {number: types.SimpleNamespace(datapath_id=[f"{dpid:016x}"]) for number, dpid in enumerate(dpids)}
-        seqno = self.idl.change_seqno + 1 if hasattr(self, "idl") else 0
-        self.idl = types.SimpleNamespace(
-            tables={"Bridge": types.SimpleNamespace(rows=rows)}, change_seqno=seqno
-        )
+        self.version, self.whole = (0, self.version[1] + 1 if hasattr(self, "version") else 0), True
+        self.idl = types.SimpleNamespace(tables={"Bridge": types.SimpleNamespace(rows=rows)})
 
 
 class World:

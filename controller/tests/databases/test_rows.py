@@ -44,10 +44,13 @@ class Database:
                              other_config={}))  # fmt: skip
         bridge = Row(datapath_id=[f"{self.dpid:016x}"], ports=ports)
         tables = {"Bridge": types.SimpleNamespace(rows={0: bridge})}
-        self.idl = types.SimpleNamespace(tables=tables, change_seqno=next(self.seqno))
+        self.idl, self.version, self.whole = types.SimpleNamespace(tables=tables), (0, next(self.seqno)), True
 
     def speaks_for(self, dpid):
         return self.believed
+
+    def charge(self, work_ns):
+        self.charged = work_ns
 
     def run(self):
         pass
@@ -123,9 +126,22 @@ def test_another_replica_of_the_same_database_is_read_anew():
     one = Database(1, {"tap0": "a"})
     policy = policy_of([one])
     look(policy)
-    one.seqno = iter([one.idl.change_seqno])
     one.write({"tap0": "b"})
+    one.version = (1, 0)
     assert look(policy)[0] == {(1, "tap0"): "b"}
+
+
+def test_rows_that_are_being_taken_in_are_not_looked_at():
+    one = Database(1, {"tap0": "a"})
+    policy = policy_of([one])
+    look(policy)
+    one.write({})
+    one.whole = False
+    assert look(policy)[0] == {(1, "tap0"): "a"}
+    policy.reread(one)
+    assert look(policy)[0] == {(1, "tap0"): "a"}
+    one.whole = True
+    assert look(policy)[0] == {}
 
 
 def test_with_whole_hosts_each_bridge_stands_for_all_ports():

@@ -465,7 +465,7 @@ ADMITTED_AND_HOSTILE = {
         ),
         "not_admitted",
     ),
-    "too many rows": (flood, "malformed"),
+    "too many rows": (flood, "costs_too_much"),
     "a bridge whose id is no number": (
         lambda one: update(one, "Bridge", {row_of(1): {"new": {"name": "b", "datapath_id": "nonsense"}}}),
         None,
