@@ -34,6 +34,7 @@ from sdngcc.controller.network.topology import Hop, Port, Topology
 from sdngcc.controller.network.underlay import Underlay
 from sdngcc.controller.network.vlans import Vlans
 from sdngcc.controller.outbox import Outbox, transactions
+from sdngcc.controller.rates.effect import Effect
 from sdngcc.controller.rates.monitor import FAR_NS, NAP_NS, Monitor
 from sdngcc.controller.rates.notifier import Notifier
 from sdngcc.controller.rates.polling import Polling
@@ -132,6 +133,10 @@ class Engine:
         self.discovery = Discovery(
             self.switches, self.topology, self._owner, self.outbox, self.timers, self.backlog, secret, self.counters
         )
+        self.effect = Effect(
+            self.switches, self.source, self.notifier.numbering, self.counters,
+            lambda dpid: self.machines.expects(dpid), settings.decision == "marks", self.started_ns,
+        )  # fmt: skip
         self.machines = Machines(
             settings, self.switches, self.topology, self.notifier.numbering, self.outbox, self._xids, self.counters,
             self._set_hypervisor, devices=not forwards,
@@ -481,6 +486,7 @@ class Engine:
     def _tidy(self, now: int) -> None:
         """Look once a second for what nothing tells."""
         self.staleness.check(now)
+        self.effect.check(now)
         if self.settings.trace_file is not None:
             self.trace.add(now, "polls", **self.poll_counts())
             self.trace.flush()

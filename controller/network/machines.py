@@ -82,6 +82,10 @@ class Machines:
 
     # Names
 
+    def expects(self, dpid: int) -> bool:
+        """Return whether OVSDB knows interfaces of machines of a bridge."""
+        return bool(self._interfaces.get(dpid))
+
     def set_interfaces(self, names: PortNames) -> list[int]:
         """Take the ids of machines, as OVSDB has them; return the switches that have machines by it."""
         before, self._interfaces = self._interfaces, by_switch(names)

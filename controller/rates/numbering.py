@@ -48,6 +48,7 @@ class Numbering:
         self._wall_s = wall_s
         self.epoch = self._of_today() if epoch is None else epoch
         self.sequence = 0  # of the last message
+        self.accepted = self.refused = 0  # messages that shims told of, whoever sent them
         self.raised = 0  # times that the epoch was raised because machines refused the one before
 
     def _of_today(self) -> int:
@@ -72,11 +73,14 @@ class Numbering:
     def heard(self, hearing: Hearing, messages: int, refused: int, now_ns: int) -> Optional[str]:
         """Take a machine's counters of messages; return what to log when the epoch was raised."""
         if refused == hearing.refused and hearing.is_sound() and 0 < messages - hearing.messages <= U32_MAX // 2:
+            self.accepted += messages - hearing.messages
             hearing.messages, hearing.told = messages, False
             return None
         accepted, refusals = (messages - hearing.messages) & U32_MAX, (refused - hearing.refused) & U32_MAX
         fresh = not hearing.known or max(accepted, refusals) > U32_MAX // 2  # a port made anew counts from 0
         hearing.messages, hearing.refused, hearing.known = messages, refused, True
+        if not fresh:
+            self.accepted, self.refused = self.accepted + accepted, self.refused + refusals
         if fresh or not hearing.told or not (accepted or refusals):
             return None
         hearing.told = False

@@ -69,7 +69,7 @@ class Guard:
         self, request: falcon.Request, response: falcon.Response, resource: Any, params: Mapping[str, Any]
     ) -> None:
         """Refuse an operation that needs another role than the asker has."""
-        method = request.method.lower()
+        method = "get" if request.method == "HEAD" else request.method.lower()
         operation = getattr(resource, "operations", {}).get(method)
         if operation is None or operation.open:
             return

@@ -3,11 +3,15 @@
 
 Each event goes to a queue a client.  A client that does not take its events in time is cut off rather than waited for:
 it may come back with Last-Event-ID and gets what it missed, or the event `gap` when that is no longer known.
+
+One address has a part of the streams only.  Where all are taken, one of the address that has most goes for a newcomer
+of an address that has fewer, so that nobody is shut out by others.
 """
 
 import collections
 import queue
 import re
+import time
 from typing import Any, Callable, Counter, Iterator, NamedTuple, Optional, Sequence
 
 import falcon
@@ -22,6 +26,8 @@ QUEUE_MAX = 64
 HISTORY_MAX = 256
 HISTORY_MAX_BYTES = 16 << 20
 RETRY_MS = 2000
+STREAMS_LEAST = 4  # that one address may have, however few there may be in all
+STALLED_S = 10.0  # a client that took nothing of what waits for it for so long is cut off
 _PIECE_ITEMS = 256
 
 _HEARTBEAT = b": still here\n\n"
@@ -68,7 +74,10 @@ class Joiner:
 class Client:
     """One who listens: an iterable of bytes for WSGI.  ``abort`` ends its connection whatever it waits for."""
 
-    def __init__(self, broker: "Broker", first: list[bytes], abort: Callable[[], None]) -> None:
+    def __init__(self, broker: "Broker", first: list[bytes], abort: Callable[[], None], peer: str = "") -> None:
+        """``peer`` is the address it came from."""
+        self.peer = peer
+        self.taken_s = broker.clock()  # when it took something last, or had nothing to take
         self._broker = broker
         self._ready = collections.deque(first)
         self._abort = abort
@@ -82,6 +91,11 @@ class Client:
         except queue.Full:
             return False
         return True
+
+    @property
+    def waiting(self) -> int:
+        """Return how many pieces and events wait for it."""
+        return len(self._ready) + int(self._queue.qsize())
 
     def cut(self) -> None:
         """End the connection."""
@@ -99,6 +113,7 @@ class Client:
 
     def __next__(self) -> bytes:
         """Return the next piece of an event, or a comment after HEARTBEAT_S of silence."""
+        self.taken_s = self._broker.clock()
         if not self._ready:
             if self._over:
                 raise StopIteration
@@ -129,10 +144,15 @@ class Broker:
         clients_max: int,
         counters: "Counter[str]",
         make_queue: Callable[[int], Any] = queue.Queue,
+        tell_cut: Callable[[str, str], None] = lambda peer, why: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """``tell_cut`` is given the address of a client that was cut off, and why; ``clock`` returns seconds."""
         self.clients: set[Client] = set()
         self.make_queue = make_queue
         self.clients_max = clients_max
+        self.clock = clock
+        self._tell_cut = tell_cut
         self._epoch = epoch
         self._counters = counters
         self._number = 0
@@ -155,24 +175,63 @@ class Broker:
                 self._forgotten, gone = self._history.popleft()
                 self._history_bytes -= sum(map(len, gone))
         for client in [client for client in self.clients if not client.put(event)]:
-            self._counters["event_clients_cut"] += 1
-            self.leave(client)
-            client.cut()
+            self._cut(client, f"{QUEUE_MAX} events wait that it does not read")
+
+    def sweep(self) -> None:
+        """Cut off who reads nothing of what waits."""
+        now = self.clock()
+        for client in list(self.clients):
+            if not client.waiting:
+                client.taken_s = now
+            elif now - client.taken_s > STALLED_S:
+                self._cut(client, f"it read nothing for {STALLED_S:g} s, though events wait for it")
+
+    def _cut(self, client: Client, why: str) -> None:
+        self._counters["event_clients_cut"] += 1
+        self.leave(client)
+        client.cut()
+        self._tell_cut(client.peer, why)
+
+    @property
+    def clients_a_peer(self) -> int:
+        """Return how many streams one address may have."""
+        return max(STREAMS_LEAST, self.clients_max // 4)
+
+    def _make_room(self, peer: str) -> bool:
+        """Return whether an address may have another stream; one of another address may be cut off for it."""
+        having = collections.Counter(client.peer for client in self.clients)
+        if peer and having[peer] >= self.clients_a_peer:
+            return False
+        if len(self.clients) < self.clients_max:
+            return True
+        if not peer:
+            return False  # its address is not known
+        crowd, most = max(having.items(), key=lambda one: one[1], default=("", 0))
+        if most <= having[peer] + 1:
+            return False
+        slowest = min((one for one in self.clients if one.peer == crowd), key=lambda one: (-one.waiting, one.taken_s))
+        self._cut(slowest, "all streams are taken, and its address has most of them")
+        return True
 
     def _encode(self, kind: str, data: Pieces) -> Pieces:
         first, *others = data
         head = f"id: {self._epoch}-{self._number}\nevent: {kind}\ndata: ".encode() + first
         return (head, *others, b"\n\n") if others else (head + b"\n\n",)
 
-    def join(self, last_id: Optional[str], snapshots: list[Snapshot], abort: Callable[[], None]) -> Optional[Client]:
-        """Add a client; None when there are too many.  Raises ValueError for an id no controller gives."""
+    def join(
+        self, last_id: Optional[str], snapshots: list[Snapshot], abort: Callable[[], None], peer: str = ""
+    ) -> Optional[Client]:
+        """Add a client of an address; None when there are too many.
+
+        Raises ValueError for an id no controller gives.
+        """
         missed = self._missed(last_id) if last_id else []
-        if len(self.clients) >= self.clients_max:
+        if not self._make_room(peer):
             return None
         first = [f"retry: {RETRY_MS}\n\n".encode(), *missed]
         for snapshot in snapshots:
             first += self._encode(snapshot.kind, snapshot.data)
-        client = Client(self, first, abort)
+        client = Client(self, first, abort, peer)
         self.clients.add(client)
         return client
 
@@ -199,19 +258,28 @@ class Broker:
 class Events(Resource):
     """/v1/events."""
 
+    def on_head(self, request: falcon.Request, response: falcon.Response) -> None:
+        """Say of what type the stream is, and begin none."""
+        read_query(request, models.Query)
+        response.content_type = "text/event-stream"
+
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         """Stream events until the client leaves."""
         read_query(request, models.Query)
         last_id = request.get_header("Last-Event-ID")
         try:
-            client = self._reporter.join(last_id, _abort(request))
+            client = self._reporter.join(last_id, _abort(request), _peer(request))
         except ValueError:
             raise refuse(
                 422, f'Last-Event-ID "{last_id}" is none of ours', field="Last-Event-ID", allowed="the id of an event"
             ) from None
         if client is None:
             self._engine.counters["event_clients_refused"] += 1
-            error = f"{self._reporter.broker.clients_max} clients listen already (setting rest_event_clients)"
+            broker = self._reporter.broker
+            error = (
+                f"{len(broker.clients)} clients listen already; allowed are {broker.clients_max} (setting "
+                f"rest_event_clients), and {broker.clients_a_peer} of one address"
+            )
             raise refuse(503, error, ("Retry-After", "10"))
         if CONNECTION in request.env:
             request.env[CONNECTION].enter(Phase.STREAM)
@@ -224,6 +292,12 @@ def _abort(request: falcon.Request) -> Callable[[], None]:
     """Return what ends the connection of a request, even while it waits for its client to read."""
     asking = request.env.get(CONNECTION)
     return (lambda: None) if asking is None else asking.cut
+
+
+def _peer(request: falcon.Request) -> str:
+    """Return the address that a request came from."""
+    asking = request.env.get(CONNECTION)
+    return "" if asking is None else str(asking.peer)
 
 
 ROUTES = (

@@ -10,7 +10,7 @@ import falcon
 import pydantic
 
 from sdngcc.controller.rest import models
-from sdngcc.controller.rest.readiness import CAUSE, hindrances
+from sdngcc.controller.rest.readiness import CAUSE, hindrances, warnings
 from sdngcc.controller.rest.resource import Operation, Resource, Route, read_query, reply
 
 
@@ -25,6 +25,7 @@ class Readiness(models.Answer):
 
     ready: bool
     causes: list[CAUSE] = pydantic.Field(description="what keeps it from its work; /v1/status has the details")
+    warnings: list[CAUSE] = pydantic.Field(description="what keeps it from a part of its work")
 
 
 class Healthz(Resource):
@@ -44,7 +45,8 @@ class Readyz(Resource):
         read_query(request, models.Query)
         causes = list(dict.fromkeys(one.cause for one in hindrances(self._context)))
         response.status = falcon.HTTP_503 if causes else falcon.HTTP_200
-        reply(response, Readiness(ready=not causes, causes=causes))
+        parts = list(dict.fromkeys(one.cause for one in warnings(self._context)))
+        reply(response, Readiness(ready=not causes, causes=causes, warnings=parts))
 
 
 ROUTES = (

@@ -15,18 +15,21 @@ from sdngcc import __version__
 from sdngcc.controller.databases.health import STATES
 from sdngcc.controller.framework.admission import Reason
 from sdngcc.controller.network.inventory import VmRecord
+from sdngcc.controller.rates.effect import shown
 from sdngcc.controller.rest import models, tenants
 from sdngcc.controller.rest.control import show_reload
 from sdngcc.controller.rest.readiness import databases, hindrances
 from sdngcc.controller.rest.resource import Operation, Resource, RestContext, Route, dpid_text, read_query
 from sdngcc.controller.rest.switches import show_poll
 from sdngcc.controller.wire.experimenter import VmReading
+from sdngcc.text import shown as printable
 
 # Counters of the engine that an alert may name: there from the start, or the first increase would not be seen.
 EVENTS = (
     "audit_lost", "cloud_ports_refused", "cloud_readers_ended",
     "epoch_raised", "event_clients_cut", "event_clients_refused", "internal_errors", "lldp_foreign",
-    "log_lost", "marks", "marks_stale", "marks_without_source", "notices", "notices_without_address", "openflow_errors",
+    "log_lost", "marks", "marks_stale", "marks_without_source", "messages_accepted", "messages_refused", "notices",
+    "notices_without_address", "openflow_errors",
     "path_requests", "reply_malformed", "reply_unasked",
     "rest_answer_timeouts", "rest_body_timeouts", "rest_connections_displaced", "rest_connections_refused",
     "rest_forbidden", "rest_foreign_host", "rest_foreign_site", "rest_head_timeouts", "rest_idle_timeouts",
@@ -108,7 +111,7 @@ def _family(one: Of, labels: tuple[str, ...], rows: Iterable[tuple[tuple[str, ..
     for values, reading in rows:
         value = one.read(reading)
         if value is not None:  # no such counter
-            family.add_metric(values, value)  # type: ignore[attr-defined]
+            family.add_metric([printable(text) for text in values], value)  # type: ignore[attr-defined]
     return family
 
 
@@ -141,6 +144,9 @@ class Families:
         yield _gauge("uptime_seconds", "Since the controller's start.", (engine.clock() - engine.started_ns) / 1e9)
         yield _gauge("ready", "Whether the controller can do its work; /v1/status says why not.",
                      not hindrances(self._context))  # fmt: skip
+        effect: Rows = list(shown(engine.effect.faults).items())
+        yield _family(Of("control_fault", "1 where marks, their sources or shims' obedience lack, all or some.", int),
+                      ("cause", "extent"), effect)  # fmt: skip
         yield from self._databases()
         yield from self._reload()
         drain = self._context.drain

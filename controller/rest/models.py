@@ -373,6 +373,7 @@ class Status(Answer):
     uptime_s: float
     ready: bool = pydantic.Field(description="the controller can do its work: nothing is in not_ready")
     not_ready: list[str] = pydantic.Field(description="what keeps it from its work")
+    warnings: list[str] = pydantic.Field(description="what keeps it from a part of its work")
     databases: list[Database]
     lease: Optional[Lease] = pydantic.Field(description="null: it is in no cluster")
     switches: Count

@@ -5,6 +5,8 @@ import pathlib
 
 import falcon
 
+from sdngcc.controller.rest.resource import Head
+
 FOLDER = pathlib.Path(__file__).with_name("static")
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -19,7 +21,7 @@ POLICY = (
 )
 
 
-class _File:
+class _File(Head):
     """One file of the page."""
 
     def __init__(self, path: pathlib.Path) -> None:

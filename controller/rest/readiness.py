@@ -6,7 +6,7 @@ from typing import Iterable, Literal, NamedTuple
 from sdngcc.controller.databases.health import Health
 from sdngcc.controller.rest.resource import RestContext, dpid_text
 
-CAUSE = Literal["switches", "links", "databases", "lease", "drain"]
+CAUSE = Literal["switches", "links", "databases", "lease", "drain", "marks", "sources", "shims"]
 
 _NAMED_MAX = 5
 
@@ -43,6 +43,17 @@ def hindrances(context: RestContext) -> list[Hindrance]:
         found.append(Hindrance("drain", "this controller is drained, as somebody asked for"))
     if context.cluster and not context.cluster.is_live():
         found.append(Hindrance("lease", "this controller holds no lease of the cluster, so it acts for no switch"))
+    if not context.cluster or context.cluster.is_live():  # whoever acts for no switch is told nothing of its effect
+        found += [Hindrance(one.cause, one.text) for one in engine.effect.faults if one.whole]
+    return found
+
+
+def warnings(context: RestContext) -> list[Hindrance]:
+    """Return what keeps the controller from a part of its work; it is ready all the same."""
+    found = [Hindrance(one.cause, one.text) for one in context.engine.effect.faults if not one.whole]
+    for one in databases(context):
+        if one.fault is not None:
+            found.append(Hindrance("databases", f"{one.kind} database {one.remote}: {one.fault}"))
     return found
 
 

@@ -150,6 +150,7 @@ class Reporter:
         """Sample the ports and publish what changed."""
         context = self._context
         context.live.sample(context.pause)
+        self.broker.sweep()
         self._publish_switches()
         self._publish_notices()
         self.settle()
@@ -160,8 +161,8 @@ class Reporter:
                     if data is not None:
                         self.broker.publish_data(kind, data, keep=False)
 
-    def join(self, last_id: Optional[str], abort: Callable[[], None]) -> Optional[Client]:
-        """Let somebody listen, who is told of everything first; None when there are too many.
+    def join(self, last_id: Optional[str], abort: Callable[[], None], peer: str = "") -> Optional[Client]:
+        """Let somebody at an address listen, who is told of everything first; None when there are too many.
 
         Events that follow change what was told. Raises ValueError for a ``last_id`` that no controller gives.
         """
@@ -169,7 +170,7 @@ class Reporter:
             if not self.broker.clients:
                 for _ in self._read_rows():
                     pass
-            return self.broker.join(last_id, [self._vms.snapshot(), self._ports.snapshot()], abort)
+            return self.broker.join(last_id, [self._vms.snapshot(), self._ports.snapshot()], abort, peer)
 
     def _read_rows(self) -> Iterator[tuple[str, Optional[Pieces]]]:
         """Yield the kinds of rows, each with the data of the event that tells what changed."""

@@ -43,6 +43,9 @@ CONNECTION = "sdngcc.connection"
 # Longest wait for another change at the same bridge.
 LOCK_TIMEOUT_S = 4.0
 
+# When a client may come again after 503, unless something else is said.
+RETRY_S = 2
+
 Item = TypeVar("Item")
 Asked = TypeVar("Asked", bound=models.Query)
 
@@ -181,7 +184,17 @@ def vm_state(vm: VmRecord) -> models.State:
     return "congested" if vm.reading.flags & VM_CONGESTED else "active"
 
 
-class Resource:
+class Head:
+    """Lets HEAD be answered as GET is, without a body."""
+
+    def __init_subclass__(cls) -> None:
+        """Give a class that answers GET an answer to HEAD, unless it has one."""
+        super().__init_subclass__()
+        if hasattr(cls, "on_get") and not hasattr(cls, "on_head"):
+            cls.on_head = cls.on_get  # type: ignore[attr-defined]  # falcon leaves the body out
+
+
+class Resource(Head):
     """A resource of REST; ``operations``, by method in small letters, are those of its route."""
 
     operations: Mapping[str, "Operation"] = {}
@@ -224,7 +237,8 @@ class Route:
 def refuse(status: int, error: str, header: Optional[tuple[str, str]] = None, **details: Any) -> falcon.HTTPStatus:
     """Return a refusal to be raised, with one more header if need be; ``details`` are fields of models.Refusal."""
     refusal = models.Refusal(error=error, **details)
-    headers = {"Content-Type": falcon.MEDIA_JSON, **dict([header] if header else [])}
+    again = {"Retry-After": str(RETRY_S)} if status == 503 else {}
+    headers = {"Content-Type": falcon.MEDIA_JSON, **again, **dict([header] if header else [])}
     return falcon.HTTPStatus(
         falcon.code_to_http_status(status), headers=headers, text=refusal.model_dump_json(exclude_unset=True)
     )

@@ -8,7 +8,7 @@ import logging
 import socket
 import ssl
 import time
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Counter, Optional, Sequence
 
 import eventlet
 import eventlet.greenio
@@ -17,12 +17,14 @@ import eventlet.queue
 import eventlet.semaphore
 import eventlet.wsgi
 
+from sdngcc.controller.framework.admission import Admission, Channel, Reason, may_shake_hands, tell
 from sdngcc.controller.framework.listening import listen
 from sdngcc.controller.rest.application import make_app
 from sdngcc.controller.rest.auth import Guard
 from sdngcc.controller.rest.connections import CONNECTIONS_MAX, Connection, Connections, Phase
 from sdngcc.controller.rest.events import Broker
 from sdngcc.controller.rest.live import SAMPLE_S
+from sdngcc.controller.rest.models import Refusal
 from sdngcc.controller.rest.reporter import Reporter
 from sdngcc.controller.rest.resource import CONNECTION, Locks, RestContext
 from sdngcc.controller.settings import Settings
@@ -34,7 +36,10 @@ _IO_TIMEOUT_S = 30  # for one read or write; Connections bounds what they add up
 _ACCEPT_PAUSE_S = 0.1
 _EXPIRE_PERIOD_S = 0.5
 _kernel = eventlet.patcher.original("socket")  # whose methods do no more than the system call
-_NO_ROOM = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 10\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+_REFUSING_MAX = 128  # connections that are told so at a time
+_REFUSING_S = 2.0  # for one of them
+_DRAINED_MAX_BYTES = 65_536  # of a request that is refused unread
+_TURN = 16  # connections accepted before others get their turn
 
 
 def _shut(sock: Any, how: int) -> None:
@@ -57,8 +62,13 @@ class _Listener:
     ``admitted`` has the connections that accept() returned, by address, for _Protocol to take.
     """
 
-    def __init__(self, inner: Any, context: Optional[ssl.SSLContext], connections: Connections) -> None:
+    def __init__(
+        self, inner: Any, context: Optional[ssl.SSLContext], connections: Connections, counters: "Counter[str]"
+    ) -> None:
         self.connections = connections
+        self._counters = counters
+        self._accepted = 0
+        self._refusing: dict[Any, None] = {}  # connections that are told that there is no room, the oldest first
         self.admitted: dict[Any, Connection] = {}
         self._inner = inner
         self.context = context
@@ -78,6 +88,15 @@ class _Listener:
                 LOG.warning("REST: no connection can be accepted: %s", error)
                 eventlet.sleep(_ACCEPT_PAUSE_S)
                 continue
+            self._accepted += 1
+            if not self._accepted % _TURN:
+                eventlet.sleep(0)
+            newcomer = Channel(address[0], address[1], 0, 0)
+            admission = self.connections.admission
+            if self.context is not None and not may_shake_hands(admission, newcomer, "REST connection"):
+                self._counters["rest_connections_refused"] += 1
+                sock.close()
+                continue
             try:
                 if self.context is not None:
                     sock = self.context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
@@ -90,19 +109,48 @@ class _Listener:
     def _admit(self, sock: Any, address: Any) -> bool:
         """Take a connection, or tell its client that there is no room."""
         admitted = self.connections.admit(
-            address[0], lambda: _shut(sock, socket.SHUT_RDWR), lambda: _shut(sock, socket.SHUT_RD)
+            address[0], address[1], lambda: _shut(sock, socket.SHUT_RDWR), lambda: _shut(sock, socket.SHUT_RD)
         )
-        if admitted is not None:
+        if isinstance(admitted, Connection):
             self.admitted[address] = admitted
             return True
-        try:
-            if self.context is None:
-                sock.fd.send(_NO_ROOM)
-        except OSError:
-            pass  # the refusal is counted all the same
-        _shut(sock, socket.SHUT_RDWR)
-        sock.close()
+        if len(self._refusing) >= _REFUSING_MAX:
+            oldest = next(iter(self._refusing))
+            del self._refusing[oldest]
+            _shut(oldest, socket.SHUT_RDWR)  # it was told
+        self._refusing[sock] = None
+        eventlet.spawn(self._refuse, sock, _no_room(admitted, self.connections.admission))
+        eventlet.sleep(0)  # it is told before another one may make room for the next
         return False
+
+    def _refuse(self, sock: Any, answer: bytes) -> None:
+        """Say a refusal; what the client sent is read, or the kernel would take the answer back."""
+        try:
+            with eventlet.Timeout(_REFUSING_S, False):
+                sock.sendall(answer)
+                if self.context is None:
+                    _shut(sock, socket.SHUT_WR)
+                for _ in range(_DRAINED_MAX_BYTES // 4096):
+                    if not sock.recv(4096):
+                        break
+        except (OSError, ValueError):
+            pass  # the refusal is counted all the same
+        finally:
+            self._refusing.pop(sock, None)
+            sock.close()
+
+
+def _no_room(reason: Reason, admission: Admission) -> bytes:
+    """Return the answer to a request by a connection that there is no room for."""
+    ours = reason is Reason.TOO_MANY_OF_PEER
+    limit = admission.limit_a_peer if ours else admission.limit
+    whose = " of this address" if ours else ""
+    refusal = Refusal(error=f"{limit} connections{whose} are open, which is the limit", allowed=f"up to {limit}")
+    body = refusal.model_dump_json(exclude_unset=True).encode()
+    return (
+        b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
+        b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    )
 
 
 class _Protocol(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
@@ -160,6 +208,11 @@ class Asking:
         """Take no further request by it, and none of this one's body."""
         self._protocol.close_connection = 1
 
+    @property
+    def peer(self) -> str:
+        """Return the address it came from."""
+        return self._connection.peer
+
     def cut(self) -> None:
         """Break it at once."""
         self._connection.end()
@@ -177,16 +230,20 @@ class Server:
         context.locks = Locks(eventlet.semaphore.Semaphore)
         context.run_all = _run_at_once
         counters = context.engine.counters
+        self._counters = counters
         self._connections = Connections(counters, time.monotonic)
         context.rest_connections = self._connections.view
         epoch = context.engine.notifier.numbering.epoch
-        broker = Broker(epoch, settings.rest_event_clients, counters, eventlet.queue.LightQueue)
+        broker = Broker(epoch, settings.rest_event_clients, counters, eventlet.queue.LightQueue, self._tell_cut)
         self.reporter = Reporter(context, broker, eventlet.semaphore.Semaphore())
         self._app = make_app(context, self.reporter, self._guard, bool(tokens))
 
+    def _tell_cut(self, peer: str, text: str) -> None:
+        tell(self._connections.admission, Reason.DEAF, Channel(peer, 0, 0, 0), text, "event stream")
+
     def listen(self) -> None:
         """Let clients connect; raises SettingsError where it cannot listen."""
-        self._listener = _Listener(listen("rest", self._settings.rest), self._tls, self._connections)
+        self._listener = _Listener(listen("rest", self._settings.rest), self._tls, self._connections, self._counters)
 
     def prepare(self, settings: Settings) -> Callable[[], None]:
         """Read tokens and certificate, and return what brings them into force; raises SettingsError.

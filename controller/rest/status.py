@@ -11,7 +11,7 @@ from sdngcc.controller.framework.admission import Admission, Reason
 from sdngcc.controller.rest import models
 from sdngcc.controller.rest.audit import KEPT
 from sdngcc.controller.rest.control import show_reload
-from sdngcc.controller.rest.readiness import databases, hindrances
+from sdngcc.controller.rest.readiness import databases, hindrances, warnings
 from sdngcc.controller.rest.resource import Operation, Resource, Route, dpid_text, read_query, reply
 from sdngcc.controller.settings import Settings
 
@@ -88,6 +88,7 @@ class Status(Resource):
                 uptime_s=_seconds(engine.started_ns, now),
                 ready=not not_ready,
                 not_ready=not_ready,
+                warnings=[one.text for one in warnings(self._context)],
                 databases=[
                     models.Database(
                         remote=one.remote, kind=one.kind, state=one.state, changes=one.changes,

@@ -18,6 +18,7 @@ function some(lines) {
 /** Returns what is to be said of a status, as lines of level "bad", "note" or "good" with a text. */
 export function states(status) {
   const lines = status.not_ready.map((text) => ({ level: "bad", text }));
+  lines.push(...status.warnings.map((text) => ({ level: "note", text })));
   if (status.ready) lines.push({ level: "good", text: "ready" });
   lines.push(...some(status.databases.filter((one) => one.state !== "connected").map((one) => (
     { level: "bad", text: `${one.kind} database ${one.remote}: ${one.state} for ${seconds(one.since_s)}` }))));

@@ -64,7 +64,7 @@ def test_alone_it_tells_nobody_until_it_resumes(bench, tmp_path):
     fabric.switches[T2].add_marks(1, 9)
     fabric.run(1.0)
     assert not notices(fabric) and not bench.engine.switches[PLACES[11][0]].vms[PLACES[11][1]].notices
-    assert bench.get("/v1/readyz").json == {"ready": False, "causes": ["drain"]}
+    assert bench.get("/v1/readyz").json == {"ready": False, "causes": ["drain"], "warnings": []}
     assert "sdngcc_draining 1.0" in bench.get("/metrics", Authorization=f"Bearer {OTHER}").text
     assert put(bench, False).json["draining"] is False
     fabric.switches[T2].add_marks(1, 9)

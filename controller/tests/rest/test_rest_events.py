@@ -9,6 +9,7 @@ import pytest
 
 from sdngcc.controller.network.directory import CloudPort
 from sdngcc.controller.rest import event_models, events
+from sdngcc.controller.rest.events import Broker
 
 from ..fabric import vm_reading
 from ..processes import PATIENCE_S, Turns, wait_for
@@ -285,6 +286,58 @@ def test_clients_are_bounded(bench):
     clients[0].close()
     assert len(bench.broker.clients) == 3
     assert bench.get("/v1/status").json["event_clients"] == 3
+
+
+def broker_of(clients_max, told):
+    now = [0.0]
+    counters = collections.Counter()
+    broker = Broker(1, clients_max, counters, tell_cut=lambda peer, why: told.append((peer, why)), clock=lambda: now[0])
+    return broker, now, counters
+
+
+def test_one_address_has_a_quarter_of_the_streams():
+    broker, _, _ = broker_of(32, [])
+    assert [broker.join(None, [], lambda: None, "10.0.0.1") is not None for _ in range(9)] == [True] * 8 + [False]
+    assert broker.join(None, [], lambda: None, "10.0.0.2")
+
+
+def test_where_all_streams_are_taken_the_address_with_most_gives_one_to_a_newcomer():
+    told, cut = [], []
+    broker, _, counters = broker_of(16, told)
+    for address in range(4):
+        for _ in range(4):
+            assert broker.join(None, [], lambda address=address: cut.append(address), f"10.0.0.{address}")
+    for number in range(3):
+        assert broker.join(None, [], lambda: None, f"10.0.1.{number}")
+    assert len(cut) == 3 and len(set(cut)) == 3 and counters["event_clients_cut"] == 3 and len(broker.clients) == 16
+    assert [why for _, why in told] == ["all streams are taken, and its address has most of them"] * 3
+    assert broker.join(None, [], lambda: None, "10.0.0.0") is None or len(cut) == 4  # no more than one apart
+
+
+def test_who_reads_nothing_of_what_waits_is_cut_off_by_name():
+    told, cut = [], []
+    broker, now, counters = broker_of(16, told)
+    deaf = broker.join(None, [], lambda: cut.append("deaf"), "10.0.0.1")
+    reads = broker.join(None, [], lambda: cut.append("reads"), "10.0.0.2")
+    for second in range(12):
+        now[0] = float(second)
+        broker.publish_data("notice", [b"{}"])
+        while reads.waiting:
+            next(reads)
+        broker.sweep()
+    assert cut == ["deaf"] and deaf not in broker.clients and reads in broker.clients
+    assert told == [("10.0.0.1", "it read nothing for 10 s, though events wait for it")]
+    assert counters["event_clients_cut"] == 1
+
+
+def test_who_has_nothing_to_read_stays():
+    broker, now, _ = broker_of(16, [])
+    idle = broker.join(None, [], lambda: None, "10.0.0.1")
+    while idle.waiting:
+        next(idle)
+    now[0] = 1e6
+    broker.sweep()
+    assert idle in broker.clients
 
 
 def test_a_controller_that_stops_ends_its_streams(bench):
