@@ -47,10 +47,63 @@ PORT_FIELDS = (
 MAPS_EVERY_NS = 10_000_000_000  # names and oids are read again
 TIMEOUT_S = 1.0
 RETRY_S = 1.0
+RETRY_MAX_S = 60.0  # after answers that cost too much, each time twice as long
+ANSWER_MAX_BYTES = 2 << 20  # of one reading: the counters of some 10,000 queues
+READING_S = 10.0  # for all of it
+_CHUNK_BYTES = 4096  # read at once, after which others have their turn
 
 LOG = logging.getLogger(__name__)
 
 Hashes = list[list[Optional[str]]]
+
+
+class Excess(Exception):
+    """An answer that is longer, or takes longer, than a database of counters has reason to."""
+
+
+class Meter:
+    """What one reading may bring; begin() begins the next one."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+        self._begun_s = 0.0
+
+    def begin(self) -> None:
+        """Begin a reading."""
+        self._bytes, self._begun_s = 0, time.monotonic()
+
+    def take(self, size: int) -> None:
+        """Count bytes that came, and let others run; raises Excess."""
+        self._bytes += size
+        if self._bytes > ANSWER_MAX_BYTES:
+            raise Excess(f"it answered with more than {ANSWER_MAX_BYTES} bytes")
+        if time.monotonic() - self._begun_s > READING_S:
+            raise Excess(f"its answer took more than {READING_S:g} s")
+        time.sleep(0)
+
+
+class _Metered:
+    """A socket whose bytes are counted."""
+
+    def __init__(self, sock: Any, meter: Meter) -> None:
+        self._sock = sock
+        self._meter = meter
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the socket itself has."""
+        return getattr(self._sock, name)
+
+    def recv(self, size: int) -> bytes:
+        """Return some bytes that came; raises Excess, or what the socket does."""
+        data: bytes = self._sock.recv(min(size, _CHUNK_BYTES))
+        self._meter.take(len(data))
+        return data
+
+    def recv_into(self, buffer: Any, size: int = 0, flags: int = 0) -> int:
+        """Put some bytes that came into a buffer; raises Excess, or what the socket does."""
+        count = int(self._sock.recv_into(buffer, min(size or len(buffer), _CHUNK_BYTES), flags))
+        self._meter.take(count)
+        return count
 
 
 @dataclasses.dataclass
@@ -78,6 +131,8 @@ class Switch:
     ports: dict[str, _Port] = dataclasses.field(default_factory=dict)  # by name
     totals: dict[str, int] = dataclasses.field(default_factory=dict)  # marks by port's name, since the start
     last: Optional[tuple[Hashes, Hashes]] = None
+    meter: Meter = dataclasses.field(default_factory=Meter)
+    retry_s: float = RETRY_S  # until it is asked again after a failure
 
 
 class SonicMarks(MarkSource):
@@ -187,7 +242,7 @@ class SonicMarks(MarkSource):
             deliver(self.read(switch, client, clock))
             due_ns = max(due_ns + self._period_ns, clock())
             if switch.origin.state in ("silent", "refused"):
-                due_ns = clock() + round(RETRY_S * 1e9)
+                due_ns = clock() + round(switch.retry_s * 1e9)
             time.sleep(max(0, due_ns - clock()) / 1e9)
 
     def connect(self, switch: Switch, timeout_s: float = TIMEOUT_S) -> Any:
@@ -196,16 +251,25 @@ class SonicMarks(MarkSource):
         import redis.backoff
         import redis.retry
 
+        class Connection(redis.Connection):
+            """A connection whose answers are bounded."""
+
+            def _connect(self) -> Any:
+                return _Metered(super()._connect(), switch.meter)  # type: ignore[no-untyped-call]
+
         return redis.Redis(
-            host=switch.address[0],
-            port=switch.address[1],
-            db=COUNTERS_DB,
-            password=self._password,
-            decode_responses=True,
-            encoding_errors="replace",
-            socket_timeout=timeout_s,
-            socket_connect_timeout=timeout_s,
-            retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0),
+            connection_pool=redis.ConnectionPool(
+                connection_class=Connection,
+                host=switch.address[0],
+                port=switch.address[1],
+                db=COUNTERS_DB,
+                password=self._password,
+                decode_responses=True,
+                encoding_errors="replace",
+                socket_timeout=timeout_s,
+                socket_connect_timeout=timeout_s,
+                retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0),
+            )
         )
 
     def read(self, switch: Switch, client: Any, clock: Callable[[], int]) -> list[PortMarks]:
@@ -213,6 +277,7 @@ class SonicMarks(MarkSource):
         import redis
 
         begun = clock()
+        switch.meter.begin()
         try:
             if switch.maps_ns is None or begun - switch.maps_ns >= MAPS_EVERY_NS:
                 pipe = client.pipeline(transaction=False)
@@ -230,18 +295,24 @@ class SonicMarks(MarkSource):
             ports = [_values(one, PORT_FIELDS) for one in values[len(switch.queues) :]]
         except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
             refused = isinstance(error, redis.AuthenticationError)
-            self._failed(switch, "refused" if refused else "silent", error)
+            self._failed(switch, "refused" if refused else "silent", f"{type(error).__name__}: {error}")
+            switch.retry_s = RETRY_S
             return []
         except Exception as error:  # whatever the client raises of replies that no such command has
-            self._failed(switch, "refused", error)
+            known = isinstance(error, (redis.RedisError, Excess))
+            why = str(error) if known else "its answers are none of a SONiC switch's Redis database"
+            self._failed(switch, "refused", f"{why}; what is at {switch.origin.name}?")
+            switch.retry_s = min(2 * switch.retry_s, RETRY_MAX_S)
+            client.connection_pool.disconnect()
             return []
+        switch.retry_s = RETRY_S
         now = clock()
         switch.origin.heard(now, in_time=now - begun <= self._period_ns)
         return self.take_counters(switch, queues, ports, now)
 
-    def _failed(self, switch: Switch, state: str, error: Exception) -> None:
+    def _failed(self, switch: Switch, state: str, error: str) -> None:
         switch.maps_ns = None
-        if switch.origin.failed(state, f"{type(error).__name__}: {error}"):
+        if switch.origin.failed(state, error):
             origin = switch.origin
             LOG.warning("sonic: database %s of switch %016x is %s: %s", origin.name, switch.dpid, state, origin.error)
 

@@ -2,10 +2,12 @@
 """SONiC's COUNTERS_DB in a real Redis: no mark is invented, none of the database's troubles hides."""
 
 import os
+import resource
 import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 
 import pytest
@@ -223,3 +225,76 @@ def test_password_is_read_from_its_file_only(tmp_path):
             SonicMarks.make(settings, Topology())
     finally:
         made.end()
+
+
+class Liar:
+    """Something that is no Redis database: it answers each request by the same bytes, again and again if asked to."""
+
+    def __init__(self, answer, endless=False):
+        self._answer, self._endless = answer, endless
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self.sent = 0
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        while True:
+            try:
+                sock, _ = self._listener.accept()
+            except OSError:
+                return
+            with sock:
+                try:
+                    while sock.recv(65_536):
+                        while True:
+                            self.sent += sock.send(self._answer)
+                            if not self._endless:
+                                break
+                except OSError:
+                    pass
+
+    def close(self):
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"$99999999999\r\n" + b"x" * 65_536, b"x" * 65_536, b"*99999999999\r\n" + b":1\r\n" * 10_000, b"*1\r\n" * 10_000],
+    ids=["a string", "no end of a line", "an array", "arrays in each other"],
+)
+def test_an_answer_without_end_is_left_by_name(answer):
+    liar = Liar(answer, endless=True)
+    try:
+        reader = Reader(liar.port)
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for number in range(1, 3):
+            assert reader.read() == []
+            [origin] = reader.source.origins(reader.now_ns)
+            assert origin["state"] == "refused", origin
+            assert reader.switch.retry_s == 2**number
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 100_000  # kB
+        assert "AttributeError" not in origin["error"] and f"what is at 127.0.0.1:{liar.port}?" in origin["error"]
+    finally:
+        liar.close()
+
+
+@pytest.mark.parametrize(
+    "answer", [b"+OK\r\n" * 8, b":5\r\n" * 8, b"*1\r\n$1\r\nx\r\n" * 8, b"HTTP/1.1 400 no\r\n\r\n"]
+)
+def test_what_is_no_database_is_told_in_words(answer, caplog):
+    liar = Liar(answer)
+    try:
+        reader = Reader(liar.port)
+        assert reader.read() == []
+        [origin] = reader.source.origins(reader.now_ns)
+        assert origin["state"] in ("refused", "silent") and "attribute" not in origin["error"], origin
+    finally:
+        liar.close()
+
+
+def test_a_database_that_answers_again_is_asked_as_often_as_before(database):
+    reader = Reader(database.port)
+    reader.switch.retry_s = 32.0
+    reader.read()
+    assert reader.switch.retry_s == 1.0
