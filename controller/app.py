@@ -11,7 +11,7 @@ import signal
 import time
 from typing import Any, Callable, Optional, TypeVar
 
-from sdngcc import log, logs
+from sdngcc import __version__, log, logs
 from sdngcc.controller import settings
 from sdngcc.controller.cluster.drain import Drain
 from sdngcc.controller.cluster.runner import PERIOD_S as CLUSTER_PERIOD_S
@@ -150,6 +150,12 @@ class SdnGcc(names.App):
             self.workers.append(names.hub.spawn(self._collect, collect))
         if self.supervisor.watchdog_s is not None:
             self.workers.append(names.hub.spawn(self._show_life, self.supervisor.watchdog_s / 2))
+        chosen = self.settings.model_dump(mode="json", exclude_defaults=True)  # of secrets, their files' names
+        LOG.info(
+            "sdn-gcc %s on %s has started; OpenFlow at %s, REST at %s; settings that are no defaults: %s",
+            __version__, names.FRAMEWORK, self.settings.openflow, self.settings.rest or "no address",
+            ", ".join(f"{key} {value}" for key, value in chosen.items()) or "none",
+        )  # fmt: skip
         self.supervisor.ready(self._in_words())
 
     def stop(self) -> None:
@@ -166,6 +172,10 @@ class SdnGcc(names.App):
             names.hub.kill(worker)
         super().stop()
         self.engine.trace.flush()
+        LOG.info(
+            "sdn-gcc %s ends after %.0f s, as it was asked to: %s",
+            __version__, (self.engine.clock() - self.engine.started_ns) / 1e9, self._in_words(),
+        )  # fmt: skip
 
     def _in_words(self) -> str:
         """Return what the controller does, for whoever asks systemctl."""
