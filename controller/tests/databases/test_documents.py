@@ -96,7 +96,9 @@ def test_a_long_document_that_is_broken_is_refused_as_a_parser_would(change):
             assert parse(broken, lambda: None) == wanted
 
 
-@pytest.mark.parametrize("text", ['"\\ud800"', '"a\\u0000"', "NaN", "[Infinity]", "1 2", "", '{"a" 1}', '{1: 2}', "9" * 5000])
+@pytest.mark.parametrize(
+    "text", ['"\\ud800"', '"a\\u0000"', "NaN", "[Infinity]", "1 2", "", '{"a" 1}', "{1: 2}", "9" * 5000]
+)
 def test_what_no_text_of_a_database_is_is_refused(text):
     with pytest.raises((ValueError, IndexError)):
         parse(text, lambda: None)
