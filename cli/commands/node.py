@@ -10,6 +10,7 @@ import click
 
 from sdngcc.node.commands import check, setup
 from sdngcc.rest import RestClient, client_options
+from sdngcc.text import shown
 
 COLUMNS = ("node", "state", "for", "vms", "switches", "certificate", "address")
 # A unit of time and how many seconds it has, the longest first.
@@ -60,13 +61,13 @@ def list_nodes(client: RestClient, as_json: bool) -> None:
     if not nodes:
         click.echo("No node yet: they appear when their databases connect (ovs-vsctl set-manager).", err=True)
         return
-    table = [list(COLUMNS), *[_cells(one) for one in nodes]]
+    table = [list(COLUMNS), *[[shown(cell) for cell in _cells(one)] for one in nodes]]
     widths = [max(len(row[column]) for row in table) for column in range(len(COLUMNS))]
     for row in table:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
     for one in nodes:
         for refusal in one["refused"]:
-            click.echo(f"{one['node']}: bridge {refusal['switch']}: {refusal['why']}", err=True)
+            click.echo(shown(f"{one['node']}: bridge {refusal['switch']}: {refusal['why']}"), err=True)
 
 
 @node.command("forget")
@@ -78,4 +79,4 @@ def forget_node(client: RestClient, name: str) -> None:
     Until then they belong to the certificate by which the node came. A node that is connected is not forgotten.
     """
     client.node_forget(name)
-    click.echo(f"{name}: forgotten")
+    click.echo(f"{shown(name)}: forgotten")

@@ -53,7 +53,9 @@ class Handler(stand_in.Handler):
                      "min_bps": 0, "max_bps": 0} for name in ODD]  # fmt: skip
             self.answer(200, {"tenants": rows, "next": None})
         elif path == "/v1/nodes":
-            self.answer(200, {"nodes": []})
+            rows = [{"node": name, "state": "connected", "since_s": 1, "vms": 1, "switches": [], "certificate": name,
+                     "address": "10.0.0.1:1", "refused": [{"switch": "b1", "why": name}]} for name in ODD]  # fmt: skip
+            self.answer(200, {"nodes": rows})
         else:
             self.answer(200, {"vms": VMS, "next": None})
 
@@ -75,7 +77,8 @@ def safe(text):
 
 @pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "pipe"])
 @pytest.mark.parametrize("words", [["vm", "list"], ["vm", "list", "--wide"], ["vm", "show", "x"], ["top", "--once"],
-                                   ["tenant", "list"], ["vm", "set", "x", "--weight", "2"]], ids=" ".join)  # fmt: skip
+                                   ["tenant", "list"], ["node", "list"], ["vm", "set", "x", "--weight", "2"]],
+                         ids=" ".join)  # fmt: skip
 def test_names_from_outside_are_shown_as_they_are_and_obeyed_by_nobody(server, words, terminal):
     result = stand_in.run(server, *words, columns=300, terminal=terminal)
     assert result.exit_code == 0, result.output
