@@ -53,7 +53,7 @@ _POLL_S = 0.1
 _BOUNDS = Bounds(
     document_bytes=256 << 20, bytes_a_second=64 << 20, burst_bytes=256 << 20, work_ns_a_second=900_000_000,
     work_burst_ns=120_000_000_000, rows=262_144, kept_bytes=512 << 20, reading_ns=120_000_000_000,
-    throttled_ns=60_000_000_000,
+    throttled_ns=60_000_000_000, rest=0.0,
 )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from ovs.stream import Stream
 
 from sdngcc.controller.databases.documents import DocumentError, Documents, parse
 from sdngcc.controller.framework.admission import Reason
-from sdngcc.controller.framework.budget import Budget, Stretches
+from sdngcc.controller.framework.budget import REST, Budget, Stretches
 
 _CHUNK_BYTES = 16_384
 _METHOD = "gate"
@@ -48,6 +48,7 @@ class Bounds(NamedTuple):
     backlog_bytes: int = 1 << 20  # to be sent, and not read by the other end
     reading_ns: int = 30_000_000_000  # from the connection to the end of the tables, and of any document
     throttled_ns: int = 30_000_000_000  # over the bytes or the work of a second, in all
+    rest: float = REST  # how long others have their turn after a stretch of work, beside what it took
 
 
 BOUNDS = Bounds()
@@ -275,7 +276,7 @@ class Gate:
         self.number = str(next(_numbers))
         self.hold_ns = 0  # how long the last connection that was ended for its cost keeps others from being made
         self._hold_until_ns = 0
-        self.stretches = Stretches(sleep)
+        self.stretches = Stretches(sleep, bounds.rest)
         self._clock = clock
         self._offered: Optional[Transport] = None
         self._told: Optional[Transport] = None  # whose end was told

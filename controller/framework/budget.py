@@ -11,6 +11,7 @@ import time
 from typing import Any, Callable, Generic, Hashable, TypeVar
 
 STRETCH_NS = 1_000_000  # of processor time
+REST = 3.0  # how long others have their turn after a stretch, beside what it took
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -90,11 +91,14 @@ class Budgets(Generic[Key]):
 class Stretches:
     """Lets others run where a piece of work lasts; ``sleep`` takes seconds and lets them.
 
+    They have ``rest`` times as long as each stretch took: where they have no time to spare, work never takes it.
+
     ``spent_ns`` is the processor time of all work so far, in which that of the others is not counted.
     """
 
-    def __init__(self, sleep: Callable[[float], Any]) -> None:
+    def __init__(self, sleep: Callable[[float], Any], rest: float = REST) -> None:
         self.spent_ns = 0
+        self._rest = rest
         self._sleep = sleep
         self._begun_ns = 0
 
@@ -104,9 +108,10 @@ class Stretches:
 
     def pause(self) -> None:
         """Let others run if this stretch has lasted long enough."""
-        if time.thread_time_ns() - self._begun_ns >= STRETCH_NS:
+        took_ns = time.thread_time_ns() - self._begun_ns
+        if took_ns >= STRETCH_NS:
             self.end()
-            self._sleep(0)
+            self._sleep(self._rest * took_ns / 1e9)
             self.begin()
 
     def end(self) -> None:
