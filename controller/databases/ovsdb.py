@@ -10,11 +10,11 @@ import ipaddress
 import re
 from typing import Any, Callable, Collection, Mapping, Optional, Sequence
 
+from sdngcc.controller.budget import Stretches
 from sdngcc.controller.databases.client import Client, PolicyError
 from sdngcc.controller.databases.health import Health
 from sdngcc.controller.databases.rows import PortRows, Rows, View
 from sdngcc.controller.databases.stored import KEYS, Explained, Stored, Value, stored
-from sdngcc.controller.framework.budget import Stretches
 from sdngcc.controller.network.by_port import ByPort
 from sdngcc.controller.network.hosts import Device, Devices
 from sdngcc.controller.network.paths import Tunnel

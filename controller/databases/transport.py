@@ -22,9 +22,9 @@ from typing import Any, Callable, ClassVar, Mapping, NamedTuple, Optional
 
 from ovs.stream import Stream
 
+from sdngcc.controller.budget import REST, Budget, Stretches
 from sdngcc.controller.databases.documents import DocumentError, Documents, parse
 from sdngcc.controller.framework.admission import Reason
-from sdngcc.controller.framework.budget import REST, Budget, Stretches
 
 _CHUNK_BYTES = 16_384
 _METHOD = "gate"

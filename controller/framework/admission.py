@@ -18,7 +18,7 @@ import logging
 import time
 from typing import Callable, NamedTuple, Optional
 
-from sdngcc.controller.framework.budget import Budgets
+from sdngcc.controller.budget import Budgets
 
 HANDSHAKE_S = 10.0
 LATE_S = 2.0

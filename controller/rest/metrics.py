@@ -28,14 +28,14 @@ from sdngcc.text import shown as printable
 EVENTS = (
     "audit_lost", "cloud_ports_refused", "cloud_readers_ended",
     "epoch_raised", "event_clients_cut", "event_clients_refused", "internal_errors", "lldp_foreign",
-    "log_lost", "marks", "marks_stale", "marks_without_source", "messages_accepted", "messages_refused", "notices",
-    "notices_without_address", "openflow_errors",
+    "log_lost", "marks", "marks_refused", "marks_stale", "marks_without_source", "messages_accepted",
+    "messages_refused", "notices", "notices_without_address", "openflow_errors",
     "path_requests", "reply_malformed", "reply_unasked",
     "rest_answer_timeouts", "rest_body_timeouts", "rest_connections_displaced", "rest_connections_refused",
     "rest_forbidden", "rest_foreign_host", "rest_foreign_site", "rest_head_timeouts", "rest_idle_timeouts",
     "rest_unauthorized",
-    "round_deadlines", "rounds", "send_failed", "tenant_changes_refused", "tenant_names_refused", "trace_lost",
-    "vm_state_requests",
+    "round_deadlines", "rounds", "send_failed", "stalls", "tenant_changes_refused", "tenant_names_refused",
+    "trace_lost", "vm_state_requests",
 )  # fmt: skip
 
 

@@ -10,8 +10,8 @@ import urllib.request
 
 import pytest
 
+from sdngcc.controller.budget import Budget, Budgets
 from sdngcc.controller.framework.admission import HANDSHAKES_AT_ONCE, Admission, Reason
-from sdngcc.controller.framework.budget import Budget, Budgets
 
 from ..databases import hostile
 from ..fabric import port_reading
