@@ -18,8 +18,9 @@ OPTIONS = [
 
 
 def register() -> None:
-    """Make the options known to oslo.config; a second time does nothing."""
+    """Make the options known to oslo.config; a second time does nothing. Raises ValueError for values out of range."""
     cfg.CONF.register_opts(OPTIONS, group=GROUP)
+    weight_unit_kbps()
 
 
 def weight_unit_kbps() -> int:

@@ -67,6 +67,12 @@ class Interfaces:
             if row is not None:
                 self._apply(Carrier(name, row[COLUMN]), {})
 
+    def keyed(self) -> Dict[str, str]:
+        """Return the ids of the Neutron ports whose interfaces have keys for the shim, by interface."""
+        rows = self._ovsdb.db_list(TABLE, columns=["name", COLUMN]).execute(check_error=True)
+        return {row["name"]: row[COLUMN]["iface-id"] for row in rows
+                if "iface-id" in row[COLUMN] and not row[COLUMN].keys().isdisjoint(mapping.KEYS)}
+
     def _forget(self, port_id: str, but: Optional[str] = None) -> None:
         """Take a port from the interfaces that carried it, but not from the one named."""
         for name in [name for name, members in self._members.items() if port_id in members and name != but]:
@@ -120,11 +126,18 @@ class Interfaces:
         change = mapping.change(carrier.external_ids, keys)
         if not change:
             return
-        with self._ovsdb.transaction(check_error=True) as transaction:
-            if change.remove:
-                transaction.add(self._ovsdb.db_remove(TABLE, carrier.name, COLUMN, *change.remove, if_exists=True))
-            if change.put:
-                transaction.add(self._ovsdb.db_set(TABLE, carrier.name, (COLUMN, dict(change.put)), if_exists=True))
+        try:
+            with self._ovsdb.transaction(check_error=True, log_errors=False) as transaction:
+                if change.remove:
+                    transaction.add(self._ovsdb.db_remove(TABLE, carrier.name, COLUMN, *change.remove, if_exists=True))
+                if change.put:
+                    # What this does with a row that is gone differs by the version of ovsdbapp.
+                    transaction.add(self._ovsdb.db_set(TABLE, carrier.name, (COLUMN, dict(change.put))))
+        except Exception:
+            if self._row(carrier.name) is not None:
+                raise
+            LOG.info("Interface %s is gone, nothing is written", carrier.name)
+            return
         LOG.info("Interface %s: set %s, removed %s", carrier.name, dict(change.put), list(change.remove))
 
 

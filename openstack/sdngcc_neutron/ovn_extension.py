@@ -1,95 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extension ``sdngcc`` of neutron-ovn-agent: QoS policies become keys of the shim.
+"""Extension ``sdngcc`` of neutron-ovn-agent, as the agent sees it: nothing that fails behind it gets out.
 
-It looks at OVN's northbound database for what Neutron wants and at this host's Open vSwitch for which ports are here;
-whatever changes, it computes anew what the interface concerned is to have, and writes the difference.
+What it does is in ``ovn_ports``. The agent is asked for events of this host's Open vSwitch alone: it would wait for the
+northbound database without end, so the extension has a connection of its own.
 """
 
 from __future__ import annotations
 
-import threading
-from typing import Any, Dict, List, Optional
+import time
+from typing import Any, List
 
 from neutron.agent.ovn.extensions import extension_manager
-from oslo_log import log as logging
-from ovsdbapp.backend.ovs_idl import event
 
-from sdngcc_neutron import config, ovn_rows
-from sdngcc_neutron.interfaces import Interfaces
+from sdngcc_neutron.guard import guarded
 
-LOG = logging.getLogger(__name__)
+NOTHING = "The agent goes on without it; no port gets keys for the shim"
 
-PORTS, QOS = "Logical_Switch_Port", "QoS"
-
-
-class InterfaceEvent(event.RowEvent):
-    """An interface of this host has come, changed or gone."""
-
-    def __init__(self, extension: ShimOvnExtension) -> None:
-        self.extension = extension
-        super().__init__((self.ROW_CREATE, self.ROW_UPDATE, self.ROW_DELETE), "Interface", None)
-
-    def match_fn(self, what: str, row: Any, old: Any) -> bool:
-        """Tell whether a Neutron port is concerned."""
-        if not self.extension.is_started:
-            return False
-        if what == self.ROW_UPDATE and not hasattr(old, "external_ids"):
-            return False
-        return "iface-id" in row.external_ids or "iface-id" in getattr(old, "external_ids", {})
-
-    def run(self, what: str, row: Any, old: Any) -> None:
-        """Note where the port is."""
-        if what == self.ROW_DELETE:
-            self.extension.unplugged(row.name)
-        else:
-            self.extension.plugged(row.name, row.external_ids.get("iface-id"))
-
-
-class PortEvent(event.RowEvent):
-    """A logical port has come, changed or gone."""
-
-    def __init__(self, extension: ShimOvnExtension) -> None:
-        self.extension = extension
-        super().__init__((self.ROW_CREATE, self.ROW_UPDATE, self.ROW_DELETE), PORTS, None)
-
-    def match_fn(self, what: str, row: Any, old: Any) -> bool:
-        """Tell whether the port is, or was, one of this host."""
-        return self.extension.is_started and (self.extension.is_here(row.name, row.parent_name)
-                                              or self.extension.is_here(row.name, getattr(old, "parent_name", [])))
-
-    def run(self, what: str, row: Any, old: Any) -> None:
-        """Look at the port again."""
-        self.extension.refresh(row.name)
-
-
-class QosEvent(event.RowEvent):
-    """A row of QoS has come, changed or gone."""
-
-    def __init__(self, extension: ShimOvnExtension) -> None:
-        self.extension = extension
-        super().__init__((self.ROW_CREATE, self.ROW_UPDATE, self.ROW_DELETE), QOS, None)
-
-    def match_fn(self, what: str, row: Any, old: Any) -> bool:
-        """Tell whether it names a port."""
-        return self.extension.is_started and ovn_rows.PORT_ID in row.external_ids
-
-    def run(self, what: str, row: Any, old: Any) -> None:
-        """Look at the port again."""
-        self.extension.refresh(row.external_ids[ovn_rows.PORT_ID])
+# Neutron 22's and 23's agent does not tell its extensions when it has started: its Open vSwitch is looked for this
+# often, s.
+LOOK_S = 1.0
 
 
 class ShimOvnExtension(extension_manager.OVNAgentExtension):
     """Writes weight, guarantee, ceiling, addresses and project of each port to its interface's external_ids."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._lock = threading.RLock()
-        self._names: Dict[str, str] = {}
-        """Interfaces by the id of the port that they are."""
-        self._carried: Dict[str, str] = {}
-        """By the id of each port that was written: that of the port with the interface, which a trunk's subport
-        has not."""
-        self._interfaces: Optional[Interfaces] = None
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._agent: Any = None
+        self._ports: Any = None
+        """What follows ports; None: it could not be loaded."""
+        self._load()
+
+    @guarded("load", NOTHING)
+    def _load(self) -> None:
+        from sdngcc_neutron import ovn_ports
+
+        self._ports = ovn_ports.Ports()
 
     @property
     def name(self) -> str:
@@ -97,19 +43,23 @@ class ShimOvnExtension(extension_manager.OVNAgentExtension):
         return "sdn-gcc's shim"
 
     @property
-    def ovs_idl_events(self) -> List[event.RowEvent]:
+    def ovs_idl_events(self) -> List[Any]:
         """Events of this host's Open vSwitch."""
-        return [InterfaceEvent(self)]
+        return self._events()
+
+    @guarded("ovs_idl_events", NOTHING, list)
+    def _events(self) -> List[Any]:
+        return [] if self._ports is None else self._ports.interface_events()
 
     @property
     def nb_idl_tables(self) -> List[str]:
-        """Tables of the northbound database that are read."""
-        return [PORTS, QOS]
+        """Tables of the northbound database that the agent reads for it: none."""
+        return []
 
     @property
-    def nb_idl_events(self) -> List[event.RowEvent]:
-        """Events of the northbound database."""
-        return [PortEvent(self), QosEvent(self)]
+    def nb_idl_events(self) -> List[Any]:
+        """Events of the agent's northbound database: none."""
+        return []
 
     @property
     def sb_idl_tables(self) -> List[str]:
@@ -117,75 +67,40 @@ class ShimOvnExtension(extension_manager.OVNAgentExtension):
         return []
 
     @property
-    def sb_idl_events(self) -> List[event.RowEvent]:
+    def sb_idl_events(self) -> List[Any]:
         """Events of the southbound database: none."""
         return []
 
+    def consume_api(self, agent_api: Any) -> None:
+        """Take what the agent offers to its extensions."""
+        super().consume_api(agent_api)
+        self._agent = agent_api
+
     def initialize(self, *args: Any) -> None:
         """Make the options known."""
-        config.register()
         super().initialize(*args)
+        self._initialize()
+
+    @guarded("initialize", NOTHING)
+    def _initialize(self) -> None:
+        if self._ports is None:
+            return
+        self._ports.initialize()
+        if not hasattr(super(), "start"):
+            self._ports.later("start", self._look)
+
+    def _look(self) -> None:
+        while self._agent.ovs_idl is None:
+            time.sleep(LOOK_S)
+        self._ports.connect(self._agent.ovs_idl)
 
     def start(self) -> None:
         """Look at every port that is here; from now on events are followed."""
-        self._interfaces = Interfaces(self.agent_api.ovs_idl)
         super().start()
-        rows = self.agent_api.ovs_idl.db_list("Interface", columns=["name", "external_ids"]).execute(check_error=True)
-        for row in rows:
-            if "iface-id" in row["external_ids"]:
-                self.plugged(row["name"], row["external_ids"]["iface-id"])
+        self._start()
 
-    def is_here(self, port_id: str, parents: List[str]) -> bool:
-        """Tell whether a port has an interface here, or had, or is carried by that of one of its parents.
-
-        Takes no lock: the thread that asks feeds all events and must wait for none of them.
-        """
-        return port_id in self._names or port_id in self._carried or any(one in self._names for one in parents)
-
-    def plugged(self, name: str, port_id: Optional[str]) -> None:
-        """Take it that an interface is that of a port now; None: of no port any more."""
-        with self._lock:
-            for other in [known for known, where in self._names.items() if where == name and known != port_id]:
-                self._unplug(other)
-            if port_id is None:
-                return
-            self._names[port_id] = name
-            self.refresh(port_id)
-            for row in self._find(PORTS, ("parent_name", "=", [port_id])):
-                self.refresh(row.name)
-
-    def unplugged(self, name: str) -> None:
-        """Take it that an interface is gone."""
-        self.plugged(name, None)
-
-    def _unplug(self, port_id: str) -> None:
-        del self._names[port_id]
-        for carried in [one for one, parent in self._carried.items() if parent == port_id]:
-            self._remove(carried)
-
-    def refresh(self, port_id: str) -> None:
-        """Write what a port is to have now to the interface that carries it, if that is here."""
-        with self._lock:
-            rows = self._find(PORTS, ("name", "=", port_id))
-            parent = (rows[0].parent_name or [port_id])[0] if rows else port_id
-            if not rows or parent not in self._names:
-                self._remove(port_id)
-                return
-            try:
-                member = ovn_rows.member_of(rows[0], self._find(
-                    QOS, ("external_ids", "=", {ovn_rows.PORT_ID: port_id})))
-            except ValueError as wrong:
-                LOG.error("Port %s: %s; what its interface has stays in force", port_id, wrong)
-                return
-            assert self._interfaces is not None, "started"
-            self._carried[port_id] = parent
-            self._interfaces.update(port_id, self._names[parent], member)
-
-    def _remove(self, port_id: str) -> None:
-        assert self._interfaces is not None, "started"
-        self._carried.pop(port_id, None)
-        self._interfaces.remove(port_id)
-
-    def _find(self, table: str, condition: Any) -> List[Any]:
-        """Return the rows of a northbound table that meet a condition."""
-        return self.agent_api.nb_idl.db_find_rows(table, condition).execute(check_error=True)
+    @guarded("start", NOTHING)
+    def _start(self) -> None:
+        if self._ports is not None:
+            ovs_idl = self._agent.ovs_idl
+            self._ports.later("start", lambda: self._ports.connect(ovs_idl))

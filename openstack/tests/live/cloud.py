@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cloud of one node on this Debian: its own Neutron, RabbitMQ, MariaDB, Open vSwitch and OVN, as services."""
+
+import contextlib
+import json
+import os
+import pathlib
+import pwd
+import re
+import shutil
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+from . import faults
+
+HOST = "compute-1"
+PROJECT = "0123456789abcdef0123456789abcdef"
+URL = "http://127.0.0.1:9696"
+PATIENCE_S = 120
+NEUTRON = pathlib.Path("/etc/neutron")
+LOGS = pathlib.Path("/var/log/neutron")
+ML2 = NEUTRON / "plugins/ml2"
+OVN = ("ovn-host", "ovn-controller", "ovn-central", "ovn-northd", "ovn-ovsdb-server-nb", "ovn-ovsdb-server-sb")
+SERVERS = ("neutron-api", "neutron-rpc-server", "neutron-ovn-maintenance-worker", "neutron-periodic-workers")
+NORTH, SOUTH = "tcp:127.0.0.1:6641", "tcp:127.0.0.1:6642"
+
+
+def run(*words, check=True):
+    """Run a command and return what it wrote."""
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 0 or not check, f"{words}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+    return done.stdout.strip()
+
+
+def wait_for(condition, what):
+    """Return what a condition gives once it is true; fail with what() when patience ends."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        found = condition()
+        if found:
+            return found
+        assert time.monotonic() < deadline, what()
+        time.sleep(0.2)
+
+
+def is_service(name):
+    """Tell whether this Debian has a service."""
+    return pathlib.Path(f"/lib/systemd/system/{name}.service").exists()
+
+
+def write(path, settings):
+    """Write a file of settings: options by group."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(line for group, options in settings.items() for line in (
+        f"[{group}]", *(f"{name} = {value}" for name, value in options.items()))) + "\n")
+    path.chmod(0o644)
+
+
+class Cloud:
+    """The cloud; mechanism: of ML2, "openvswitch" or "ovn"."""
+
+    def __init__(self, mechanism, extensions="sdngcc", drivers="port_security,qos,sdngcc"):
+        self.mechanism = mechanism
+        self.agent = {"openvswitch": "neutron-openvswitch-agent", "ovn": "neutron-ovn-agent"}[mechanism]
+        self.servers = [name for name in SERVERS if is_service(name)]
+        self.break_nothing()
+        self.stop()
+        self._write_settings(drivers)
+        self.write_agent_settings(extensions)
+        self._make_bridges()
+        self._make_database()
+        self.start_server()
+
+    def _write_settings(self, drivers):
+        write(NEUTRON / "neutron.conf", {
+            "DEFAULT": {"auth_strategy": "noauth", "core_plugin": "ml2", "service_plugins": "qos,trunk",
+                        "transport_url": "rabbit://neutron:neutron@127.0.0.1:5672/", "host": HOST, "debug": "true",
+                        "api_workers": 1, "rpc_workers": 1, "notify_nova_on_port_status_changes": "false",
+                        "notify_nova_on_port_data_changes": "false", "dhcp_agent_notification": "false",
+                        "agent_down_time": 100_000, "report_interval": 5},
+            "agent": {"root_helper": "sudo neutron-rootwrap /etc/neutron/rootwrap.conf"},
+            "database": {"connection": "mysql+pymysql://neutron:neutron@127.0.0.1/neutron"},
+            "oslo_concurrency": {"lock_path": "/var/lock/neutron"},
+        })
+        write(ML2 / "ml2_conf.ini", {
+            "ml2": {"type_drivers": "flat,vlan,geneve", "mechanism_drivers": self.mechanism,
+                    "tenant_network_types": "geneve" if self.mechanism == "ovn" else "vlan",
+                    "extension_drivers": drivers},
+            "ml2_type_vlan": {"network_vlan_ranges": "physnet:100:199"},
+            "ml2_type_geneve": {"vni_ranges": "1:1000", "max_header_size": 38},
+            "ovn": {"ovn_nb_connection": NORTH, "ovn_sb_connection": SOUTH},
+        })
+        uwsgi = NEUTRON / "neutron-api-uwsgi.ini"
+        uwsgi.write_text(re.sub("(?m)^processes = .*", "processes = 1", re.sub(
+            "(?m)^threads = .*", "threads = 4", uwsgi.read_text())))
+
+    def write_agent_settings(self, extensions, **more):
+        """Write what the agent reads; more: options of group sdngcc, or by name of their group."""
+        if self.mechanism == "ovn":
+            # Debian's service of the OVN agent reads the file of the other one.
+            write(ML2 / "openvswitch_agent.ini", {
+                "agent": {"extensions": extensions}, "ovs": {"ovsdb_connection": "unix:/run/openvswitch/db.sock"},
+                "ovn": {"ovn_nb_connection": NORTH, "ovn_sb_connection": SOUTH, **more}})
+        else:
+            write(ML2 / "openvswitch_agent.ini", {
+                "ovs": {"bridge_mappings": "physnet:br-phys", "datapath_type": "netdev"},
+                "agent": {"extensions": extensions, "polling_interval": 1}, "securitygroup": {"firewall_driver": "noop"},
+                "sdngcc": more})
+
+    def _make_bridges(self):
+        for bridge in run("ovs-vsctl", "list-br").split():
+            run("ovs-vsctl", "del-br", bridge)
+        for bridge in ("br-int", "br-phys"):
+            run("ovs-vsctl", "add-br", bridge, "--", "set", "bridge", bridge, "datapath_type=netdev", "fail_mode=secure")
+        if self.mechanism != "ovn":
+            return
+        run("systemctl", "start", "ovn-central")
+        for name in ("nb", "sb"):
+            wait_for(pathlib.Path(f"/run/ovn/ovn{name}_db.sock").exists, lambda: "no ovsdb-server for OVN")
+        for program, remote in (("ovn-nbctl", NORTH), ("ovn-sbctl", SOUTH)):
+            run(program, "--timeout=60", "set-connection", f"ptcp:{remote.split(':')[2]}:127.0.0.1")
+        run("ovs-vsctl", "set", "Open_vSwitch", ".", f"external_ids:hostname={HOST}",
+            f'external_ids:ovn-remote="{SOUTH}"', "external_ids:ovn-encap-type=geneve",
+            "external_ids:ovn-encap-ip=127.0.0.1", "external_ids:ovn-bridge-mappings=physnet:br-phys",
+            "external_ids:ovn-bridge-datapath-type=netdev", "external_ids:ovn-cms-options=enable-chassis-as-gw")
+        # The agent runs as user neutron.
+        os.chmod("/run/openvswitch/db.sock", 0o777)
+        run("systemctl", "start", "ovn-host")
+        wait_for(lambda: HOST in run("ovn-sbctl", "--bare", "--columns=hostname", "list", "Chassis", check=False),
+                 lambda: "no chassis")
+
+    def _make_database(self):
+        run("rabbitmqctl", "add_user", "neutron", "neutron", check=False)
+        run("rabbitmqctl", "set_permissions", "neutron", ".*", ".*", ".*")
+        run("mysql", "-e", "DROP DATABASE IF EXISTS neutron; CREATE DATABASE neutron; "
+            "GRANT ALL ON neutron.* TO neutron@localhost IDENTIFIED BY 'neutron'; "
+            "GRANT ALL ON neutron.* TO neutron@'127.0.0.1' IDENTIFIED BY 'neutron'")
+        run("neutron-db-manage", "--config-file", NEUTRON / "neutron.conf", "--config-file", ML2 / "ml2_conf.ini",
+            "upgrade", "heads")
+        # Made as root.
+        for path in (LOGS, *LOGS.iterdir()):
+            shutil.chown(path, "neutron", "neutron" if pwd.getpwnam("neutron") else None)
+
+    def sql(self, statement):
+        """Run a statement in Neutron's database."""
+        return run("mysql", "-N", "neutron", "-e", statement)
+
+    def start_server(self):
+        """Start the server, and wait until it answers."""
+        run("systemctl", "restart", *self.servers)
+        wait_for(self._answers, lambda: self.log("neutron-api")[-3000:] + run("systemctl", "status", "neutron-api",
+                                                                             check=False))
+
+    def _answers(self):
+        try:
+            return self.call("GET", "/v2.0/networks")
+        except OSError:
+            return False
+
+    def start(self):
+        """Start the agent, and wait until the server knows it."""
+        began = self.log(self.agent).count("\n")
+        run("systemctl", "restart", self.agent)
+        wait_for(lambda: self.alive(), lambda: "\n".join(self.log(self.agent).split("\n")[began:])[-3000:])
+
+    def alive(self):
+        """Tell whether the server takes an agent of the mechanism's kind on this host for alive."""
+        kinds = {"openvswitch": ("Open vSwitch agent",), "ovn": ("OVN Controller agent", "OVN Controller Gateway agent")}
+        return [one for one in self.call("GET", "/v2.0/agents")["agents"]
+                if one["host"] == HOST and one["agent_type"] in kinds[self.mechanism] and one["alive"]]
+
+    def stop_agent(self):
+        """Stop the agent."""
+        run("systemctl", "stop", self.agent)
+
+    def stop(self):
+        """Stop all of Neutron and OVN."""
+        agents = [name for name in ("neutron-openvswitch-agent", "neutron-ovn-agent") if is_service(name)]
+        run("systemctl", "stop", *agents, *self.servers, *filter(is_service, OVN))
+        run("systemctl", "reset-failed", check=False)
+
+    def log(self, service):
+        """Return what a service has written to its log."""
+        path = LOGS / f"{service}.log"
+        return path.read_text(errors="replace") if path.exists() else run("journalctl", "-u", service, check=False)
+
+    # What fails.
+
+    @contextlib.contextmanager
+    def broken(self, *names, server=False):
+        """Have functions of the extensions raise in the agent, or the server, which is started anew; see faults."""
+        faults.FAULTS.write_text("\n".join(names))
+        try:
+            self.start_server() if server else self.start()
+            yield
+        finally:
+            self.break_nothing()
+            self.start_server() if server else self.start()
+
+    def break_nothing(self):
+        """Have nothing raise in what is started from now on."""
+        faults.FAULTS.unlink(missing_ok=True)
+        packages = pathlib.Path("/usr/lib/python3/dist-packages")
+        shutil.copy(faults.__file__, packages / "sdngcc_faults.py")
+        packages.joinpath("sdngcc_faults.pth").write_text("import sdngcc_faults; sdngcc_faults.install()\n")
+
+    # Neutron's API.
+
+    def call(self, method, path, body=None):
+        """Ask Neutron; raises HTTPError."""
+        request = urllib.request.Request(URL + path, None if body is None else json.dumps(body).encode(),
+                                         {"Content-Type": "application/json"}, method=method)
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            return json.loads(answer.read() or b"{}")
+
+    def refused(self, method, path, body=None):
+        """Return the status and text of Neutron's refusal."""
+        try:
+            self.call(method, path, body)
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        raise AssertionError(f"{method} {path} is not refused")
+
+    def make(self, kind, path=None, **values):
+        """Make something of Neutron's."""
+        return self.call("POST", path or f"/v2.0/{kind}s", {kind: {"project_id": PROJECT, **values}})[kind]
+
+    def network(self, name, cidr, **more):
+        """Make a network with a subnet."""
+        made = self.make("network", name=name, **more)
+        self.make("subnet", network_id=made["id"], cidr=cidr, ip_version=4, enable_dhcp=False)
+        return made
+
+    def policy(self, name, **rules):
+        """Make a policy of rules by type; each is named by its type in what is returned."""
+        made = self.make("policy", "/v2.0/qos/policies", name=name)
+        for kind, values in rules.items():
+            rule = self.call("POST", f"/v2.0/qos/policies/{made['id']}/{kind}_rules", {f"{kind}_rule": values})
+            made[kind] = f"/v2.0/qos/policies/{made['id']}/{kind}_rules/{rule[f'{kind}_rule']['id']}"
+        return made
+
+    def port(self, network, name, **more):
+        """Make a VM's port of this host."""
+        return self.make("port", network_id=network["id"], name=name, device_owner="compute:nova", device_id=name,
+                         **{"binding:host_id": HOST, **more})
+
+    def change(self, port, **values):
+        """Change a port."""
+        return self.call("PUT", f"/v2.0/ports/{port['id']}", {"port": values})["port"]
+
+    # This host's Open vSwitch.
+
+    def plug(self, tap, port):
+        """Plug a VM in as Nova does."""
+        run("ovs-vsctl", "--may-exist", "add-port", "br-int", tap, "--", "set", "Interface", tap,
+            f"external_ids:iface-id={port['id']}", f'external_ids:attached-mac="{port["mac_address"]}"',
+            "external_ids:iface-status=active")
+
+    def shim(self, tap):
+        """Return the shim's keys of an interface, without their prefix, addresses and tenant."""
+        text = run("ovs-vsctl", "--format=json", "--columns=external_ids", "list", "Interface", tap)
+        found = dict(json.loads(text)["data"][0][0][1])
+        return {key[len("shim-"):]: value for key, value in found.items()
+                if key.startswith("shim-") and key not in ("shim-addresses", "shim-tenant")}
+
+    def until(self, tap, **keys):
+        """Wait until an interface has these keys, addresses and tenant aside."""
+        expected = {key.replace("_", "-"): value for key, value in keys.items()}
+        wait_for(lambda: self.shim(tap) == expected,
+                 lambda: f"{tap}: {self.shim(tap)} instead of {expected}; {self.log(self.agent)[-3000:]}")
+
+    def until_wired(self, port):
+        """Wait until a port has its network."""
+        wait_for(lambda: self.call("GET", f"/v2.0/ports/{port['id']}")["port"]["status"] == "ACTIVE",
+                 lambda: f"port {port['id']} is not wired; {self.log(self.agent)[-3000:]}")
+
+    def tag(self, tap):
+        """Return the VLAN of a port on br-int; the OVS agent's dead one is 4095."""
+        return run("ovs-vsctl", "get", "Port", tap, "tag")
+
+
+def log(text):
+    """Write to the terminal, past pytest."""
+    print(text, file=sys.__stderr__, flush=True)
