@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from .cloud import Cloud, is_service, run, wait_for
+from .cloud import Cloud, is_service, run, services, wait_for
 
 pytestmark = pytest.mark.skipif("SDNGCC_LIVE" not in os.environ, reason="made by make check-openstack")
 has_agent = pytest.mark.skipif(not is_service("neutron-ovn-agent"), reason="this Neutron has no agent for OVN")
@@ -161,7 +161,7 @@ def test_whatever_fails_in_the_server_ports_are_made_and_ovn_limits(cloud, broke
 def test_a_northbound_database_that_does_not_answer_keeps_no_agent_waiting(cloud):
     cloud.write_agent_settings("sdngcc", ovn_nb_connection=CLOSED)
     before = len(cloud.log(cloud.agent))
-    run("systemctl", "restart", cloud.agent)
+    services("restart", cloud.agent)
     try:
         wait_for(lambda: "OVN Neutron Agent started" in cloud.log(cloud.agent)[before:],
                  lambda: cloud.log(cloud.agent)[before:][-3000:])

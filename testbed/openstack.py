@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``make check-openstack``: the extensions in Debian's own Neutron, with that release's own OVN and Open vSwitch.
+
+Each release is a root whose services run: RabbitMQ, MariaDB, Neutron's server and agents, OVN, and Open vSwitch with a
+datapath that needs no kernel module. The tests of openstack/tests/live run inside. "newest" is a root of the last
+release in which the services run Neutron of PyPI, as openstack/constraints.txt pins it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Callable, List
+
+from sdngcc.testbed.build import ROOT
+from sdngcc.testbed.packages.check import CheckError, require
+from sdngcc.testbed.packages.machine import booted
+from sdngcc.testbed.packages.roots import RELEASES, Release, Root, RootError, missing_programs, root, trust_outside
+
+TESTS = ROOT / "openstack" / "tests" / "live"
+PACKAGE = "python3-sdn-gcc-neutron"
+NEWEST = "newest"
+
+_BASE = ("ca-certificates", "iproute2", "mariadb-server", "neutron-api", "neutron-openvswitch-agent",
+         "neutron-rpc-server", "openvswitch-switch", "ovn-central", "ovn-host", "procps", "python3-pymysql",
+         "python3-pytest", "rabbitmq-server", "sudo", "systemd-sysv")
+
+# What later releases have beside: by release.
+_MORE = {"trixie": ("neutron-ovn-agent", "neutron-ovn-maintenance-worker", "neutron-periodic-workers")}
+
+_SERVICES = ("neutron-api", "neutron-rpc-server", "neutron-openvswitch-agent", "neutron-ovn-agent",
+             "neutron-ovn-maintenance-worker", "neutron-periodic-workers")
+
+_NAME = "compute-1"
+
+# Neutron's services may take a minute to end by themselves.
+_QUICK = "[Service]\nTimeoutStopSec=5\n"
+
+_DUMMY_DATAPATH = """[Service]
+ExecStart=
+ExecStart=/usr/sbin/ovs-vswitchd unix:/run/openvswitch/db.sock --enable-dummy=override --disable-system --pidfile \\
+	--detach --no-chdir --log-file=/var/log/openvswitch/ovs-vswitchd.log
+ExecStop=
+ExecReload=
+"""
+
+# Of the newest Neutron, which pip installs without services: those of Debian run its programs.
+_VENV = "/opt/neutron"
+_CONSTRAINTS = ROOT / "openstack" / "constraints.txt"
+
+_TESTS_S = 3 * 3600
+
+Say = Callable[[str], None]
+
+
+def check(release: Release, packages: Path, say: Say, newest: bool = False) -> None:
+    """Run the tests in a root of a release. Raises CheckError and RootError.
+
+    packages: folder of the packages that ``make packages`` made for it. newest: with Neutron of PyPI.
+    """
+    found = sorted(packages.glob(f"{PACKAGE}_*.deb"))
+    require(len(found) == 1, f"there is no package {PACKAGE} for {release.suite}: build the packages first")
+    with root(release, (*_BASE, *_MORE.get(release.suite, ()))) as one:
+        _configure(one)
+        one.apt("update")
+        one.path("/packages").mkdir()
+        one.apt("install", "--no-install-recommends", f"/packages/{shutil.copy(found[0], one.path('/packages')).name}")
+        if newest:
+            _install_newest(one)
+        shutil.copytree(TESTS, one.path("/opt/tests/live"))
+        one.path("/opt/tests/__init__.py").touch()
+        for name in ("neutron-api", "ovn-common", "openvswitch-common"):
+            say(one.run(["dpkg-query", "--show", name]).stdout.strip())
+        with booted(one) as machine:
+            began = time.monotonic()
+            said = machine.run(["sh", "-c", "cd /opt && SDNGCC_LIVE=1 python3 -m pytest -v --tb=short -p no:cacheprovider "
+                                f"tests/live; echo exit $?"], timeout_s=_TESTS_S)
+            print(said, flush=True)
+            require(said.endswith("exit 0\n"), f"{release.suite}: tests have failed")
+            say(f"the tests passed in {time.monotonic() - began:.0f} s")
+
+
+def _configure(one: Root) -> None:
+    """Give a root a name, Open vSwitch's datapath without a kernel module, and services that start when asked."""
+    one.path("/etc/hostname").write_text(f"{_NAME}\n", encoding="ascii")
+    one.path("/etc/hosts").write_text(f"127.0.0.1 localhost {_NAME}\n", encoding="ascii")
+    one.path("/etc/rabbitmq/rabbitmq-env.conf").write_text("NODENAME=rabbit@localhost\n", encoding="ascii")
+    _drop_in(one, "ovs-vswitchd", "dummy", _DUMMY_DATAPATH)
+    for name in (*_SERVICES, "ovn-central", "ovn-host"):
+        if one.path(f"/lib/systemd/system/{name}.service").exists():
+            one.run(["systemctl", "disable", "--quiet", name])
+            _drop_in(one, name, "quick", _QUICK)
+
+
+def _drop_in(one: Root, service: str, name: str, text: str) -> None:
+    folder = one.path(f"/etc/systemd/system/{service}.service.d")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.conf").write_text(text, encoding="utf-8")
+
+
+def _install_newest(one: Root) -> None:
+    """Install Neutron of PyPI, and the extensions beside it, and have the services run these."""
+    one.apt("install", "--no-install-recommends", "gcc", "libc6-dev", "python3-dev", "python3-venv")
+    environment = trust_outside(one)
+    shutil.copy(_CONSTRAINTS, one.path("/tmp/constraints.txt"))
+    shutil.copytree(ROOT / "openstack", one.path("/tmp/openstack"))
+    one.run(["python3", "-m", "venv", _VENV])
+    pip = [f"{_VENV}/bin/pip", "install", "--quiet", "--disable-pip-version-check"]
+    one.run([*pip, "--constraint", "/tmp/constraints.txt", "setuptools", "wheel"], environment=environment)
+    one.run([*pip, "--constraint", "/tmp/constraints.txt", "neutron", "pymysql"], environment=environment)
+    one.run([*pip, "--no-deps", "--no-build-isolation", "/tmp/openstack"], environment=environment)
+    site = next(one.path(f"{_VENV}/lib").glob("python3*/site-packages"))
+    one.path("/etc/sdngcc-site").write_text("/" + site.relative_to(one.folder).as_posix(), encoding="ascii")
+    one.path("/etc/sudoers.d/newest").write_text(f"neutron ALL = (root) NOPASSWD: ALL\n", encoding="ascii")
+    files = "--config-file /etc/neutron/neutron.conf --config-file /etc/neutron/plugins/ml2/"
+    for name in _SERVICES:
+        ini = "ml2_conf.ini" if "agent" not in name else "openvswitch_agent.ini"
+        run = f"{_VENV}/bin/{name} {files}{ini} --log-file /var/log/neutron/{name}.log"
+        if name == "neutron-api":
+            run = (f"/usr/bin/uwsgi --plugin python3 --virtualenv {_VENV} --http-socket 127.0.0.1:9696 --master "
+                   f"--lazy-apps --enable-threads --processes 1 --threads 4 --die-on-term --buffer-size 65535 "
+                   f"--module neutron.wsgi.api:application --logto /var/log/neutron/neutron-api.log "
+                   f"--env OS_NEUTRON_CONFIG_FILES=neutron.conf;plugins/ml2/ml2_conf.ini "
+                   f"--env OS_NEUTRON_CONFIG_DIR=/etc/neutron --set-ph start-time=%%t")
+        _drop_in(one, name, "newest", f"[Service]\nExecStart=\nExecStart={run}\n")
+
+
+def main() -> int:
+    """Try the releases that are named; return the exit status."""
+    parser = argparse.ArgumentParser(prog="sdngcc.testbed.openstack", description=__doc__)
+    known = [*RELEASES, NEWEST]
+    parser.add_argument("--releases", default=",".join(known), help=f"of {', '.join(known)}, with commas")
+    parser.add_argument("--packages", type=Path, default=ROOT / "results" / "packages",
+                        help="folder of the packages, by release")
+    chosen = parser.parse_args()
+    names: List[str] = chosen.releases.split(",")
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        parser.error(f"--releases {','.join(unknown)}: there are {', '.join(known)}")
+    missing = missing_programs()
+    if missing:
+        print("check-openstack:", "; ".join(missing), file=sys.stderr)
+        return 1
+    try:
+        for name in names:
+            release = list(RELEASES.values())[-1] if name == NEWEST else RELEASES[name]
+            check(release, chosen.packages / release.suite,
+                  lambda text, name=name: print(f"check-openstack: {name}: {text}", flush=True), name == NEWEST)
+    except (CheckError, RootError) as error:
+        print(f"check-openstack: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
