@@ -10,7 +10,7 @@ PYTEST := $(PY) -m pytest --numprocesses $(JOBS) --dist loadgroup --durations 15
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo reproduce simulation test test-all lint unit integration bench-controller bench-datapath bench-destinations bench-instructions bench-limiter bench-overhead \
-	bench-tick fuzz fuzz-parsers prove sanitize smp check-kernels packages openvswitch-packages check-packages check-container check-stock check-fresh check-ovs \
+	bench-tick fuzz fuzz-parsers prove sanitize smp check-kernels packages openvswitch-packages check-packages check-container check-openstack check-stock check-fresh check-ovs \
 	check-suites soak clean
 
 help:  ## List the targets
@@ -125,6 +125,9 @@ openvswitch-packages: setup  ## Build Debian's Open vSwitch with the series (a q
 
 check-container: packages  ## Build the controller's container image of these packages, and ask the controller in it (with buildah)
 	@$(PY) -m sdngcc.testbed.packages container --releases $(RELEASES)
+
+check-openstack: setup  ## The Neutron extensions in releases' own Neutron, OVN and Open vSwitch (as root; RELEASES=bookworm,trixie,newest)
+	@$(PY) -m sdngcc.testbed.openstack --releases $(RELEASES)
 
 check-stock: packages openvswitch-packages  ## Install what these targets made on a release's own kernel in QEMU: README's commands, upgrade, remove
 	@$(PY) -m sdngcc.testbed.packages stock --releases $(RELEASES)

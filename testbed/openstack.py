@@ -9,16 +9,19 @@ release in which the services run Neutron of PyPI, as openstack/constraints.txt 
 from __future__ import annotations
 
 import argparse
+import functools
 import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Callable, List
+from typing import Callable, Iterable, List
 
 from sdngcc.testbed.build import ROOT
+from sdngcc.testbed.packages.build import build
 from sdngcc.testbed.packages.check import CheckError, require
 from sdngcc.testbed.packages.machine import booted
 from sdngcc.testbed.packages.roots import RELEASES, Release, Root, RootError, missing_programs, root, trust_outside
+from sdngcc.testbed.packages.version import VersionError, tree_version
 
 TESTS = ROOT / "openstack" / "tests" / "live"
 PACKAGE = "python3-sdn-gcc-neutron"
@@ -49,6 +52,7 @@ ExecReload=
 
 # Of the newest Neutron, which pip installs without services: those of Debian run its programs.
 _VENV = "/opt/neutron"
+_NEWEST = (f"SDNGCC_PYTHON={_VENV}/bin/python", f"SDNGCC_SITE={_VENV}/site", "SDNGCC_ROOT_HELPER=sudo")
 _CONSTRAINTS = ROOT / "openstack" / "constraints.txt"
 
 _TESTS_S = 3 * 3600
@@ -56,31 +60,36 @@ _TESTS_S = 3 * 3600
 Say = Callable[[str], None]
 
 
-def check(release: Release, packages: Path, say: Say, newest: bool = False) -> None:
-    """Run the tests in a root of a release. Raises CheckError and RootError.
+def check(release: Release, out: Path, say: Say, newest: bool = False) -> None:
+    """Run the tests in a root of a release. Raises CheckError, RootError and VersionError.
 
-    packages: folder of the packages that ``make packages`` made for it. newest: with Neutron of PyPI.
+    out: folder for the packages. newest: with Neutron of PyPI, and the extensions as pip installs them.
     """
-    found = sorted(packages.glob(f"{PACKAGE}_*.deb"))
-    require(len(found) == 1, f"there is no package {PACKAGE} for {release.suite}: build the packages first")
     with root(release, (*_BASE, *_MORE.get(release.suite, ()))) as one:
         _configure(one)
         one.apt("update")
-        one.path("/packages").mkdir()
-        one.apt("install", "--no-install-recommends", f"/packages/{shutil.copy(found[0], one.path('/packages')).name}")
         if newest:
             _install_newest(one)
+        else:
+            _install_package(one, build(release, tree_version(ROOT), out))
         shutil.copytree(TESTS, one.path("/opt/tests/live"))
         one.path("/opt/tests/__init__.py").touch()
         for name in ("neutron-api", "ovn-common", "openvswitch-common"):
             say(one.run(["dpkg-query", "--show", name]).stdout.strip())
         with booted(one) as machine:
             began = time.monotonic()
-            said = machine.run(["sh", "-c", "cd /opt && SDNGCC_LIVE=1 python3 -m pytest -v --tb=short -p no:cacheprovider "
-                                f"tests/live; echo exit $?"], timeout_s=_TESTS_S)
+            said = machine.run(["sh", "-c", f"cd /opt && env SDNGCC_LIVE=1 {' '.join(_NEWEST if newest else ())} "
+                                "python3 -m pytest -v --tb=short -p no:cacheprovider tests/live; echo exit $?"],
+                               timeout_s=_TESTS_S)
             print(said, flush=True)
             require(said.endswith("exit 0\n"), f"{release.suite}: tests have failed")
             say(f"the tests passed in {time.monotonic() - began:.0f} s")
+
+
+def _install_package(one: Root, packages: Iterable[Path]) -> None:
+    (package,) = [path for path in packages if path.name.startswith(f"{PACKAGE}_")]
+    shutil.copy(package, one.path("/tmp"))
+    one.apt("install", "--no-install-recommends", f"/tmp/{package.name}")
 
 
 def _configure(one: Root) -> None:
@@ -112,20 +121,32 @@ def _install_newest(one: Root) -> None:
     one.run([*pip, "--constraint", "/tmp/constraints.txt", "setuptools", "wheel"], environment=environment)
     one.run([*pip, "--constraint", "/tmp/constraints.txt", "neutron", "pymysql"], environment=environment)
     one.run([*pip, "--no-deps", "--no-build-isolation", "/tmp/openstack"], environment=environment)
-    site = next(one.path(f"{_VENV}/lib").glob("python3*/site-packages"))
-    one.path("/etc/sdngcc-site").write_text("/" + site.relative_to(one.folder).as_posix(), encoding="ascii")
-    one.path("/etc/sudoers.d/newest").write_text(f"neutron ALL = (root) NOPASSWD: ALL\n", encoding="ascii")
-    files = "--config-file /etc/neutron/neutron.conf --config-file /etc/neutron/plugins/ml2/"
+    # By a name that does not depend on Python's version.
+    one.run(["sh", "-c", f"ln -s {_VENV}/lib/python3*/site-packages {_VENV}/site"])
+    one.path("/etc/sudoers.d/newest").write_text(
+        f'Defaults:neutron secure_path="{_VENV}/bin:/usr/sbin:/usr/bin"\nneutron ALL = (root) NOPASSWD: ALL\n',
+        encoding="ascii")
     for name in _SERVICES:
-        ini = "ml2_conf.ini" if "agent" not in name else "openvswitch_agent.ini"
-        run = f"{_VENV}/bin/{name} {files}{ini} --log-file /var/log/neutron/{name}.log"
-        if name == "neutron-api":
-            run = (f"/usr/bin/uwsgi --plugin python3 --virtualenv {_VENV} --http-socket 127.0.0.1:9696 --master "
-                   f"--lazy-apps --enable-threads --processes 1 --threads 4 --die-on-term --buffer-size 65535 "
-                   f"--module neutron.wsgi.api:application --logto /var/log/neutron/neutron-api.log "
-                   f"--env OS_NEUTRON_CONFIG_FILES=neutron.conf;plugins/ml2/ml2_conf.ini "
-                   f"--env OS_NEUTRON_CONFIG_DIR=/etc/neutron --set-ph start-time=%%t")
-        _drop_in(one, name, "newest", f"[Service]\nExecStart=\nExecStart={run}\n")
+        _drop_in(one, name, "newest", f"[Service]\nEnvironment=PATH={_VENV}/bin:/usr/sbin:/usr/bin\nExecStart=\n"
+                                      f"ExecStart={_command(name)}\n")
+
+
+def _command(service: str) -> str:
+    """Return how a service runs Neutron of PyPI."""
+    log = f"/var/log/neutron/{service}.log"
+    if service == "neutron-api":
+        return (f"/usr/bin/uwsgi --plugin python3 --virtualenv {_VENV} --http-socket 127.0.0.1:9696 --master "
+                f"--lazy-apps --enable-threads --processes 1 --threads 1 --die-on-term --buffer-size 65535 "
+                f"--logto {log} "
+                f"--module neutron.wsgi.api:application --env OS_NEUTRON_CONFIG_DIR=/etc/neutron "
+                f"--env OS_NEUTRON_CONFIG_FILES=neutron.conf;plugins/ml2/ml2_conf.ini --set-ph start-time=%%t")
+    settings = "openvswitch_agent.ini" if service.endswith("-agent") else "ml2_conf.ini"
+    return (f"{_VENV}/bin/{service} --config-file /etc/neutron/neutron.conf "
+            f"--config-file /etc/neutron/plugins/ml2/{settings} --log-file {log}")
+
+
+def _say(name: str, text: str) -> None:
+    print(f"check-openstack: {name}: {text}", flush=True)
 
 
 def main() -> int:
@@ -133,8 +154,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="sdngcc.testbed.openstack", description=__doc__)
     known = [*RELEASES, NEWEST]
     parser.add_argument("--releases", default=",".join(known), help=f"of {', '.join(known)}, with commas")
-    parser.add_argument("--packages", type=Path, default=ROOT / "results" / "packages",
-                        help="folder of the packages, by release")
+    parser.add_argument("--out", type=Path, default=ROOT / "results" / "packages", help="folder for the packages")
     chosen = parser.parse_args()
     names: List[str] = chosen.releases.split(",")
     unknown = [name for name in names if name not in known]
@@ -147,9 +167,8 @@ def main() -> int:
     try:
         for name in names:
             release = list(RELEASES.values())[-1] if name == NEWEST else RELEASES[name]
-            check(release, chosen.packages / release.suite,
-                  lambda text, name=name: print(f"check-openstack: {name}: {text}", flush=True), name == NEWEST)
-    except (CheckError, RootError) as error:
+            check(release, chosen.out, functools.partial(_say, name), name == NEWEST)
+    except (CheckError, RootError, VersionError) as error:
         print(f"check-openstack: {error}", file=sys.stderr)
         return 1
     return 0

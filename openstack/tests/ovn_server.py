@@ -24,6 +24,9 @@ PROJECT = "00000000000040008000000000000000"
 RULES = {"bandwidth_limit": rule.QosBandwidthLimitRule, "minimum_bandwidth": rule.QosMinimumBandwidthRule,
          "dscp_marking": rule.QosDscpMarkingRule}
 
+# What Neutron's API answers to a change of a guarantee in use.
+REFUSED = [501, "Cannot update QoS policies/rules backed by resources tracked in Placement"]
+
 
 class Server:
     """What the test commands."""
@@ -52,11 +55,20 @@ class Server:
                                         ).execute(check_error=True)
 
     def policy(self, id, rules):
-        """Make or change a policy, with what it means to ports that have it."""
+        """Make or change a policy, with what it means to ports that have it.
+
+        Returns the refusal's status and text, or nothing.
+        """
+        guarantees = [one["min_kbps"] for one in rules if one["type"] == "minimum_bandwidth"]
+        before = [one.min_kbps for one in self.policies.get(id, []) if one.rule_type == "minimum_bandwidth"]
+        if guarantees != before and any(port["qos_policy_id"] == id and port["device_owner"].startswith("compute:")
+                                        for port in self.ports.values()):
+            return REFUSED
         self.policies[id] = [RULES[one.pop("type")](id=one.pop("id"), qos_policy_id=id, **one) for one in rules]
         with self.nb.transaction(check_error=True) as txn:
             for port in [port for port in self.ports.values() if port["qos_policy_id"] == id]:
                 self.qos.update_port(self.context, txn, port, None, reset=True)
+        return None
 
     def port(self, id, network_id, mac, addresses, qos_policy_id=None, security=True, pairs=(), owner="compute:nova",
              parent=None, tag=None):

@@ -44,6 +44,14 @@ PROJECT = "00000000-0000-4000-8000-000000000000"
 RULES = {"bandwidth_limit": rule.QosBandwidthLimitRule, "minimum_bandwidth": rule.QosMinimumBandwidthRule,
          "dscp_marking": rule.QosDscpMarkingRule}
 
+# What Neutron's API answers to a change of a guarantee in use.
+REFUSED = [501, "Cannot update QoS policies/rules backed by resources tracked in Placement"]
+
+
+def guarantees(rules):
+    """Return what rules guarantee, in kbit/s."""
+    return [one["min_kbps"] for one in rules if one["type"] == "minimum_bandwidth"]
+
 
 class Pull:
     """Answers what agents ask for by type and id."""
@@ -152,10 +160,22 @@ class Server:
         resources_rpc.ResourcesPushRpcApi().push(self.context, [made], event)
 
     def policy(self, id, rules):
-        """Make or change a QoS policy."""
+        """Make or change a QoS policy; return the refusal's status and text, or nothing."""
+        before = self.known[resources.QOS_POLICY].get(id)
+        if before is not None and self._is_in_use(id) and guarantees(rules) != [
+                one.min_kbps for one in before.rules if one.rule_type == "minimum_bandwidth"]:
+            return REFUSED
         made = [RULES[one.pop("type")](id=one.pop("id"), qos_policy_id=id, **one) for one in rules]
         self._tell(resources.QOS_POLICY, policy.QosPolicy(
             id=id, project_id=PROJECT, name="policy", shared=False, is_default=False, rules=made))
+        return None
+
+    def _is_in_use(self, policy_id):
+        """Tell whether a VM's port has a policy, its own or its network's."""
+        networks = {one.id for one in self.known[resources.NETWORK].values() if one.qos_policy_id == policy_id}
+        return any(port.device_owner.startswith("compute:") and (
+            port.qos_policy_id == policy_id or port.qos_policy_id is None and port.network_id in networks)
+            for port in self.known[resources.PORT].values())
 
     def network(self, id, qos_policy_id=None):
         """Make or change a network."""

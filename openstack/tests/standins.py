@@ -130,7 +130,8 @@ def modules():
             IntOpt=lambda name, default, **_: (name, default))},
         "oslo_log": {"log": types.SimpleNamespace(getLogger=logging.getLogger)},
         "ovsdbapp.backend.ovs_idl": {
-            "event": types.SimpleNamespace(RowEvent=RowEvent), "command": types.SimpleNamespace(BaseCommand=BaseCommand),
+            "event": types.SimpleNamespace(RowEvent=RowEvent),
+            "command": types.SimpleNamespace(BaseCommand=BaseCommand),
             "idlutils": types.SimpleNamespace(RowNotFound=RowNotFound)},
     }
     made = {}

@@ -19,7 +19,7 @@ pytestmark = [
 HOST = "compute-1"
 ANYTHING = "0.0.0.0/0 ::/0"
 PROJECT = "00000000-0000-4000-8000-000000000000"  # as ovs_agent.py has it
-FAST, SLOW, OWN = (str(uuid.UUID(int=number)) for number in (1, 2, 3))
+FAST, SLOW, OWN, FIRST, SECOND = (str(uuid.UUID(int=number)) for number in range(1, 6))
 NETWORK, LIMITED_NETWORK = (str(uuid.UUID(int=number)) for number in (11, 12))
 
 
@@ -73,9 +73,11 @@ class Cloud:
             self.agent = None
 
     def tell(self, method, **values):
-        self.known[method, values["id"]] = copy.deepcopy(values)
-        if self.agent is not None:
-            self.agent.call(method, **values)
+        """Make or change something; a refusal is returned, and changes nothing."""
+        refused = self.agent.call(method, **values) if self.agent is not None else None
+        if refused is None:
+            self.known[method, values["id"]] = copy.deepcopy(values)
+        return refused
 
     def vm(self, name, number=None, network=NETWORK, bridge="br-int", plugged=True, also=(), **values):
         """Make a port, plug it in (see Switch.plug() for bridge and also), and return what the server was told."""
@@ -151,12 +153,23 @@ def test_a_policy_changes_while_it_is_in_use(cloud):
     cloud.vm("tap-b2", qos_policy_id=OWN)
     for name in ("tap-b1", "tap-b2"):
         cloud.until(name, {"max_rate": "10000000"})
-    cloud.tell("policy", id=OWN, rules=[limit(20_000), guarantee(5_000)])
+    cloud.tell("policy", id=OWN, rules=[limit(20_000)])
     for name in ("tap-b1", "tap-b2"):
-        cloud.until(name, {"max_rate": "20000000", "min_rate": "5000000", "weight": "1"})
+        cloud.until(name, {"max_rate": "20000000"})
     cloud.tell("policy", id=OWN, rules=[])
     for name in ("tap-b1", "tap-b2"):
         cloud.until(name, {})
+
+
+def test_a_guarantee_in_use_is_changed_by_another_policy_only(cloud):
+    cloud.tell("policy", id=FIRST, rules=[limit(20_000), guarantee(5_000)])
+    cloud.tell("policy", id=SECOND, rules=[limit(20_000), guarantee(15_000)])
+    port = cloud.vm("tap-b3", qos_policy_id=FIRST)
+    cloud.until("tap-b3", {"max_rate": "20000000", "min_rate": "5000000", "weight": "1"})
+    for rules in ([limit(20_000), guarantee(15_000)], [limit(20_000)]):
+        assert cloud.tell("policy", id=FIRST, rules=rules)[0] == 501
+    cloud.change(port, qos_policy_id=SECOND)
+    cloud.until("tap-b3", {"max_rate": "20000000", "min_rate": "15000000", "weight": "1"})
 
 
 def test_a_port_gets_another_policy_and_then_none(cloud):
@@ -233,9 +246,11 @@ def test_a_vm_migrates_to_this_host(cloud):
     wait_for(lambda: f"Device {port['id']} has no active binding in host" in cloud.agent.log.read_text(),
              cloud.agent.last_words)
     assert cloud.switch.shim("tap-i") == {}
-    cloud.change(port, host=HOST, inactive_host="compute-0")
     # The agent takes the port for one that leaves until Nova has removed the source's binding.
+    cloud.change(port, host=HOST, inactive_host="compute-0")
+    cloud.until("tap-i", FAST_KEYS)
     cloud.change(port, inactive_host=None)
+    cloud.until_bound(port)
     cloud.until("tap-i", FAST_KEYS)
 
 
@@ -335,12 +350,21 @@ def test_keys_survive_a_restart_of_the_agent(cloud):
             assert {key[5:]: value for key, value in seen.items() if key.startswith("shim-")} == keys
 
 
-def test_neutrons_own_extension_is_refused_beside_this_one(cloud):
+def test_keys_of_a_port_that_was_deleted_while_no_agent_ran_go(cloud):
+    port = cloud.vm("tap-m", qos_policy_id=FAST)
+    cloud.until("tap-m", FAST_KEYS)
+    cloud.kill()
+    cloud.known.pop(("port", port["id"]))
+    cloud.start()
+    wait_for(lambda: cloud.switch.shim("tap-m") == {}, lambda: str(cloud.switch.shim("tap-m")))
+
+
+def test_beside_neutrons_own_extension_it_does_nothing(cloud):
     cloud.kill()
     both = cloud.launch("both", {**cloud.settings, "agent": {"extensions": "qos,sdngcc"}})
     try:
         both.call("serve")
-        wait_for(lambda: "leave qos out, sdngcc does its work, and both would limit each port twice agent terminated!"
-                 in both.last_words(), both.last_words)
+        wait_for(lambda: "sdngcc does nothing until qos is taken out of the list" in both.last_words()
+                 and "rpc_loop - iteration:1 started" in both.log.read_text(), both.last_words)
     finally:
         both.kill()

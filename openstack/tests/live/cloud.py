@@ -8,7 +8,6 @@ import pathlib
 import re
 import shutil
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -24,6 +23,10 @@ LOGS = pathlib.Path("/var/log/neutron")
 ML2 = NEUTRON / "plugins/ml2"
 OVN = ("ovn-host", "ovn-controller", "ovn-central", "ovn-northd", "ovn-ovsdb-server-nb", "ovn-ovsdb-server-sb")
 SERVERS = ("neutron-api", "neutron-rpc-server", "neutron-ovn-maintenance-worker", "neutron-periodic-workers")
+# Neutron of PyPI is not where Debian's is.
+PYTHON = os.environ.get("SDNGCC_PYTHON", "/usr/bin/python3")
+SITE = pathlib.Path(os.environ.get("SDNGCC_SITE", "/usr/lib/python3/dist-packages"))
+ROOT_HELPER = os.environ.get("SDNGCC_ROOT_HELPER", "sudo neutron-rootwrap /etc/neutron/rootwrap.conf")
 NORTH, SOUTH = "tcp:127.0.0.1:6641", "tcp:127.0.0.1:6642"
 
 
@@ -90,7 +93,7 @@ class Cloud:
                         "api_workers": 1, "rpc_workers": 1, "notify_nova_on_port_status_changes": "false",
                         "notify_nova_on_port_data_changes": "false", "dhcp_agent_notification": "false",
                         "agent_down_time": 100_000, "report_interval": 5},
-            "agent": {"root_helper": "sudo neutron-rootwrap /etc/neutron/rootwrap.conf"},
+            "agent": {"root_helper": ROOT_HELPER},
             "database": {"connection": "mysql+pymysql://neutron:neutron@127.0.0.1/neutron"},
             "oslo_concurrency": {"lock_path": "/var/lock/neutron"},
         })
@@ -102,9 +105,10 @@ class Cloud:
             "ml2_type_geneve": {"vni_ranges": "1:1000", "max_header_size": 38},
             "ovn": {"ovn_nb_connection": NORTH, "ovn_sb_connection": SOUTH},
         })
+        # Debian 12's API tells agents what changed in a green thread, which only uwsgi's first thread drives.
         uwsgi = NEUTRON / "neutron-api-uwsgi.ini"
         uwsgi.write_text(re.sub("(?m)^processes = .*", "processes = 1", re.sub(
-            "(?m)^threads = .*", "threads = 4", uwsgi.read_text())))
+            "(?m)^threads = .*", "threads = 1", uwsgi.read_text())))
 
     def write_agent_settings(self, extensions, **more):
         """Write what the agent reads; more: options of group sdngcc, or by name of their group."""
@@ -116,14 +120,16 @@ class Cloud:
         else:
             write(ML2 / "openvswitch_agent.ini", {
                 "ovs": {"bridge_mappings": "physnet:br-phys", "datapath_type": "netdev"},
-                "agent": {"extensions": extensions, "polling_interval": 1}, "securitygroup": {"firewall_driver": "noop"},
+                "agent": {"extensions": extensions, "polling_interval": 1},
+                "securitygroup": {"firewall_driver": "noop"},
                 "sdngcc": more})
 
     def _make_bridges(self):
         for bridge in run("ovs-vsctl", "list-br").split():
             run("ovs-vsctl", "del-br", bridge)
         for bridge in ("br-int", "br-phys"):
-            run("ovs-vsctl", "add-br", bridge, "--", "set", "bridge", bridge, "datapath_type=netdev", "fail_mode=secure")
+            run("ovs-vsctl", "add-br", bridge, "--", "set", "bridge", bridge, "datapath_type=netdev",
+                "fail_mode=secure")
         if self.mechanism != "ovn":
             return
         services("start", "ovn-central")
@@ -148,7 +154,7 @@ class Cloud:
             "GRANT ALL ON neutron.* TO neutron@localhost IDENTIFIED BY 'neutron'; "
             "GRANT ALL ON neutron.* TO neutron@'127.0.0.1' IDENTIFIED BY 'neutron'")
         # What neutron-db-manage makes in minutes, by hundreds of steps.
-        run(sys.executable, "-c", "import sqlalchemy; from neutron.db.migration.models import head; "
+        run(PYTHON, "-c", "import sqlalchemy; from neutron.db.migration.models import head; "
             "head.get_metadata().create_all(sqlalchemy.create_engine("
             "'mysql+pymysql://neutron:neutron@127.0.0.1/neutron'))")
 
@@ -178,7 +184,8 @@ class Cloud:
 
     def alive(self):
         """Tell whether the server takes an agent of the mechanism's kind on this host for alive."""
-        kinds = {"openvswitch": ("Open vSwitch agent",), "ovn": ("OVN Controller agent", "OVN Controller Gateway agent")}
+        kinds = {"openvswitch": ("Open vSwitch agent",),
+                 "ovn": ("OVN Controller agent", "OVN Controller Gateway agent")}
         return [one for one in self.call("GET", "/v2.0/agents")["agents"]
                 if one["host"] == HOST and one["agent_type"] in kinds[self.mechanism] and one["alive"]]
 
@@ -213,9 +220,8 @@ class Cloud:
     def break_nothing(self):
         """Have nothing raise in what is started from now on."""
         faults.FAULTS.unlink(missing_ok=True)
-        packages = pathlib.Path("/usr/lib/python3/dist-packages")
-        shutil.copy(faults.__file__, packages / "sdngcc_faults.py")
-        packages.joinpath("sdngcc_faults.pth").write_text("import sdngcc_faults; sdngcc_faults.install()\n")
+        shutil.copy(faults.__file__, SITE / "sdngcc_faults.py")
+        SITE.joinpath("sdngcc_faults.pth").write_text("import sdngcc_faults; sdngcc_faults.install()\n")
 
     # Neutron's API.
 
@@ -281,8 +287,7 @@ class Cloud:
         expected = {key.replace("_", "-"): value for key, value in keys.items()}
 
         def reached():
-            # Debian 12's API tells agents what changed when it is asked the next time: its threads are eventlet's,
-            # which stand still between two requests of uwsgi.
+            # And it only does when it is asked the next time: green threads stand still between two requests.
             self.call("GET", "/v2.0/networks")
             return self.shim(tap) == expected
 

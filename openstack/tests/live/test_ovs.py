@@ -61,6 +61,12 @@ def test_a_guarantee_in_use_is_changed_by_another_policy_only(cloud):
     faster = cloud.policy("faster", bandwidth_limit={"max_kbps": 500_000}, minimum_bandwidth={"min_kbps": 300_000})
     cloud.change(port, qos_policy_id=faster["id"])
     cloud.until("tap-c", **{**FAST, "min_rate": "300000000", "weight": "3"})
+    # A network's policy is swapped in the same way.
+    cloud.change(port, qos_policy_id=None)
+    for policy, keys in ((cloud.fast, FAST), (faster, {**FAST, "min_rate": "300000000", "weight": "3"}), (None, {})):
+        cloud.call("PUT", f"/v2.0/networks/{cloud.net['id']}",
+                   {"network": {"qos_policy_id": policy and policy["id"]}})
+        cloud.until("tap-c", **keys)
 
 
 def test_keys_survive_a_restart_and_those_of_ports_deleted_meanwhile_go(cloud):
@@ -78,8 +84,8 @@ def test_keys_survive_a_restart_and_those_of_ports_deleted_meanwhile_go(cloud):
 
 
 def test_a_vm_that_migrates_to_this_host_has_its_keys_when_its_binding_is_activated(cloud):
-    columns = [one for one in cloud.sql("SELECT column_name FROM information_schema.columns WHERE table_name = 'agents' "
-                                        "AND table_schema = 'neutron'").split() if one not in ("id", "host")]
+    columns = [one for one in cloud.sql("SELECT column_name FROM information_schema.columns WHERE table_name = "
+                                        "'agents' AND table_schema = 'neutron'").split() if one not in ("id", "host")]
     # The source needs an agent that is alive; a row in the database is one.
     cloud.sql(f"INSERT INTO agents (id, host, {', '.join(columns)}) SELECT UUID(), 'compute-0', {', '.join(columns)} "
               f"FROM agents WHERE host = '{HOST}' LIMIT 1")
