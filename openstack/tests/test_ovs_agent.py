@@ -364,7 +364,8 @@ def test_beside_neutrons_own_extension_it_does_nothing(cloud):
     both = cloud.launch("both", {**cloud.settings, "agent": {"extensions": "qos,sdngcc"}})
     try:
         both.call("serve")
-        wait_for(lambda: "sdngcc does nothing until qos is taken out of the list" in both.last_words()
+        wait_for(lambda: both.log.exists()
+                 and "sdngcc does nothing until qos is taken out of the list" in both.log.read_text()
                  and "rpc_loop - iteration:1 started" in both.log.read_text(), both.last_words)
     finally:
         both.kill()

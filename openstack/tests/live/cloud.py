@@ -207,15 +207,19 @@ class Cloud:
     # What fails.
 
     @contextlib.contextmanager
-    def broken(self, *names, server=False):
-        """Have functions of the extensions raise in the agent, or the server, which is started anew; see faults."""
+    def broken(self, *names, server=False, mended=True):
+        """Have functions of the extensions raise in the agent, or the server, which is started anew; see faults.
+
+        mended: start it once more without faults at the end.
+        """
         faults.FAULTS.write_text("\n".join(names))
         try:
             self.start_server() if server else self.start()
             yield
         finally:
             self.break_nothing()
-            self.start_server() if server else self.start()
+            if mended:
+                self.start_server() if server else self.start()
 
     def break_nothing(self):
         """Have nothing raise in what is started from now on."""
