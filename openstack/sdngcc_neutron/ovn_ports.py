@@ -23,7 +23,7 @@ LOG = logging.getLogger(__name__)
 
 PORTS, QOS = "Logical_Switch_Port", "QoS"
 
-KEPT = "The port keeps what it has until the next change"
+KEPT = "The port keeps what it has until it is tried again, or changes"
 
 
 class Event(event.RowEvent):
@@ -131,7 +131,12 @@ class Ports:
         rows = ovs_idl.db_list("Interface", columns=["name", "external_ids"]).execute(check_error=True)
         for row in rows:
             if "iface-id" in row["external_ids"]:
-                self.plugged(row["name"], row["external_ids"]["iface-id"])
+                self._found(row["name"], row["external_ids"]["iface-id"])
+
+    @guarded("port", KEPT)
+    def _found(self, name: str, port_id: str) -> None:
+        """Take a port that was here before, whatever is wrong with others."""
+        self.plugged(name, port_id)
 
     def _northbound_idl(self) -> Any:
         from neutron.agent.ovn.agent import ovsdb

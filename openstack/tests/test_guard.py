@@ -329,6 +329,21 @@ def test_an_ovn_agent_that_tells_no_start_is_watched(monkeypatch):
     connected.wait()
 
 
+def test_a_port_that_fails_keeps_no_other_waiting(monkeypatch):
+    ports = load("ovn_ports").Ports()
+    monkeypatch.setattr(ports, "_northbound_idl", lambda: "northbound")
+    seen = []
+
+    def refresh(port_id):
+        seen.append(port_id)
+        fail()
+
+    monkeypatch.setattr(ports, "_refresh", refresh)
+    ports.connect(standins.OldOvsdb({"tap-1": {"iface-id": "one"}, "eth0": {}, "tap-2": {"iface-id": "two"}}))
+    assert seen == ["one", "two"]
+    assert load("guard").faults() == {"port": 2}
+
+
 def test_events_that_fail_are_no_matter(monkeypatch):
     ports = load("ovn_ports").Ports()
     ports.is_started = True
