@@ -6,19 +6,26 @@ import inspect
 import logging
 import sys
 import threading
+import time
 import types
 
 import pytest
 
 from . import standins
 
+PATIENCE_S = 60.0
 HINT = "What to do: /usr/share/doc/python3-sdn-gcc-neutron"
 
 
 @pytest.fixture(autouse=True)
 def neutron(monkeypatch):
     standins.install(monkeypatch)
+    made = []
+    begin = load("worker").Worker.__init__
+    monkeypatch.setattr(load("worker").Worker, "__init__", lambda self, entry: (made.append(self), begin(self, entry))[0])
     yield
+    for worker in made:
+        worker._jobs.clear()
 
 
 def load(name):
@@ -30,9 +37,11 @@ def fail(*args, **kwargs):
 
 
 def wait_for(condition):
-    """Wait for what another thread does; the test's own timeout ends it."""
+    """Wait for what another thread does; fail when patience ends."""
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
-        threading.Event().wait(0.01)
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 # The guard and the worker.
@@ -70,7 +79,7 @@ def test_a_job_that_fails_is_done_again(monkeypatch):
         done.set()
 
     worker.Worker("test").put("key", job)
-    done.wait()
+    assert done.wait(PATIENCE_S)
     assert len(tries) == 3
     assert load("guard").faults() == {"test": 2}
 
@@ -84,7 +93,7 @@ def test_a_job_is_replaced_and_dropped():
     made.drop("dropped")
     wait_for(lambda: seen)
     made.put("last", done.set)
-    done.wait()
+    assert done.wait(PATIENCE_S)
     assert seen == ["second"]
 
 
@@ -259,7 +268,7 @@ def test_a_vm_that_migrated_here_has_its_keys_when_its_binding_is_activated(bind
     registry.subscribed[0][0]("Port", event, None, types.SimpleNamespace(latest_state=port, resource_id="port"))
     done = threading.Event()
     made._running._worker.put("last", done.set)
-    done.wait()
+    assert done.wait(PATIENCE_S)
     assert ("shim-addresses" in agent.database.interfaces["tap"]) is expected
 
 
@@ -326,7 +335,7 @@ def test_an_ovn_agent_that_tells_no_start_is_watched(monkeypatch):
     made.consume_api(agent)
     made.initialize(None, "ovn")
     agent.ovs_idl = "database"
-    connected.wait()
+    assert connected.wait(PATIENCE_S)
 
 
 def test_a_port_that_fails_keeps_no_other_waiting(monkeypatch):
