@@ -22,7 +22,12 @@ def neutron(monkeypatch):
     standins.install(monkeypatch)
     made = []
     begin = load("worker").Worker.__init__
-    monkeypatch.setattr(load("worker").Worker, "__init__", lambda self, entry: (made.append(self), begin(self, entry))[0])
+
+    def recorded(self, entry):
+        made.append(self)
+        begin(self, entry)
+
+    monkeypatch.setattr(load("worker").Worker, "__init__", recorded)
     yield
     for worker in made:
         worker._jobs.clear()

@@ -99,8 +99,8 @@ class Cloud:
             "oslo_policy": {"policy_file": NEUTRON / "policy.yaml"},
         })
         # What is Nova's to ask, with Keystone's role "service": there is no Keystone here.
-        (NEUTRON / "policy.yaml").write_text("".join(
-            f'"{name}": ""\n' for name in ("get_port_binding", "create_port_binding", "delete_port_binding", "activate")))
+        rules = ("get_port_binding", "create_port_binding", "delete_port_binding", "activate")
+        (NEUTRON / "policy.yaml").write_text("".join(f'"{name}": ""\n' for name in rules))
         write(ML2 / "ml2_conf.ini", {
             "ml2": {"type_drivers": "flat,vlan,geneve", "mechanism_drivers": self.mechanism,
                     "tenant_network_types": "geneve" if self.mechanism == "ovn" else "vlan",
