@@ -126,7 +126,7 @@ openvswitch-packages: setup  ## Build Debian's Open vSwitch with the series (a q
 check-container: packages  ## Build the controller's container image of these packages, and ask the controller in it (with buildah)
 	@$(PY) -m sdngcc.testbed.packages container --releases $(RELEASES)
 
-check-openstack: setup  ## The Neutron extensions in releases' own Neutron, OVN and Open vSwitch (as root; RELEASES=bookworm,trixie,newest)
+check-openstack: setup  ## The extensions in a release's own Neutron, OVN and Open vSwitch (as root; RELEASES=trixie)
 	@$(PY) -m sdngcc.testbed.openstack --releases $(RELEASES)
 
 check-stock: packages openvswitch-packages  ## Install what these targets made on a release's own kernel in QEMU: README's commands, upgrade, remove

@@ -2,8 +2,7 @@
 """``make check-openstack``: the extensions in Debian's own Neutron, with that release's own OVN and Open vSwitch.
 
 Each release is a root whose services run: RabbitMQ, MariaDB, Neutron's server and agents, OVN, and Open vSwitch with a
-datapath that needs no kernel module. The tests of openstack/tests/live run inside. "newest" is a root of the last
-release in which the services run Neutron of PyPI, as openstack/constraints.txt pins it.
+datapath that needs no kernel module. The tests of openstack/tests/live run inside.
 """
 
 from __future__ import annotations
@@ -20,12 +19,11 @@ from sdngcc.testbed.build import ROOT
 from sdngcc.testbed.packages.build import build
 from sdngcc.testbed.packages.check import CheckError, require
 from sdngcc.testbed.packages.machine import booted
-from sdngcc.testbed.packages.roots import RELEASES, Release, Root, RootError, missing_programs, root, trust_outside
+from sdngcc.testbed.packages.roots import RELEASES, Release, Root, RootError, missing_programs, root
 from sdngcc.testbed.packages.version import VersionError, tree_version
 
 TESTS = ROOT / "openstack" / "tests" / "live"
 PACKAGE = "python3-sdn-gcc-neutron"
-NEWEST = "newest"
 
 _BASE = ("ca-certificates", "iproute2", "mariadb-server", "neutron-api", "neutron-openvswitch-agent",
          "neutron-rpc-server", "openvswitch-switch", "ovn-central", "ovn-host", "procps", "python3-pymysql",
@@ -50,37 +48,28 @@ ExecStop=
 ExecReload=
 """
 
-# Of the newest Neutron, which pip installs without services: those of Debian run its programs.
-_VENV = "/opt/neutron"
-_NEWEST = (f"SDNGCC_PYTHON={_VENV}/bin/python", f"SDNGCC_SITE={_VENV}/site", "SDNGCC_ROOT_HELPER=sudo")
-_CONSTRAINTS = ROOT / "openstack" / "constraints.txt"
-
 _TESTS_S = 3 * 3600
 
 Say = Callable[[str], None]
 
 
-def check(release: Release, out: Path, say: Say, newest: bool = False) -> None:
+def check(release: Release, out: Path, say: Say) -> None:
     """Run the tests in a root of a release. Raises CheckError, RootError and VersionError.
 
-    out: folder for the packages. newest: with Neutron of PyPI, and the extensions as pip installs them.
+    out: folder for the packages.
     """
     with root(release, (*_BASE, *_MORE.get(release.suite, ()))) as one:
         _configure(one)
         one.apt("update")
-        if newest:
-            _install_newest(one)
-        else:
-            _install_package(one, build(release, tree_version(ROOT), out))
+        _install_package(one, build(release, tree_version(ROOT), out))
         shutil.copytree(TESTS, one.path("/opt/tests/live"))
         one.path("/opt/tests/__init__.py").touch()
         for name in ("neutron-api", "ovn-common", "openvswitch-common"):
             say(one.run(["dpkg-query", "--show", name]).stdout.strip())
         with booted(one) as machine:
             began = time.monotonic()
-            said = machine.run(["sh", "-c", f"cd /opt && env SDNGCC_LIVE=1 {' '.join(_NEWEST if newest else ())} "
-                                "python3 -m pytest -v --tb=short -p no:cacheprovider tests/live; echo exit $?"],
-                               timeout_s=_TESTS_S)
+            said = machine.run(["sh", "-c", "cd /opt && SDNGCC_LIVE=1 python3 -m pytest -v --tb=short "
+                                "-p no:cacheprovider tests/live; echo exit $?"], timeout_s=_TESTS_S)
             print(said, flush=True)
             require(said.endswith("exit 0\n"), f"{release.suite}: tests have failed")
             say(f"the tests passed in {time.monotonic() - began:.0f} s")
@@ -110,41 +99,6 @@ def _drop_in(one: Root, service: str, name: str, text: str) -> None:
     (folder / f"{name}.conf").write_text(text, encoding="utf-8")
 
 
-def _install_newest(one: Root) -> None:
-    """Install Neutron of PyPI, and the extensions beside it, and have the services run these."""
-    one.apt("install", "--no-install-recommends", "gcc", "libc6-dev", "python3-dev", "python3-venv")
-    environment = trust_outside(one)
-    shutil.copy(_CONSTRAINTS, one.path("/tmp/constraints.txt"))
-    shutil.copytree(ROOT / "openstack", one.path("/tmp/openstack"))
-    one.run(["python3", "-m", "venv", _VENV])
-    pip = [f"{_VENV}/bin/pip", "install", "--quiet", "--disable-pip-version-check"]
-    one.run([*pip, "--constraint", "/tmp/constraints.txt", "setuptools", "wheel"], environment=environment)
-    one.run([*pip, "--constraint", "/tmp/constraints.txt", "neutron", "pymysql"], environment=environment)
-    one.run([*pip, "--no-deps", "--no-build-isolation", "/tmp/openstack"], environment=environment)
-    # By a name that does not depend on Python's version.
-    one.run(["sh", "-c", f"ln -s {_VENV}/lib/python3*/site-packages {_VENV}/site"])
-    one.path("/etc/sudoers.d/newest").write_text(
-        f'Defaults:neutron secure_path="{_VENV}/bin:/usr/sbin:/usr/bin"\nneutron ALL = (root) NOPASSWD: ALL\n',
-        encoding="ascii")
-    for name in _SERVICES:
-        _drop_in(one, name, "newest", f"[Service]\nEnvironment=PATH={_VENV}/bin:/usr/sbin:/usr/bin\nExecStart=\n"
-                                      f"ExecStart={_command(name)}\n")
-
-
-def _command(service: str) -> str:
-    """Return how a service runs Neutron of PyPI."""
-    log = f"/var/log/neutron/{service}.log"
-    if service == "neutron-api":
-        return (f"/usr/bin/uwsgi --plugin python3 --virtualenv {_VENV} --http-socket 127.0.0.1:9696 --master "
-                f"--lazy-apps --enable-threads --processes 1 --threads 1 --die-on-term --buffer-size 65535 "
-                f"--logto {log} "
-                f"--module neutron.wsgi.api:application --env OS_NEUTRON_CONFIG_DIR=/etc/neutron "
-                f"--env OS_NEUTRON_CONFIG_FILES=neutron.conf;plugins/ml2/ml2_conf.ini --set-ph start-time=%%t")
-    settings = "openvswitch_agent.ini" if service.endswith("-agent") else "ml2_conf.ini"
-    return (f"{_VENV}/bin/{service} --config-file /etc/neutron/neutron.conf "
-            f"--config-file /etc/neutron/plugins/ml2/{settings} --log-file {log}")
-
-
 def _say(name: str, text: str) -> None:
     print(f"check-openstack: {name}: {text}", flush=True)
 
@@ -152,22 +106,20 @@ def _say(name: str, text: str) -> None:
 def main() -> int:
     """Try the releases that are named; return the exit status."""
     parser = argparse.ArgumentParser(prog="sdngcc.testbed.openstack", description=__doc__)
-    known = [*RELEASES, NEWEST]
-    parser.add_argument("--releases", default=",".join(known), help=f"of {', '.join(known)}, with commas")
+    parser.add_argument("--releases", default=",".join(RELEASES), help=f"of {', '.join(RELEASES)}, with commas")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "packages", help="folder for the packages")
     chosen = parser.parse_args()
     names: List[str] = chosen.releases.split(",")
-    unknown = [name for name in names if name not in known]
+    unknown = [name for name in names if name not in RELEASES]
     if unknown:
-        parser.error(f"--releases {','.join(unknown)}: there are {', '.join(known)}")
+        parser.error(f"--releases {','.join(unknown)}: there are {', '.join(RELEASES)}")
     missing = missing_programs()
     if missing:
         print("check-openstack:", "; ".join(missing), file=sys.stderr)
         return 1
     try:
         for name in names:
-            release = list(RELEASES.values())[-1] if name == NEWEST else RELEASES[name]
-            check(release, chosen.out, functools.partial(_say, name), name == NEWEST)
+            check(RELEASES[name], chosen.out, functools.partial(_say, name))
     except (CheckError, RootError, VersionError) as error:
         print(f"check-openstack: {error}", file=sys.stderr)
         return 1

@@ -23,10 +23,7 @@ LOGS = pathlib.Path("/var/log/neutron")
 ML2 = NEUTRON / "plugins/ml2"
 OVN = ("ovn-host", "ovn-controller", "ovn-central", "ovn-northd", "ovn-ovsdb-server-nb", "ovn-ovsdb-server-sb")
 SERVERS = ("neutron-api", "neutron-rpc-server", "neutron-ovn-maintenance-worker", "neutron-periodic-workers")
-# Neutron of PyPI is not where Debian's is.
-PYTHON = os.environ.get("SDNGCC_PYTHON", "/usr/bin/python3")
-SITE = pathlib.Path(os.environ.get("SDNGCC_SITE", "/usr/lib/python3/dist-packages"))
-ROOT_HELPER = os.environ.get("SDNGCC_ROOT_HELPER", "sudo neutron-rootwrap /etc/neutron/rootwrap.conf")
+SITE = pathlib.Path("/usr/lib/python3/dist-packages")
 NORTH, SOUTH = "tcp:127.0.0.1:6641", "tcp:127.0.0.1:6642"
 
 
@@ -93,7 +90,7 @@ class Cloud:
                         "api_workers": 1, "rpc_workers": 1, "notify_nova_on_port_status_changes": "false",
                         "notify_nova_on_port_data_changes": "false", "dhcp_agent_notification": "false",
                         "agent_down_time": 100_000, "report_interval": 5},
-            "agent": {"root_helper": ROOT_HELPER},
+            "agent": {"root_helper": "sudo neutron-rootwrap /etc/neutron/rootwrap.conf"},
             "database": {"connection": "mysql+pymysql://neutron:neutron@127.0.0.1/neutron"},
             "oslo_concurrency": {"lock_path": "/var/lock/neutron"},
             "oslo_policy": {"policy_file": NEUTRON / "policy.yaml"},
@@ -158,7 +155,7 @@ class Cloud:
             "GRANT ALL ON neutron.* TO neutron@localhost IDENTIFIED BY 'neutron'; "
             "GRANT ALL ON neutron.* TO neutron@'127.0.0.1' IDENTIFIED BY 'neutron'")
         # What neutron-db-manage makes in minutes, by hundreds of steps.
-        run(PYTHON, "-c", "import sqlalchemy; from neutron.db.migration.models import head; "
+        run("python3", "-c", "import sqlalchemy; from neutron.db.migration.models import head; "
             "head.get_metadata().create_all(sqlalchemy.create_engine("
             "'mysql+pymysql://neutron:neutron@127.0.0.1/neutron'))")
 
