@@ -75,6 +75,9 @@ class Cloud:
         self.mechanism = mechanism
         self.agent = {"openvswitch": "neutron-openvswitch-agent", "ovn": "neutron-ovn-agent"}[mechanism]
         self.servers = [name for name in SERVERS if is_service(name)]
+        if mechanism == "ovn" and not is_service(self.agent):
+            self.servers = [self._whole_server()]
+        self.api = self.servers[0]
         self.break_nothing()
         self.stop()
         self._write_settings(drivers)
@@ -82,6 +85,15 @@ class Cloud:
         self._make_bridges()
         self._make_database()
         self.start_server()
+
+    def _whole_server(self):
+        """Make a service of neutron-server: Neutron 21's ML2/OVN does not answer below uwsgi."""
+        name = "neutron-server"
+        pathlib.Path(f"/etc/systemd/system/{name}.service").write_text(
+            f"[Service]\nUser=neutron\nTimeoutStopSec=5\nExecStart=/usr/bin/{name} "
+            f"--config-file {NEUTRON}/neutron.conf --config-file {ML2}/ml2_conf.ini --log-file {LOGS}/{name}.log\n")
+        run("systemctl", "daemon-reload")
+        return name
 
     def _write_settings(self, drivers):
         write(NEUTRON / "neutron.conf", {
@@ -166,8 +178,7 @@ class Cloud:
     def start_server(self):
         """Start the server, and wait until it answers."""
         services("restart", *self.servers)
-        wait_for(self._answers, lambda: self.log("neutron-api")[-3000:] + run("systemctl", "status", "neutron-api",
-                                                                             check=False))
+        wait_for(self._answers, lambda: self.log(self.api)[-3000:] + run("systemctl", "status", self.api, check=False))
 
     def _answers(self):
         try:
@@ -197,7 +208,8 @@ class Cloud:
     def stop(self):
         """Stop all of Neutron and OVN."""
         agents = [name for name in ("neutron-openvswitch-agent", "neutron-ovn-agent") if is_service(name)]
-        services("stop", *agents, *self.servers, *filter(is_service, OVN))
+        services("stop", *agents, *filter(is_service, SERVERS), *filter(is_service, OVN))
+        run("systemctl", "stop", "neutron-server", check=False)
         run("systemctl", "reset-failed", check=False)
 
     def log(self, service):

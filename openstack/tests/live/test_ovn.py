@@ -52,7 +52,9 @@ def test_without_an_agent_that_could_limit_the_servers_part_leaves_limits_to_ovn
     cloud.until_wired(port)
     assert cloud.limits() == ["rate=1000"]
     assert cloud.left_to_shim(port) == []
-    assert "has no agent for OVN that takes extensions, so no shim would limit" in cloud.log("neutron-api")
+    assert "has no agent for OVN that takes extensions, so no shim would limit" in cloud.log(cloud.api)
+    cloud.call("DELETE", f"/v2.0/ports/{port['id']}")
+    run("ovs-vsctl", "del-port", "tap-a")
 
 
 @has_agent
@@ -139,14 +141,14 @@ def test_whatever_fails_in_the_agent_it_goes_on(cloud, broken):
     "sdngcc_neutron.ovn_qos:SetLimitsCommand.__init__",
 ])
 def test_whatever_fails_in_the_server_ports_are_made_and_ovn_limits(cloud, broken):
-    before = len(cloud.log("neutron-api"))
+    before = len(cloud.log(cloud.api))
     with cloud.broken(broken, server=True, mended=False):
         port = cloud.port(cloud.net, "g", qos_policy_id=cloud.slow["id"])
         cloud.plug("tap-g", port)
         cloud.until_wired(port)
         assert cloud.limits() == ["rate=1000"]
         if is_service("neutron-ovn-agent"):
-            assert "injected by a test" in cloud.log("neutron-api")[before:]
+            assert "injected by a test" in cloud.log(cloud.api)[before:]
             # The agent reads what OVN has.
             cloud.until("tap-g", **SLOW)
         cloud.call("DELETE", f"/v2.0/ports/{port['id']}")
