@@ -145,6 +145,8 @@ class Cloud:
                 "fail_mode=secure")
         if self.mechanism != "ovn":
             return
+        for path in pathlib.Path("/var/lib/ovn").glob("*.db"):
+            path.unlink()
         services("start", "ovn-central")
         for name in ("nb", "sb"):
             wait_for(pathlib.Path(f"/run/ovn/ovn{name}_db.sock").exists, lambda: "no ovsdb-server for OVN")
