@@ -28,7 +28,7 @@ suite=$(dpkg-parsechangelog -l "$source/debian/changelog" -S Distribution)
 minor=$(printf '%s\n' "$version" | sed -n 's/^\([0-9]*:\)\{0,1\}\([0-9]*\.[0-9]*\)\..*/\2/p')
 series=$root/ovs-patches/ovs/$minor
 [ -e "$series/series" ] || die "no series for Open vSwitch $version; there are those for $(cd "$root/ovs-patches/ovs" && echo [0-9]*)"
-case $version in *+sdngcc*) die "$1 has the series already" ;; esac
+case $version in *+~sdngcc*) die "$1 has the series already" ;; esac
 
 # What is new comes as one patch: Debian's format of source packages knows no files beside patches.
 work=$(mktemp -d)
@@ -52,12 +52,17 @@ grep -v '^#' "$series/series" | while read -r name; do
 	echo "sdngcc/${name##*/}" >>"$patches/series"
 done
 
+# apt is told to keep these packages where Debian has newer ones, which have no shim.
+cp "$here/sdngcc-openvswitch.pref" "$source/debian/"
+echo debian/sdngcc-openvswitch.pref etc/apt/preferences.d >>"$source/debian/openvswitch-common.install"
+
+# "+~": later than the version it is made of, earlier than each update of Debian's of that, on every release.
 {
-	printf 'openvswitch (%s+sdngcc1) %s; urgency=medium\n\n' "$version" "$suite"
+	printf 'openvswitch (%s+~sdngcc1) %s; urgency=medium\n\n' "$version" "$suite"
 	printf '  * Add the shim: settings in the database, counters, multipart messages.\n\n'
 	printf ' -- sdn-gcc authors <maintainers@sdn-gcc.example>  %s\n\n' \
 		"$(LC_ALL=C date -u -d "@${SOURCE_DATE_EPOCH:-$(date +%s)}" '+%a, %d %b %Y %H:%M:%S +0000')"
 	cat "$source/debian/changelog"
 } >"$work/changelog"
 cat "$work/changelog" >"$source/debian/changelog"
-echo "prepare.sh: $source is openvswitch $version+sdngcc1"
+echo "prepare.sh: $source is openvswitch $version+~sdngcc1"

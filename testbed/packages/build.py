@@ -15,13 +15,17 @@ from sdngcc.testbed.packages.roots import Release, Root, RootError, root
 from sdngcc.testbed.packages.vendored import PACKAGING, tools, vendored
 from sdngcc.testbed.packages.version import Version
 
+# The module of each package.
+MODULES = {"openvswitch-sdngcc-dkms": "openvswitch", "sdngcc-dkms": "sdngcc"}
+
 # Folders of the tree that no package is made of.
 _LEFT_OUT = ("docs/figures/", "testbed/tests/", "shim/tests/", "controller/tests/", "cli/tests/", "tracker/tests/",
              "openstack/tests/")
 
-# What sdngcc.ko, the module beside the kernel's own datapath, was built for with stock headers: a release's own kernel,
-# and that of its backports.
-BESIDE = ("6.1", "6.12")
+# What stands in packaging/dkms for each package of a module, and what it is called in debian/, where {} is the package
+# and {name} its module's source.
+_OF_A_MODULE = {"check.service": "{}.{name}-check.service", "check.timer": "{}.{name}-check.timer", "build": "{}.build",
+                "check": "{}.check", "kernel-hook": "{}.kernel-hook"}
 
 
 def export(target: Path, release: Release, version: Version, python: Path) -> None:
@@ -40,10 +44,16 @@ def export(target: Path, release: Release, version: Version, python: Path) -> No
     _set_times(target, version.time_s)
 
 
+def series() -> List[str]:
+    """Return the kernels that there are patches for, as "6.1", the oldest first."""
+    found = [path.parent.name for path in (ROOT / "ovs-patches" / "linux").glob("*/series")]
+    return sorted(found, key=lambda name: tuple(map(int, name.split("."))))
+
+
 def modules(release: Release) -> List[str]:
     """Return the names of the modules that DKMS can build for a release's kernel."""
-    patched = (ROOT / "ovs-patches" / "linux" / release.kernel / "series").exists()
-    beside = (ROOT / "shim" / "Kbuild").exists() and release.kernel in BESIDE
+    patched = release.kernel in series()
+    beside = (ROOT / "shim" / "Kbuild").exists()
     return [name for name, there in (("openvswitch-sdngcc", patched), ("sdngcc", beside)) if there]
 
 
@@ -51,21 +61,24 @@ def control(release: Release) -> str:
     """Return debian/control, with the packages of the modules that there are for the release's kernel."""
     texts = [PACKAGING / "debian" / "control", *(PACKAGING / "dkms" / f"{name}.control" for name in modules(release))]
     text = "\n".join(path.read_text(encoding="utf-8") for path in texts)
-    return text.replace("@KERNEL@", release.kernel).replace("@KERNELS@", " and ".join(BESIDE))
+    return text.replace("@KERNEL@", release.kernel)
 
 
 def configure(target: Path, release: Release) -> None:
     """Write debian/control, what DKMS is told of each module and its scripts into the source of packages."""
     (target / "debian" / "control").write_text(control(release), encoding="utf-8")
     for name in modules(release):
-        kernels = BESIDE if name == "sdngcc" else (release.kernel,)
-        text = (PACKAGING / "dkms" / f"{name}.conf").read_text(encoding="utf-8")
-        (target / "debian" / f"{name}-dkms.dkms").write_text(
-            text.replace("#KERNELS#", "|".join(re.escape(kernel) for kernel in kernels)), encoding="utf-8")
-        for script in ("postinst", "prerm"):
-            path = PACKAGING / "dkms" / f"{name}.{script}"
-            if path.exists():
-                shutil.copy(path, target / "debian" / f"{name}-dkms.{script}")
+        package = f"{name}-dkms"
+        own = {f"{name}.conf": f"{package}.dkms", **{f"{name}.{script}": f"{package}.{script}" for script in
+                                                     ("postinst", "prerm")}}
+        shared = {source: made.format(package, name=name) for source, made in _OF_A_MODULE.items()}
+        words = {"@NAME@": name, "@PACKAGE@": package, "@MODULE@": MODULES[package],
+                 "#KERNELS#": "|".join(re.escape(kernel) for kernel in series())}
+        for source, made in {**own, **shared}.items():
+            text = (PACKAGING / "dkms" / source).read_text(encoding="utf-8")
+            for word, value in words.items():
+                text = text.replace(word, value)
+            (target / "debian" / made).write_text(text, encoding="utf-8")
 
 
 def _set_times(folder: Path, time_s: int) -> None:

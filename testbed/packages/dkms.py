@@ -10,12 +10,9 @@ import shutil
 from pathlib import Path
 from typing import Callable
 
+from sdngcc.testbed.packages.build import MODULES
 from sdngcc.testbed.packages.check import require
 from sdngcc.testbed.packages.roots import Release, Root, RootError, root
-
-# The module of each package.
-MODULES = {"openvswitch-sdngcc-dkms": "openvswitch", "sdngcc-dkms": "sdngcc"}
-
 
 # Run by sh with a kernel's release: brings its own modules of the network, without what else a kernel's package does.
 _STOCK = """set -eu
@@ -57,6 +54,7 @@ def check_module(release: Release, package: Path, say: Callable[[str], None]) ->
         loaded = one.run(["modprobe", "-S", kernel, "--show-depends", "vport-vxlan"]).stdout.split()
         require(any("/kernel/net/openvswitch/vport-vxlan.ko" in word for word in loaded)
                 and (path in loaded) == (module == "openvswitch"), f"for vport-vxlan modprobe loads {loaded}")
+        _check_broken(one, kernel, name, say)
         one.apt("purge", name)
         require(not _built(one, kernel, module), "the module is left after purging")
         path = one.run(["modinfo", "-k", kernel, "-n", "openvswitch"]).stdout.strip()
@@ -64,6 +62,24 @@ def check_module(release: Release, package: Path, say: Callable[[str], None]) ->
         for left in (f"/usr/src/{source}-{version}", f"/var/lib/dkms/{source}"):
             require(not one.path(left).exists(), f"purging left {left}")
         say(f"{name}: purged, modprobe loads the kernel's own openvswitch.ko again")
+
+
+def _check_broken(one: Root, kernel: str, name: str, say: Callable[[str], None]) -> None:
+    """Let the module not compile: neither a kernel's package nor its own fails by that, and both say so."""
+    source = name.removesuffix("-dkms")
+    one.run(["sh", "-euc", f"""
+for file in $(find /usr/src/{source}-*/ -name '*.c'); do echo '#error broken' >>"$file"; done
+version=$(dkms status -m {source} | sed -n 's|^{source}/\\([^,:]*\\)[,:].*|\\1|p' | head -n 1)
+dkms remove {source}/"$version" -k {kernel}"""])
+    for argv in ([f"/etc/kernel/postinst.d/{name}", kernel], [f"/etc/kernel/header_postinst.d/{name}", kernel],
+                 ["dkms", "autoinstall", "-k", kernel], ["/etc/kernel/postinst.d/dkms", kernel],
+                 ["sh", f"/var/lib/dpkg/info/{name}.postinst", "configure", ""]):
+        done = one.run(argv, environment={"DPKG_MAINTSCRIPT_PACKAGE": name}, check=False)
+        require(done.returncode == 0, f"with a module that does not compile {argv} failed:\n{done.stdout[-2000:]}")
+        if name in " ".join(argv):
+            require("not limited" in done.stdout, f"{argv} does not tell of it:\n{done.stdout[-2000:]}")
+    require(not _built(one, kernel, MODULES[name]), "a module that does not compile is installed")
+    say(f"{name}: where it does not compile, apt and kernels' packages go on and say that nothing is limited")
 
 
 def _built(one: Root, kernel: str, module: str) -> bool:

@@ -284,7 +284,7 @@ class _Check:
         require(not self.guest.succeeds(["test", "-d", "/sys/module/sdngcc"]), "sdngcc.ko is still loaded")
         self._free("packages removed")
         self.guest.run(["sh", "-euc", "apt-get -q install --allow-downgrades /packages/stock/*.deb"], timeout_s=600)
-        require("+sdngcc" not in self.guest.run(["dpkg-query", "-W", *self.own]), "Open vSwitch is still ours")
+        require("sdngcc" not in self.guest.run(["dpkg-query", "-W", *self.own]), "Open vSwitch is still ours")
         self.guest.run(["systemctl", "is-active", "ovs-vswitchd", "ovsdb-server"])
         self._free("Debian's own Open vSwitch installed again")
         added = [name for name in OPEN_VSWITCH if name not in self.own]

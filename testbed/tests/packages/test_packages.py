@@ -18,9 +18,8 @@ from sdngcc.controller import settings as controller
 from sdngcc.main import COMMANDS
 from sdngcc.testbed.build import ROOT
 from sdngcc.testbed.packages import container, defaults, fresh, layout, manual, version
-from sdngcc.testbed.packages.build import BESIDE, configure, control, modules
+from sdngcc.testbed.packages.build import MODULES, configure, control, modules, series
 from sdngcc.testbed.packages.check import differences, later, newer, snapshot
-from sdngcc.testbed.packages.dkms import MODULES
 from sdngcc.testbed.packages.roots import RELEASES, missing_programs
 from sdngcc.testbed.packages.stock import check as stock
 from sdngcc.testbed.packages.vendored import constraints, debian, names, requirements
@@ -140,16 +139,22 @@ def test_everything_that_runs_is_in_a_package_or_debians() -> None:
         assert all((f"\nPackage: {name}\n" in control(release)) == (name in built) for name in MODULES)
 
 
-def test_dkms_builds_each_module_for_the_kernels_that_it_is_for(tmp_path: Path) -> None:
+def test_dkms_builds_the_module_beside_for_every_kernel_and_the_patched_one_where_patches_are(tmp_path: Path) -> None:
     for release in RELEASES.values():
         (tmp_path / release.suite / "debian").mkdir(parents=True)
         configure(tmp_path / release.suite, release)
         for name in modules(release):
             text = (tmp_path / release.suite / "debian" / f"{name}-dkms.dkms").read_text()
             exclusive = re.search(r'^BUILD_EXCLUSIVE_KERNEL="(.*)"$', text, re.MULTILINE)
-            assert exclusive is not None
-            tried = {one for one in ("6.1", "6.12", "6.8", "5.10") if re.match(exclusive[1], f"{one}.0-1-amd64")}
-            assert tried == (set(BESIDE) if name == "sdngcc" else {release.kernel})
+            if name == "sdngcc":
+                assert exclusive is None
+            else:
+                assert exclusive is not None
+                kernels = ("6.1", "6.12", "7.3", "6.8", "5.10", "7.30")
+                tried = {one for one in kernels if re.match(exclusive[1], f"{one}.0-1-amd64")}
+                assert tried == set(series()) and release.kernel in tried
+            # `dkms autoinstall` fails, and the kernel's package with it, when such a module does.
+            assert not re.search("^AUTOINSTALL", text, re.MULTILINE)
 
 
 def test_python_is_laid_out_for_two_packages(tmp_path: Path) -> None:
@@ -246,7 +251,7 @@ def test_what_a_fresh_root_is_told_is_readmes_two_commands() -> None:
 
 
 def test_scripts_are_what_sh_takes() -> None:
-    for path in [*(ROOT / "packaging" / "dkms").glob("build-*"), *(ROOT / "packaging" / "dkms").glob("*.p*"),
+    for path in [*(ROOT / "packaging" / "dkms").iterdir(),
                  *(ROOT / "packaging" / "debian").glob("*.p*"), ROOT / "packaging" / "openvswitch" / "prepare.sh",
                  Path(stock.__file__).parent / "scene.sh"]:
         if path.read_text().startswith("#!/bin/sh"):
@@ -264,15 +269,19 @@ def test_series_is_added_to_debians_source_package(tmp_path: Path) -> None:
     patches = tmp_path / "debian" / "patches"
     patches.mkdir(parents=True)
     (patches / "series").write_text("debians.patch\n")
+    (tmp_path / "debian" / "openvswitch-common.install").write_text("usr/bin/ovs-vsctl\n")
     entry = ("openvswitch (3.1.0-2+deb12u1) bookworm; urgency=medium\n\n  * One.\n\n"
              " -- Somebody <somebody@sdn-gcc.example>  Fri, 02 Jan 2026 03:04:05 +0000\n")
     (tmp_path / "debian" / "changelog").write_text(entry)
     when = {**os.environ, "SOURCE_DATE_EPOCH": "1767323045"}
     done = subprocess.run(["sh", str(script), str(tmp_path)], capture_output=True, text=True, check=True, env=when)
-    assert "openvswitch 3.1.0-2+deb12u1+sdngcc1" in done.stdout
+    assert "openvswitch 3.1.0-2+deb12u1+~sdngcc1" in done.stdout
     text = (tmp_path / "debian" / "changelog").read_text()
-    assert text.startswith("openvswitch (3.1.0-2+deb12u1+sdngcc1) bookworm;") and text.endswith(entry)
+    assert text.startswith("openvswitch (3.1.0-2+deb12u1+~sdngcc1) bookworm;") and text.endswith(entry)
     ours = [line for line in (ROOT / "ovs-patches/ovs/3.1/series").read_text().splitlines() if not line.startswith("#")]
+    install = (tmp_path / "debian" / "openvswitch-common.install").read_text()
+    assert install == "usr/bin/ovs-vsctl\ndebian/sdngcc-openvswitch.pref etc/apt/preferences.d\n"
+    assert (tmp_path / "debian" / "sdngcc-openvswitch.pref").exists()
     series = (patches / "series").read_text().split()
     assert series == ["debians.patch", "sdngcc/0000-add-the-files-of-sdn-gcc.patch", *(f"sdngcc/{one}" for one in ours)]
     # As dpkg-source applies it; what comes of it are the files themselves.
@@ -290,6 +299,49 @@ def test_series_is_added_to_debians_source_package(tmp_path: Path) -> None:
     (tmp_path / "debian" / "changelog").write_text(entry.replace("3.1.0", "2.17.0"))
     done = subprocess.run(["sh", str(script), str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 1 and "no series for Open vSwitch 2.17.0" in done.stderr
+
+
+@pytest.mark.parametrize("base, update", [("3.1.0-2+deb12u1", "3.1.0-2+deb12u2"), ("3.5.0-1", "3.5.0-1+deb13u1"),
+                                          ("3.5.0-1", "3.5.0-1+b1"), ("3.5.0-1", "3.5.0-2"), ("3.5.0-1", "3.5.1-1")])
+def test_our_open_vswitch_sorts_behind_its_base_and_before_each_update_of_it(base: str, update: str) -> None:
+    text = (ROOT / "packaging" / "openvswitch" / "prepare.sh").read_text()
+    suffix = re.search(r"printf 'openvswitch \(%s(\S+)\) ", text)
+    assert suffix is not None
+    ours = base + suffix[1]
+    assert lower(base, ours) and lower(ours, update)
+    later = ours.replace("sdngcc1", "sdngcc2")
+    assert lower(ours, later) and lower(later, update)
+
+
+@pytest.mark.skipif(shutil.which("apt-cache") is None, reason="apt is not installed")
+def test_apt_keeps_our_open_vswitch_where_debian_has_a_newer_one(tmp_path: Path) -> None:
+    """Ours is installed, a repository has both: the newer one is the candidate, and with the preferences ours."""
+    ours, update = "3.5.0-1+~sdngcc1", "3.5.0-1+deb13u1"
+
+    def stanza(version: str, state: str = "") -> str:
+        return (f"Package: openvswitch-switch\n{state}Version: {version}\nArchitecture: all\n"
+                f"Maintainer: a <a@b.example>\nFilename: ./a_{version}.deb\nSize: 1\nDescription: a\n\n")
+
+    (tmp_path / "Packages").write_text(stanza(ours) + stanza(update))
+    (tmp_path / "status").write_text(stanza(ours, "Status: install ok installed\n"))
+    (tmp_path / "sources.list").write_text(f"deb [trusted=yes] file:{tmp_path} ./\n")
+    for name in ("lists/partial", "cache/archives/partial", "preferences.d", "empty"):
+        (tmp_path / name).mkdir(parents=True)
+    options = [f"Dir::State::status={tmp_path}/status", f"Dir::State::lists={tmp_path}/lists",
+               f"Dir::Cache={tmp_path}/cache", f"Dir::Etc::sourcelist={tmp_path}/sources.list",
+               f"Dir::Etc::sourceparts={tmp_path}/empty", "Dir::Etc::preferences=/dev/null", "APT::Sandbox::User=root",
+               f"Dir::Etc::preferencesparts={tmp_path}/preferences.d"]
+    told = [word for option in options for word in ("-o", option)]
+    subprocess.run(["apt-get", *told, "update"], check=True, capture_output=True)
+
+    def candidate() -> str:
+        done = subprocess.run(["apt-cache", *told, "policy", "openvswitch-switch"], text=True, capture_output=True,
+                              env={**os.environ, "LC_ALL": "C"}, check=True)
+        return re.findall(r"Candidate: (\S+)", done.stdout)[0]
+
+    assert candidate() == update
+    shutil.copy(ROOT / "packaging" / "openvswitch" / "sdngcc-openvswitch.pref", tmp_path / "preferences.d")
+    assert candidate() == ours
 
 
 def test_the_containers_user_is_one_of_a_systems() -> None:
