@@ -35,6 +35,8 @@ from sdngcc.shim.netlink import ShimClient, ShimMissing, ShimRefused
 
 # ovs-vswitchd, which looks at the kernel's shim every 5 s, hears of a new one long before; virtual.
 SETTLED_S = 0.1
+# When the database has what it says of that, at the latest; virtual.
+REFRESH_S = 6.0
 
 lab = Lab()
 lab.shim.settings_set(law="sdngcc")
@@ -247,7 +249,42 @@ def module_exchanged() -> None:
     lab.shim = ShimClient()
 
 
+def complaints() -> List[str]:
+    """Return shim-error of the settings and of the Interfaces s1, s2 (VMs) and s3 (the uplink)."""
+    rows = ["Open_vSwitch . statistics", *(f"Interface s{number} status" for number in (1, 2, 3))]
+    return [run(f"ovs-vsctl --if-exists get {row}:shim-error").strip().strip('"') for row in rows]
+
+
+def module_absent() -> None:
+    """A law without the module is an error of the settings and of each port, until it is loaded"""
+    lab.shim.close()
+    run("rmmod sdngcc; ovs-vsctl set Open_vSwitch . other_config:shim-law=sdngcc"
+        + "".join(f" -- set Interface {device} other_config:shim-role={role}"
+                  for device, role in (("s1", "vm"), ("s2", "vm"), ("s3", "uplink"))))
+    time.sleep(REFRESH_S)
+    told = complaints()
+    equal(["no ovs_shim family" in one for one in told], [True] * 4, f"what is told: {told}")
+    shown = run("ovs-appctl shim/show")
+    equal("nothing is limited" in shown, True, f"shim/show: {shown}")
+    # Without a law nobody expects limits.
+    run("ovs-vsctl set Open_vSwitch . other_config:shim-law=none")
+    time.sleep(REFRESH_S)
+    equal(complaints(), [""] * 4, "without a law")
+    # A law of one VM is one.
+    run("ovs-vsctl set Interface s1 other_config:shim-law=static")
+    time.sleep(REFRESH_S)
+    equal([bool(one) for one in complaints()], [True] * 4, "with a law of one VM")
+    run(f"insmod {MODULE}")
+    time.sleep(REFRESH_S)
+    # The uplink here has a queuing discipline that is told of instead.
+    equal(["ovs_shim" in one for one in complaints()], [False] * 4, "with the module")
+    run("ovs-vsctl clear Open_vSwitch . other_config"
+        + "".join(f" -- clear Interface {device} other_config" for device in ("s1", "s2", "s3")))
+    lab.shim = ShimClient()
+
+
 if BESIDE:
     check(module_exchanged)
+    check(module_absent)
 
 main()

@@ -69,9 +69,6 @@ static bool any_system, any_netdev;
 /* Whether 'have' of each Interface was read from the kernel. */
 static bool synchronized;
 
-/* Whether we said that the kernel has no shim. */
-static bool absence_told;
-
 /* Limits the log of complaints. */
 static struct vlog_rate_limit rl = VLOG_RATE_LIMIT_INIT(20, 20);
 
@@ -322,49 +319,78 @@ push_port(struct shim_iface *iface, struct ds *complaints)
     free(reason);
 }
 
+/* Returns true if a law is asked for on the kernel's datapath, and the kernel
+ * that runs has no shim. */
+static bool
+is_shim_absent(void)
+{
+    return any_system && is_any_law() && !shim_nl_is_available();
+}
+
+/* Makes the port of the Interface at position 'i' of 'sorted' the one wanted,
+ * with complaints if that cannot be. */
+static void
+synchronize_port(const struct shash_node **sorted, size_t i,
+                 struct ds *complaints)
+{
+    struct shim_iface *iface = sorted[i]->data;
+    const struct shim_iface *owner;
+
+    if (iface->system && is_shim_absent()) {
+        if (iface->want.role != OVS_SHIM_ROLE_NONE) {
+            shim_complain(complaints, "nothing is limited here: the kernel "
+                          "has no "OVS_SHIM_FAMILY" family");
+        }
+        return;
+    }
+    owner = iface->tunnel ? find_owner(sorted, i, iface) : NULL;
+    if (!owner) {
+        push_port(iface, complaints);
+    } else if (iface->want.role != OVS_SHIM_ROLE_NONE
+               && shim_port_differs(&iface->want, &owner->want)) {
+        shim_complain(complaints, "it shares a device with %s, whose "
+                      "settings are in force", owner->name);
+    }
+}
+
+/* Brings the kernel's settings in line with those wanted, with complaints if
+ * that cannot be. */
+static void
+synchronize_settings(struct ds *complaints)
+{
+    if (is_shim_absent()) {
+        shim_complain(complaints, "shim-law: nothing is limited, for the "
+                      "kernel has no "OVS_SHIM_FAMILY" family; its module is "
+                      "not loaded, or there is none for this kernel");
+    }
+    if (shim_dpif_is_available()) {
+        if (!synchronized) {
+            read_kernel();
+        }
+        shim_settings_push(complaints);
+    } else {
+        synchronized = false;
+        shim_settings_forget();
+    }
+}
+
 /* Brings the kernel in line with what is wanted.  Returns true if there is
  * something else to complain about than before. */
 static bool
 synchronize(void)
 {
-    if (!shim_dpif_is_available()) {
-        if (enabled && !absence_told) {
-            VLOG_WARN("shim settings are configured, but the kernel has no "
-                      OVS_SHIM_FAMILY" family: nothing is limited until its "
-                      "openvswitch module has the shim");
-            absence_told = true;
-        }
-        synchronized = false;
-        shim_settings_forget();
-        return false;
-    }
-    absence_told = false;
-    if (!synchronized) {
-        read_kernel();
-    }
-
     struct ds refusal = DS_EMPTY_INITIALIZER;
-    shim_settings_push(&refusal);
+    synchronize_settings(&refusal);
     bool changed = set_text(&settings_refusal, &refusal, "Open_vSwitch");
 
     const struct shash_node **sorted = shash_sort(&ifaces);
     size_t n = shash_count(&ifaces);
     for (size_t i = 0; i < n; i++) {
         struct shim_iface *iface = sorted[i]->data;
-        const struct shim_iface *owner;
 
-        if (!has_shim(iface) || iface->ifindex <= 0) {
-            changed |= check_qdisc(iface);
-            continue;
-        }
-        owner = iface->tunnel ? find_owner(sorted, i, iface) : NULL;
         ds_init(&refusal);
-        if (!owner) {
-            push_port(iface, &refusal);
-        } else if (iface->want.role != OVS_SHIM_ROLE_NONE
-                   && shim_port_differs(&iface->want, &owner->want)) {
-            shim_complain(&refusal, "it shares a device with %s, whose "
-                          "settings are in force", owner->name);
+        if (has_shim(iface) && iface->ifindex > 0) {
+            synchronize_port(sorted, i, &refusal);
         }
         changed |= set_text(&iface->refusal, &refusal, iface->name);
         changed |= check_qdisc(iface);
@@ -510,16 +536,21 @@ bridge_shim_commit(const struct ovsrec_open_vswitch *cfg)
 bool
 bridge_shim_refresh(const struct ovsrec_open_vswitch *cfg)
 {
+    bool changed = false;
+
+    if (is_in_use()) {
+        if (shim_dpif_is_available()) {
+            if (shim_settings_lost()) {
+                VLOG_INFO("the kernel's shim lost its settings, setting them "
+                          "anew");
+                shim_settings_forget();
+            }
+            read_kernel();
+        }
+        changed = synchronize();
+    }
     report_settings(cfg);
-    if (!is_in_use() || !shim_dpif_is_available()) {
-        return false;
-    }
-    if (shim_settings_lost()) {
-        VLOG_INFO("the kernel's shim lost its settings, setting them anew");
-        shim_settings_forget();
-    }
-    read_kernel();
-    return synchronize();
+    return changed;
 }
 
 /* Sets everything anew in a shim that the kernel did not have before, at once.
