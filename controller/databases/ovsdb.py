@@ -7,7 +7,9 @@ what can be done at once, and a transaction waits by the ``sleep`` it is given, 
 """
 
 import ipaddress
+import logging
 import re
+import time
 from typing import Any, Callable, Collection, Mapping, Optional, Sequence
 
 from sdngcc.controller.budget import Stretches
@@ -23,7 +25,12 @@ from sdngcc.controller.wire.packets import mapped
 TUNNELS = ("vxlan", "geneve", "gre", "ip6gre", "stt")
 TENANT = "shim-tenant"
 RATE_UNKNOWN = 1 << 63
+ERROR = "sdngcc-error"  # of Open_vSwitch:external_ids, by the program `check` of packages
+LOOK_S = 1.0  # between two looks at all Interfaces of a database for what is wrong
+FAULT_MAX = 512  # characters of what is wrong with a node that are kept
 _TURN = 16  # databases that are looked at before others of the process get their turn
+
+LOG = logging.getLogger(__name__)
 
 
 class Policy:
@@ -41,6 +48,8 @@ class Policy:
         self._clients: list[Client] = []
         self._stretches = Stretches(sleep)
         self._rows = Rows(whole_hosts, self._stretches.pause)
+        self._judged: dict[Client, tuple[Any, int]] = {}  # the replica and its change_seqno then
+        self._look_s: dict[Client, float] = {}  # when it may be judged again
         self._interfaces = View(self._rows, lambda rows: rows.interface.external_ids.get("iface-id"))
         self._devices = View(self._rows, _device)
         self._tunnels = View(self._rows, _tunnel)
@@ -57,6 +66,7 @@ class Policy:
             client.run()
             if client.version != before:
                 changed.append(client)
+            self._judge(client)
             if not number % _TURN:
                 self._sleep(0)
         before_ns = self._stretches.spent_ns
@@ -76,11 +86,24 @@ class Policy:
     def remove(self, client: Client) -> None:
         """Follow a database no more."""
         self._clients.remove(client)
+        self._judged.pop(client, None)
+        self._look_s.pop(client, None)
         self._rows.remove(client)
 
     def reread(self, client: Client) -> None:
         """Look at all rows of a database again: what is believed of it changed."""
         self._rows.reread(client)
+
+    def _judge(self, client: Client) -> None:
+        """Take what a node says is wrong with its shim as its database's fault; a change is logged, once."""
+        seen, now_s = (client.idl, client.idl.change_seqno), time.monotonic()
+        if self._judged.get(client) == seen or now_s < self._look_s.get(client, now_s):
+            return
+        self._judged[client], self._look_s[client] = seen, now_s + LOOK_S
+        fault = _fault(client.idl)
+        if fault is not None and fault != client.health.fault:
+            LOG.error("%s database %s: %s", client.health.kind, client.health.remote, fault)
+        client.health.fault = fault
 
     def health(self) -> list[Health]:
         """Return the state of each database."""
@@ -211,6 +234,27 @@ def expect(row: Any, column: str) -> None:
     setattr(row, column, getattr(row, column))
 
 
+def _fault(idl: Any) -> Optional[str]:
+    """Return what a node's database says is wrong with its shim, None when it says nothing.
+
+    That is the alarm that its packages raise, or what its ovs-vswitchd complains about.
+    """
+    for host in idl.tables["Open_vSwitch"].rows.values():
+        if host.external_ids.get(ERROR):
+            return _shown(host.external_ids[ERROR])
+    found = {row.name: row.status["shim-error"] for row in idl.tables["Interface"].rows.values()
+             if row.status.get("shim-error")}  # fmt: skip
+    if not found:
+        return None
+    name = min(found)
+    return _shown(f"ovs-vswitchd complains about {len(found)} interfaces (shim-error), {name}: {found[name]}")
+
+
+def _shown(text: str) -> str:
+    """Return a text of a node without what a terminal or a log would obey, of bounded length."""
+    return "".join(one if one.isprintable() else "?" for one in text[:FAULT_MAX])
+
+
 def _device(rows: PortRows) -> Optional[Device]:
     """Return the device of an interface that has one."""
     row = rows.interface
@@ -256,7 +300,7 @@ _SCHEMA: dict[str, Any] = {
     "name": "Open_vSwitch",
     "version": "8.0.0",
     "tables": {
-        "Open_vSwitch": {"columns": {"other_config": _MAP}, "isRoot": True},
+        "Open_vSwitch": {"columns": {"other_config": _MAP, "external_ids": _MAP}, "isRoot": True},
         "Bridge": {
             "columns": {
                 "name": _column("string"),

@@ -210,7 +210,7 @@ class Families:
                 family.add_metric((one.remote, one.kind, state), one.state == state)
         yield family
         faults = core.GaugeMetricFamily(
-            "sdngcc_database_fault", "1 where what a database says cannot be used.", labels=("database", "kind")
+            "sdngcc_database_fault", "1 where a database, or its node, is at fault.", labels=("database", "kind")
         )
         for one in databases(self._context):
             faults.add_metric((one.remote, one.kind), one.fault is not None)

@@ -302,7 +302,7 @@ class Database(Answer):
     remote: str
     kind: Kind
     state: DatabaseState
-    fault: Optional[str] = pydantic.Field(description="what is wrong with it beyond its state; null: nothing")
+    fault: Optional[str] = pydantic.Field(description="what is wrong with it or its node beyond its state, or null")
     since_s: float = pydantic.Field(description="how long it has been so")
     changes: Count = pydantic.Field(description="of the state, since the controller started")
 

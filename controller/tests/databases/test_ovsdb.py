@@ -15,9 +15,10 @@ from sdngcc.controller.databases.client import OutcomeUnknown, PolicyError
 from sdngcc.controller.databases.ovsdb import Policy
 from sdngcc.controller.network.paths import Tunnel
 from sdngcc.controller.wire.packets import mapped
+from sdngcc.testbed.programs import data
 
 pytestmark = pytest.mark.filterwarnings(r"ignore:\s*Eventlet is deprecated")
-SCHEMA = pathlib.Path("/usr/share/openvswitch/vswitch.ovsschema")
+SCHEMA = data("openvswitch/vswitch.ovsschema")
 needs_ovsdb = pytest.mark.skipif(
     not (shutil.which("ovsdb-server") and SCHEMA.exists()), reason="Open vSwitch is not installed"
 )
@@ -378,3 +379,22 @@ def test_several_ports_of_a_bridge_are_changed_together_or_not_at_all(database, 
         policy.write(0xA1, {"tap0": {"weight": 8}, "tap9": {"weight": 8}})
     assert policy.read(0xA1, "tap0") == {"min": 5_000_000}
     assert "shim-weight" not in database.vsctl("get", "interface", "tap0", "other_config")
+
+
+@needs_ovsdb
+def test_what_a_node_says_is_wrong_with_its_shim_is_its_databases_fault(database, policy, caplog):
+    assert policy.health()[0].fault is None
+    database.vsctl("set", "Open_vSwitch", ".", "external_ids:sdngcc-error=\"no module\\n\x1b[2J\"")
+    run_until(policy, lambda: policy.health()[0].fault)
+    assert policy.health()[0].fault == "no module??[2J"
+    assert [one.message for one in caplog.records if "no module" in one.message] == [
+        f"hypervisor database {policy.health()[0].remote}: no module??[2J"]
+    database.vsctl("set", "Open_vSwitch", ".", "external_ids:sdngcc-error=" + "x" * 1000)
+    run_until(policy, lambda: policy.health()[0].fault == "x" * 512)
+    database.vsctl("remove", "Open_vSwitch", ".", "external_ids", "sdngcc-error", "--", "set", "Interface", "tap0",
+                   "status:shim-error=\"nothing is limited here\"")
+    run_until(policy, lambda: "nothing is limited here" in (policy.health()[0].fault or ""))
+    assert policy.health()[0].fault.startswith("ovs-vswitchd complains about 1 interfaces (shim-error), tap0: ")
+    assert policy.health()[0].state == "connected"
+    database.vsctl("remove", "Interface", "tap0", "status", "shim-error")
+    run_until(policy, lambda: policy.health()[0].fault is None)
