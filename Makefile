@@ -6,23 +6,29 @@ PY := .venv/bin/python
 SDNGCC := .venv/bin/sdngcc
 # Tests, and linters, that run side by side: a number, 0 for none. One more than processors, for many only wait.
 JOBS ?= $(shell expr $$(nproc) + 1)
+# Where setup.sh unpacks programs that it does not install.
+PROGRAMS := $(or $(SDNGCC_CACHE),$(HOME)/.cache/sdn-gcc)/programs
+export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin:$(PROGRAMS)/links
 PYTEST := $(PY) -m pytest --numprocesses $(JOBS) --dist loadgroup --durations 15
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo reproduce simulation test test-all lint unit integration bench-controller bench-datapath bench-destinations bench-instructions bench-limiter bench-overhead \
-	bench-tick fuzz fuzz-parsers prove sanitize smp check-kernels packages openvswitch-packages check-packages check-container check-openstack check-stock check-fresh check-ovs \
+	bench-tick fuzz fuzz-parsers audit prove sanitize smp check-kernels packages openvswitch-packages check-packages check-container check-openstack check-stock check-setup \
+	check-fresh check-ovs \
 	check-suites soak clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
-setup:  ## Install missing Debian packages, make .venv
-	@testbed/setup.sh
+setup:  ## Install the Debian packages that build, unpack those whose programs run in machines and tests, make .venv
+	@testbed/setup.sh test
 
 build: setup  ## Build the UML kernel, openvswitch.ko, congestion.ko, ovs-vswitchd and the traffic generator
 	@$(SDNGCC) testbed build
 
-demo: build  ## Reproduce SDN-GCC's Fig. 4: no shim, static, sdngcc against tcp, dctcp, udp
+demo:  ## Reproduce SDN-GCC's Fig. 4: no shim, static, sdngcc against tcp, dctcp, udp
+	@testbed/setup.sh demo
+	@$(SDNGCC) testbed build
 	@$(PY) -m sdngcc.testbed.demo --out results/demo
 
 # How many seeds, parameters of all experiments, and a folder of earlier results whose verdicts are compared: SET=kernel=6.12.
@@ -91,6 +97,12 @@ fuzz: setup  ## Fuzz messages, packets, laws and divisions with sanitizers; cove
 fuzz-parsers: setup  ## Fuzz the parsers in Python; the lines of each that were reached (SECONDS=60 for each program)
 	@$(PY) -m sdngcc.testbed.fuzz.parsers --seconds $(SECONDS) --out results/fuzz-parsers
 
+# A clone of PyPA's advisory-database.
+DATABASE ?= advisory-database
+
+audit: setup  ## Compare the pinned Python packages with known holes (DATABASE=FOLDER)
+	@$(PY) -m sdngcc.testbed.audit $(DATABASE)
+
 prove:  ## Prove the bucket, messages and replay by Frama-C, which this installs
 	@testbed/setup.sh prove
 	@$(PY) -m sdngcc.testbed.prove
@@ -131,6 +143,9 @@ check-openstack: setup  ## The extensions in a release's own Neutron, OVN and Op
 
 check-stock: packages openvswitch-packages  ## Install what these targets made on a release's own kernel in QEMU: README's commands, upgrade, remove
 	@$(PY) -m sdngcc.testbed.packages stock --releases $(RELEASES)
+
+check-setup: setup  ## What setup.sh installs and unpacks in a root of a release, and that nothing is enabled (as root)
+	@$(PY) -m sdngcc.testbed.packages setup --releases $(RELEASES)
 
 check-fresh: setup  ## README's two commands twice in roots of a release, as root and as a user with sudo (hours; as root)
 	@$(PY) -m sdngcc.testbed.packages fresh --releases $(RELEASES)

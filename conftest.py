@@ -7,10 +7,13 @@ from typing import List
 import pytest
 from hypothesis import HealthCheck, settings
 
+from sdngcc.testbed.programs import search_path
+
 settings.register_profile("shared-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared-machine")
 # Debian has daemons, ovsdb-server say, where the PATH of who is not root does not lead.
-os.environ["PATH"] += ":/usr/local/sbin:/usr/sbin:/sbin"
+# setup.sh unpacked others into the cache.
+os.environ["PATH"] = search_path()
 # A key that everybody may read is refused.
 os.umask(0o027)
 

@@ -11,13 +11,12 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, Optional, Sequence
 
 from sdngcc.testbed.build import build
-from sdngcc.testbed.machine import MachineError, run_job
+from sdngcc.testbed.machine import MachineError, run_job, scratch
 from sdngcc.testbed.virtual.openvswitch import OpenVSwitch
 
 # What is run, and what becomes of it, in the machine's shared directory.
@@ -50,8 +49,7 @@ def run_inside(argv: Sequence[str], modules: Sequence[str] = (), switches: Optio
     limit_s of wall time.
     """
     kernel = kernel or build(only=["kernel"]).kernel
-    with tempfile.TemporaryDirectory(prefix="sdngcc-inside-") as work:
-        out = Path(work)
+    with scratch("sdngcc-inside-") as out:
         job = {"argv": list(argv), "modules": list(modules), "ovs": switches, "environment": environment or {}}
         try:
             run_job(kernel, job, out, seed, limit_s, virtual_time=virtual_time, main="sdngcc.testbed.inside")

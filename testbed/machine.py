@@ -8,16 +8,20 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
 
+from sdngcc.testbed.host import Place, memory_place
 from sdngcc.testbed.processors import own_processor
+from sdngcc.testbed.programs import VARIABLE, folder
 
 HERE = Path(__file__).resolve().parent
 INIT = HERE / "boot" / "init.sh"
@@ -36,6 +40,8 @@ WALL_CLOCK_NS = 1767225600 * 10**9
 SPLAT = re.compile(r"\bBUG:|\bWARNING: |\bINFO: possible|Kernel panic|\bOops\b|general protection fault|refcount_t:|"
                    r"suspicious RCU usage|possible circular locking|inconsistent lock state|Invalid wait context|"
                    r"possible recursive locking|UBSAN:|ODEBUG:|unregister_netdevice: waiting")
+# What it prints when the file of its memory gets no further page.
+OUT_OF_ROOM = "Kernel mode signal 7"
 PROGRESS = re.compile(r"^sdngcc-progress ([0-9.]+) (.*)$")
 
 Progress = Callable[[float, str], None]
@@ -54,6 +60,20 @@ def compile_sources(root: Path = HERE.parent) -> None:
     compileall.compile_dir(root, quiet=2, rx=re.compile(re.escape(str(root)) + NO_SOURCES))
 
 
+@contextlib.contextmanager
+def scratch(prefix: str) -> Iterator[Path]:
+    """Make a folder for what a machine leaves, and remove it unless a MachineError passes, which names a log in it."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    try:
+        yield folder
+    except MachineError:
+        raise
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+    shutil.rmtree(folder)
+
+
 @dataclass
 class Timing:
     """What a boot cost."""
@@ -69,7 +89,8 @@ def command_line(kernel: Path, out: Path, seed: int, virtual_time: bool = True, 
     """Return the kernel's command line for a job whose directory is out; main is the module that does it inside."""
     argv = [str(kernel), "rootfstype=hostfs", "ro", f"mem={memory}", f"init={INIT}", "con=null",
             f"con0={'fd:0' if terminal else 'null'},fd:1", "ssl=null", "panic=-1", "quiet", "log_buf_len=1M",
-            f"SDNGCC_OUT={out}", f"SDNGCC_PYTHON={sys.executable}", f"SDNGCC_MAIN={main}", f"laboratory_seed={seed}"]
+            f"SDNGCC_OUT={out}", f"SDNGCC_PYTHON={sys.executable}", f"{VARIABLE}={folder()}",
+            f"SDNGCC_MAIN={main}", f"laboratory_seed={seed}"]
     if sys.version_info < (3, 12):
         argv.append("SETUPTOOLS_USE_DISTUTILS=stdlib")  # Mininet needs it; to load setuptools' takes ten times as long
     if terminal:
@@ -126,20 +147,37 @@ def run_job(kernel: Path, job: Dict[str, Any], out: Path, seed: int, limit_s: fl
     (out / "job.json").write_text(json.dumps(job, indent=1, sort_keys=True))
     argv = command_line(kernel, out.resolve(), seed, virtual_time, main, memory=memory)
     compile_sources()
+    place = _place()
     with own_processor() as processor:
-        return watch_job(["taskset", "--cpu-list", str(processor), *argv], out, limit_s, progress)
+        try:
+            return watch_job(["taskset", "--cpu-list", str(processor), *argv], out, limit_s, progress,
+                             environment={"TMPDIR": str(place.folder)})
+        except MachineError as error:
+            if OUT_OF_ROOM in str(error):
+                raise MachineError(f"{error}; the machine's memory lay in {place.folder}, which had {place.free >> 20} "
+                                   "MB free before (TMPDIR names another folder)") from None
+            raise
+
+
+def _place() -> Place:
+    """Return where a machine's memory is to lie; raises MachineError when nothing has room."""
+    try:
+        return memory_place()
+    except OSError as error:
+        raise MachineError(str(error)) from None
 
 
 def watch_job(argv: List[str], out: Path, limit_s: float, progress: Optional[Progress] = None,
-              leave_s: float = 0.0) -> Timing:
+              leave_s: float = 0.0, environment: Optional[Mapping[str, str]] = None) -> Timing:
     """Run the program that does a job to its end; its output is left in out as console.log.
 
-    If it is given up it may clean up for leave_s seconds before it is killed. Raises MachineError as run_job() does.
+    If it is given up it may clean up for leave_s seconds before it is killed; environment is added to the program's.
+    Raises MachineError as run_job() does.
     """
     log = out / "console.log"
     started = time.monotonic()
     process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                               start_new_session=True)
+                               start_new_session=True, env={**os.environ, **(environment or {})})
     console = _Console(process.stdout, log, progress)
     try:
         process.wait(timeout=limit_s)
@@ -176,6 +214,6 @@ def run_shell(kernel: Path, job: Dict[str, Any], out: Path, seed: int) -> None:
     (out / "job.json").write_text(json.dumps(job, indent=1, sort_keys=True))
     argv = command_line(kernel, out.resolve(), seed, virtual_time=False, main="sdngcc.testbed.virtual.shell",
                         terminal=True)
-    code = subprocess.run(argv, check=False).returncode
+    code = subprocess.run(argv, check=False, env={**os.environ, "TMPDIR": str(_place().folder)}).returncode
     if code:
         raise MachineError(f"the machine ended with {code}")

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
-from typing import Any, Collection, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Collection, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import click
 
@@ -18,11 +19,15 @@ def _refuse(error: Exception) -> click.ClickException:
 def _build(quiet: bool, ovs: Collection[str] = (), only: Optional[Sequence[str]] = None) -> Any:
     """Build what is missing of all parts, or of those named, and show how far each is.
 
-    ovs: versions of Open vSwitch beside the plain one.
+    ovs: versions of Open vSwitch beside the plain one. What keeps the virtual machine from running here is told first.
     """
+    from sdngcc.testbed import host
     from sdngcc.testbed.build import BuildError, build
     from sdngcc.testbed.progress import build_progress
 
+    hindrances = host.hindrances() if only is None else []
+    if hindrances:
+        raise click.ClickException("the testbed cannot run here: " + "; ".join(hindrances))
     with build_progress(quiet) as show:
         try:
             return build(show, only, ovs=sorted(ovs))
@@ -37,6 +42,9 @@ def testbed() -> None:
     The testbed is User Mode Linux in virtual time with the patched openvswitch.ko and ovs-vswitchd: no root, no
     KVM, nothing of this machine's network is touched.
     """
+    from sdngcc.testbed.programs import search_path
+
+    os.environ["PATH"] = search_path()
 
 
 @testbed.command("build")
@@ -170,6 +178,16 @@ def _print_result(result: Dict[str, Any], out: Path) -> None:
     console.print(f"{out / 'report.html'}, figure.png, result.json", highlight=False)
 
 
+def _require_programs(needed: Iterable[List[str]]) -> None:
+    """Raise UsageError with the programs that runs need and this machine lacks, before anything is built."""
+    from sdngcc.testbed import programs
+
+    missing = programs.missing(name for names in needed for name in names)
+    if missing:
+        raise click.UsageError(f"this experiment runs {', '.join(missing)}, which this machine lacks; `make setup` "
+                               "brings them (`make demo` does not)")
+
+
 @testbed.command("run")
 @click.argument("experiment")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
@@ -191,6 +209,7 @@ def run_command(experiment: str, settings: Tuple[str, ...], seed: int, out: Path
     sdngcc testbed run share --set knob.cut-full-ppm=250000
     """
     from sdngcc.experiments import EXPERIMENTS
+    from sdngcc.testbed import programs
     from sdngcc.testbed.interrupt import ending_quietly
     from sdngcc.testbed.inventory import InventoryError, check_run, read_inventory, settings_for
     from sdngcc.testbed.machine import MachineError
@@ -210,6 +229,8 @@ def run_command(experiment: str, settings: Tuple[str, ...], seed: int, out: Path
                 check_run(inventory, case.parameters, case.work(seed))
     except (ParameterError, InventoryError) as error:
         raise click.UsageError(str(error)) from None
+    if inventory is None:
+        _require_programs(programs.needed(case.parameters, case.work(seed)) for case in cases)
     out = out or Path("results") / experiment
     # As Ctrl-C does, SIGTERM ends the machine, too.
     with ending_quietly(out / "raw"):
@@ -241,9 +262,7 @@ def shell_command(settings: Tuple[str, ...], seed: int) -> None:
 
     Time is the host's here, so it takes some twenty seconds to come up. `exit` powers off.
     """
-    import tempfile
-
-    from sdngcc.testbed.machine import MachineError, run_shell
+    from sdngcc.testbed.machine import MachineError, run_shell, scratch
     from sdngcc.testbed.parameters import ParameterError, parse_settings
     from sdngcc.testbed.runner import make_job
 
@@ -252,8 +271,8 @@ def shell_command(settings: Tuple[str, ...], seed: int) -> None:
     except ParameterError as error:
         raise click.UsageError(str(error)) from None
     artifacts = _build(quiet=False, ovs=[parameters.ovs])
-    with tempfile.TemporaryDirectory(prefix="sdngcc-shell-") as work:
-        try:
-            run_shell(artifacts.kernel, make_job(parameters, artifacts, seed), Path(work), seed)
-        except MachineError as error:
-            raise _refuse(error) from None
+    try:
+        with scratch("sdngcc-shell-") as work:
+            run_shell(artifacts.kernel, make_job(parameters, artifacts, seed), work, seed)
+    except MachineError as error:
+        raise _refuse(error) from None

@@ -5,10 +5,12 @@ import pathlib
 import shutil
 import subprocess
 
+from sdngcc.testbed.programs import data
+
 from .processes import PATIENCE_S, wait_for
 
 VSWITCHD = shutil.which("ovs-vswitchd")
-SCHEMA = pathlib.Path("/usr/share/openvswitch/vswitch.ovsschema")
+SCHEMA = data("openvswitch/vswitch.ovsschema")
 INSTALLED = VSWITCHD is not None and SCHEMA.exists() and shutil.which("ovs-pki") is not None
 # What set-manager and set-ssl of ovs-vsctl say is obeyed.
 MANAGED = ["--remote=db:Open_vSwitch,Open_vSwitch,manager_options", "--private-key=db:Open_vSwitch,SSL,private_key",

@@ -9,8 +9,10 @@ import socket
 import subprocess
 import time
 
+from sdngcc.testbed.programs import data
+
 TESTS = pathlib.Path(__file__).resolve().parent
-SCHEMA = pathlib.Path("/usr/share/openvswitch/vswitch.ovsschema")
+SCHEMA = data("openvswitch/vswitch.ovsschema")
 INSTALLED = SCHEMA.exists() and shutil.which("ovs-vswitchd") is not None
 PATIENCE_S = 240.0
 QUIET = ["-vconsole:off", "--no-chdir"]
@@ -60,7 +62,7 @@ class Switch:
         self.remote = self.database.remote
         self.vsctl("--no-wait", "init")
         self.process = subprocess.Popen(
-            ["/usr/sbin/ovs-vswitchd", "--enable-dummy=override", "--disable-system", f"--unixctl={folder}/vs.ctl",
+            [shutil.which("ovs-vswitchd"), "--enable-dummy=override", "--disable-system", f"--unixctl={folder}/vs.ctl",
              f"--log-file={folder}/vs.log", *QUIET, self.remote],
             env={"OVS_RUNDIR": str(folder), "PATH": "/usr/bin:/bin"})
         self.add_bridge("br-int")

@@ -3,16 +3,17 @@
 
 import json
 import os
-import pathlib
 import shutil
 import subprocess
 import uuid
 
 import pytest
 
+from sdngcc.testbed.programs import data
+
 from .hosts import INSTALLED, PATIENCE_S, QUIET, TESTS, Database, Process, Switch, wait_for, write_settings
 
-SCHEMAS = pathlib.Path("/usr/share/ovn")
+SCHEMAS = data("ovn")
 OVN = SCHEMAS.joinpath("ovn-nb.ovsschema").exists() and all(map(shutil.which, ("ovn-controller", "ovn-northd")))
 
 pytestmark = [

@@ -13,7 +13,6 @@ import json
 import os
 import statistics
 import sys
-import tempfile
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -25,7 +24,7 @@ from rich.table import Table
 
 from sdngcc.testbed.bench.datapath import machine, spread
 from sdngcc.testbed.build import BuildError, build
-from sdngcc.testbed.machine import MachineError, run_job
+from sdngcc.testbed.machine import MachineError, run_job, scratch
 
 COUNTS = (1, 10, 100, 1_000, 10_000)
 TITLES = {"none": "no limiter", "eyeq": "law eyeq, a limiter a destination, and fq",
@@ -105,11 +104,11 @@ def main(counts: str, rounds: int, packets: int, out: Optional[Path], as_json: b
     if not all(1 <= number <= 65_000 for number in numbers):
         raise click.BadParameter("each is from 1 to 65000", param_hint="--counts")
     try:
-        with tempfile.TemporaryDirectory(prefix="sdngcc-bench-") as work:
+        with scratch("sdngcc-bench-") as work:
             try:
-                document = measure(numbers, rounds, packets, Path(work), console)
+                document = measure(numbers, rounds, packets, work, console)
             except MachineError:
-                log = Path(work) / "console.log"
+                log = work / "console.log"
                 console.print("\n".join(log.read_text(errors="replace").splitlines()[-40:]), markup=False)
                 raise
     except (BuildError, MachineError) as error:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import tempfile
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
@@ -22,7 +21,7 @@ from rich.table import Table
 from sdngcc.testbed.bench.datapath import machine
 from sdngcc.testbed.bench.limiter_rows import BESIDE, BULK, CONTROLS, LIMITERS, LOADS, RATES, RTT_US, TCP_BITS, Load
 from sdngcc.testbed.build import Build, BuildError, Part, build, build_part, content_key, parts
-from sdngcc.testbed.machine import MachineError, run_job
+from sdngcc.testbed.machine import MachineError, run_job, scratch
 
 # Wall time after which a machine is given up, s.
 LIMIT_S = 420.0
@@ -138,11 +137,11 @@ def main(limiters: str, loads: str, out: Optional[Path], as_json: bool) -> None:
     chosen = _choose("--limiters", limiters, list(LIMITERS)) or list(LIMITERS)
     asked = _choose("--loads", loads, [load.name for load in LOADS])
     try:
-        with tempfile.TemporaryDirectory(prefix="sdngcc-bench-") as work:
+        with scratch("sdngcc-bench-") as work:
             try:
-                found = measure(chosen, asked, Path(work), console)
+                found = measure(chosen, asked, work, console)
             except MachineError:
-                for log in sorted(Path(work).rglob("console.log")):
+                for log in sorted(work.rglob("console.log")):
                     console.print("\n".join(log.read_text(errors="replace").splitlines()[-40:]), markup=False)
                 raise
     except (BuildError, MachineError) as error:

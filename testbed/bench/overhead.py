@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import statistics
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
@@ -21,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sdngcc.testbed.build import BuildError, build
-from sdngcc.testbed.machine import MachineError, run_job
+from sdngcc.testbed.machine import MachineError, run_job, scratch
 
 # CPU load of sender and receiver together in Table 1, percent; where the shim is at one end, the other's is the null's.
 PAPER = {"baseline": 16.9 + 10.8, "null": 18.7 + 13.5, "seawall": 20.7 + 14.2, "seawall-sender": 20.7 + 13.5,
@@ -102,8 +101,8 @@ def main(rounds: int, out: Optional[Path], as_json: bool) -> None:
     """
     console = Console(stderr=as_json)
     try:
-        with tempfile.TemporaryDirectory(prefix="sdngcc-bench-") as work:
-            document = measure(rounds, Path(work), console)
+        with scratch("sdngcc-bench-") as work:
+            document = measure(rounds, work, console)
     except (BuildError, MachineError) as error:
         raise click.ClickException(str(error)) from error
     if out is not None:

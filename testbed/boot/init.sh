@@ -6,6 +6,8 @@
 # The host's files are the root, read-only; what is written goes to tmpfs, except below the one directory given
 # by SDNGCC_OUT, which is mounted from the host read-write. The kernel passes its unknown parameters as environment.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp LC_ALL=C.UTF-8
+# Behind the system's programs those that it lacks, which setup.sh unpacked.
+PATH=$(dirname "$SDNGCC_PYTHON"):$PATH:$SDNGCC_PROGRAMS/links
 export PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0
 
 mount -t proc proc /proc
@@ -24,7 +26,6 @@ mkdir -p /dev/shm 2>/dev/null && mount -t tmpfs none /dev/shm
 mkdir -p /run/overlay/upper /run/overlay/work
 mount -t overlay overlay /tmp -o lowerdir=/tmp,upperdir=/run/overlay/upper,workdir=/run/overlay/work
 ip link set lo up
-PATH=$(dirname "$SDNGCC_PYTHON"):$PATH
 # All machines of the experiment share one CPU and its input queue. With 32 senders their bursts of one instant
 # overflow the default of 1000 packets, and what is lost then, control connections included, no network lost.
 echo 1000000 >/proc/sys/net/core/netdev_max_backlog

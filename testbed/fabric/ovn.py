@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, List, Sequence
 
 from sdngcc.testbed.fabric.base import set_words
 from sdngcc.testbed.fabric.cloud import BOUND_S, FIRST_VLAN, PHYSICAL, PHYSNET, Agents
+from sdngcc.testbed.programs import data
 from sdngcc.testbed.virtual.network import Network
 from sdngcc.testbed.virtual.processes import run
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from sdngcc.testbed.fabric.linux import Hypervisor
 
 FOLDER = Path("/run/ovn")
-SCHEMAS = Path("/usr/share/ovn")
+SCHEMAS = data("ovn")
 NORTH, SOUTH = (f"unix:{FOLDER}/{name}.sock" for name in ("nb", "sb"))
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Callable, List
 
 from sdngcc.testbed.build import ROOT
-from sdngcc.testbed.packages import container, fresh, openvswitch
-from sdngcc.testbed.packages.build import build
+from sdngcc.testbed.packages import container, fresh, openvswitch, prepared
+from sdngcc.testbed.packages.build import MODULES, build
 from sdngcc.testbed.packages.check import CheckError, check, require
-from sdngcc.testbed.packages.dkms import MODULES, check_module
+from sdngcc.testbed.packages.dkms import check_module
 from sdngcc.testbed.packages.roots import RELEASES, Release, RootError, missing_programs
 from sdngcc.testbed.packages.stock import check as stock
 from sdngcc.testbed.packages.version import VersionError, tree_version
@@ -79,7 +79,11 @@ def _open_vswitch(release: Release, out: Path) -> None:
         print(path)
 
 
-_WHAT = {"build": _build, "check": _check, "stock": _check_stock, "container": _check_container,
+def _check_setup(release: Release, out: Path) -> None:
+    prepared.check(release, lambda text: print(f"check-setup: {release.suite}: {text}", flush=True))
+
+
+_WHAT = {"setup": _check_setup, "build": _build, "check": _check, "stock": _check_stock, "container": _check_container,
          "fresh": _check_fresh, "openvswitch": _open_vswitch}
 
 

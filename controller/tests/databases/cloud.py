@@ -2,7 +2,6 @@
 """OVN's own databases and ovn-northd, and a reader of the cloud with what it tells."""
 
 import collections
-import pathlib
 import shutil
 import subprocess
 import time
@@ -12,10 +11,11 @@ from sdngcc.controller.databases import neutron_orders, ovn, ports
 from sdngcc.controller.databases.cloud import CloudDatabase, readings
 from sdngcc.controller.network.directory import Directory
 from sdngcc.controller.settings import Settings
+from sdngcc.testbed.programs import data
 
 from ..processes import PATIENCE_S, wait_for
 
-SCHEMAS = pathlib.Path("/usr/share/ovn")
+SCHEMAS = data("ovn")
 OVN = SCHEMAS.joinpath("ovn-sb.ovsschema").exists() and all(
     map(shutil.which, ("ovn-northd", "ovn-nbctl", "ovn-sbctl", "ovsdb-server"))
 )
