@@ -27,7 +27,8 @@ def _build(quiet: bool, ovs: Collection[str] = (), only: Optional[Sequence[str]]
 
     hindrances = host.hindrances() if only is None else []
     if hindrances:
-        raise click.ClickException("the testbed cannot run here: " + "; ".join(hindrances))
+        click.echo(f"Error: the testbed cannot run here: {'; '.join(hindrances)}", err=True)
+        sys.exit(2)
     with build_progress(quiet) as show:
         try:
             return build(show, only, ovs=sorted(ovs))

@@ -128,7 +128,7 @@ def plain(one: Root, say: Say) -> None:
             f"in a container's confines ended with {done.returncode}:\n{done.stdout[-4000:]}")
     full = one.run(["python3", "/tmp/plain.py", "/root/sdn-gcc/.venv/bin/sdngcc", *_SHORT], check=False,
                    environment={"SDNGCC_CACHE": "/dev/shm/cache"}, timeout_s=600)
-    require(full.returncode == 1 and "could not be run from there" in full.stdout and "compiling" not in full.stdout,
+    require(full.returncode == 2 and "could not be run from there" in full.stdout and "compiling" not in full.stdout,
             f"with a cache that nothing runs from it said:\n{full.stdout[-4000:]}")
     say("64 MB of /dev/shm, a container's capabilities and filter of system calls: an experiment runs")
 

@@ -87,7 +87,7 @@ def test_what_is_missing_is_told_before_anything_is_built(monkeypatch):
     monkeypatch.setattr("sdngcc.testbed.build.build", lambda *args, **kwargs: pytest.fail("it builds"))
     for argv in (["testbed", "build"], ["testbed", "run", "share"]):
         done = CliRunner().invoke(main, argv)
-        assert done.exit_code != 0 and "no folder has room" in done.output
+        assert done.exit_code == 2 and "no folder has room" in done.output
 
 
 def test_a_short_path_does_for_the_command(monkeypatch):
