@@ -145,8 +145,8 @@ class Client:
     def _tell_end(self, reason: Reason, text: str) -> None:
         """Log why a connection was ended, and show it until one is sound for a while."""
         again = f"connecting again in {self.gate.hold_ns / 1e9:g} s"
-        self.health.fault = f"closed the connection to it ({reason.value}): {text}; {again}"
-        LOG.error("%s: %s; %s", self._name, self.health.fault, self.health.consequence)
+        self.health.own_fault = f"closed the connection to it ({reason.value}): {text}; {again}"
+        LOG.error("%s: %s; %s", self._name, self.health.own_fault, self.health.consequence)
 
     def _judge(self) -> None:
         """Look at whether the connection lives."""
@@ -164,7 +164,7 @@ class Client:
     def _note_tables(self) -> None:
         """Take note that the connection there is has brought all tables."""
         if self.gate.forgive():
-            self.health.fault = None
+            self.health.own_fault = None
         if self._read_by != self.connection:
             self._read_by, self.has_answered_since_read = self.connection, False
             self._probe()

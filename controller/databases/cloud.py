@@ -83,9 +83,9 @@ class CloudDatabase:
     def _report(self, report: ports.Report, now_ns: int) -> None:
         self._counters["cloud_ports_refused"] += report.refused
         self.health.become(report.state, now_ns)
-        if report.fault is not None and report.fault != self.health.fault:
+        if report.fault is not None and report.fault != self.health.own_fault:
             LOG.error("%s database %s: %s", self.health.kind, self.health.remote, report.fault)
-        self.health.fault = report.fault
+        self.health.own_fault = report.fault
 
     def follow(self) -> None:
         """Read until the reader ends, which it should not; then its database counts as unusable."""

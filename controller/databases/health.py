@@ -49,7 +49,13 @@ class Health:
     state: State = "connecting"
     changes: int = 0  # of the state, since the start
     awaited: bool = True  # the controller is not ready without it
-    fault: Optional[str] = None  # what is wrong with it, in words beyond its state
+    own_fault: Optional[str] = None  # what is wrong with the database or its connection, in words
+    node_fault: Optional[str] = None  # what a node says is wrong with its shim, in words
+
+    @property
+    def fault(self) -> Optional[str]:
+        """What is wrong beyond its state, in words: with itself, or else with its node; None: nothing."""
+        return self.own_fault or self.node_fault
 
     def become(self, state: State, now_ns: int) -> None:
         """Take the state as it is now; a change is logged, once."""

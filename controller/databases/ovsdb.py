@@ -48,7 +48,7 @@ class Policy:
         self._clients: list[Client] = []
         self._stretches = Stretches(sleep)
         self._rows = Rows(whole_hosts, self._stretches.pause)
-        self._judged: dict[Client, tuple[Any, int]] = {}  # the replica and its change_seqno then
+        self._judged: dict[Client, tuple[int, int]] = {}  # the version of the rows that were judged last
         self._look_s: dict[Client, float] = {}  # when it may be judged again
         self._interfaces = View(self._rows, lambda rows: rows.interface.external_ids.get("iface-id"))
         self._devices = View(self._rows, _device)
@@ -96,14 +96,14 @@ class Policy:
 
     def _judge(self, client: Client) -> None:
         """Take what a node says is wrong with its shim as its database's fault; a change is logged, once."""
-        seen, now_s = (client.idl, client.idl.change_seqno), time.monotonic()
-        if self._judged.get(client) == seen or now_s < self._look_s.get(client, now_s):
+        now_s = time.monotonic()
+        if not client.whole or self._judged.get(client) == client.version or now_s < self._look_s.get(client, now_s):
             return
-        self._judged[client], self._look_s[client] = seen, now_s + LOOK_S
+        self._judged[client], self._look_s[client] = client.version, now_s + LOOK_S
         fault = _fault(client.idl)
-        if fault is not None and fault != client.health.fault:
+        if fault is not None and fault != client.health.node_fault:
             LOG.error("%s database %s: %s", client.health.kind, client.health.remote, fault)
-        client.health.fault = fault
+        client.health.node_fault = fault
 
     def health(self) -> list[Health]:
         """Return the state of each database."""

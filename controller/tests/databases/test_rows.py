@@ -30,6 +30,7 @@ class Database:
 
     def __init__(self, dpid, names, believed=True):
         self.believed = believed
+        self.health = types.SimpleNamespace(node_fault=None)
         self.seqno = itertools.count(1)
         self.dpid = dpid
         self.write(names)
@@ -43,7 +44,8 @@ class Database:
             ports.append(Row(name=name, interfaces=[interface], tag=[dict(tags)[name]] if name in dict(tags) else [],
                              other_config={}))  # fmt: skip
         bridge = Row(datapath_id=[f"{self.dpid:016x}"], ports=ports)
-        tables = {"Bridge": types.SimpleNamespace(rows={0: bridge})}
+        tables = {name: types.SimpleNamespace(rows=rows) for name, rows in (
+            ("Bridge", {0: bridge}), ("Open_vSwitch", {}), ("Interface", {}))}  # fmt: skip
         self.idl, self.version, self.whole = types.SimpleNamespace(tables=tables), (0, next(self.seqno)), True
 
     def speaks_for(self, dpid):
