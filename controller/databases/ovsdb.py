@@ -100,7 +100,9 @@ class Policy:
         if not client.whole or self._judged.get(client) == client.version or now_s < self._look_s.get(client, now_s):
             return
         self._judged[client], self._look_s[client] = client.version, now_s + LOOK_S
-        fault = _fault(client.idl)
+        self._stretches.begin()
+        fault = _fault(client.idl, self._stretches.pause)
+        self._stretches.end()
         if fault is not None and fault != client.health.node_fault:
             LOG.error("%s database %s: %s", client.health.kind, client.health.remote, fault)
         client.health.node_fault = fault
@@ -234,16 +236,20 @@ def expect(row: Any, column: str) -> None:
     setattr(row, column, getattr(row, column))
 
 
-def _fault(idl: Any) -> Optional[str]:
+def _fault(idl: Any, pause: Callable[[], None]) -> Optional[str]:
     """Return what a node's database says is wrong with its shim, None when it says nothing.
 
-    That is the alarm that its packages raise, or what its ovs-vswitchd complains about.
+    That is the alarm that its packages raise, or what its ovs-vswitchd complains about. pause lets others run.
     """
     for host in idl.tables["Open_vSwitch"].rows.values():
         if host.external_ids.get(ERROR):
             return _shown(host.external_ids[ERROR])
-    found = {row.name: row.status["shim-error"] for row in idl.tables["Interface"].rows.values()
-             if row.status.get("shim-error")}  # fmt: skip
+    found: dict[str, str] = {}
+    for row in list(idl.tables["Interface"].rows.values()):
+        error = row.status.get("shim-error")
+        if error:
+            found[row.name] = error
+        pause()
     if not found:
         return None
     name = min(found)
