@@ -152,7 +152,7 @@ class Cluster:
         """Do what is due; call it every PERIOD_S."""
         database, membership, now = self._database, self.membership, self._clock()
         database.run()
-        self.health.fault = database.fault
+        self.health.own_fault = database.fault
         self._judge(now)
         if not database.has_connected():
             return

@@ -166,7 +166,8 @@ bool shim_lab_receive(struct shim_vm *vm, struct shim_uplink *uplink,
 
 /*
  * Brings a control message between two addresses to a VM, by an uplink or with NULL from the
- * bridge, without a VLAN tag that the VM would see; returns the enum shim_counter of what became of it.
+ * bridge, without a VLAN tag that the VM would see; returns the enum shim_counter of what became
+ * of it.
  */
 u32 shim_lab_message(struct shim_vm *vm, struct shim_uplink *uplink, const u8 *source,
 		     const u8 *destination, const u8 *data, u32 len);
