@@ -105,15 +105,7 @@ class Engine:
             self.paths = Paths(self.relations, self.topology, "flow", uplinks=hosts.graph.uplinks)
         self.vlans = Vlans()
         self.backlog = Backlog(clock)
-        self.installer = Installer(
-            settings, self.topology, self.relations, self.paths, self.switches, self.flows, self.outbox,
-            self.source.tables, self._owner.owns, secret,
-        )  # fmt: skip
-        self.forwarder = Forwarder(
-            settings, self.topology, self.relations, self.paths, self.vlans, self.switches, self.flows,
-            self.installer, self.outbox, self.backlog,
-        )  # fmt: skip
-        self.adoption = Adoption(self.relations, self.forwarder, self.installer, self.backlog)
+        self._make_forwarding(secret)
         self.trace = Trace(settings.trace_file, self.counters)
         self.notifier = Notifier(settings, self.relations, self.counters, epoch)
         self.attribution = Attribution(
@@ -130,6 +122,27 @@ class Engine:
         )  # fmt: skip
         counters: tuple[Counters, ...] = (self.pair_bytes, self.split_bytes)
         self._statistics = {one.kind.to_bytes(2, "big"): one for one in counters}
+        self._make_control(source, hosts, secret, cloud)
+        self._working = False
+        self._rates_ns = self.started_ns if settings.decision == "maxmin" else FAR_NS
+        self.prepare(settings)()
+
+    def _make_forwarding(self, secret: bytes) -> None:
+        """Make what installs flows; secret is what controllers with the same key have in common."""
+        settings = self.settings
+        self.installer = Installer(
+            settings, self.topology, self.relations, self.paths, self.switches, self.flows, self.outbox,
+            self.source.tables, self._owner.owns, secret,
+        )  # fmt: skip
+        self.forwarder = Forwarder(
+            settings, self.topology, self.relations, self.paths, self.vlans, self.switches, self.flows,
+            self.installer, self.outbox, self.backlog,
+        )  # fmt: skip
+        self.adoption = Adoption(self.relations, self.forwarder, self.installer, self.backlog)
+
+    def _make_control(self, source: MarkSource, hosts: Optional[Hosts], secret: bytes, cloud: Directory) -> None:
+        """Make what looks for links and VMs, polls, divides and tells rates; hosts where others forward."""
+        settings, clock = self.settings, self.clock
         self.discovery = Discovery(
             self.switches, self.topology, self._owner, self.outbox, self.timers, self.backlog, secret, self.counters
         )
@@ -139,7 +152,7 @@ class Engine:
         )  # fmt: skip
         self.machines = Machines(
             settings, self.switches, self.topology, self.notifier.numbering, self.outbox, self._xids, self.counters,
-            self._set_hypervisor, devices=not forwards,
+            self._set_hypervisor, devices=hosts is not None,
         )  # fmt: skip
         self.polling = Polling(settings, self.source, self.monitor, self.switches, self._owner, self.outbox, self._xids)
         self.tenants = Tenants(settings.tenant_weight, self.counters, cloud)
@@ -158,14 +171,11 @@ class Engine:
             )  # fmt: skip
         self._assembler = experimenter.Assembler()
         chores = [Chore(self.machines.ask, SECOND_NS)]
-        if forwards:
+        if hosts is None:
             chores.append(Chore(self._find_links, settings.lldp_period_ms * 1_000_000))
         self._housekeeping = Housekeeping(
             self.switches, self.monitor.period_ns, self.started_ns, clock, chores, self._tidy
         )
-        self._working = False
-        self._rates_ns = self.started_ns if settings.decision == "maxmin" else FAR_NS
-        self.prepare(settings)()
 
     def prepare(self, settings: Settings) -> Callable[[], None]:
         """Read the keys that settings name, and return what brings them into force; raises SettingsError.

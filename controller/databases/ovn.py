@@ -24,7 +24,8 @@ from sdngcc.controller.databases.health import TABLES_NS
 from sdngcc.controller.databases.ports import Report
 from sdngcc.controller.databases.telling import TURN_S, Teller, ended, limit, read_line, write_all
 from sdngcc.controller.databases.transport import Bounds
-from sdngcc.controller.framework.tls import Files, use_for_ovsdb
+from sdngcc.controller.framework.ovsdb_tls import use_for_ovsdb
+from sdngcc.controller.framework.tls import Files
 from sdngcc.controller.network.directory import (
     ADDRESSES_MAX,
     ALLOWED_MAX,

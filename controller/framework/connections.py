@@ -16,7 +16,7 @@ import time
 from typing import Any, Callable, NamedTuple, Optional
 
 from sdngcc.controller import budget
-from sdngcc.controller.framework import certificates, names, tls
+from sdngcc.controller.framework import certificates, names, ovsdb_tls, tls
 from sdngcc.controller.framework.admission import (
     RESERVED_DESCRIPTORS,
     Admission,
@@ -323,7 +323,7 @@ class Listener:
 
         def commit() -> None:
             self._context = context
-            tls.prepare_ovsdb(chosen)
+            ovsdb_tls.prepare_ovsdb(chosen)
             self.admission.limit_a_peer = min(self.admission.limit, chosen.openflow_connections_a_peer)
             self.admission.silence_s = chosen.openflow_silence_s
 

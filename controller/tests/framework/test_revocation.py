@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from sdngcc.configuration import SettingsError
-from sdngcc.controller.framework import tls
+from sdngcc.controller.framework import ovsdb_tls, tls
 from sdngcc.controller.framework.admission import Reason
 from sdngcc.controller.settings import Settings
 
@@ -125,7 +125,7 @@ def test_a_remote_is_not_connected_to_with_lists_that_cannot_be_used(keys, tmp_p
     chosen = settings(keys, openflow_tls_crl=crl)
     known = dict(Stream._SOCKET_METHODS)
     try:
-        tls.prepare_ovsdb(chosen)
+        ovsdb_tls.prepare_ovsdb(chosen)
         crl.write_text("broken")
         for _ in range(2):
             assert Stream.open("ssl:127.0.0.1:1") == (errno.EPROTO, None)
