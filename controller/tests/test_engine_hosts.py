@@ -140,6 +140,17 @@ def test_a_machine_keeps_the_addresses_that_it_used_last(cloud):
     assert ((0, 0), mapped(ip(100))) not in owners
 
 
+def test_pairs_of_a_machine_are_bounded_and_counted(cloud):
+    assert cloud.engine.relations._pairs_a_source == 1024
+    cloud.engine.relations._pairs_a_source = 1
+    talk(cloud, (VM1, VM3))
+    assert not cloud.engine.counters["pairs_refused"]
+    talk(cloud, (VM1, VM3), (VM1, VM4), (VM2, VM4))
+    assert cloud.engine.counters["pairs_refused"] >= 1
+    assert len(cloud.engine.relations.targets(machine_key((A, 11)))) == 1
+    assert len(cloud.engine.relations.targets(machine_key((A, 12)))) == 1, "another machine has its own part"
+
+
 def test_marks_from_strangers_are_counted(cloud):
     cloud.hosts[B].talk(11, 3, 99)
     cloud.run(0.005)

@@ -212,6 +212,7 @@ def test_what_a_certificate_may_not_speak_for_it_does_not_get(tmp_path, framewor
         [refusal] = node(controller, "compute-2")["refused"]
         assert refusal["switch"] == "00000000000000a1" and "it is a bridge of node compute-1" in refusal["why"]
         assert node(controller, "compute-2")["switches"] == []
+        assert refused(controller)["bridge_of_another"] >= 1
         assert {vm["id"] for vm in controller.get("/v1/vms")["vms"]} == {"compute-1-vm0", "compute-1-vm1"}
         assert controller.put("/v1/vms/compute-1-vm0", {"weight": 4})["stored"]["weight"] == 4
         assert two.vsctl("get", "interface", "tap0", "other_config") == "{}"
@@ -396,6 +397,7 @@ HOSTILE = {
     "no result": b'{"id":"which node","result":null,"error":"what?"}',
     "a row of something else": b'{"id":"which node","result":[{"rows":[{"_uuid":[1,2],"external_ids":[3,4]}]}]}',
     "an echo without anything": b'{"method":"echo"}',
+    "sixteen questions of its own": b'{"method":"echo","params":[],"id":"echo"}' * 16,
     "no UTF-8": b'{"id":"\xff\xfe"}',
 }
 

@@ -92,6 +92,12 @@ def test_a_handshake_goes_to_the_framework_the_hello_cut_to_its_header():
     assert one.ports[2] == Port(2, "eth1", bytes([2, 0, 0, 0, 9, 2]), False, 125_000_000)
 
 
+def test_a_ports_name_ends_at_its_first_nul_byte():
+    one = Reader()
+    assert list(one.feed(HELLO + FEATURES + ports(described(1, b"tap\0\x1b[2J"))))
+    assert one.ports[1].name == "tap"
+
+
 @pytest.mark.parametrize(
     "version, elements",
     [(4, b""), (6, element(1, struct.pack("!I", 1 << 4 | 1 << 6))), (5, b""), (4, element(7, b"what is this?")),

@@ -91,6 +91,20 @@ def test_a_flood_at_one_port_leaves_the_others_their_packet_ins(tmp_path):
     assert engine.relations.targets(mac(11)) == [mac(31)]
 
 
+def test_machines_and_pairs_beyond_a_ports_bounds_are_dropped_and_counted(tmp_path):
+    fabric = connected(tmp_path, packet_ins_a_second=100_000, switch_packet_ins_a_second=100_000)
+    engine, counters = fabric.engine, fabric.engine.forwarder.counters
+    engine.relations._pairs_a_source = 1
+    for number in range(70):
+        fabric.inject(*ATTACKER, arp(1000 + number, 11))
+    assert len(engine.relations.hosts_at(ATTACKER)) == 64 and counters["host_refused"] >= 6
+    assert not counters["pair_refused"]
+    talk(fabric, 11, 31)
+    talk(fabric, 11, 12)
+    assert counters["pair_refused"] >= 1 and len(engine.relations.targets(mac(11))) == 1
+    assert fabric.switches[H1].find_pair_flow(mac(11), mac(12)) is None
+
+
 def test_a_flood_of_one_switch_is_cut_and_ports_it_never_had_take_no_memory(tmp_path):
     fabric = connected(tmp_path, switch_packet_ins_a_second=100)
     engine, counters = fabric.engine, fabric.engine.forwarder.counters

@@ -68,3 +68,15 @@ def test_frames_are_under_the_key_that_holds() -> None:
     frame = fabric.switches[1].packet_outs[-1][2]
     assert packets.parse_lldp(frame, fabric.engine.discovery.key) == (1, 2)
     assert packets.parse_lldp(frame, former) is None
+
+
+def test_a_frame_under_no_key_of_the_controllers_is_counted_and_makes_no_link() -> None:
+    fabric = _fabric()
+    fabric.add_switch(2, {1: "p1"})
+    fabric.connect()
+    engine = fabric.engine
+    links, foreign = engine.topology.links(), engine.counters["lldp_foreign"]
+    engine.packet_in(1, 1, packets.lldp_frame(2, 1, b"x" * 16))
+    assert engine.topology.links() == links and engine.counters["lldp_foreign"] == foreign + 1
+    engine.packet_in(1, 1, packets.lldp_frame(2, 1, engine.discovery.key))
+    assert engine.topology.links() != links and engine.counters["lldp_foreign"] == foreign + 1

@@ -142,6 +142,13 @@ def test_many_at_once(running):
         thread.join()
 
 
+def test_the_kernel_bounds_its_files_and_addresses(running):
+    bounds = {"Max open files": receiver.DESCRIPTORS_MAX, "Max address space": receiver.MEMORY_MAX_BYTES}
+    with open(f"/proc/{running.process._process.pid}/limits") as lines:
+        shown = {line[:26].strip(): int(line[26:].split()[0]) for line in lines if line[:26].strip() in bounds}
+    assert shown == bounds and bounds["Max open files"] == 1024 and bounds["Max address space"] == 4 << 30
+
+
 def test_an_address_that_another_process_has_ends_it():
     port = free_port()
     first = Running.__new__(Running)

@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """REST by falcon's own WSGI client, on the two-rack fabric in memory."""
 
+import pathlib
+import re
+
 import pytest
+
+from sdngcc.controller.rest import page
 
 from ..fabric import vm_reading
 from ..test_engine import H1, PLACES, T1, T2, talk
@@ -144,3 +149,11 @@ def test_database_that_does_not_answer(bench):
     answer = bench.put({"weight": 3})
     assert answer.status_code == 503 and "did not answer" in answer.json["error"]
     assert answer.json["in_force"]["weight"] == 1
+
+
+def test_the_page_sets_text_and_never_html():
+    scripts = sorted(pathlib.Path(page.__file__).parent.glob("static/*.js"))
+    assert "page.js" in {script.name for script in scripts}
+    parsed = re.compile(r"(inner|outer)HTML|insertAdjacentHTML|document\.write|DOMParser|createContextual|srcdoc")
+    for script in scripts:
+        assert not parsed.search(script.read_text()), script.name

@@ -55,6 +55,13 @@ def test_values(bench):
     assert found["process_resident_memory_bytes"][0][1] > 0
 
 
+def test_names_from_outside_are_labels_that_no_terminal_obeys(bench):
+    bench.engine.set_interfaces({(H1, "vm1a"): "\x1b[2Jneutron\n"})
+    text = bench.get("/metrics").text
+    assert "\x1b" not in text
+    assert "\\x1b[2Jneutron\\x0a" in {labels.get("vm") for labels, _ in samples(text)["sdngcc_vm_weight_ratio"]}
+
+
 def test_a_scrape_lets_other_work_go_on(bench):
     bench.pauses.clear()
     bench.get("/metrics")
