@@ -69,7 +69,8 @@ PROGRAMS: Tuple[Program, ...] = (
             "SFlowRtMarks.freshness_ns", "SFlowRtMarks.collectors", "SFlowRtMarks._read_always")),)),
     Program("sonic", "controller.tests.sources.fuzz_sonic", 3000, (
         File("controller/sources/sonic.py", without=(
-            "SonicMarks.freshness_ns", "SonicMarks.collectors", "SonicMarks._read_always", "SonicMarks.connect")),)),
+            "SonicMarks.freshness_ns", "SonicMarks.collectors", "SonicMarks._read_always", "SonicMarks.connect",
+            "Meter", "_Metered")),)),
     Program("otlp", "controller.tests.otlp.fuzz_otlp", 3000, (
         File("controller/otlp/metrics.py"), File("controller/otlp/records.py", without=("Orders",)),
         File("controller/otlp/receiver.py", only=("speakers", "read_export", "peer_address")),
@@ -109,7 +110,9 @@ PROGRAMS: Tuple[Program, ...] = (
         File("tracker/settings.py", without=("Settings.read_key", "check_files")))),
     Program("tracker", "tracker.tests.fuzz_datagrams", 1000, (File("tracker/datagrams.py"),)),
     Program("client", "tests.fuzz_rest_client", 3000, (
-        File("cli/rest.py", without=("read_token", "client_options")),)),
+        File("cli/rest.py", without=(
+            "read_token", "client_options", "take_options_after", "_options", "_given", "_with_client",
+            "_is_loopback")),)),
 )  # fmt: skip
 
 

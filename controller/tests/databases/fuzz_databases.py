@@ -33,7 +33,7 @@ TEXTS = (
     "\u0663", "\udc80", "9" * 21, "800000000000", "n1", "neutron-n1",
 )  # fmt: skip
 NUMBERS = (0, 1, 7, 100, 4095, 4096, -1, 1 << 24, 1 << 40, 1 << 70)
-CONNECTION, PORTS, OVN, NEUTRON, LINES = range(5)
+CONNECTION, PORTS, OVN, NEUTRON, LINES, DOCUMENT = range(6)
 
 
 class Maker:
@@ -198,7 +198,7 @@ def take_ovn(data):
         )  # fmt: skip
 
     reader = ovn.Reader.__new__(ovn.Reader)
-    health = types.SimpleNamespace(state="connected")
+    health = types.SimpleNamespace(state="connected", fault=None)
     tables = {"Port_Binding": types.SimpleNamespace(rows={})}
     reader._client = types.SimpleNamespace(ready=True, connection=1, idl=types.SimpleNamespace(tables=tables),
                                            health=health)
@@ -265,7 +265,34 @@ def take_lines(data):
             assert str(error)
 
 
-KINDS = (take_connection, take_ports, take_ovn, take_neutron, take_lines)
+def plain(text):
+    """Return what Python's own parser says of a document, None if it refuses it."""
+    try:
+        return [json.loads(text, parse_constant=documents._no_number)]
+    except ValueError:
+        return None
+
+
+def take_document(data):
+    """Read a document by parts of a few characters; the values are those of Python's own parser, and no others."""
+    text = data.decode("utf-8", "replace")
+    if text.count("[") + text.count("{") > 64:  # as whoever cuts documents has it
+        return
+    window, documents._WINDOW = documents._WINDOW, 8
+    try:
+        found = [documents.parse(text, lambda: None)]
+    except ValueError as error:
+        assert str(error)
+        found = None
+    finally:
+        documents._WINDOW = window
+    if found is None:
+        assert plain(text) is None or documents._ODD.search(text), text
+    else:
+        assert found == plain(text), text
+
+
+KINDS = (take_connection, take_ports, take_ovn, take_neutron, take_lines, take_document)
 
 
 def take(data):
@@ -305,6 +332,9 @@ SEEDS = (
     bytes([LINES]) + ports.begins_line() + ports.gone_line("a") + ports.whole_line()
     + b'{"report":["x",null,0]}\n[1]\n{"x":1}\n' + ports.port_line(directory.CloudPort("a", macs=(bytes(6),),
         trunk=directory.Trunk("p", 7))) + b"[" * 5000,
+    *(bytes([DOCUMENT]) + one for one in (
+        b' {"a" : [1, "two", {"three": null}], "b": {}, "c": [], "d": 123456789012} ', b'{"a":1}x', b'{"a" 1}', b"[1 2]",
+        b'["\\u0000"]', b"[NaN, 1, 2, 3]", b'{"a": "' + b"x" * 40 + b'", 1: 2}', b'[1, 2, 3, 4, 5', b"")),
 )  # fmt: skip
 
 

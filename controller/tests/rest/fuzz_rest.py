@@ -120,6 +120,8 @@ class Nodes:
 class Asking:
     """Stands in for the connection of a request."""
 
+    peer = "127.0.0.1"
+
     def enter(self, phase):
         assert isinstance(phase, Phase)
 

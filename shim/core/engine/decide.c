@@ -59,6 +59,7 @@ static void decide_peer(struct shim_vm *vm, struct shim_uplink *uplink,
 			struct shim_action *action, u8 wants)
 {
 	bool group = packet->version && shim_address_group(&packet->destination);
+	bool room;
 
 	if (packet->version && !group)
 		passage->peer = shim_peer_get(vm, uplink, &packet->destination, packet->bytes,
@@ -70,7 +71,9 @@ static void decide_peer(struct shim_vm *vm, struct shim_uplink *uplink,
 			passage->gate = &vm->unanswered;
 		return;
 	}
-	passage->gate = group ? &vm->unanswered : &vm->shared;
+	/* With room in the table no peer was made for a packet that is to be dropped. */
+	room = READ_ONCE(vm->n_peers) < passage->settings->peers_max;
+	passage->gate = group || (packet->version && room) ? &vm->unanswered : &vm->shared;
 	if (packet->echo_free)
 		action->echo = false;
 }

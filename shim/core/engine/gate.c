@@ -38,6 +38,18 @@ void shim_gate_set(struct shim_gate *gate, u64 bytes_per_s, const struct shim_mo
 	spin_unlock(&gate->lock);
 }
 
+bool shim_gate_full(struct shim_gate *gate, u32 bytes, u64 horizon_ns, u64 now_ns)
+{
+	struct shim_verdict verdict = { .kind = SHIM_SEND };
+
+	spin_lock(&gate->lock);
+	if (gate->rate.bytes_per_s)
+		verdict = shim_bucket_ask_in_order(&gate->rate, &gate->order, gate->tat, now_ns,
+						   gate->late_ns, bytes, horizon_ns);
+	spin_unlock(&gate->lock);
+	return verdict.kind == SHIM_DROP;
+}
+
 enum shim_counter shim_gate_judge(struct shim_gate *gate, struct shim_limiter *limiter,
 				  const struct shim_packet *packet, bool made_ect,
 				  u64 *departure_ns)

@@ -39,7 +39,13 @@ enum shim_counter shim_gate_judge(struct shim_gate *gate, struct shim_limiter *l
 				  const struct shim_packet *packet, bool made_ect,
 				  u64 *departure_ns);
 
-/* The same for a packet that may have no gate: NULL. */
+/*
+ * Returns true if a gate would drop a packet of so many bytes that came at now_ns; horizon_ns: the
+ * VM's.  Softirqs off.
+ */
+bool shim_gate_full(struct shim_gate *gate, u32 bytes, u64 horizon_ns, u64 now_ns);
+
+/* As shim_gate_judge() for a packet that may have no gate: NULL. */
 static inline enum shim_counter shim_gate_admit(struct shim_gate *gate,
 						struct shim_limiter *limiter,
 						const struct shim_packet *packet, bool made_ect,

@@ -380,6 +380,18 @@ no_memory:
 	return NULL;
 }
 
+/*
+ * Returns true if a packet that a VM sends to a new peer would be dropped: by what nobody answers
+ * shares, which a new peer begins with, or by the VM's own bucket.  vm->lock.
+ */
+static bool peer_drops_first(struct shim_vm *vm, struct shim_uplink *uplink, u32 bytes, u64 now_ns)
+{
+	if (vm->mode.wants & SHIM_LAW_PEERS &&
+	    shim_gate_full(&vm->unanswered, bytes, vm->mode.horizon_ns, now_ns))
+		return true;
+	return shim_limiter_full(vm, uplink, bytes, now_ns);
+}
+
 /* As shim_peer_get() for a packet whose peer is not there, or has no law yet. */
 static struct shim_peer *peer_get_slow(const struct shim_peer_key *key, struct shim_uplink *uplink,
 				       u32 bytes, u64 now_ns)
@@ -391,7 +403,7 @@ static struct shim_peer *peer_get_slow(const struct shim_peer_key *key, struct s
 	if (vm->gone || !(vm->mode.wants & SHIM_VM_PEERS))
 		goto out;
 	peer = shim_peer_find(vm->engine, key);
-	if (!peer && bytes && shim_limiter_full(vm, uplink, bytes, now_ns))
+	if (!peer && bytes && peer_drops_first(vm, uplink, bytes, now_ns))
 		goto out;
 	if (!peer)
 		peer = peer_create(key, bytes ? SHIM_PEER_ONCE : SHIM_PEER_HEARD, now_ns);

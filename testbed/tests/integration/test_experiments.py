@@ -40,7 +40,7 @@ SHORT = (
     Short("controller-killed", "share",
           ("phases=2,10,0", "competitor=udp", "kill_controller_at_s=5", "restart_controller_at_s=9")),
     Short("hygenicc", "share", ("law=hygenicc", "phases=2,6,2", "competitor=tcp,dctcp,udp")),
-    Short("share-static", "share", ("law=static", "phases=1,4,2", "competitor=udp")),
+    Short("share-static", "share", ("law=static", "phases=1,4,3", "competitor=udp")),
     # The controller forwards nothing, and marks are those that receiving hypervisors saw.
     Short("share-shim", "share", ("fabric=linux", "phases=2,6,2", "competitor=tcp,dctcp,udp", "vms_per_hypervisor=2")),
 )
