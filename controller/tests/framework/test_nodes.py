@@ -154,7 +154,7 @@ def test_a_new_node_needs_no_restart_and_one_that_comes_back_goes_on(tmp_path, f
         shown = node(controller)
         assert shown["certificate"] is None and shown["address"].startswith("127.0.0.1:")
         assert shown["switches"] == [{"switch": "00000000000000a1", "connected": True}] and shown["refused"] == []
-        wait_for(lambda: "stored" in controller.get("/v1/vms/compute-1-vm0"), controller.log)
+        wait_for(lambda: controller.get("/v1/vms?iface_id=compute-1-vm0")["vms"], controller.log)
         answer = controller.put("/v1/vms/compute-1-vm0", {"weight": 3})
         assert answer["stored"]["weight"] == 3, answer
         assert one.vsctl("get", "interface", "tap0", "other_config:shim-weight") == '"3"'
