@@ -34,6 +34,20 @@ def data(name: str) -> Path:
     return installed if installed.exists() else folder() / "usr" / "share" / name
 
 
+def python_path() -> Path:
+    """Return the folder of unpacked Python packages, which Python has to look into behind the system's."""
+    return folder() / "usr" / "lib" / "python3" / "dist-packages"
+
+
+def debians(name: str) -> Path:
+    """Return what starts Debian's own program, whatever is before it in PATH. Raises FileNotFoundError."""
+    path = os.pathsep.join(["/usr/sbin", "/usr/bin", str(folder() / "links")])
+    found = shutil.which(name, path=path)
+    if found is None:
+        raise FileNotFoundError(f"there is no {name} in {path}")
+    return Path(found)
+
+
 def search_path() -> str:
     """Return PATH with the folders of the system's daemons and of what was unpacked behind it."""
     given = [one for one in os.environ.get("PATH", "").split(os.pathsep) if one]

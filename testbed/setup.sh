@@ -189,6 +189,9 @@ say "preparing .venv from $python (pinned by requirements.txt and constraints.tx
 if [ ! -x .venv/bin/python ] || ! .venv/bin/python -c pass 2>/dev/null; then
 	"$python" -m venv --clear --system-site-packages .venv
 fi
+# Mininet and Open vSwitch's Python package, where they are not installed: pip takes what is there for what it is asked for.
+site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+printf '%s\n' "$unpacked/usr/lib/python3/dist-packages" >"$site/sdngcc-programs.pth"
 pip=(.venv/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt)
 # Ryu 4.34 builds with these and with nothing newer, hence no build isolation. They must sit in .venv
 # itself: without --ignore-installed pip would be content with other versions of the system's.
@@ -196,11 +199,8 @@ pip=(.venv/bin/python -m pip --disable-pip-version-check install --quiet --const
 "${pip[@]}" --no-build-isolation --requirement requirements.txt
 say "installing sdngcc in editable mode"
 "${pip[@]}" --no-build-isolation --no-deps --editable .
-site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 # ryu-manager needs mending before it imports anything; `sdngcc controller` does it by itself.
 cp controller/ryu-manager.pth "$site/"
-# Mininet and Open vSwitch's Python package, where they are not installed.
-printf '%s\n' "$unpacked/usr/lib/python3/dist-packages" >"$site/sdngcc-programs.pth"
 .venv/bin/sdngcc --version >/dev/null
 printf '%s\n' "$stamp" > .venv/.stamp
 say "done: .venv/bin/sdngcc"

@@ -101,7 +101,7 @@ def _in_order(root: Path, release: str, names: tuple[str, ...]) -> List[Path]:
     """Return modules and what they need, each once and behind what it needs. Raises BuildError."""
     found: List[Path] = []
     for name in names:
-        done = subprocess.run(["/sbin/modprobe", "-d", str(root), "-S", release, "--show-depends", name],
+        done = subprocess.run(["modprobe", "-d", str(root), "-S", release, "--show-depends", name],
                               capture_output=True, text=True)
         if done.returncode:
             raise BuildError(f"instructions_kernel: {release} has no module {name}: {done.stderr.strip()}")
@@ -133,7 +133,7 @@ def _fetch_kernel(build: Build) -> None:
             build.run(["dpkg-deb", "-x", str(package), str(root)], "unpacking headers")
         package.unlink()
     release = next((root / "lib" / "modules").iterdir()).name
-    build.run(["/sbin/depmod", "-b", str(root), release], "finding what modules need")
+    build.run(["depmod", "-b", str(root), release], "finding what modules need")
     makefile = root / "usr" / "src" / headers / "Makefile"
     makefile.write_text(makefile.read_text().replace("/usr/src/", f"{root}/usr/src/"))
 

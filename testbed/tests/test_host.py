@@ -125,6 +125,11 @@ def test_programs_that_were_unpacked_are_found_behind_the_systems(monkeypatch, t
     assert programs.search_path().endswith(f":{tmp_path}/links")
     assert programs.data("no/such/file") == tmp_path / "usr/share/no/such/file"
     assert programs.data("dpkg") == Path("/usr/share/dpkg")
+    assert programs.python_path() == tmp_path / "usr/lib/python3/dist-packages"
+    assert programs.debians("no-such-program") == tmp_path / "links/no-such-program"
+    assert programs.debians("env") == Path("/usr/bin/env")
+    with pytest.raises(FileNotFoundError, match="there is no nowhere-such in "):
+        programs.debians("nowhere-such")
 
 
 def test_the_log_of_a_machine_that_failed_is_kept(monkeypatch, tmp_path):

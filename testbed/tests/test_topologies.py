@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sdngcc.testbed.build import ROOT
+from sdngcc.testbed.programs import folder, python_path
 from sdngcc.topologies import TOPOLOGIES
 from sdngcc.topologies.fabric import VMS_MAX, link_address, vm_addresses
 
@@ -21,7 +22,8 @@ FILES = {path.stem: re.search(r"mn --custom \S+ --topo (\S+)", path.read_text())
 # What mn does with --custom and --topo, up to the topology.
 MN = """
 import importlib.machinery, importlib.util, json, sys
-loader = importlib.machinery.SourceFileLoader("mn", "/usr/bin/mn")
+sys.path.append(sys.argv[4])
+loader = importlib.machinery.SourceFileLoader("mn", sys.argv[3])
 mn = importlib.util.module_from_spec(importlib.util.spec_from_loader("mn", loader))
 loader.exec_module(mn)
 runner = mn.MininetRunner.__new__(mn.MininetRunner)
@@ -41,8 +43,9 @@ def test_each_topology_says_how_mn_runs_it():
 def test_debians_mn_runs_it(name, where):
     file, cwd = {"relative": (f"mininet/topologies/{name}.py", ROOT), "folder": (f"{name}.py", FOLDER),
                  "absolute": (str(FOLDER / f"{name}.py"), Path("/"))}[where]
-    done = subprocess.run(["/usr/bin/python3", "-I", "-B", "-c", MN, file, FILES[name]], cwd=cwd, capture_output=True,
-                          text=True)
+    mn = next(path for path in (Path("/usr/bin/mn"), folder() / "usr/bin/mn") if path.exists())
+    done = subprocess.run(["/usr/bin/python3", "-I", "-B", "-c", MN, file, FILES[name], str(mn), str(python_path())],
+                          cwd=cwd, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     hosts, switches, more = json.loads(done.stdout)
     assert hosts >= 5 and switches >= 3 and not more

@@ -20,13 +20,14 @@ from sdngcc.node.host import Host
 from sdngcc.node.queues import QueueError
 from sdngcc.node.record import Wanted
 from sdngcc.node.setup import SetupError, apply, plan, reapply, undo
+from sdngcc.testbed.programs import debians
 
 lab = Lab()
 KEY = "/tmp/node.key"
 # The machine's own files but for what is written: that may not be.
 ROOT = Path("/tmp/root")
 # Open vSwitch as Debian has it, without this project's series.
-DEBIANS = "/usr/sbin/ovs-vswitchd"
+DEBIANS = str(debians("ovs-vswitchd"))
 FQ = {"limit": 100_000, "flow_limit": 2_000, "buckets": 1024}
 
 
