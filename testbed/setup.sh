@@ -27,6 +27,8 @@ tools=(gcc make flex bison bc patch perl xz-utils autoconf automake libtool pkg-
 	libc6-dev libssl-dev libcap-ng-dev python3 python3-venv ca-certificates)
 # What runs inside the virtual machine, which has this machine's files.
 programs=(mininet iproute2 ethtool procps kmod python3-openvswitch)
+# What tells Python's extensions among them where their libraries are.
+programs+=(patchelf)
 if [ "$wanted" != demo ]; then
 	# Further compilers; what boots the kernels for several CPUs (make smp); checkers; headers (cffi); suites' builds.
 	tools+=(g++ dpkg-dev libelf-dev bzip2 qemu-system-x86 sparse git python3-dev)
@@ -134,6 +136,11 @@ link_programs() {
 		fi
 		chmod 755 "$folder/$name"
 	done
+	# Extensions of Python have no starter: where their libraries are is written into them.
+	while read -r file; do
+		[[ $(ldd "$file" 2>/dev/null) != *"not found"* ]] ||
+			PATH=$PATH:$unpacked/usr/bin patchelf --force-rpath --set-rpath "$libraries" "$file"
+	done < <(find "$unpacked/usr/lib/python3/dist-packages" -name '*.so' 2>/dev/null)
 	rm -rf "$unpacked/links"
 	mv "$folder" "$unpacked/links"
 }

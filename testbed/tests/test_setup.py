@@ -3,6 +3,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,14 @@ def test_a_daemon_is_seen_as_one():
     assert not STARTS.search("/usr/bin/gcc\n/usr/lib/gcc")
 
 
+def link(unpacked):
+    """Do to a folder of unpacked packages what the script does to it."""
+    text = SCRIPT.read_text()
+    functions = text[text.index("# Prints where the file is"):text.index("# Unpacks what is missing of the programs")]
+    subprocess.run(["bash", "-euo", "pipefail", "-c", f"unpacked=$1\n{functions}\nlink_programs", "x", str(unpacked)],
+                   check=True)
+
+
 def test_starters_and_links_of_unpacked_programs(tmp_path):
     """A program that finds its libraries, one that does not, one in Python, and a name of a program with several."""
     for name in ("bin", "sbin", "usr/bin", "usr/share/doc"):
@@ -66,10 +75,7 @@ def test_starters_and_links_of_unpacked_programs(tmp_path):
     (tmp_path / "usr/lib/python3/dist-packages/module.py").write_text("X = 3\n")
     for name in ("bin/several", "usr/bin/ovs-one", "usr/bin/py"):
         (tmp_path / name).chmod(0o755)
-    text = SCRIPT.read_text()
-    functions = text[text.index("# Prints where the file is"):text.index("# Unpacks what is missing of the programs")]
-    subprocess.run(["bash", "-euo", "pipefail", "-c", f"unpacked=$1\n{functions}\nlink_programs", "x", str(tmp_path)],
-                   check=True)
+    link(tmp_path)
 
     def said(name):
         done = subprocess.run([str(tmp_path / "links" / name)], capture_output=True, text=True, check=True)
@@ -81,6 +87,24 @@ def test_starters_and_links_of_unpacked_programs(tmp_path):
     assert not (tmp_path / "links" / "text").exists()
 
 
+@pytest.mark.skipif(shutil.which("patchelf") is None, reason="patchelf is not installed: make setup")
+def test_an_unpacked_extension_of_python_finds_unpacked_libraries_and_theirs(tmp_path):
+    near, extensions = tmp_path / "usr/lib/x86_64-linux-gnu", tmp_path / "usr/lib/python3/dist-packages"
+    below = []
+    for folder, name in ((near, "libfar.so"), (near, "libnear.so"), (extensions, "extension.so")):
+        folder.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "source.c").write_text(f"int {name[:-3]}(void) {{ return 1; }}\n")
+        subprocess.run(["gcc", "-shared", "-Wl,--no-as-needed", "-o", folder / name, tmp_path / "source.c", *below],
+                       check=True)
+        below = [f"-L{near}", f"-Wl,-rpath-link={near}", f"-l{name[3:-3]}"]
+
+    def loads():
+        code = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
+        return subprocess.run([sys.executable, "-c", code, extensions / "extension.so"], capture_output=True)
+
+    assert b"libnear.so: cannot open" in loads().stderr
+    link(tmp_path)
+    assert loads().returncode == 0
 
 @pytest.mark.release
 @pytest.mark.timeout(7200)
