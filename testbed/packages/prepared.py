@@ -71,7 +71,7 @@ def _processes(one: Root) -> Set[str]:
     found = set()
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if (process / "root").readlink() == one.folder:
+            if (process / "root").samefile(one.folder):
                 found.add((process / "comm").read_text(encoding="ascii").strip())
         except OSError:
             continue

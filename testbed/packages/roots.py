@@ -26,6 +26,8 @@ CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 # Run by sh with the root as first argument: what a command inside finds beside its files.
 _ENTER = """set -eu
 root=$1; shift
+# A mount point, as every machine's root is: programs inside that make namespaces change how it propagates.
+mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
 mount -t sysfs -o ro sysfs "$root/sys"
 mount --rbind /dev "$root/dev"
