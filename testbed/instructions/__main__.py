@@ -18,6 +18,7 @@ from rich.table import Table
 from sdngcc.testbed.build import BuildError
 from sdngcc.testbed.instructions.build import Machine, machine
 from sdngcc.testbed.instructions.rows import BESIDE, CASES, PACKETS, PATCHED, STOCK, Case, choose
+from sdngcc.testbed.programs import VARIABLE, folder
 from sdngcc.testbed.progress import build_progress
 from sdngcc.testbed.qemu import PROGRAM
 from sdngcc.testbed.smp.run import initial_ram_disk
@@ -42,7 +43,8 @@ class InstructionsError(Exception):
 
 def command_line(built: Machine, out: Path) -> List[str]:
     """Return how QEMU is called for a machine whose files are in out."""
-    parameters = [*PARAMETERS, f"BENCH_PYTHON={sys.executable}", f"BENCH_JOB={out / 'job.json'}"]
+    parameters = [*PARAMETERS, f"BENCH_PYTHON={sys.executable}", f"BENCH_JOB={out / 'job.json'}",
+                  f"{VARIABLE}={folder()}"]
     return [PROGRAM, "-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-cpu", PROCESSOR, "-smp", "1",
             "-m", MEMORY, "-nodefaults", "-no-reboot", "-display", "none",
             "-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap",

@@ -8,6 +8,7 @@ a packet's figure, so what a run costs once drops out. Stream: the time of a num
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import subprocess
@@ -30,6 +31,7 @@ from sdngcc.testbed.bench.datapath_guest import (
     wait_until,
 )
 from sdngcc.testbed.instructions.rows import CASES, PACKETS, Case
+from sdngcc.testbed.programs import search_path
 
 # Packets of the shorter run: each destination has its turn at least once.
 COUNT = 4096
@@ -159,6 +161,7 @@ def send_stream() -> None:
 def main(path: Path) -> None:
     """Measure the rows of a job, a line of JSON each; what fails is told in place of a number."""
     job: Dict[str, Any] = json.loads(path.read_text())
+    os.environ["PATH"] = search_path()
     for module in job["loads"]:
         run("insmod", module)
     run("ip", "link", "set", "lo", "up")
