@@ -333,7 +333,8 @@ SEEDS = (
     + b'{"report":["x",null,0]}\n[1]\n{"x":1}\n' + ports.port_line(directory.CloudPort("a", macs=(bytes(6),),
         trunk=directory.Trunk("p", 7))) + b"[" * 5000,
     *(bytes([DOCUMENT]) + one for one in (
-        b' {"a" : [1, "two", {"three": null}], "b": {}, "c": [], "d": 123456789012} ', b'{"a":1}x', b'{"a" 1}', b"[1 2]",
+        b' {"a" : [1, "two", {"three": null}], "b": {}, "c": [], "d": 123456789012} ', b'{"a":1}x', b'{"a" 1}',
+        b"[1 2]",
         b'["\\u0000"]', b"[NaN, 1, 2, 3]", b'{"a": "' + b"x" * 40 + b'", 1: 2}', b'[1, 2, 3, 4, 5', b"")),
 )  # fmt: skip
 

@@ -147,7 +147,8 @@ def test_tls_with_a_token(tmp_path, bridge, token_file):
         port = int(controller.url.rsplit(":", 1)[1])
         wait_for(lambda: known(controller, "tap0", context=trusted), controller.log)
         with contextlib.ExitStack() as stack:
-            plain, *_ = (stack.enter_context(socket.create_connection(("127.0.0.1", port), source_address=("127.0.0.2", 0)))
+            other = ("127.0.0.2", 0)  # what one address may begin is bounded
+            plain, *_ = (stack.enter_context(socket.create_connection(("127.0.0.1", port), source_address=other))
                          for _ in range(100))  # fmt: skip
             plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
             client = RestClient(controller.url, TOKEN, str(tmp_path / "cert.pem"))
