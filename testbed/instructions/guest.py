@@ -30,6 +30,7 @@ from sdngcc.testbed.bench.datapath_guest import (
     unbridge,
     wait_until,
 )
+from sdngcc.testbed.bench.datapath_guest import send as send_stream
 from sdngcc.testbed.instructions.rows import CASES, PACKETS, Case
 from sdngcc.testbed.programs import search_path
 
@@ -145,17 +146,6 @@ def receive(size: int) -> None:
         begin = time.monotonic_ns()
         total = take(size)
         print((time.monotonic_ns() - begin) * SEGMENT_BYTES / total, flush=True)
-
-
-def send_stream() -> None:
-    """Send until the receiver hangs up."""
-    block = bytes(1 << 20)
-    with socket.create_connection(("10.0.0.2", 5001)) as connection:
-        try:
-            while True:
-                connection.sendall(block)
-        except (BrokenPipeError, ConnectionResetError):
-            return
 
 
 def main(path: Path) -> None:
