@@ -8,6 +8,7 @@ fills at a steady rate up to its depth, and may become negative, for the price o
 is done. Work that lasts is done in stretches, after each of which others have their turn (Stretches).
 """
 
+import math
 import time
 from typing import Any, Callable, Generic, Hashable, TypeVar
 
@@ -32,70 +33,6 @@ Key = TypeVar("Key", bound=Hashable)
 def rest_ns(entries: int, free: int = ENTRIES_FREE) -> int:
     """Return how long after an answer of so many entries a switch is not asked the same again."""
     return max(0, entries - free) * ENTRY_REST_NS
-
-
-class Bucket:
-    """Steps that may be taken: ``rate`` come each second, up to ``burst``."""
-
-    def __init__(self, rate: int, burst: int) -> None:
-        self._rate = rate
-        self._burst_ns = burst * SECOND_NS
-        self._filled_ns = self._burst_ns  # steps times a second, which keeps them whole
-        self._seen_ns = 0
-
-    def fill(self, now_ns: int) -> None:
-        """Let time pass."""
-        passed_ns, self._seen_ns = max(0, now_ns - self._seen_ns), max(now_ns, self._seen_ns)
-        self._filled_ns = min(self._burst_ns, self._filled_ns + passed_ns * self._rate)
-
-    @property
-    def left(self) -> bool:
-        """Tell whether there are steps."""
-        return self._filled_ns > 0
-
-    def take(self, steps: int) -> None:
-        """Take steps, more than there are where need be."""
-        self._filled_ns -= steps * SECOND_NS
-
-    def wait_ns(self) -> int:
-        """Return how long until there are steps again."""
-        return max(0, 1 - self._filled_ns // self._rate)
-
-
-class Meter:
-    """What one connection may cost; ``shared`` is of all connections."""
-
-    def __init__(self, shared: Bucket) -> None:
-        self._own = Bucket(OWN_RATE, OWN_BURST)
-        self._shared = shared
-        self._over_ns = 0
-        self._pressed_ns = 0  # when it last wanted more than its part
-        self.steps = 0  # taken
-
-    @property
-    def is_spent(self) -> bool:
-        """Tell whether it has wanted more than its part for PATIENCE_S, with pauses of less than a second."""
-        return self._over_ns >= PATIENCE_S * SECOND_NS
-
-    def charge(self, size: int, now_ns: int) -> int:
-        """Take a message of ``size`` bytes; return how long to read no more, ns."""
-        steps = 1 + size // STEP_BYTES
-        self.steps += steps
-        self._own.fill(now_ns)
-        self._shared.fill(now_ns)
-        for bucket in (self._own, self._shared):
-            if bucket.left:
-                bucket.take(steps)
-                return 0
-        self._own.take(steps)
-        passed_ns, self._pressed_ns = now_ns - self._pressed_ns, now_ns
-        self._over_ns = self._over_ns + passed_ns if passed_ns < SECOND_NS else 0
-        return self._own.wait_ns()
-
-
-def shared() -> Bucket:
-    """Return what connections have together beyond their own parts."""
-    return Bucket(SHARED_RATE, SHARED_BURST)
 
 
 class Budget:
@@ -129,6 +66,44 @@ class Budget:
     def is_full(self, now_ns: int) -> bool:
         """Return whether nothing was taken lately."""
         return self.left(now_ns) >= self.depth
+
+    def wait_ns(self, now_ns: int) -> int:
+        """Return how long until something is left again."""
+        return max(0, math.floor(-self.left(now_ns) * 1e9 / self.rate) + 1)
+
+
+class Meter:
+    """What one connection may cost; ``shared`` is of all connections."""
+
+    def __init__(self, shared: Budget) -> None:
+        self._own = Budget(OWN_RATE, OWN_BURST, 0)
+        self._shared = shared
+        self._over_ns = 0
+        self._pressed_ns = 0  # when it last wanted more than its part
+        self.steps = 0  # taken
+
+    @property
+    def is_spent(self) -> bool:
+        """Tell whether it has wanted more than its part for PATIENCE_S, with pauses of less than a second."""
+        return self._over_ns >= PATIENCE_S * SECOND_NS
+
+    def charge(self, size: int, now_ns: int) -> int:
+        """Take a message of ``size`` bytes; return how long to read no more, ns."""
+        steps = 1 + size // STEP_BYTES
+        self.steps += steps
+        for budget in (self._own, self._shared):
+            if budget.left(now_ns) > 0:
+                budget.spend(steps, now_ns)
+                return 0
+        self._own.spend(steps, now_ns)
+        passed_ns, self._pressed_ns = now_ns - self._pressed_ns, now_ns
+        self._over_ns = self._over_ns + passed_ns if passed_ns < SECOND_NS else 0
+        return self._own.wait_ns(now_ns)
+
+
+def shared() -> Budget:
+    """Return what connections have together beyond their own parts."""
+    return Budget(SHARED_RATE, SHARED_BURST, 0)
 
 
 class Budgets(Generic[Key]):

@@ -65,7 +65,7 @@ class Connection:
     """
 
     def __init__(
-        self, inner: Any, channel: Channel, admission: Admission, shared: Optional[budget.Bucket] = None
+        self, inner: Any, channel: Channel, admission: Admission, shared: Optional[budget.Budget] = None
     ) -> None:
         """``shared`` is the budget of work that all connections of a listener have together."""
         self.channel = channel
