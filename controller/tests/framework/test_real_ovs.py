@@ -102,7 +102,9 @@ def test_real_switches_obey_one_master_and_all_controllers_hear(tmp_path, ovs, t
 
         # By OVSDB the bridge has a machine, so who does not own it is EQUAL there.
         wait_for(lambda: roles("master", "other" if tls else "slave"), told)
-        wait_for(lambda: all(c.get("/v1/status")["ready"] for c in controllers), told)
+        # Debian's own Open vSwitch has no shim: nothing else keeps the controllers from their work.
+        wait_for(lambda: all("marks" in text or "VM state" in text for c in controllers
+                             for text in c.get("/v1/status")["not_ready"]), told)  # fmt: skip
         ovs.receive(1, arp(1, 2))
         ovs.receive(2, arp(2, 1))
         ovs.receive(1, ipv4(1, 2))

@@ -59,7 +59,7 @@ static void decide_peer(struct shim_vm *vm, struct shim_uplink *uplink,
 			struct shim_action *action, u8 wants)
 {
 	bool group = packet->version && shim_address_group(&packet->destination);
-	bool room;
+	bool dropped;
 
 	if (packet->version && !group)
 		passage->peer = shim_peer_get(vm, uplink, &packet->destination, packet->bytes,
@@ -71,9 +71,11 @@ static void decide_peer(struct shim_vm *vm, struct shim_uplink *uplink,
 			passage->gate = &vm->unanswered;
 		return;
 	}
-	/* With room in the table no peer was made for a packet that is to be dropped. */
-	room = READ_ONCE(vm->n_peers) < passage->settings->peers_max;
-	passage->gate = group || (packet->version && room) ? &vm->unanswered : &vm->shared;
+	/* With room in the table no peer is made for what this gate is to drop. */
+	dropped = packet->version && READ_ONCE(vm->n_peers) < passage->settings->peers_max &&
+		  shim_gate_full(&vm->unanswered, packet->bytes,
+				 READ_ONCE(vm->mode.horizon_ns), packet->now_ns);
+	passage->gate = group || dropped ? &vm->unanswered : &vm->shared;
 	if (packet->echo_free)
 		action->echo = false;
 }

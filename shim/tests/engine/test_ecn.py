@@ -149,7 +149,8 @@ def test_a_vm_with_many_flows_has_a_larger_table_and_no_more_than_it_may(host: H
             guests.get(number, 0, ECT_0 if turn % 2 else CE)
         for number in range(8000):
             guests.get(10_000 + 8000 * turn + number, 0, ECT_0)
-    assert guests.kept(200, 0) >= 190, "flows that went on were lost to new ones"
+    # The secret hash decides: 191 stay on average, with a standard deviation of 3.
+    assert guests.kept(200, 0) >= 180, "flows that went on were lost to new ones"
     before = host.counter(guests.vms[0], "rx_ce_lost")
     lost = sum(guests.get(10_000 + number, 0, CE) != CE for number in range(8000))
     assert lost >= 4000 and host.counter(guests.vms[0], "rx_ce_lost") - before == lost
