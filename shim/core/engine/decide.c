@@ -18,7 +18,8 @@
  * Under a law that wants peers a packet to one host has one by its destination, whatever its
  * source.  What has none (no IP, no room, no memory) passes the gate "shared" that all such packets
  * share, and the VM's bucket; the reserved bit, which speaks to the other end's shim, does not
- * leave with it.
+ * leave with it.  No peer is made for a packet that the VM's bucket or the gate "unanswered" is to
+ * drop; such a packet meets what drops it.
  *
  * A law binds what a VM sends to a name whose host it hears of.  The same host can be reached by
  * other names: an address that is nobody's, with the host's MAC address or one that switches flood,
