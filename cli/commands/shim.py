@@ -111,9 +111,8 @@ def read_all(client: ShimClient, of: Optional[str] = None) -> Tuple[Settings, Li
 def settings_text(settings: Settings) -> str:
     """Return the settings as lines for people."""
     pace = settings.limiter == "pace"
-    early = f", early drops from {settings.early / 1e6:g} ms" if settings.early else ""
     ahead = ", small packets ahead" if settings.ahead else ""
-    depth = f"quantum {settings.quantum} bytes, horizon {settings.horizon / 1e6:g} ms{early}{ahead}" if pace else (
+    depth = f"quantum {settings.quantum} bytes, horizon {settings.horizon / 1e6:g} ms{ahead}" if pace else (
         f"burst {settings.burst} bytes")
     words = ["yes" if flag else "no" for flag in (settings.segment, settings.ecn, settings.accept_v0, settings.key_set,
                                                   settings.key_other_set)]
@@ -260,7 +259,6 @@ def show(of: Optional[str], as_json: bool) -> None:
 @click.option("--burst", type=int, help="Depth of a policing bucket, bytes.")
 @click.option("--quantum", type=int, help="What a pacing bucket lets leave back to back, bytes.")
 @click.option("--horizon", type=Time(), help="Longest wait of a paced packet, such as 10ms.")
-@click.option("--early", type=Time(), help="Wait beyond which some packets are dropped, such as 500us; 0: none.")
 @click.option("--ahead/--no-ahead", default=None,
               help="Let a VM's small packets and young flows leave ahead of its bulk.")
 @click.option("--segment/--no-segment", default=None, help="Cut GSO packets before the bucket.")

@@ -37,7 +37,7 @@ class SettingsMessage(genlmsg):
         ("OVS_SHIM_SETTINGS_WAITING_MAX", "uint32"),
         ("OVS_SHIM_SETTINGS_OTHER_KEY_SENDERS", "senders"),
         ("OVS_SHIM_SETTINGS_CONVERSATIONS", "uint8"),
-        ("OVS_SHIM_SETTINGS_EARLY", "uint64"),
+        ("OVS_SHIM_SETTINGS_EARLY", "none"),
         ("OVS_SHIM_SETTINGS_AHEAD", "uint8"),
     )
 
@@ -168,7 +168,7 @@ class PortMessage(genlmsg):
             ("OVS_SHIM_STAT_DROP_PATH", "uint64"),
             ("OVS_SHIM_STAT_PATHS_FULL", "uint64"),
             ("OVS_SHIM_STAT_PATHS_NO_MEMORY", "uint64"),
-            ("OVS_SHIM_STAT_DROP_EARLY", "uint64"),
+            ("OVS_SHIM_STAT_DROP_EARLY", "none"),
             ("OVS_SHIM_STAT_TX_AHEAD", "uint64"),
             ("OVS_SHIM_STAT_RX_CE_LOST", "uint64"),
             ("OVS_SHIM_STAT_DROP_UNANSWERED", "uint64"),

@@ -109,7 +109,6 @@ class Settings:
     waiting_max: int = 0  # packets of a VM that may wait on one uplink; 0: their number is not bounded
     other_key_senders: Dict[int, int] = field(default_factory=dict)  # under the second key: id, s since last heard
     conversations: bool = False  # VMs have peers under laws that want none, too
-    early: int = 0  # wait beyond which some full packets are dropped, all beyond twice that, ns; 0: none
     ahead: bool = False  # small packets and young flows, none of whose packets wait, leave ahead of those that wait
 
 
@@ -292,7 +291,7 @@ class ShimClient:
             knobs={knob.name: knob for knob in knobs}, laws=tuple(got["laws"].get_attrs("OVS_SHIM_LAWS_NAME")),
             key_other_set="key_other_set" in got, codepoint=got.get("codepoint", 1),
             waiting_max=got.get("waiting_max", 0), conversations=bool(got.get("conversations", 0)),
-            early=got.get("early", 0), ahead=bool(got.get("ahead", 0)),
+            ahead=bool(got.get("ahead", 0)),
             other_key_senders={sender["id"]: sender["silent"] for sender in senders})
 
     def settings_set(self, *, law: Optional[str] = None, period: Optional[int] = None,
@@ -303,8 +302,7 @@ class ShimClient:
                      peers_max: Optional[int] = None, peer_idle: Optional[int] = None, of: Optional[str] = None,
                      knobs: Optional[Mapping[str, int]] = None, key_other: Optional[bytes] = None,
                      codepoint: Optional[int] = None, waiting_max: Optional[int] = None,
-                     conversations: Optional[bool] = None, early: Optional[int] = None,
-                     ahead: Optional[bool] = None) -> None:
+                     conversations: Optional[bool] = None, ahead: Optional[bool] = None) -> None:
         """Change the settings named, all or none; the fields of Settings say what they are.
 
         key and key_other are 16 bytes, all zero for none. period and knobs are those of the law `of`, by default of
@@ -317,7 +315,7 @@ class ShimClient:
             "SEGMENT": None if segment is None else int(segment), "ECN": None if ecn is None else int(ecn),
             "INACTIVE": inactive, "PROTOCOL": protocol, "PEERS_MAX": peers_max, "PEER_IDLE": peer_idle, "OF": of,
             "ACCEPT_V0": None if accept_v0 is None else int(accept_v0), "KEY": key, "KEY_OTHER": key_other,
-            "CODEPOINT": codepoint, "WAITING_MAX": waiting_max, "EARLY": early,
+            "CODEPOINT": codepoint, "WAITING_MAX": waiting_max,
             "CONVERSATIONS": None if conversations is None else int(conversations),
             "AHEAD": None if ahead is None else int(ahead),
         }

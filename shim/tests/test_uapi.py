@@ -166,7 +166,7 @@ def test_port_read() -> None:
 
 
 def test_settings_new() -> None:
-    """The second key goes with codepoint, waiting-max, early and ahead, and its senders come back."""
+    """The second key goes with codepoint, waiting-max and ahead, and its senders come back."""
     common = [("OVS_SHIM_SETTINGS_" + name, value) for name, value in (
         ("LAW", "none"), ("OF", "none"), ("PERIOD", 0), ("LIMITER", 1), ("BURST", 1), ("QUANTUM", 1), ("HORIZON", 1),
         ("SEGMENT", 1), ("ECN", 1), ("INACTIVE", 1), ("PROTOCOL", 253), ("ACCEPT_V0", 0), ("PEERS_MAX", 1),
@@ -174,16 +174,15 @@ def test_settings_new() -> None:
     sender = {"attrs": [("OVS_SHIM_SENDER_ID", 5), ("OVS_SHIM_SENDER_SILENT", 61)]}
     senders = ("OVS_SHIM_SETTINGS_OTHER_KEY_SENDERS", {"attrs": [("OVS_SHIM_SENDERS_SENDER", sender)]})
     new = [("OVS_SHIM_SETTINGS_KEY_OTHER_SET", True), ("OVS_SHIM_SETTINGS_CODEPOINT", 0),
-           ("OVS_SHIM_SETTINGS_WAITING_MAX", 9), ("OVS_SHIM_SETTINGS_EARLY", 7),
-           ("OVS_SHIM_SETTINGS_AHEAD", 1), senders]
+           ("OVS_SHIM_SETTINGS_WAITING_MAX", 9), ("OVS_SHIM_SETTINGS_AHEAD", 1), senders]
     kernel = _Kernel([*common, *new], common, [])
     got = kernel.settings_get()
-    assert (got.key_other_set, got.codepoint, got.waiting_max, got.early, got.ahead) == (True, 0, 9, 7, True)
+    assert (got.key_other_set, got.codepoint, got.waiting_max, got.ahead) == (True, 0, 9, True)
     assert got.other_key_senders == {5: 61}
     got = kernel.settings_get()
-    assert (got.key_other_set, got.codepoint, got.waiting_max, got.early, got.ahead) == (False, 1, 0, 0, False)
+    assert (got.key_other_set, got.codepoint, got.waiting_max, got.ahead) == (False, 1, 0, False)
     assert got.other_key_senders == {}
-    kernel.settings_set(key_other=bytes(range(16)), codepoint=0, waiting_max=9, early=7, ahead=True)
+    kernel.settings_set(key_other=bytes(range(16)), codepoint=0, waiting_max=9, ahead=True)
     asked = kernel.asked[-1]
-    names = ("KEY_OTHER", "CODEPOINT", "WAITING_MAX", "EARLY", "AHEAD")
-    assert [asked.get_attr("OVS_SHIM_SETTINGS_" + name) for name in names] == [bytes(range(16)), 0, 9, 7, 1]
+    names = ("KEY_OTHER", "CODEPOINT", "WAITING_MAX", "AHEAD")
+    assert [asked.get_attr("OVS_SHIM_SETTINGS_" + name) for name in names] == [bytes(range(16)), 0, 9, 1]

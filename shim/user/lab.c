@@ -28,7 +28,6 @@ struct lab_setting {
 static const struct lab_setting lab_settings[] = {
 	SETTING(limiter),
 	SETTING(horizon_ns),
-	SETTING(early_ns),
 	SETTING(ahead),
 	SETTING(inactive_ns),
 	SETTING(peer_idle_ns),
@@ -568,7 +567,6 @@ bool shim_lab_read_limiter(struct shim_vm *vm, struct shim_uplink *uplink,
 			.drop_police = tx.drop_police,
 			.drop_horizon = tx.drop_horizon,
 			.drop_waiting = tx.drop_waiting,
-			.drop_early = tx.drop_early,
 			.ahead = tx.ahead,
 			.active = limiter->active,
 		};

@@ -71,7 +71,6 @@ struct shim_lab_limiter {
 	u64 drop_police;	/* packets over the rate */
 	u64 drop_horizon;	/* packets that would wait too long */
 	u64 drop_waiting;	/* packets too many */
-	u64 drop_early;		/* packets dropped to keep the queue short */
 	u64 ahead;		/* packets that left at once, ahead of those that wait */
 	bool active;		/* a packet came in the last T_o */
 };

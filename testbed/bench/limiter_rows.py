@@ -23,10 +23,7 @@ class Limiter(NamedTuple):
 
 LIMITERS: Dict[str, Limiter] = {one.name: one for one in (
     Limiter("shim", "ours, default settings", "shim"),
-    Limiter("shim-early", "ours, early drops from 700 us on", "shim", (("early", 700_000),)),
     Limiter("shim-ahead", "ours, small packets ahead", "shim", (("ahead", True),)),
-    Limiter("shim-both", "ours, small packets ahead, early drops from 700 us on", "shim",
-            (("ahead", True), ("early", 700_000))),
     Limiter("meter", "OVS meter, burst of 10 ms", "meter"),
     Limiter("police", "OVS ingress policing, burst of 10 ms", "police"),
     Limiter("htb", "HTB at the uplink, 1,000 packets of queue", "htb"),

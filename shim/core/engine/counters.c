@@ -20,7 +20,6 @@ static const char *const counter_names[SHIM_N_COUNTERS] = {
 	[SHIM_DROP_POLICE] = "police",
 	[SHIM_DROP_HORIZON] = "horizon",
 	[SHIM_DROP_WAITING] = "waiting",
-	[SHIM_DROP_EARLY] = "early",
 	[SHIM_MESSAGES] = "obeyed",
 	[SHIM_REPORTS] = "obeyed",
 	[SHIM_REFUSED_SHORT] = "short",

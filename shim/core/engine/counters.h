@@ -30,7 +30,6 @@ enum shim_counter {
 	SHIM_DROP_POLICE,		/* over the VM's rate; counted by the limiter */
 	SHIM_DROP_HORIZON,		/* would wait too long; counted by the limiter */
 	SHIM_DROP_WAITING,		/* too many wait already; counted by the limiter */
-	SHIM_DROP_EARLY,		/* to keep the queue short; counted by the limiter */
 	SHIM_MESSAGES,			/* control messages obeyed */
 	SHIM_MESSAGES_OTHER_KEY,	/* of these and of reports, signed with the other key */
 	SHIM_MARKS,			/* marks they carried */
@@ -68,7 +67,7 @@ enum shim_counter {
 /* Tells whether limiters count such drops themselves. */
 static inline bool shim_counter_limiter(enum shim_counter drop)
 {
-	return drop >= SHIM_DROP_POLICE && drop <= SHIM_DROP_EARLY;
+	return drop >= SHIM_DROP_POLICE && drop <= SHIM_DROP_WAITING;
 }
 
 /* Returns what a trace calls a counter of drops or refusals. */

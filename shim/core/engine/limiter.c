@@ -73,7 +73,7 @@ struct shim_law_input shim_limiter_input(const struct shim_vm *vm,
 		.sent_rate = limiter ? limiter->sent_rate : 0,
 		.max = vm->config.max,
 		.rx_rate = vm->rx_rate,
-		.horizon_ns = shim_mode_room(&vm->mode),
+		.horizon_ns = READ_ONCE(vm->mode.horizon_ns),
 		.rx_share = rx_share ? rx_share : shim_uplink_capacity(uplink),
 		.rx_least = READ_ONCE(vm->rx_least),
 		.peers = vm->busy_peers,
@@ -196,22 +196,6 @@ static enum shim_counter limiter_refuse(struct shim_limiter *limiter, u64 horizo
 }
 
 /*
- * Tells whether a packet that is to wait is dropped to keep the queue short, and counts it if so.
- * limiter->lock.
- */
-static bool limiter_early(struct shim_limiter *limiter, const struct shim_packet *packet,
-			  u64 early_ns, u64 now_ns)
-{
-	u64 wait_ns = limiter_wait(limiter, now_ns);
-
-	if (!shim_early_drops(&limiter->early_credit, shim_early_start(&limiter->rate, early_ns),
-			      wait_ns, packet->bytes))
-		return false;
-	limiter->tx.drop_early += packet->packets;
-	return true;
-}
-
-/*
  * Tells whether a packet that would wait, or find no room, leaves ahead of those that wait; charges
  * and counts it if so.  limiter->lock.
  */
@@ -235,7 +219,7 @@ static enum shim_counter limiter_judge(struct shim_limiter *limiter,
 				       const struct shim_packet *packet, u64 *departure_ns)
 {
 	const struct shim_mode *mode = &limiter->vm->mode;
-	u64 horizon_ns = READ_ONCE(mode->horizon_ns), early_ns = READ_ONCE(mode->early_ns);
+	u64 horizon_ns = READ_ONCE(mode->horizon_ns);
 	struct shim_verdict verdict;
 	bool waits;
 	u64 now_ns;
@@ -252,8 +236,6 @@ static enum shim_counter limiter_judge(struct shim_limiter *limiter,
 	if (unlikely(verdict.kind == SHIM_DROP))
 		return limiter_refuse(limiter, horizon_ns, packet->packets);
 	if (waits) {
-		if (unlikely(early_ns && limiter_early(limiter, packet, early_ns, now_ns)))
-			return SHIM_DROP_EARLY;
 		if (unlikely(shim_waiting_full(&limiter->waiting, READ_ONCE(mode->waiting_max),
 					       now_ns, verdict.departure_ns))) {
 			limiter->tx.drop_waiting += packet->packets;
@@ -339,7 +321,6 @@ void shim_limiter_add_counted(struct shim_limiter *limiter, struct shim_tx *sum)
 	sum->drop_police += tx.drop_police;
 	sum->drop_horizon += tx.drop_horizon;
 	sum->drop_waiting += tx.drop_waiting;
-	sum->drop_early += tx.drop_early;
 	sum->ahead += tx.ahead;
 }
 
@@ -363,8 +344,7 @@ u64 shim_limiter_rate(struct shim_limiter *limiter)
 /* Returns how many packets a limiter has held back, modulo 2^32. */
 static u32 limiter_held(const struct shim_tx *tx)
 {
-	return (u32)(tx->paced + tx->drop_police + tx->drop_horizon + tx->drop_waiting +
-		     tx->drop_early);
+	return (u32)(tx->paced + tx->drop_police + tx->drop_horizon + tx->drop_waiting);
 }
 
 /* Begins to look for use of a limiter anew.  vm->lock. */

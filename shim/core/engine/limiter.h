@@ -9,7 +9,6 @@
 #include "../host.h"
 #include "../law.h"
 #include "ahead.h"
-#include "early.h"
 #include "packet.h"
 #include "waiting.h"
 
@@ -25,7 +24,6 @@ struct shim_tx {
 	u64 drop_police;		/* dropped: over the rate */
 	u64 drop_horizon;		/* dropped: would wait longer than the horizon */
 	u64 drop_waiting;		/* dropped: too many wait already */
-	u64 drop_early;			/* dropped: to keep the queue short */
 	u64 ahead;			/* left at once, ahead of those that wait */
 };
 
@@ -43,7 +41,6 @@ struct shim_limiter {
 	struct shim_rate rate;		/* R(i,j) and B - L; changes with vm->lock held, too */
 	struct shim_order order;	/* behind those that wait by a lower rate */
 	struct shim_tx tx;		/* what became of the packets */
-	u64 early_credit;		/* of early drops, bytes times ns */
 	u64 ahead_tat;			/* word of what goes ahead: ahead.c */
 	struct shim_ahead *ahead;	/* flows that wait; NULL: nothing goes ahead.  RCU */
 	struct shim_waiting waiting;	/* packets paced, some of their departures */

@@ -74,7 +74,7 @@ static void peer_tell_sent(struct shim_peer *peer, const struct shim_settings *s
 	struct shim_law_packet seen = {
 		.now_ns = packet->now_ns,
 		.wait_ns = departure_ns ? shim_sub_sat(departure_ns, packet->now_ns) : 0,
-		.room_ns = shim_mode_room(&peer->key.vm->mode),
+		.room_ns = READ_ONCE(peer->key.vm->mode.horizon_ns),
 		.bytes = packet->bytes,
 		.packets = packet->packets,
 		.id = packet->id,

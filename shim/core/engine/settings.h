@@ -35,7 +35,6 @@ struct shim_settings {
 	int law;			/* index of VMs' law, SHIM_LAW_NONE: "none" */
 	enum shim_limiter_kind limiter;	/* what happens to a packet over the rate */
 	u64 horizon_ns;			/* longest wait of a paced packet */
-	u64 early_ns;			/* wait beyond which some packets are dropped; 0: none */
 	u64 inactive_ns;		/* T_o */
 	u64 peer_idle_ns;		/* silence after which a peer is collected */
 	u32 peers_max;			/* peers a VM may have */

@@ -179,7 +179,6 @@ static void vm_set_mode(struct shim_vm *vm, const struct shim_settings *settings
 	bool pace = settings->limiter == SHIM_LIMITER_PACE;
 
 	WRITE_ONCE(vm->mode.horizon_ns, pace ? settings->horizon_ns : 0);
-	WRITE_ONCE(vm->mode.early_ns, settings->early_ns);
 	WRITE_ONCE(vm->mode.depth, pace ? settings->quantum_bytes : settings->burst_bytes);
 	WRITE_ONCE(vm->mode.waiting_max, settings->waiting_max);
 	WRITE_ONCE(vm->mode.protocol, settings->protocol);

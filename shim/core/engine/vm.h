@@ -38,7 +38,6 @@ struct shim_uplink;
 /* What a packet needs to know of its VM and of the settings; read without a lock. */
 struct shim_mode {
 	u64 horizon_ns;			/* 0: police */
-	u64 early_ns;			/* as in settings; 0: no early drops */
 	u32 depth;			/* of buckets, bytes */
 	u32 waiting_max;		/* packets that may wait on an uplink; 0: any */
 	u8 wants;			/* SHIM_LAW_* of the VM's law, SHIM_VM_* */
@@ -49,17 +48,6 @@ struct shim_mode {
 	bool ecn;			/* as in settings */
 	bool ahead;			/* as in settings; false: police */
 };
-
-/*
- * Returns how long bulk of a VM may wait before all of it is dropped, ns, but for what may wait
- * whatever is set; 0: police.  Drops begin beyond half of it where there are early ones.
- */
-static inline u64 shim_mode_room(const struct shim_mode *mode)
-{
-	u64 horizon_ns = READ_ONCE(mode->horizon_ns), early_ns = READ_ONCE(mode->early_ns);
-
-	return early_ns ? min(horizon_ns, 2 * early_ns) : horizon_ns;
-}
 
 /* How far the visit of a VM has come. */
 enum shim_vm_stage {

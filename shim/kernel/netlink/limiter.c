@@ -34,8 +34,7 @@ static int nl_limiter_put(struct sk_buff *skb, struct shim_limiter *limiter)
 	    nl_limiter_put_u64(skb, OVS_SHIM_LIMITER_TX_BYTES, tx.bytes) ||
 	    nl_limiter_put_u64(skb, OVS_SHIM_LIMITER_TX_PACKETS, tx.packets) ||
 	    nl_limiter_put_u64(skb, OVS_SHIM_LIMITER_DROPS,
-			       tx.drop_police + tx.drop_horizon + tx.drop_waiting +
-			       tx.drop_early) ||
+			       tx.drop_police + tx.drop_horizon + tx.drop_waiting) ||
 	    nla_put_u8(skb, OVS_SHIM_LIMITER_ACTIVE, limiter->active) ||
 	    nla_put_u8(skb, OVS_SHIM_LIMITER_CONGESTED,
 		       limiter->active && limiter->state.congested) ||

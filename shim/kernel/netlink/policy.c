@@ -144,16 +144,6 @@ const struct ovs_shim_nl_rule ovs_shim_settings_rules[] = {
 		.bytes = sizeof_field(struct shim_settings, waiting_max),
 	},
 	NL_SWITCH(OVS_SHIM_SETTINGS_CONVERSATIONS, "conversations", conversations),
-	{
-		.attr = OVS_SHIM_SETTINGS_EARLY,
-		.name = "early",
-		.unit = " ns",
-		.zero = "no early drops",
-		.min = NSEC_PER_USEC,
-		.max = 10 * (u64)NSEC_PER_SEC,
-		.offset = offsetof(struct shim_settings, early_ns),
-		.bytes = sizeof_field(struct shim_settings, early_ns),
-	},
 	NL_SWITCH(OVS_SHIM_SETTINGS_AHEAD, "ahead", ahead),
 	{}
 };
@@ -279,7 +269,11 @@ const struct nla_policy ovs_shim_settings_policy[OVS_SHIM_SETTINGS_MAX + 1] = {
 	[OVS_SHIM_SETTINGS_CODEPOINT] = { .type = NLA_U8 },
 	[OVS_SHIM_SETTINGS_WAITING_MAX] = { .type = NLA_U32 },
 	[OVS_SHIM_SETTINGS_CONVERSATIONS] = { .type = NLA_U8 },
-	[OVS_SHIM_SETTINGS_EARLY] = { .type = NLA_U64 },
+	[OVS_SHIM_SETTINGS_EARLY] = {
+		.type = NLA_REJECT,
+		.reject_message =
+			"early: there is no such setting, ahead does its work" OVS_SHIM_NL_STAYS,
+	},
 	[OVS_SHIM_SETTINGS_AHEAD] = { .type = NLA_U8 },
 };
 

@@ -97,7 +97,6 @@ static int nl_port_put_vm_stats(struct sk_buff *skb, struct shim_vm *vm)
 	    nl_port_put_stat(skb, OVS_SHIM_STAT_DROP_POLICE, tx.drop_police) ||
 	    nl_port_put_stat(skb, OVS_SHIM_STAT_DROP_HORIZON, tx.drop_horizon) ||
 	    nl_port_put_stat(skb, OVS_SHIM_STAT_DROP_WAITING, tx.drop_waiting) ||
-	    nl_port_put_stat(skb, OVS_SHIM_STAT_DROP_EARLY, tx.drop_early) ||
 	    nl_port_put_stat(skb, OVS_SHIM_STAT_TX_AHEAD, tx.ahead))
 		return -EMSGSIZE;
 	for (i = 0; i < SHIM_N_COUNTERS; i++)

@@ -76,7 +76,7 @@ enum ovs_shim_settings_attr {
 	OVS_SHIM_SETTINGS_WAITING_MAX,	/* u32: packets a VM may have waiting; 0: unbounded */
 	OVS_SHIM_SETTINGS_OTHER_KEY_SENDERS, /* nest of SENDERS_SENDER; get only */
 	OVS_SHIM_SETTINGS_CONVERSATIONS,	/* u8: 1 keeps peers under laws that need none */
-	OVS_SHIM_SETTINGS_EARLY,	/* u64 ns: wait beyond which some are dropped; 0: none */
+	OVS_SHIM_SETTINGS_EARLY,	/* refused: AHEAD does its work */
 	OVS_SHIM_SETTINGS_AHEAD,	/* u8: 1 lets some packets leave ahead of others */
 
 	__OVS_SHIM_SETTINGS_MAX
@@ -244,7 +244,7 @@ enum ovs_shim_stat {
 	OVS_SHIM_STAT_DROP_PATH,	/* VM, as all below: dropped: over the rate of its path */
 	OVS_SHIM_STAT_PATHS_FULL,	/* entries of messages that bound the rest: no room */
 	OVS_SHIM_STAT_PATHS_NO_MEMORY,	/* the same, or the whole VM: no memory */
-	OVS_SHIM_STAT_DROP_EARLY,	/* dropped: to keep the VM's queue short */
+	OVS_SHIM_STAT_DROP_EARLY,	/* unused */
 	OVS_SHIM_STAT_TX_AHEAD,		/* left at once, ahead of those that wait */
 	OVS_SHIM_STAT_RX_CE_LOST,	/* CE hidden: a flow with ECN was lost for want of room */
 	OVS_SHIM_STAT_DROP_UNANSWERED,	/* dropped: over the rate of packets nobody answers */

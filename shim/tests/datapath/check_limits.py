@@ -163,20 +163,6 @@ def udp_flood() -> None:
 
 
 @check
-def early() -> None:
-    """With early drops excess UDP is dropped before the horizon, and one TCP flow still gets its limit"""
-    lab.shim.settings_set(law="static", limiter="pace", early=500_000)
-    lab.roles()
-    lab.shim.port_set("s1", max_rate=LIMIT)
-    wire = mean(transfer({"v1": "udp:5001:1400:500000000"}, 2)["v1"][1:]) * 1442 / 1400
-    stats = lab.stats("s1")
-    assert 0.98 <= wire / LIMIT <= 1.02, f"{wire / LIMIT:.3f} of the limit"
-    assert stats["drop_early"] > 10_000 and not stats["drop_horizon"], stats
-    tcp_under_limit("pace", 0.97)
-    lab.shim.settings_set(early=0)
-
-
-@check
 def rate_changes() -> None:
     """A new ceiling holds at once"""
     lab.shim.settings_set(limiter="pace")

@@ -123,10 +123,11 @@ def unusable() -> None:
     """What cannot be used is reported, and everything else takes effect"""
     fresh()
     setting("law=sdngcc", "quantum=2000")
-    setting("law=fair", "quantum=100", "knob-nonsense=1", "horizon-us=777")
+    setting("law=fair", "quantum=100", "knob-nonsense=1", "horizon-us=777", "early-us=700")
     text = complaint()
     for words in ("shim-law: the datapath refuses it", "none, static, sdngcc", "shim-knob-nonsense",
-                  "shim-quantum: '100' is not allowed", "2000 bytes stays in force"):
+                  "shim-quantum: '100' is not allowed", "2000 bytes stays in force",
+                  "shim-early-us: there is no such setting, shim-ahead does its work"):
         assert words in text, f"'{words}' is not in: {text}"
     got = lab.shim.settings_get()
     equal((got.law, got.quantum, got.horizon), ("sdngcc", 2000, 777_000), "settings")
@@ -222,12 +223,12 @@ def rotation() -> None:
     """Two keys are exchanged in one change; shim/show tells who used the second one, and never a key"""
     fresh()
     run(f"echo {OLD.hex()} > old; echo {NEW.hex()} > new")
-    setting("law=sdngcc", "codepoint=0", "waiting-max=2000", "early-us=500", "ahead=true", "key-file=$PWD/old",
+    setting("law=sdngcc", "codepoint=0", "waiting-max=2000", "ahead=true", "key-file=$PWD/old",
             "key-other-file=$PWD/new")
     equal(complaint(), "", "complaint")
     got = lab.shim.settings_get()
-    equal((got.key_set, got.key_other_set, got.codepoint, got.waiting_max, got.early, got.ahead),
-          (True, True, 0, 2000, 500_000, True), "settings")
+    equal((got.key_set, got.key_other_set, got.codepoint, got.waiting_max, got.ahead),
+          (True, True, 0, 2000, True), "settings")
     lab.v1.send(ipv4(V1, U, udp(500)))
     time.sleep(0.1)
     for number, key in enumerate((OLD, NEW)):
@@ -241,13 +242,12 @@ def rotation() -> None:
     equal(lab.shim.settings_get().other_key_senders.keys(), {71, 80}, "senders with the second key, exchanged")
     text = run("ovs-appctl shim/show")
     for words in (r"key-other +set", r"other key used by sender 80 \(s ago\) +[0-9]+\n", r"codepoint +0\n",
-                  r"waiting-max \(packets\) +2000\n", r"early \(ns\) +500000\n", r"ahead +1\n"):
+                  r"waiting-max \(packets\) +2000\n", r"ahead +1\n"):
         assert re.search(words, text), f"'{words}' is not in: {text}"
     assert OLD.hex() not in text and NEW.hex() not in text
-    unset("key-other-file", "codepoint", "waiting-max", "early-us", "ahead")
+    unset("key-other-file", "codepoint", "waiting-max", "ahead")
     got = lab.shim.settings_get()
-    equal((got.key_other_set, got.codepoint, got.waiting_max, got.early, got.ahead), (False, 1, 1024, 0, False),
-          "defaults")
+    equal((got.key_other_set, got.codepoint, got.waiting_max, got.ahead), (False, 1, 1024, False), "defaults")
 
 
 def alarms(device: str) -> int:

@@ -18,7 +18,6 @@ from sdngcc.shim.netlink import Limiter, Port, ShimRefused
 
 # Keys of Open_vSwitch:other_config in other units than the kernel's, by the kernel's name: the key, and the divisor.
 SCALED = {"period": ("shim-period-us", 1000), "horizon": ("shim-horizon-us", 1000),
-          "early": ("shim-early-us", 1000),
           "inactive": ("shim-inactive-ms", 1000000), "peer_idle": ("shim-peer-idle-ms", 1000000)}
 # Where keys of messages are written.
 KEY_FOLDER = "/run"

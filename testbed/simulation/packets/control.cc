@@ -59,7 +59,7 @@ void Control::write_vms() const
 		std::cout << "vm " << i << ' ' << plan_.vms[i].weight << ' ' << one.active << ' '
 			  << one.rate << ' ' << one.share << ' ' << one.sent_rate << ' '
 			  << one.bytes << ' ' << one.packets << ' '
-			  << one.drop_police + one.drop_horizon + one.drop_waiting + one.drop_early
+			  << one.drop_police + one.drop_horizon + one.drop_waiting
 			  << '\n';
 	}
 }

@@ -209,7 +209,7 @@ static void main_write_counters(const Plan &plan, Network &network, const std::s
 {
 	std::ofstream file(folder + "/counters.txt"), totals(folder + "/totals.txt");
 	uint64_t packets = 0, marks = 0, early = 0, full = 0, lost[3] = { 0 };
-	uint64_t police = 0, horizon = 0, waiting = 0, drops_early = 0;
+	uint64_t police = 0, horizon = 0, waiting = 0;
 	struct shim_lab_limiter one;
 
 	for (uint32_t k = 1; k < SHIM_N_COUNTERS; k++) {
@@ -225,11 +225,9 @@ static void main_write_counters(const Plan &plan, Network &network, const std::s
 			police += one.drop_police;
 			horizon += one.drop_horizon;
 			waiting += one.drop_waiting;
-			drops_early += one.drop_early;
 		}
 	file << SHIM_DROP_POLICE << ' ' << police << '\n' << SHIM_DROP_HORIZON << ' ' << horizon
-	     << '\n' << SHIM_DROP_WAITING << ' ' << waiting << '\n' << SHIM_DROP_EARLY << ' '
-	     << drops_early << '\n';
+	     << '\n' << SHIM_DROP_WAITING << ' ' << waiting << '\n';
 	for (const auto &port : network.ports) {
 		packets += port->packets();
 		marks += port->marks();

@@ -318,7 +318,6 @@ read_stats(struct shim_vm *vm, struct shim_nl_port *to)
     to->stats[OVS_SHIM_STAT_DROP_POLICE] = tx.drop_police;
     to->stats[OVS_SHIM_STAT_DROP_HORIZON] = tx.drop_horizon;
     to->stats[OVS_SHIM_STAT_DROP_WAITING] = tx.drop_waiting;
-    to->stats[OVS_SHIM_STAT_DROP_EARLY] = tx.drop_early;
     to->stats[OVS_SHIM_STAT_TX_AHEAD] = tx.ahead;
     for (size_t i = 0; i < SHIM_N_COUNTERS; i++) {
         if (stats_of[i]) {
@@ -428,8 +427,7 @@ read_limiter(struct shim_limiter *limiter, struct shim_nl_limiter *to)
     to->sent_rate = limiter->sent_rate;
     to->tx_bytes = tx.bytes;
     to->tx_packets = tx.packets;
-    to->drops = tx.drop_police + tx.drop_horizon + tx.drop_waiting
-                + tx.drop_early;
+    to->drops = tx.drop_police + tx.drop_horizon + tx.drop_waiting;
     to->message_marks = atomic64_read(&vm->counters[SHIM_MARKS]);
 }
 

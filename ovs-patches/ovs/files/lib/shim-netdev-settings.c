@@ -47,8 +47,6 @@ static const struct rule rules[] = {
     RULE(WAITING_MAX, waiting_max, "waiting-max", "any number",
          SHIM_WAITING_SLOTS, 1 << 20),
     RULE(CONVERSATIONS, conversations, "conversations", NULL, 0, 1),
-    RULE(EARLY, early_ns, "early", "no early drops", 1000,
-         UINT64_C(10000000000)),
 };
 
 /* Periods that are allowed, in ns; 0 is the law's own. */

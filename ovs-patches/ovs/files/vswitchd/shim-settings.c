@@ -74,13 +74,22 @@ static const struct setting settings[] = {
       1024, { 16, 1 << 20, " packets", "any number" } },
     { "shim-conversations", OVS_SHIM_SETTINGS_CONVERSATIONS, 1, SETTING_BOOL,
       1, 0, { 0, 0, NULL, NULL } },
-    { "shim-early-us", OVS_SHIM_SETTINGS_EARLY, 8, SETTING_NUMBER, 1000, 0,
-      { 1, 10 * 1000 * 1000, " us", "no early drops" } },
     { "shim-ahead", OVS_SHIM_SETTINGS_AHEAD, 1, SETTING_BOOL, 1, 0,
       { 0, 0, NULL, NULL } },
 };
 enum { N_SETTINGS = ARRAY_SIZE(settings) };
-BUILD_ASSERT_DECL(ARRAY_SIZE(settings) == 17);
+BUILD_ASSERT_DECL(ARRAY_SIZE(settings) == 16);
+
+/* A key of earlier versions, which is refused. */
+struct replaced_key {
+    const char *key;            /* In other_config. */
+    const char *successor;      /* The key that does its work. */
+};
+
+/* The keys of earlier versions. */
+static const struct replaced_key replaced_keys[] = {
+    { "shim-early-us", "shim-ahead" },
+};
 
 /* A key of control messages, which the database names a file of. */
 struct key_file {
@@ -234,6 +243,20 @@ is_known_key(const char *key)
             || !strncmp(key, KNOB_PREFIX, strlen(KNOB_PREFIX)));
 }
 
+/* Adds to 'complaints' that there is no setting 'key'. */
+static void
+complain_unknown(const char *key, struct ds *complaints)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(replaced_keys); i++) {
+        if (!strcmp(key, replaced_keys[i].key)) {
+            shim_complain(complaints, "%s: there is no such setting, %s does "
+                          "its work", key, replaced_keys[i].successor);
+            return;
+        }
+    }
+    shim_complain(complaints, "%s: there is no such setting", key);
+}
+
 /* Takes what Open_vSwitch:'other_config' asks for, with complaints about what
  * cannot be used.  Returns true if it asks for anything. */
 bool
@@ -252,8 +275,7 @@ shim_settings_configure(const struct smap *other_config,
         if (!strncmp(node->key, "shim-", 5)) {
             asked = in_use = true;
             if (!is_known_key(node->key)) {
-                shim_complain(complaints, "%s: there is no such setting",
-                              node->key);
+                complain_unknown(node->key, complaints);
             }
         }
     }

@@ -36,7 +36,6 @@ static const struct shown_setting shown_settings[] = {
     { OVS_SHIM_SETTINGS_CODEPOINT, "codepoint" },
     { OVS_SHIM_SETTINGS_WAITING_MAX, "waiting-max (packets)" },
     { OVS_SHIM_SETTINGS_CONVERSATIONS, "conversations" },
-    { OVS_SHIM_SETTINGS_EARLY, "early (ns)" },
     { OVS_SHIM_SETTINGS_AHEAD, "ahead" },
 };
 
@@ -53,7 +52,6 @@ static const uint16_t drop_stats[] = {
     OVS_SHIM_STAT_DROP_SHARED,
     OVS_SHIM_STAT_DROP_WAITING,
     OVS_SHIM_STAT_DROP_PATH,
-    OVS_SHIM_STAT_DROP_EARLY,
     OVS_SHIM_STAT_DROP_UNANSWERED,
     OVS_SHIM_STAT_DROP_SIZE,
 };

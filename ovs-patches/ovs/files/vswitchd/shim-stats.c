@@ -60,7 +60,6 @@ const char *const shim_stat_names[OVS_SHIM_STAT_MAX + 1] = {
     [OVS_SHIM_STAT_DROP_PATH] = "shim_drop_path",
     [OVS_SHIM_STAT_PATHS_FULL] = "shim_paths_full",
     [OVS_SHIM_STAT_PATHS_NO_MEMORY] = "shim_paths_no_memory",
-    [OVS_SHIM_STAT_DROP_EARLY] = "shim_drop_early",
     [OVS_SHIM_STAT_TX_AHEAD] = "shim_tx_ahead",
     [OVS_SHIM_STAT_RX_CE_LOST] = "shim_rx_ce_lost",
     [OVS_SHIM_STAT_DROP_UNANSWERED] = "shim_drop_unanswered",
