@@ -36,6 +36,7 @@ static inline u64 shim_div(u64 a, u64 b)
 #define SHIM_COUNT(array) (sizeof(array) / sizeof(*(array)))
 
 #define SHIM_NSEC_PER_SEC 1000000000ULL
+#define SHIM_USEC_PER_SEC 1000000ULL
 
 /* Denominator of numbers that are parts in a million. */
 #define SHIM_PPM 1000000ULL

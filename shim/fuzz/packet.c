@@ -212,7 +212,7 @@ static void send_frame(struct journey *journey, u8 how)
 	if (!action->drop)
 		check_source(vm, packet);
 	fuzz_expect(action->drop || action->ecn != SHIM_CE || !packet->version, "a VM's CE leaves");
-	if (!action->drop && action->cut) {
+	if (!action->drop && action->cut_bytes) {
 		if (cut(journey, &passage))
 			act(journey);
 		return;

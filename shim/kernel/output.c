@@ -216,7 +216,7 @@ static __always_inline bool output_from_vm(struct shim_vm *vm, const struct ovs_
 	}
 	output_time(vm, &frame.packet);
 	shim_decide_sent(vm, to->uplink, &frame.packet, &passage, &action);
-	if (unlikely(action.cut) && !action.drop)
+	if (unlikely(action.cut_bytes) && !action.drop)
 		return output_cut(vm, skb, &frame, outer, &passage, &action);
 	return output_act(vm, skb, &frame, outer, &action);
 }

@@ -35,6 +35,7 @@ static const struct lab_setting lab_settings[] = {
 	SETTING(waiting_max),
 	SETTING(burst_bytes),
 	SETTING(quantum_bytes),
+	SETTING(burst_us),
 	SETTING(protocol),
 	SETTING(codepoint),
 	SETTING(accept_v0),
@@ -320,7 +321,7 @@ static void lab_write(struct shim_lab_result *result, const struct shim_action *
 		.tcp_window = action->tcp_window,
 		.ecn = action->ecn,
 		.echo = action->echo,
-		.cut = action->cut,
+		.cut = action->cut_bytes,
 	};
 }
 
@@ -338,30 +339,32 @@ static bool lab_is_message(const struct shim_vm *vm, const struct shim_packet *p
 }
 
 /*
- * Cuts a packet to single ones of one size, and lets each pass or not; *action becomes that of the
- * last that passed, or else of the last.  Returns the bytes that passed.
+ * Cuts a packet, whose single ones are of one size, as an action says, and lets each part pass or
+ * not; *action becomes that of the last that passed, or else of the last.  Returns the bytes that
+ * passed.
  */
 static u32 lab_cut(struct shim_vm *vm, const struct shim_passage *passage,
 		   const struct shim_packet *packet, struct shim_action *action)
 {
+	u32 size = packet->bytes / packet->packets, most = max(action->cut_bytes / size, 1U);
 	struct shim_packet part = *packet;
 	struct shim_action whole = *action, one;
 	u32 i, passed = 0;
 
-	part.packets = 1;
-	part.bytes = packet->bytes / packet->packets;
-	part.gso = false;
-	for (i = 0; i < packet->packets; i++) {
+	for (i = 0; i < packet->packets; i += part.packets) {
+		part.packets = min(most, packet->packets - i);
+		part.bytes = part.packets * size;
+		part.gso = part.packets > 1;
 		one = whole;
 		one.id = (u16)(whole.id + i);
 		shim_admit(passage, &part, &one);
-		lab_count(vm, one.drop, 1);
+		lab_count(vm, one.drop, part.packets);
 		if (!one.drop)
 			passed += part.bytes;
 		if (!one.drop || !passed)
 			*action = one;
 	}
-	action->cut = true;
+	action->cut_bytes = whole.cut_bytes;
 	return passed;
 }
 
@@ -372,7 +375,7 @@ static u32 lab_decide(struct shim_vm *vm, struct shim_uplink *uplink,
 	struct shim_passage passage;
 
 	shim_decide_sent(vm, uplink, packet, &passage, action);
-	if (!action->drop && action->cut)
+	if (!action->drop && action->cut_bytes)
 		return lab_cut(vm, &passage, packet, action);
 	lab_count(vm, action->drop, packet->packets);
 	return action->drop ? 0 : packet->bytes;

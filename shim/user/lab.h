@@ -56,7 +56,7 @@ struct shim_lab_result {
 	u16 tcp_window;		/* as it leaves */
 	u8 ecn;			/* as it leaves */
 	bool echo;		/* as it leaves */
-	bool cut;		/* it was cut to single packets */
+	bool cut;		/* it was cut */
 };
 
 /* A limiter, as it stands. */

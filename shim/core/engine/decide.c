@@ -8,7 +8,8 @@
  *                            wants them the peer and the TCP connection
  *                            Not-ECT becomes ECT, unless the law says otherwise
  *                            the path that controllers named is found, if they did
- *                            a GSO packet is to be cut; each part asks the buckets by itself
+ *                            a GSO packet is cut if it is more than may leave in one go; each part
+ *                            asks the buckets by itself
  *                            the peer's bucket, the path's and the VM's say send, wait or drop
  *   from an uplink to a VM   counted, the law is told, the ECN field is given back
  *
@@ -98,6 +99,20 @@ static void decide_ecn(struct shim_vm *vm, struct shim_passage *passage,
 	passage->made_ect = packet->ecn == SHIM_NOT_ECT && action->ecn != SHIM_NOT_ECT;
 }
 
+/* Has a GSO packet cut that is more than may leave in one go by each of its buckets. */
+static void decide_cut(const struct shim_passage *passage, const struct shim_packet *packet,
+		       struct shim_action *action)
+{
+	u32 whole = READ_ONCE(passage->limiter->whole_bytes);
+
+	if (passage->peer)
+		whole = min(whole, READ_ONCE(passage->peer->whole_bytes));
+	if (passage->gate)
+		whole = min(whole, READ_ONCE(passage->gate->whole_bytes));
+	if (packet->bytes > whole)
+		action->cut_bytes = max(whole, 1U);
+}
+
 void shim_decide_sent(struct shim_vm *vm, struct shim_uplink *uplink,
 		      const struct shim_packet *packet, struct shim_passage *passage,
 		      struct shim_action *action)
@@ -131,8 +146,8 @@ void shim_decide_sent(struct shim_vm *vm, struct shim_uplink *uplink,
 	}
 	decide_ecn(vm, passage, packet, action, wants);
 	if (unlikely(packet->gso && READ_ONCE(vm->mode.segment)))
-		action->cut = true;
-	else
+		decide_cut(passage, packet, action);
+	if (likely(!action->cut_bytes))
 		shim_admit(passage, packet, action);
 }
 

@@ -13,15 +13,18 @@ void shim_gate_init(struct shim_gate *gate, enum shim_counter drop)
 {
 	spin_lock_init(&gate->lock);
 	gate->drop = drop;
+	gate->whole_bytes = U32_MAX;
 }
 
 void shim_gate_set(struct shim_gate *gate, u64 bytes_per_s, const struct shim_mode *mode,
 		   u64 now_ns)
 {
-	u32 depth = mode->depth;
 	struct shim_rate rate;
+	u32 depth;
 
 	bytes_per_s = clamp_t(u64, bytes_per_s, SHIM_RATE_MIN, SHIM_RATE_MAX);
+	depth = shim_mode_depth(mode, bytes_per_s);
+	WRITE_ONCE(gate->whole_bytes, shim_mode_whole(mode, bytes_per_s));
 	if (gate->rate.bytes_per_s == bytes_per_s && gate->rate.burst_bytes == depth)
 		return;
 	shim_rate_init(&rate, bytes_per_s, depth);

@@ -105,11 +105,11 @@ struct shim_limiter *shim_limiter_active(const struct shim_vm *vm,
  * Returns L of a bucket: an eighth where packets can wait, and where they cannot, no more than what
  * leaves room for the largest GSO packet.
  */
-static u32 limiter_lease(const struct shim_mode *mode)
+static u32 limiter_lease(const struct shim_mode *mode, u32 depth)
 {
 	if (mode->horizon_ns)
-		return min_t(u32, mode->depth / 8, LEASE_MOST);
-	return mode->depth >= LEASE_MOST * 64 ? LEASE_MOST : 0;
+		return min_t(u32, depth / 8, LEASE_MOST);
+	return depth >= LEASE_MOST * 64 ? LEASE_MOST : 0;
 }
 
 /* Returns how long a packet would wait, ns, but for its own length.  limiter->lock. */
@@ -139,10 +139,16 @@ static void limiter_set_ahead(struct shim_limiter *limiter, u64 now_ns)
 void shim_limiter_apply(struct shim_limiter *limiter, u64 now_ns)
 {
 	u64 bytes_per_s = clamp_t(u64, limiter->state.rate, SHIM_RATE_MIN, SHIM_RATE_MAX);
-	u32 lease = limiter_lease(&limiter->vm->mode);
-	u32 depth = limiter->vm->mode.depth - lease + limiter->state.burst;
+	const struct shim_mode *mode = &limiter->vm->mode;
+	u32 depth = shim_mode_depth(mode, bytes_per_s), lease = limiter_lease(mode, depth);
+	u32 whole = shim_mode_whole(mode, bytes_per_s);
 	struct shim_rate rate, was;
 
+	if (!mode->horizon_ns)
+		depth -= lease;
+	/* What may leave in one go has room beside the lease. */
+	WRITE_ONCE(limiter->whole_bytes, min(whole, depth));
+	depth += limiter->state.burst;
 	limiter_set_ahead(limiter, now_ns);
 	if (limiter->rate.bytes_per_s == bytes_per_s && limiter->rate.burst_bytes == depth &&
 	    limiter->lease_ticks == shim_bucket_cost(&limiter->rate, lease))
@@ -154,8 +160,7 @@ void shim_limiter_apply(struct shim_limiter *limiter, u64 now_ns)
 	/* No packet judged so far is later: time must not be credited twice. */
 	now_ns = max(now_ns, shim_now_ns());
 	limiter->tat = shim_bucket_rerate_in_order(&limiter->rate, &rate, &limiter->order,
-						   limiter->tat, now_ns,
-						   limiter->vm->mode.horizon_ns);
+						   limiter->tat, now_ns, mode->horizon_ns);
 	/* What went ahead is in debt by bytes, too, whatever the depth. */
 	was = limiter->rate;
 	was.burst_bytes = depth;

@@ -32,6 +32,7 @@ struct shim_limiter {
 	const struct shim_uplink *out;	/* as uplink; compared, never followed by packets */
 	struct shim_limiter __rcu *next;	/* of the same VM */
 	bool active;			/* in use in the last T_o */
+	u32 whole_bytes;	/* GSO packets of no more are not cut; shim_mode_whole() */
 
 	/* Second cache line: written for each packet, under lock. */
 	spinlock_t lock ____cacheline_aligned;	/* of bucket and tx */

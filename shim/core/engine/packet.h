@@ -61,13 +61,13 @@ struct shim_packet {
 /* What is to be done with a packet; fields of the header have the values to be written. */
 struct shim_action {
 	u64 departure_ns;	/* earliest; 0: at once */
+	u32 cut_bytes;	/* to be cut into parts of no more, which then ask shim_admit(); 0: not */
 	enum shim_counter drop;	/* why it is dropped; SHIM_COUNTER_NONE: it passes */
 	u16 id;			/* IPv4 identification */
 	u16 tcp_flags;		/* SHIM_TCP_*, with is_tcp */
 	u16 tcp_window;		/* with is_tcp */
 	u8 ecn;			/* SHIM_NOT_ECT and so on */
 	bool echo;		/* the reserved bit of the IPv4 header */
-	bool cut;		/* to be cut to the MTU; each part then asks shim_admit() */
 };
 
 /* Returns a MAC address as struct shim_packet has it. */

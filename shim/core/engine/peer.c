@@ -92,12 +92,15 @@ struct shim_uplink *shim_peer_uplink(const struct shim_engine *engine,
 
 void shim_peer_apply(struct shim_peer *peer, u64 now_ns)
 {
-	u32 depth = READ_ONCE(peer->key.vm->mode.depth);
+	const struct shim_mode *mode = &peer->key.vm->mode;
 	struct shim_rate old = peer->rate;
 	u64 bytes_per_s = 0;
+	u32 depth;
 
 	if (peer->state.rate)
 		bytes_per_s = clamp_t(u64, peer->state.rate, SHIM_RATE_MIN, SHIM_RATE_MAX);
+	depth = shim_mode_depth(mode, bytes_per_s);
+	WRITE_ONCE(peer->whole_bytes, bytes_per_s ? shim_mode_whole(mode, bytes_per_s) : U32_MAX);
 	if (old.bytes_per_s == bytes_per_s && old.burst_bytes == depth)
 		return;
 	if (!bytes_per_s) {

@@ -55,6 +55,7 @@ struct shim_peer {
 	u8 answers;			/* packets sent after such ones, at most often */
 	bool heard;			/* a packet came since the last visit */
 	bool direct;		/* the VM sends from where the peer sends to: nobody translates */
+	u32 whole_bytes;	/* as shim_limiter.whole_bytes; U32_MAX without a rate */
 	const struct shim_clock *clock;	/* of its law; NULL: no law has it */
 	u64 tat;			/* bucket word */
 

@@ -19,6 +19,7 @@ void shim_settings_default(struct shim_settings *settings)
 		.waiting_max = 1024,
 		.burst_bytes = 2097152,
 		.quantum_bytes = 3028,
+		.burst_us = 100,
 		.limiter = SHIM_LIMITER_PACE,
 		.protocol = SHIM_MESSAGE_PROTOCOL,
 		.codepoint = SHIM_ECT_ONE,

@@ -17,6 +17,15 @@
 #define SHIM_LAW_NONE (-1)
 #define SHIM_LAW_DEFAULT (-2)
 
+/*
+ * The most of shim_settings.burst_us: 64 KiB, the largest packet of most senders, at 52 Mb/s.  Who
+ * wants all packets whole at less bursts longer than a period of any law.
+ */
+#define SHIM_BURST_US_MAX 10000U
+
+/* What a pacing bucket lets leave in one go at any rate, bytes: two full packets. */
+#define SHIM_BURST_BYTES_MIN (2 * 1514U)
+
 /* What happens to a packet over the rate. */
 enum shim_limiter_kind {
 	SHIM_LIMITER_POLICE,		/* dropped */
@@ -40,7 +49,8 @@ struct shim_settings {
 	u32 peers_max;			/* peers a VM may have */
 	u32 waiting_max;		/* packets of a VM that may wait on an uplink; 0: any */
 	u32 burst_bytes;		/* depth of a policing bucket */
-	u32 quantum_bytes;		/* depth of a pacing bucket */
+	u32 quantum_bytes;		/* depth of a pacing bucket, at least */
+	u32 burst_us;			/* what the rate sends in that time may leave in one go */
 	u8 key[SHIM_KEY_BYTES];	/* SipHash key that signs, and that messages are signed by */
 	u8 key_other[SHIM_KEY_BYTES];	/* messages may be signed by it, too */
 	u8 protocol;			/* IP protocol of control messages */

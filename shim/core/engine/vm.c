@@ -179,6 +179,7 @@ static void vm_set_mode(struct shim_vm *vm, const struct shim_settings *settings
 	bool pace = settings->limiter == SHIM_LIMITER_PACE;
 
 	WRITE_ONCE(vm->mode.horizon_ns, pace ? settings->horizon_ns : 0);
+	WRITE_ONCE(vm->mode.burst_us, settings->burst_us);
 	WRITE_ONCE(vm->mode.depth, pace ? settings->quantum_bytes : settings->burst_bytes);
 	WRITE_ONCE(vm->mode.waiting_max, settings->waiting_max);
 	WRITE_ONCE(vm->mode.protocol, settings->protocol);
@@ -311,7 +312,9 @@ static void vm_set_gate(struct shim_vm *vm, struct shim_gate *gate, u64 rate, u6
 	u64 before = gate->rate.bytes_per_s;
 	u64 change = max(rate, before) - min(rate, before);
 
-	if (change > before >> SAME_SHIFT || gate->rate.burst_bytes != vm->mode.depth)
+	if (change > before >> SAME_SHIFT ||
+	    gate->rate.burst_bytes != shim_mode_depth(&vm->mode, before) ||
+	    gate->whole_bytes != shim_mode_whole(&vm->mode, before))
 		shim_gate_set(gate, rate, &vm->mode, now_ns);
 }
 

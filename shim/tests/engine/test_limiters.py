@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limiters: when they start and stop, what they are worth, what they let pass."""
 
-from typing import Any, Callable, List, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 
 import pytest
 from hypothesis import given
@@ -163,8 +163,8 @@ def test_capacity_and_settings_are_obeyed_at_once(host: Host) -> None:
     assert [host.limiter(vm, uplink).rate for vm in vms] == [CAPACITY // 20] * 2
     host.law("static", rate=1_000_000)
     assert [host.limiter(vm, uplink).rate for vm in vms] == [1_000_000] * 2
-    host.set(quantum_bytes=9000)
-    assert host.limiter(vms[0], uplink).depth == 9000 - 9000 // 8, "all but what passes without a look at the clock"
+    host.set(burst_us=9000)
+    assert host.limiter(vms[0], uplink).depth == 9000, "all but what passes without a look at the clock"
     host.law(None)
     assert all(host.send(vms[0], uplink, own(0), THERE).departure_ns == 0 for _ in range(100))
 
@@ -189,12 +189,14 @@ def greedy(host: Host, vm: Any, uplink: Any, seconds: float, size: int = FULL,
     return passed
 
 
-@pytest.mark.parametrize("limiter, depth, setting", [(0, 60_000, "burst_bytes"), (1, 6_000, "quantum_bytes")])
+@pytest.mark.parametrize("limiter, depth, settings", [(0, 60_000, {"burst_bytes": 60_000}),
+                                                      (1, 6_000 + 6_000 // 8, {"burst_us": 480})])
 @pytest.mark.parametrize("size", [64, FULL, 4000])
-def test_what_passes_is_the_rate_and_a_burst(host: Host, limiter: int, depth: int, setting: str, size: int) -> None:
+def test_what_passes_is_the_rate_and_a_burst(host: Host, limiter: int, depth: int, settings: Dict[str, int],
+                                             size: int) -> None:
     rate = 12_500_000
     host.law("static")
-    host.set(limiter=limiter, **{setting: depth})
+    host.set(limiter=limiter, **settings)
     uplink, vm = host.uplink(CAPACITY), host.vm(most=rate)
     passed = greedy(host, vm, uplink, 0.05)
     assert excess(passed, rate) <= depth + 1
@@ -204,12 +206,13 @@ def test_what_passes_is_the_rate_and_a_burst(host: Host, limiter: int, depth: in
     assert (found.drop_horizon == 0) == (limiter == 0) and (found.drop_police == 0) == (limiter == 1)
 
 
-@pytest.mark.parametrize("limiter, depth, setting", [(0, 200_000, "burst_bytes"), (1, 6_000, "quantum_bytes")])
+@pytest.mark.parametrize("limiter, depth, settings", [(0, 200_000, {"burst_bytes": 200_000}),
+                                                      (1, 6_000 + 6_000 // 8, {"burst_us": 6_000})])
 def test_packets_that_pass_without_a_look_at_the_clock_are_part_of_the_burst(
-        host: Host, limiter: int, depth: int, setting: str) -> None:
+        host: Host, limiter: int, depth: int, settings: Dict[str, int]) -> None:
     """After a pause the bucket is full, and the time it knows is old: what passes at once is the burst, no more."""
     host.law("static")
-    host.set(limiter=limiter, **{setting: depth})
+    host.set(limiter=limiter, **settings)
     uplink, vm = host.uplink(CAPACITY), host.vm(most=1_000_000)
     host.send(vm, uplink, own(0), THERE, bytes=64)
     for pause_ns in (SECOND // 2, SECOND // 4, 1000):
@@ -223,14 +226,50 @@ def test_packets_that_pass_without_a_look_at_the_clock_are_part_of_the_burst(
 def test_what_passes_without_the_clock_goes_by_the_limiter_in_force(host: Host) -> None:
     """A policing bucket as deep as what a pacing one had left for the clock keeps nothing of the other's rest."""
     host.law("static")
-    host.set(quantum_bytes=3028)
     uplink, vm = host.uplink(CAPACITY), host.vm(most=1_000_000)
     host.send(vm, uplink, own(0), THERE, bytes=64)
-    host.set(burst_bytes=3028 - 3028 // 8)
+    host.set(burst_bytes=3028)
     host.set(limiter=0)
     host.pass_time(SECOND // 2)
     passed = sum(host.send(vm, uplink, own(0), THERE, bytes=50).passed > 0 for _ in range(100))
-    assert 50 * passed <= 3028 - 3028 // 8
+    assert 50 * passed <= 3028
+
+
+@pytest.mark.parametrize("limiter", [0, 1])
+@pytest.mark.parametrize("rate, burst_us, whole", [
+    (125, 100, 3028), (12_500_000, 100, 3028), (30_290_000, 100, 3029), (125_000_000, 100, 12_500),
+    (125_000_000, 10_000, 1_250_000), (100_000_000_000, 100, 10_000_000), (100_000_000_000, 10_000, 1_000_000_000)])
+def test_a_packet_that_the_rate_sends_in_burst_us_stays_whole(host: Host, limiter: int, rate: int, burst_us: int,
+                                                              whole: int) -> None:
+    """At all rates and times that can be set, and it is sent at once where the bucket is full."""
+    host.law("static")
+    host.set(limiter=limiter, burst_us=burst_us, burst_bytes=1 << 30)
+    uplink, vm = host.uplink(rate), host.vm()
+    host.send(vm, uplink, own(0), THERE)
+    for size in (whole, whole + 1):
+        host.pass_time(40 * SECOND)
+        outcome = host.send(vm, uplink, own(0), THERE, bytes=size, packets=2)
+        assert outcome.cut == (size > whole)
+        assert outcome.passed and (outcome.cut or not outcome.departure_ns)
+
+
+def test_a_packet_that_may_leave_whole_fits_a_policing_bucket(host: Host) -> None:
+    host.law("static")
+    host.set(limiter=0, burst_us=10_000, burst_bytes=100_000)
+    uplink, vm = host.uplink(CAPACITY), host.vm()
+    host.send(vm, uplink, own(0), THERE)
+    for size in (90_000, 100_000, 1_000_000):
+        host.pass_time(SECOND)
+        assert host.send(vm, uplink, own(0), THERE, bytes=size, packets=50).passed >= min(size, 80_000)
+
+
+def test_nothing_stays_whole_without_a_time(host: Host) -> None:
+    host.law("static")
+    host.set(burst_us=0)
+    uplink, vm = host.uplink(CAPACITY), host.vm()
+    host.send(vm, uplink, own(0), THERE)
+    host.pass_time(SECOND)
+    assert host.send(vm, uplink, own(0), THERE, bytes=2 * 64, packets=2).cut
 
 
 def test_no_more_packets_wait_than_may(host: Host) -> None:
@@ -335,6 +374,7 @@ def test_hosts_do_not_know_of_each_other(hosts: Callable[..., Host]) -> None:
 def test_nothing_is_earned_by_not_reading_the_clock(host: Host, moves: str) -> None:
     """After 104 days a bucket's state is further ahead of the time read last than it can be, and looked full."""
     host.law("static")
+    host.set(burst_us=0)
     uplink, vm = host.uplink(CAPACITY), host.vm()
     assert sum(host.send(vm, uplink, own(0), THERE).passed for _ in range(3)) == 3 * FULL
     host.lib.shim_host_clock_ns += 200 * 86400 * SECOND
@@ -345,8 +385,8 @@ def test_nothing_is_earned_by_not_reading_the_clock(host: Host, moves: str) -> N
         at_once = host.send(vm, uplink, own(0), THERE).passed
         host.law("static")
     else:
-        host.set(quantum_bytes=10**6)
+        host.set(burst_us=8000)
     for _ in range(20):
         outcome = host.send(vm, uplink, own(0), THERE, bytes=300)
         at_once += 0 if outcome.departure_ns else outcome.passed
-    assert 2300 < at_once <= 3028, "another credit than the bucket's depth when it was filled"
+    assert 2300 < at_once <= 3028 + 3028 // 8, "another credit than the bucket's depth when it was filled"

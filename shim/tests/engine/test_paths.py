@@ -447,7 +447,7 @@ def test_parts_of_large_packets_pass_one_by_one(guest: Guest) -> None:
 
 
 def test_packets_larger_than_the_bucket_have_all_of_the_rate(guest: Guest) -> None:
-    guest.host.set(segment=0)
+    guest.host.set(burst_us=0)
     told = (entry("10.1.0.0/16", 2_000_000),)
     near, _ = guest.blast(SECOND // 2, NEAR, OTHER, refresh=told, bytes=3 * DEPTH)
     assert near == pytest.approx(2_000_000, rel=0.05)
@@ -472,7 +472,7 @@ def test_a_fast_path_of_a_slow_vm_drops_nothing(guest: Guest) -> None:
     """At a low rate a few packets may wait for the VM beyond the horizon."""
     guest.tell(entry("10.1.0.0/16", 30_000_000), rate=200_000)
     guest.host.pass_time(20 * MS)
-    left = [guest.host.send(guest.vm, guest.uplink, HERE, NEAR) for _ in range(10)]
+    left = [guest.host.send(guest.vm, guest.uplink, HERE, NEAR, bytes=1500) for _ in range(10)]
     assert all(sent.passed for sent in left) and left[-1].departure_ns > guest.host.now_ns + 50 * MS, left
     assert not guest.host.counter(guest.vm, "drop_path") and not guest.path("10.1.0.0/16").held
 

@@ -25,7 +25,7 @@ class Peer:
         self.host, self.sequence, self.rate = host, 0, 0
         host.key(KEY)
         host.law("eyeq")
-        host.set(segment=0, horizon_ns=horizon_ns)
+        host.set(burst_us=0, horizon_ns=horizon_ns)
         self.uplink, self.vm = host.uplink(CAPACITY), host.vm(most=most)
         assert self.send(64) is not None
 
@@ -164,3 +164,19 @@ def test_a_rise_earns_nothing_for_what_the_vm_held_back_longer(host: Host) -> No
 def test_a_rise_earns_nothing_for_what_is_sent_after_a_silence(host: Host) -> None:
     check_exact(host, 10_000_000, [(1000, 10, FULL, 0, 100_000_000), (5 * MS, 0, FULL, 0, None),
                                    (1000, 2, FULL, 0, 2_000_000), (1000, 4, FULL, 0, None)], 0)
+
+
+def test_a_part_is_no_more_than_each_bucket_of_its_way_sends_in_burst_us(host: Host) -> None:
+    peer = Peer(host, 2 * MS)
+
+    def cut(packets: int) -> bool:
+        """Tell whether a GSO packet of so many full segments is cut."""
+        host.pass_time(MS)
+        return bool(host.send(peer.vm, peer.uplink, HERE, THERE, bytes=packets * FULL, packets=packets).cut)
+
+    host.set(burst_us=100)
+    assert [cut(packets) for packets in (10, 11)] == [False, True], "while nobody answers it may have an eighth"
+    host.receive(peer.vm, peer.uplink, THERE, HERE)
+    assert [cut(packets) for packets in (82, 83)] == [False, True], "its own rate sends 82.6 in that time"
+    peer.grant(50_000_000)
+    assert [cut(packets) for packets in (3, 4)] == [False, True], "and that of the peer 3.3"

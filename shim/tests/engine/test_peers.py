@@ -165,7 +165,7 @@ def test_who_waited_for_the_vm_does_not_catch_up_with_the_peer(host: Host, size:
     """What leaves to a peer within any time is no more than rate and depth, also behind a backlog of the VM's."""
     host.key(KEY)
     host.law("eyeq")
-    host.set(segment=0)
+    host.set(burst_us=0)
     uplink, vm = host.uplink(CAPACITY), host.vm(most=10_000_000)
     assert host.send(vm, uplink, HERE, there(1)).passed
     granted = Message(vm=HERE, peer=there(1), marks=0, type=TYPE_REPORT, rate=4_000_000, point_datapath=FULL,
@@ -191,7 +191,7 @@ def test_a_peer_that_the_vm_held_back_may_wait_longer(host: Host) -> None:
     """Bunches behind the VM's bucket find two horizons; a peer that its own rate alone holds back has one."""
     host.key(KEY)
     host.law("eyeq")
-    host.set(segment=0, horizon_ns=MS)
+    host.set(burst_us=0, horizon_ns=MS)
     uplink, vm = host.uplink(CAPACITY), host.vm(most=100_000_000)
     hear(host, vm, uplink, 1, 2)
     assert host.send(vm, uplink, HERE, there(1)).passed
@@ -251,6 +251,7 @@ def test_a_wait_for_the_vm_is_no_debt_of_the_peer(host: Host) -> None:
 
 def test_a_vm_whose_ceiling_falls_goes_on_to_send(host: Host, law: str) -> None:
     """What waits for the VM's new rate is no debt of a peer whose rate follows it down a period later."""
+    host.set(burst_us=0)
     uplink, vm = host.uplink(CAPACITY), host.vm()
     hear(host, vm, uplink, 1)
     talk(host, vm, uplink, [1])

@@ -430,7 +430,7 @@ judge_sent(struct shim_vm *vm, const struct way *way, struct dp_packet *packet)
     }
     if (!passes) {
         dp_packet_delete(packet);
-    } else if (OVS_UNLIKELY(action.cut)) {
+    } else if (OVS_UNLIKELY(action.cut_bytes)) {
         judge_parts(vm, way, &passage, &frame.packet, packet);
     } else if (must_wait(way, &passage, &action)) {
         wait_turn(way, &passage, packet, &action);
