@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sdngcc.testbed.build import BuildError
-from sdngcc.testbed.instructions.build import Machine, machine
+from sdngcc.testbed.instructions.build import KERNELS, Machine, machine
 from sdngcc.testbed.instructions.rows import BESIDE, CASES, PACKETS, PATCHED, STOCK, Case, choose
 from sdngcc.testbed.programs import VARIABLE, folder
 from sdngcc.testbed.progress import build_progress
@@ -139,9 +139,11 @@ def table(entries: Sequence[Dict[str, Any]], release: str) -> Table:
 
 @click.command()
 @click.option("--rows", default="", help=f"Rows, with commas: {', '.join(CASES)}. Default: all.")
+@click.option("--kernel", type=click.Choice(KERNELS), default=KERNELS[0], show_default=True,
+              help="Debian's own kernel of that version.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("results/bench-instructions"), show_default=True,
               help="Folder for result.json and what the machine said.")
-def main(rows: str, out: Path) -> None:
+def main(rows: str, kernel: str, out: Path) -> None:
     """Count what a packet costs in Debian's own kernel; exits with 1 when a budget does not hold."""
     console = Console(stderr=True)
     try:
@@ -150,7 +152,7 @@ def main(rows: str, out: Path) -> None:
         raise click.UsageError(f"--rows: there is no {error.args[0]}; there are {', '.join(CASES)}") from None
     try:
         with build_progress() as progress:
-            built = machine(progress)
+            built = machine(progress, kernel)
         done: List[str] = []
 
         def tell(name: str) -> None:

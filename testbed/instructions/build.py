@@ -3,13 +3,13 @@
 
 ``instructions_kernel`` is the distribution's own kernel with the modules that are needed and its headers, fetched and
 never installed. ``instructions_module`` has the patched openvswitch.ko and sdngcc.ko for it, ``instructions_init`` the
-first process.
+first process. Of KERNELS the first is the release's, the second the one of the release after it, which Debian builds
+for this one, too.
 """
 
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,11 +28,14 @@ from sdngcc.testbed.build import (
     compiler_version,
     content_key,
     copy_beside,
+    source_part,
 )
-from sdngcc.testbed.build import parts as testbed_parts
 from sdngcc.testbed.fetch import apt_options, newest
 
 HERE = Path(__file__).resolve().parent
+
+# The kernels that can be measured.
+KERNELS = (KERNEL, "6.12")
 
 # Modules by which the machine reaches the host's files, and those that loads and rows need; what these need is found.
 FILES = ("virtio_pci", "9pnet_virtio", "9p")
@@ -41,9 +44,10 @@ LOADS = ("veth", "pktgen", "openvswitch", "vport_vxlan", "sch_htb", "sch_ingress
 # Folders of the kernel package that have them.
 UNPACKED = ("boot/vmlinuz-*", "lib/modules/*/modules.*", "lib/modules/*/kernel/net/*", "lib/modules/*/kernel/lib/*",
             "lib/modules/*/kernel/crypto/*", "lib/modules/*/kernel/arch/*", "lib/modules/*/kernel/fs/9p/*",
-            "lib/modules/*/kernel/fs/netfs/*", "lib/modules/*/kernel/fs/fscache/*",
-            "lib/modules/*/kernel/drivers/virtio/*", "lib/modules/*/kernel/drivers/net/veth.ko",
-            "lib/modules/*/kernel/drivers/net/vxlan/*")
+            "lib/modules/*/kernel/fs/netfs/*", "lib/modules/*/kernel/drivers/virtio/*",
+            "lib/modules/*/kernel/drivers/net/veth.ko*", "lib/modules/*/kernel/drivers/net/vxlan/*")
+# And one that only the first of KERNELS has.
+UNPACKED_FIRST = ("lib/modules/*/kernel/fs/fscache/*",)
 
 
 @dataclass(frozen=True)
@@ -68,22 +72,23 @@ class Machine:
     """The first process."""
 
 
-def instructions_parts() -> Dict[str, Part]:
-    """Return all parts by name with the keys of the present sources."""
+def instructions_parts(linux: str = KERNEL) -> Dict[str, Part]:
+    """Return all parts by name with the keys of the present sources; linux is one of KERNELS."""
     gcc, patches, shim = compiler_version(), ROOT / "ovs-patches", ROOT / "shim"
-    kernel = Part("instructions_kernel", content_key([KERNEL, SUITES[KERNEL], *FILES, *LOADS, *UNPACKED]), 30,
-                  recipe=_fetch_kernel)
+    kernel = Part("instructions_kernel", content_key([linux, SUITES.get(linux, ""), *FILES, *LOADS, *_unpacked(linux)]),
+                  30, kernel=linux, recipe=_fetch_kernel)
     module = Part("instructions_module",
-                  content_key([kernel.key, gcc, testbed_parts()["kernel"].key], patches / "build.sh", patches / "linux",
-                              shim / "Kbuild", shim / "core", shim / "kernel"), 150, recipe=_build_modules)
+                  content_key([kernel.key, gcc, source_part(linux).key], patches / "build.sh", patches / "linux",
+                              shim / "Kbuild", shim / "core", shim / "kernel"), 150, kernel=linux,
+                  recipe=_build_modules)
     init = Part("instructions_init", content_key([gcc], HERE / "init.c"), 1, recipe=_build_init)
     return {part.name: part for part in (kernel, module, init)}
 
 
-def machine(progress: Optional[Progress] = None) -> Machine:
-    """Build what is missing and return where everything is. Raises BuildError."""
-    build_part(testbed_parts()["kernel"], progress)  # whose source the datapath is taken from
-    parts = instructions_parts()
+def machine(progress: Optional[Progress] = None, linux: str = KERNEL) -> Machine:
+    """Build what is missing and return where everything is; linux is one of KERNELS. Raises BuildError."""
+    build_part(source_part(linux), progress)  # from which the datapath is taken
+    parts = instructions_parts(linux)
     for part in parts.values():
         build_part(part, progress)
     root, built = parts["instructions_kernel"].folder / "root", parts["instructions_module"].folder
@@ -95,6 +100,11 @@ def machine(progress: Optional[Progress] = None) -> Machine:
         release=release, image=next((root / "boot").glob("vmlinuz-*")), files=_in_order(root, release, FILES),
         loads=[path for path in loads if path not in datapath], stock=stock, patched=[built / "openvswitch.ko"],
         beside=[*stock, built / "sdngcc.ko"], init=parts["instructions_init"].folder / "init")
+
+
+def _unpacked(linux: str) -> List[str]:
+    """Return what is taken out of a kernel's package."""
+    return [*UNPACKED, *(UNPACKED_FIRST if linux == KERNEL else ())]
 
 
 def _in_order(root: Path, release: str, names: tuple[str, ...]) -> List[Path]:
@@ -113,12 +123,14 @@ def _in_order(root: Path, release: str, names: tuple[str, ...]) -> List[Path]:
 
 
 def _fetch_kernel(build: Build) -> None:
-    """Fetch the release's newest kernel and its headers."""
-    options = apt_options(build, [SUITES[KERNEL]])
-    image = newest(build, options, rf"linux-image-{re.escape(KERNEL)}\.0-\d+-amd64")
+    """Fetch the newest package of a kernel and its headers."""
+    linux = build.part.kernel
+    options = apt_options(build, [SUITES[linux]] if linux in SUITES else [])
+    image = newest(build, options, rf"linux-image-{re.escape(linux)}\.\d+(-\d+|\+deb\d+)-amd64")
     headers = image.replace("image", "headers")
-    build.run(["apt-get", *options, "download", image, headers, headers.replace("-amd64", "-common"),
-               f"linux-kbuild-{KERNEL}"], f"fetching {image}", cwd=build.folder)
+    asked = subprocess.run(["apt-cache", *options, "depends", headers], capture_output=True, text=True, check=True)
+    needed = re.findall(r"Depends: (linux-(?:kbuild|headers)-\S+)", asked.stdout)
+    build.run(["apt-get", *options, "download", image, headers, *needed], f"fetching {image}", cwd=build.folder)
     root = build.folder / "root"
     root.mkdir()
     for package in sorted(build.folder.glob("*.deb")):
@@ -126,13 +138,16 @@ def _fetch_kernel(build: Build) -> None:
             archive = build.folder / "image.tar"
             with open(archive, "wb") as file:
                 subprocess.run(["dpkg-deb", "--fsys-tarfile", str(package)], stdout=file, check=True)
-            build.run(["tar", "-xf", str(archive), "-C", str(root), "--wildcards", *(f"./{name}" for name in UNPACKED)],
-                      "unpacking the kernel")
+            build.run(["tar", "-xf", str(archive), "-C", str(root), "--wildcards",
+                       *(f"./{name}" for name in _unpacked(linux))], "unpacking the kernel")
             archive.unlink()
         else:
             build.run(["dpkg-deb", "-x", str(package), str(root)], "unpacking headers")
         package.unlink()
     release = next((root / "lib" / "modules").iterdir()).name
+    compressed = [str(path) for path in (root / "lib" / "modules").rglob("*.ko.xz")]
+    if compressed:
+        build.run(["xz", "-d", *compressed], "unpacking modules")
     build.run(["depmod", "-b", str(root), release], "finding what modules need")
     makefile = root / "usr" / "src" / headers / "Makefile"
     makefile.write_text(makefile.read_text().replace("/usr/src/", f"{root}/usr/src/"))
@@ -140,19 +155,20 @@ def _fetch_kernel(build: Build) -> None:
 
 def _build_modules(build: Build) -> None:
     """Compile openvswitch.ko with the shim, and sdngcc.ko."""
-    source = testbed_parts()["kernel"].folder / "source"
-    root = instructions_parts()["instructions_kernel"].folder / "root"
+    linux = build.part.kernel
+    root = instructions_parts(linux)["instructions_kernel"].folder / "root"
     headers = next(path for path in (root / "usr" / "src").iterdir() if path.name.endswith("amd64"))
     tree = build.folder / "source"
-    (tree / "net").mkdir(parents=True)
-    shutil.copytree(source / "net" / "openvswitch", tree / "net" / "openvswitch")
-    shutil.copy(source / "Makefile", tree)  # tells the version
+    tree.mkdir()
+    name = f"linux-source-{linux}"
+    build.run(["tar", "-xf", str(source_part(linux).folder / "usr" / "src" / f"{name}.tar.xz"), "-C", str(tree),
+               "--strip-components=1", f"{name}/Makefile", f"{name}/net/openvswitch"], "unpacking Open vSwitch")
     build.run(["sh", str(ROOT / "ovs-patches" / "build.sh"), "linux", str(tree)], "applying the hooks")
     copy_beside(tree / "sdngcc")
     for folder, name in ((tree / "net" / "openvswitch", "openvswitch"), (tree / "sdngcc", "sdngcc")):
-        # The headers name the compiler of the release that they are of.
-        build.run(["make", "ARCH=x86_64", f"-j{JOBS}", "CC=gcc", "-C", str(headers), f"M={folder}", "modules"],
-                  f"compiling {name}.ko")
+        # The headers name the compiler of the release that they are of; types for BPF need a program more.
+        build.run(["make", "ARCH=x86_64", f"-j{JOBS}", "CC=gcc", "CONFIG_DEBUG_INFO_BTF_MODULES=",
+                   "-C", str(headers), f"M={folder}", "modules"], f"compiling {name}.ko")
         build.run(["strip", "-g", "-o", str(build.folder / f"{name}.ko"), str(folder / f"{name}.ko")], "stripping")
 
 

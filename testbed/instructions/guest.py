@@ -44,6 +44,9 @@ WARM_BYTES, SINGLE_BYTES, GSO_BYTES = 2 << 20, 16 << 20, 64 << 20
 # Number of the VLAN.
 VLAN = 5
 
+# Device of VXLAN tunnels and the one below, the numbers of the port and the network, and both ends of the tunnel.
+TUNNEL, BELOW, TUNNEL_PORT, NETWORK, NEAR, FAR = "vxlan_sys_4789", "wire0", 3, 7, "172.16.0.1", "172.16.0.2"
+
 
 def flows(packet_version: int, tagged: bool) -> None:
     """Let the first datapath forward what bridge() has no flow for."""
@@ -53,6 +56,20 @@ def flows(packet_version: int, tagged: bool) -> None:
     if tagged or packet_version == 6:
         for here, there in ((1, 2), (2, 1)):
             run("ovs-dpctl", "add-flow", "dp0", f"in_port({here}),eth(),{kind}", str(there))
+
+
+def tunnel() -> None:
+    """Let the first datapath send what comes from the VM through a tunnel over the uplink's device."""
+    run("ovs-dpctl", "del-if", "dp0", "up0")
+    run("ip", "link", "set", "up0", "down")
+    run("ip", "link", "set", "up0", "name", BELOW, "up")
+    run("ip", "link", "add", TUNNEL, "type", "vxlan", "external", "dstport", "4789", "nolearning")
+    run("ip", "link", "set", TUNNEL, "up")
+    run("ip", "addr", "add", f"{NEAR}/24", "dev", BELOW)
+    run("ip", "neigh", "add", FAR, "lladdr", "02:00:00:00:00:02", "nud", "permanent", "dev", BELOW)
+    run("ovs-dpctl", "add-if", "dp0", f"{TUNNEL},port_no={TUNNEL_PORT}")
+    run("ovs-dpctl", "mod-flow", "dp0", "in_port(1),eth(),eth_type(0x0800),ipv4()",
+        f"set(tunnel(tun_id={NETWORK},dst={FAR},ttl=64,tp_dst=4789,flags(key))),{TUNNEL_PORT}")
 
 
 def send(case: Case, count: int) -> int:
@@ -87,6 +104,10 @@ def packets(case: Case) -> float:
         undo.callback(unbridge, 1)
         bridge(0, "sink0")
         flows(case.packet.version, case.packet.tagged)
+        if case.packet.tunnel:
+            for device in (BELOW, TUNNEL):
+                undo.callback(run, "ip", "link", "del", device)
+            tunnel()
         enable(case)
         send(case, COUNT // 4 + case.row.destinations)
         short, long = send(case, COUNT), send(case, 3 * COUNT)
@@ -120,11 +141,16 @@ def stream(case: Case) -> float:
 def enable(case: Case) -> None:
     """Switch on what the row measures."""
     switch_on(case.row)
-    if case.period_ns:
-        from sdngcc.shim.netlink import ShimClient
+    if case.row.switch != "shim":
+        return
+    from sdngcc.shim.netlink import ShimClient
 
-        with ShimClient() as client:
+    with ShimClient() as client:
+        if case.period_ns:
             client.settings_set(period=case.period_ns)
+        if case.packet.tunnel:
+            client.port_set(TUNNEL, role="uplink", capacity=case.row.limit_bits // 8)
+            client.port_set("vm0", role="vm")
 
 
 def receive(size: int) -> None:

@@ -15,6 +15,9 @@ PACKETS, STREAM = "packets", "stream"
 # Variants of the datapath: the distribution's own, the patched one, sdngcc.ko beside the distribution's own.
 STOCK, PATCHED, BESIDE = "stock", "patched", "beside"
 
+# How what a base measures begins.
+UNPATCHED = "unpatched Open vSwitch, "
+
 # Period of laws whose clock ticks each period, ns: so rare that ticks are no part of a packet's figure.
 TICK_NS = 5_000_000
 
@@ -30,6 +33,8 @@ class Packet(NamedTuple):
     """With an 802.1Q tag."""
     received: bool = False
     """From the uplink to the VM."""
+    tunnel: bool = False
+    """Leaves in VXLAN."""
 
 
 class Case(NamedTuple):
@@ -64,10 +69,12 @@ def _bases() -> List[Case]:
     packets = {"stock": ("60-byte packets", Packet()), "stock-1514": ("1,514-byte packets", Packet(bytes=1514)),
                "stock-received": ("60-byte packets to the VM", Packet(received=True)),
                "stock-ipv6": ("IPv6, 80 bytes", Packet(bytes=80, version=6)),
-               "stock-tagged": ("with an 802.1Q tag", Packet(bytes=64, tagged=True))}
-    found = [Case(name, f"unpatched Open vSwitch, {what}", PACKETS, "", STOCK, nothing, packet)
+               "stock-tagged": ("with an 802.1Q tag", Packet(bytes=64, tagged=True)),
+               "stock-vxlan": ("in VXLAN", Packet(tunnel=True)),
+               "stock-received-ipv6": ("IPv6 to the VM", Packet(bytes=80, version=6, received=True))}
+    found = [Case(name, f"{UNPATCHED}{what}", PACKETS, "", STOCK, nothing, packet)
              for name, (what, packet) in packets.items()]
-    found.append(Case(f"stock-{MANY}", f"unpatched Open vSwitch, {MANY:,} destinations in turn", PACKETS, "", STOCK,
+    found.append(Case(f"stock-{MANY}", f"{UNPATCHED}{MANY:,} destinations in turn", PACKETS, "", STOCK,
                       _row("nothing", destinations=MANY)))
     found += [Case(f"stock-stream{name}", f"unpatched Open vSwitch, TCP in {what}", STREAM, "", STOCK,
                    _row("nothing", gso=gso))
@@ -85,13 +92,15 @@ def _laws() -> List[Case]:
         if law != "sdngcc":
             found.append(Case(f"{law}-{MANY}", f"law {law}, {MANY:,} destinations in turn", PACKETS, f"stock-{MANY}",
                               PATCHED, _row("shim", law, MANY), period_ns=period, budget=700))
-    for law, budget in (("sdngcc", 150), ("eyeq", 200)):
         found.append(Case(f"{law}-received", f"law {law}, packets to the VM", PACKETS, "stock-received", PATCHED,
-                          _row("shim", law), Packet(received=True), TICK_NS if law == "eyeq" else 0, budget))
-    for kind, packet, budget in (("1514", Packet(bytes=1514), 120), ("ipv6", Packet(bytes=80, version=6), 120),
-                                 ("tagged", Packet(bytes=64, tagged=True), 120)):
-        found.append(Case(f"sdngcc-{kind}", f"law sdngcc, {kind}", PACKETS, f"stock-{kind}", PATCHED,
-                          _row("shim"), packet, budget=budget))
+                          _row("shim", law), Packet(received=True), period, 150 if law == "sdngcc" else 200))
+    for law, kinds, budget in (("sdngcc", ("1514", "ipv6", "tagged", "vxlan", "received-ipv6"), 120),
+                               ("eyeq", ("ipv6", "tagged"), 200)):
+        for kind in kinds:
+            base = next(case for case in _bases() if case.name == f"stock-{kind}")
+            found.append(Case(f"{law}-{kind}", f"law {law}, {base.what.removeprefix(UNPATCHED)}", PACKETS, base.name,
+                              PATCHED, _row("shim", law), base.packet, TICK_NS if law == "eyeq" else 0,
+                              150 if base.packet.received else budget))
     return found
 
 
