@@ -142,7 +142,7 @@ check-container: packages  ## Build the controller's container image of these pa
 	@$(PY) -m sdngcc.testbed.packages container --releases $(RELEASES)
 
 check-openstack: setup  ## The extensions in a release's own Neutron, OVN and Open vSwitch (as root; RELEASES=trixie)
-	@$(PY) -m sdngcc.testbed.openstack --releases $(RELEASES)
+	@$(PY) -m sdngcc.testbed.packages openstack --releases $(RELEASES)
 
 check-stock: packages openvswitch-packages  ## Install what these targets made on a release's own kernel in QEMU: README's commands, upgrade, remove
 	@$(PY) -m sdngcc.testbed.packages stock --releases $(RELEASES)

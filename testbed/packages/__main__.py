@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import argparse
 import filecmp
+import functools
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Callable, List
+from typing import Callable, Dict, List, Tuple
 
 from sdngcc.testbed.build import ROOT
-from sdngcc.testbed.packages import container, fresh, openvswitch, prepared
+from sdngcc.testbed.packages import container, fresh, openstack, openvswitch, prepared
 from sdngcc.testbed.packages.build import MODULES, build
 from sdngcc.testbed.packages.check import CheckError, check, require
 from sdngcc.testbed.packages.dkms import check_module
@@ -20,19 +21,18 @@ from sdngcc.testbed.packages.roots import RELEASES, Release, RootError, missing_
 from sdngcc.testbed.packages.stock import check as stock
 from sdngcc.testbed.packages.version import VersionError, tree_version
 
+Say = Callable[[str], None]
 
-def _build(release: Release, out: Path) -> None:
+
+def _build(release: Release, out: Path, say: Say) -> None:
     began = time.monotonic()
     made = build(release, tree_version(ROOT), out)
-    print(f"packages: {release.suite}: {len(made)} packages in {time.monotonic() - began:.0f} s")
+    say(f"{len(made)} packages in {time.monotonic() - began:.0f} s")
     for path in made:
         print(f"  {path}")
 
 
-def _check(release: Release, out: Path) -> None:
-    def say(text: str) -> None:
-        print(f"check-packages: {release.suite}: {text}", flush=True)
-
+def _check(release: Release, out: Path, say: Say) -> None:
     packages = sorted((out / release.suite).glob("*.deb"))
     check(release, packages, say)
     _check_again(release, packages, say)
@@ -43,7 +43,7 @@ def _check(release: Release, out: Path) -> None:
     openvswitch.check_packages(release, out, say)
 
 
-def _check_again(release: Release, packages: List[Path], say: Callable[[str], None]) -> None:
+def _check_again(release: Release, packages: List[Path], say: Say) -> None:
     """Build once more, and require the same bytes. Raises CheckError and RootError."""
     with tempfile.TemporaryDirectory() as folder:
         again = {path.name: path for path in build(release, tree_version(ROOT), Path(folder))}
@@ -53,38 +53,26 @@ def _check_again(release: Release, packages: List[Path], say: Callable[[str], No
     say(f"built again: all {len(packages)} packages are the same, byte for byte")
 
 
-def _check_stock(release: Release, out: Path) -> None:
-    def say(text: str) -> None:
-        print(f"check-stock: {release.suite}: {text}", flush=True)
-
-    stock.check(release, out / release.suite, say)
-
-
-def _check_container(release: Release, out: Path) -> None:
-    def say(text: str) -> None:
-        print(f"check-container: {release.suite}: {text}", flush=True)
-
-    container.check(release, out / release.suite, say)
-
-
-def _check_fresh(release: Release, out: Path) -> None:
-    def say(text: str) -> None:
-        print(f"check-fresh: {release.suite}: {text}", flush=True)
-
-    fresh.check(release, out / "fresh", say)
-
-
-def _open_vswitch(release: Release, out: Path) -> None:
+def _open_vswitch(release: Release, out: Path, say: Say) -> None:
     for path in openvswitch.build(release, out):
-        print(path)
+        say(str(path))
 
 
-def _check_setup(release: Release, out: Path) -> None:
-    prepared.check(release, lambda text: print(f"check-setup: {release.suite}: {text}", flush=True))
+# By what is asked for: the Makefile's target, which what is said begins with, and what it does with a release.
+_WHAT: Dict[str, Tuple[str, Callable[[Release, Path, Say], None]]] = {
+    "build": ("packages", _build),
+    "check": ("check-packages", _check),
+    "container": ("check-container", lambda release, out, say: container.check(release, out / release.suite, say)),
+    "fresh": ("check-fresh", lambda release, out, say: fresh.check(release, out / "fresh", say)),
+    "openstack": ("check-openstack", openstack.check),
+    "openvswitch": ("openvswitch-packages", _open_vswitch),
+    "setup": ("check-setup", lambda release, out, say: prepared.check(release, say)),
+    "stock": ("check-stock", lambda release, out, say: stock.check(release, out / release.suite, say)),
+}
 
 
-_WHAT = {"setup": _check_setup, "build": _build, "check": _check, "stock": _check_stock, "container": _check_container,
-         "fresh": _check_fresh, "openvswitch": _open_vswitch}
+def _say(start: str, text: str) -> None:
+    print(f"{start}: {text}", flush=True)
 
 
 def main() -> int:
@@ -97,15 +85,16 @@ def main() -> int:
     unknown = [name for name in chosen.releases.split(",") if name not in RELEASES]
     if unknown:
         parser.error(f"--releases {','.join(unknown)}: there are {', '.join(RELEASES)}")
+    target, act = _WHAT[chosen.what]
     missing = missing_programs()
     if missing:
-        print("packages:", "; ".join(missing), file=sys.stderr)
+        print(f"{target}: {'; '.join(missing)}", file=sys.stderr)
         return 1
     try:
         for name in chosen.releases.split(","):
-            _WHAT[chosen.what](RELEASES[name], chosen.out)
+            act(RELEASES[name], chosen.out, functools.partial(_say, f"{target}: {name}"))
     except (CheckError, RootError, VersionError) as error:
-        print(f"packages: {error}", file=sys.stderr)
+        print(f"{target}: {error}", file=sys.stderr)
         return 1
     return 0
 

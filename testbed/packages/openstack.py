@@ -7,20 +7,17 @@ datapath that needs no kernel module. The tests of openstack/tests/live run insi
 
 from __future__ import annotations
 
-import argparse
-import functools
 import shutil
-import sys
 import time
 from pathlib import Path
-from typing import Callable, Iterable, List
+from typing import Callable, Iterable
 
 from sdngcc.testbed.build import ROOT
 from sdngcc.testbed.packages.build import build
-from sdngcc.testbed.packages.check import CheckError, require
+from sdngcc.testbed.packages.check import require
 from sdngcc.testbed.packages.machine import booted
-from sdngcc.testbed.packages.roots import RELEASES, Release, Root, RootError, missing_programs, root
-from sdngcc.testbed.packages.version import VersionError, tree_version
+from sdngcc.testbed.packages.roots import Release, Root, root
+from sdngcc.testbed.packages.version import tree_version
 
 TESTS = ROOT / "openstack" / "tests" / "live"
 PACKAGE = "python3-sdn-gcc-neutron"
@@ -97,34 +94,3 @@ def _drop_in(one: Root, service: str, name: str, text: str) -> None:
     folder = one.path(f"/etc/systemd/system/{service}.service.d")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.conf").write_text(text, encoding="utf-8")
-
-
-def _say(name: str, text: str) -> None:
-    print(f"check-openstack: {name}: {text}", flush=True)
-
-
-def main() -> int:
-    """Try the releases that are named; return the exit status."""
-    parser = argparse.ArgumentParser(prog="sdngcc.testbed.openstack", description=__doc__)
-    parser.add_argument("--releases", default=",".join(RELEASES), help=f"of {', '.join(RELEASES)}, with commas")
-    parser.add_argument("--out", type=Path, default=ROOT / "results" / "packages", help="folder for the packages")
-    chosen = parser.parse_args()
-    names: List[str] = chosen.releases.split(",")
-    unknown = [name for name in names if name not in RELEASES]
-    if unknown:
-        parser.error(f"--releases {','.join(unknown)}: there are {', '.join(RELEASES)}")
-    missing = missing_programs()
-    if missing:
-        print("check-openstack:", "; ".join(missing), file=sys.stderr)
-        return 1
-    try:
-        for name in names:
-            check(RELEASES[name], chosen.out, functools.partial(_say, name))
-    except (CheckError, RootError, VersionError) as error:
-        print(f"check-openstack: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
