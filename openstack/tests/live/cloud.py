@@ -26,6 +26,10 @@ SERVERS = ("neutron-api", "neutron-rpc-server", "neutron-ovn-maintenance-worker"
 SITE = pathlib.Path("/usr/lib/python3/dist-packages")
 NORTH, SOUTH = "tcp:127.0.0.1:6641", "tcp:127.0.0.1:6642"
 
+# What interfaces have by the two policies that every cloud has, addresses and tenant aside.
+FAST = {"min_rate": "200000000", "max_rate": "500000000", "weight": "2"}
+SLOW = {"max_rate": "1000000"}
+
 
 def run(*words, check=True):
     """Run a command and return what it wrote."""
@@ -68,6 +72,32 @@ def services(verb, *names):
         time.sleep(2)
 
 
+class Tail:
+    """What a service writes to its log from now on."""
+
+    def __init__(self, cloud, service):
+        self._cloud, self._service = cloud, service
+        self._began = len(cloud.log(service))
+
+    def __str__(self):
+        return self._cloud.log(self._service)[self._began:]
+
+    def __repr__(self):
+        return str(self)[-3000:]
+
+    def __contains__(self, text):
+        return text in str(self)
+
+    def until(self, text):
+        """Wait until a text is there."""
+        wait_for(lambda: text in self, lambda: f"no {text!r}: {self!r}")
+
+    def until_fault(self):
+        """Wait until a fault of a test is reported, with what to do."""
+        self.until("injected by a test")
+        assert "What to do: /usr/share/doc/python3-sdn-gcc-neutron" in self
+
+
 class Cloud:
     """The cloud; mechanism: of ML2, "openvswitch" or "ovn"."""
 
@@ -85,6 +115,9 @@ class Cloud:
         self._make_bridges()
         self._make_database()
         self.start_server()
+        self.net = self.network("net", "10.0.0.0/24")
+        self.fast = self.policy("fast", bandwidth_limit={"max_kbps": 500_000}, minimum_bandwidth={"min_kbps": 200_000})
+        self.slow = self.policy("slow", bandwidth_limit={"max_kbps": 1000})
 
     def _whole_server(self):
         """Make a service of neutron-server: Neutron 21's ML2/OVN does not answer below uwsgi."""
@@ -190,10 +223,10 @@ class Cloud:
 
     def start(self):
         """Start the agent, and wait until it follows what the server says."""
-        began = len(self.log(self.agent))
+        said = Tail(self, self.agent)
         services("restart", self.agent)
-        ready = {"openvswitch": "rpc_loop - iteration:1 started", "ovn": "OVN Neutron Agent started"}[self.mechanism]
-        wait_for(lambda: ready in self.log(self.agent)[began:], lambda: self.log(self.agent)[began:][-3000:])
+        ready = {"openvswitch": "rpc_loop - iteration:1 started", "ovn": "OVN Neutron Agent started"}
+        said.until(ready[self.mechanism])
         wait_for(self.alive, lambda: f"{self.agent} is not alive")
 
     def alive(self):
@@ -225,12 +258,13 @@ class Cloud:
     def broken(self, *names, server=False, mended=True):
         """Have functions of the extensions raise in the agent, or the server, which is started anew; see faults.
 
-        mended: start it once more without faults at the end.
+        mended: start it once more without faults at the end. Yields what is logged meanwhile.
         """
+        said = Tail(self, self.api if server else self.agent)
         faults.FAULTS.write_text("\n".join(names))
         try:
             self.start_server() if server else self.start()
-            yield
+            yield said
         finally:
             self.break_nothing()
             if mended:
@@ -285,6 +319,15 @@ class Cloud:
     def change(self, port, **values):
         """Change a port."""
         return self.call("PUT", f"/v2.0/ports/{port['id']}", {"port": values})["port"]
+
+    def change_network(self, **values):
+        """Change the network that the cloud begins with."""
+        self.call("PUT", f"/v2.0/networks/{self.net['id']}", {"network": values})
+
+    def leave(self, tap, port):
+        """Delete a port and unplug its VM."""
+        self.call("DELETE", f"/v2.0/ports/{port['id']}")
+        run("ovs-vsctl", "--if-exists", "del-port", tap)
 
     # This host's Open vSwitch.
 

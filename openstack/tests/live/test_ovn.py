@@ -5,13 +5,12 @@ import os
 
 import pytest
 
-from .cloud import Cloud, is_service, run, services, wait_for
+from . import policies
+from .cloud import FAST, SLOW, Cloud, Tail, is_service, run, services
 
 pytestmark = pytest.mark.skipif("SDNGCC_LIVE" not in os.environ, reason="made by make check-openstack")
 has_agent = pytest.mark.skipif(not is_service("neutron-ovn-agent"), reason="this Neutron has no agent for OVN")
 
-FAST = {"min_rate": "200000000", "max_rate": "500000000", "weight": "2"}
-SLOW = {"max_rate": "1000000"}
 CLOSED = "tcp:127.0.0.1:6699"
 
 
@@ -20,11 +19,8 @@ class OvnCloud(Cloud):
 
     def __init__(self):
         super().__init__("ovn")
-        self.net = self.network("net", "10.0.0.0/24")
         self.vlan = self.network("vlan", "10.1.0.0/24", **{
             "provider:network_type": "vlan", "provider:physical_network": "physnet", "provider:segmentation_id": 100})
-        self.fast = self.policy("fast", bandwidth_limit={"max_kbps": 500_000}, minimum_bandwidth={"min_kbps": 200_000})
-        self.slow = self.policy("slow", bandwidth_limit={"max_kbps": 1000})
 
     def limits(self):
         """Return the bandwidths of OVN's own rows of QoS."""
@@ -53,8 +49,7 @@ def test_without_an_agent_that_could_limit_the_servers_part_leaves_limits_to_ovn
     assert cloud.limits() == ["rate=1000"]
     assert cloud.left_to_shim(port) == []
     assert "has no agent for OVN that takes extensions, so no shim would limit" in cloud.log(cloud.api)
-    cloud.call("DELETE", f"/v2.0/ports/{port['id']}")
-    run("ovs-vsctl", "del-port", "tap-a")
+    cloud.leave("tap-a", port)
 
 
 @has_agent
@@ -71,45 +66,16 @@ def test_both_parts_make_a_policy_the_shims_alone(cloud):
 
 
 @has_agent
-def test_policies_change_and_go(cloud):
-    own = cloud.policy("own", bandwidth_limit={"max_kbps": 10_000})
-    port = cloud.port(cloud.net, "b", qos_policy_id=own["id"])
-    cloud.plug("tap-b", port)
-    cloud.until("tap-b", max_rate="10000000")
-    cloud.call("PUT", own["bandwidth_limit"], {"bandwidth_limit_rule": {"max_kbps": 20_000}})
-    cloud.until("tap-b", max_rate="20000000")
-    cloud.change(port, qos_policy_id=cloud.fast["id"])
-    cloud.until("tap-b", **FAST)
+class TestPolicies(policies.Policies):
+    """What holds with both mechanisms."""
+
+
+@has_agent
+def test_a_policy_that_is_taken_away_leaves_nothing_to_the_shim(cloud):
+    port = cloud.port(cloud.net, "b", qos_policy_id=cloud.fast["id"])
+    assert cloud.left_to_shim(port) == ["sdngcc:max_kbps=500000", "sdngcc:min_kbps=200000"]
     cloud.change(port, qos_policy_id=None)
-    cloud.until("tap-b")
     assert cloud.left_to_shim(port) == []
-
-
-@has_agent
-def test_a_guarantee_in_use_is_changed_by_another_policy_only(cloud):
-    port = cloud.port(cloud.net, "c", qos_policy_id=cloud.fast["id"])
-    cloud.plug("tap-c", port)
-    cloud.until("tap-c", **FAST)
-    refused = cloud.refused("PUT", cloud.fast["minimum_bandwidth"], {"minimum_bandwidth_rule": {"min_kbps": 300_000}})
-    assert refused[0] == 501
-    faster = cloud.policy("faster", bandwidth_limit={"max_kbps": 500_000}, minimum_bandwidth={"min_kbps": 300_000})
-    cloud.change(port, qos_policy_id=faster["id"])
-    cloud.until("tap-c", **{**FAST, "min_rate": "300000000", "weight": "3"})
-
-
-@has_agent
-def test_keys_survive_a_restart_and_those_of_ports_deleted_meanwhile_go(cloud):
-    kept, gone = (cloud.port(cloud.net, name, qos_policy_id=cloud.fast["id"]) for name in ("d1", "d2"))
-    cloud.plug("tap-d1", kept)
-    cloud.plug("tap-d2", gone)
-    cloud.until("tap-d1", **FAST)
-    cloud.until("tap-d2", **FAST)
-    cloud.stop_agent()
-    cloud.call("DELETE", f"/v2.0/ports/{gone['id']}")
-    assert cloud.shim("tap-d2")
-    cloud.start()
-    cloud.until("tap-d2")
-    cloud.until("tap-d1", **FAST)
 
 
 @has_agent
@@ -120,20 +86,16 @@ def test_keys_survive_a_restart_and_those_of_ports_deleted_meanwhile_go(cloud):
     "sdngcc_neutron.ovn_ports:PortEvent.look", "sdngcc_neutron.interfaces:Interfaces._apply",
 ])
 def test_whatever_fails_in_the_agent_it_goes_on(cloud, broken):
-    before = len(cloud.log(cloud.agent))
-    with cloud.broken(broken):
+    with cloud.broken(broken) as said:
         port = cloud.port(cloud.net, "f", qos_policy_id=cloud.slow["id"])
         cloud.plug("tap-f", port)
         cloud.until_wired(port)
         cloud.change(port, qos_policy_id=cloud.fast["id"])
-        wait_for(lambda: "injected by a test" in cloud.log(cloud.agent)[before:],
-                 lambda: cloud.log(cloud.agent)[before:][-3000:])
-        assert "What to do: /usr/share/doc/python3-sdn-gcc-neutron" in cloud.log(cloud.agent)[before:]
-        assert "OVN Neutron Agent started" in cloud.log(cloud.agent)[before:]
+        said.until_fault()
+        assert "OVN Neutron Agent started" in said
         assert run("systemctl", "show", "--property=NRestarts", cloud.agent) == "NRestarts=0"
     cloud.until("tap-f", **FAST)
-    cloud.call("DELETE", f"/v2.0/ports/{port['id']}")
-    run("ovs-vsctl", "del-port", "tap-f")
+    cloud.leave("tap-f", port)
 
 
 @pytest.mark.parametrize("broken", [
@@ -141,29 +103,26 @@ def test_whatever_fails_in_the_agent_it_goes_on(cloud, broken):
     "sdngcc_neutron.ovn_qos:SetLimitsCommand.__init__",
 ])
 def test_whatever_fails_in_the_server_ports_are_made_and_ovn_limits(cloud, broken):
-    before = len(cloud.log(cloud.api))
-    with cloud.broken(broken, server=True, mended=False):
+    with cloud.broken(broken, server=True, mended=False) as said:
         port = cloud.port(cloud.net, "g", qos_policy_id=cloud.slow["id"])
         cloud.plug("tap-g", port)
         cloud.until_wired(port)
         assert cloud.limits() == ["rate=1000"]
         if is_service("neutron-ovn-agent"):
-            assert "injected by a test" in cloud.log(cloud.api)[before:]
+            said.until_fault()
             # The agent reads what OVN has.
             cloud.until("tap-g", **SLOW)
-        cloud.call("DELETE", f"/v2.0/ports/{port['id']}")
-    run("ovs-vsctl", "del-port", "tap-g")
+        cloud.leave("tap-g", port)
 
 
 @has_agent
 def test_a_northbound_database_that_does_not_answer_keeps_no_agent_waiting(cloud):
     cloud.write_agent_settings("sdngcc", ovn_nb_connection=CLOSED)
-    before = len(cloud.log(cloud.agent))
+    said = Tail(cloud, cloud.agent)
     services("restart", cloud.agent)
     try:
-        wait_for(lambda: "OVN Neutron Agent started" in cloud.log(cloud.agent)[before:],
-                 lambda: cloud.log(cloud.agent)[before:][-3000:])
-        assert f"Waiting for OVN's northbound database at {CLOSED}" in cloud.log(cloud.agent)[before:]
+        said.until("OVN Neutron Agent started")
+        assert f"Waiting for OVN's northbound database at {CLOSED}" in said
     finally:
         cloud.write_agent_settings("sdngcc")
         cloud.start()
