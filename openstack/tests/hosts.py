@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import socket
 import subprocess
+import threading
 import time
 
 from sdngcc.testbed.programs import data
@@ -107,6 +108,30 @@ class Switch:
         self.process.terminate()
         self.process.wait(PATIENCE_S)
         self.database.stop()
+
+
+class Watch:
+    """What stands in external_ids of an interface, every time that it changes."""
+
+    def __init__(self, switch, name):
+        self.process = subprocess.Popen(
+            ["ovsdb-client", "monitor", switch.remote, "Open_vSwitch", "Interface", "name,external_ids",
+             "--format=json", "--no-headings"], stdout=subprocess.PIPE, text=True)
+        self.name, self.seen = name, []
+        self.thread = threading.Thread(target=self._read, daemon=True)
+        self.thread.start()
+        wait_for(lambda: self.seen, lambda: f"{name} is not there")
+
+    def _read(self):
+        for line in self.process.stdout:
+            for row in json.loads(line)["data"]:
+                if row[1] in ("initial", "new", "insert") and row[2] == self.name:
+                    self.seen.append(dict(row[3][1]))
+
+    def stop(self):
+        self.process.terminate()
+        self.thread.join()
+        return self.seen
 
 
 def plain(value):

@@ -2,14 +2,11 @@
 """The real neutron-openvswitch-agent with the extension, a real Open vSwitch without devices, and a made-up server."""
 
 import copy
-import json
-import subprocess
-import threading
 import uuid
 
 import pytest
 
-from .hosts import INSTALLED, TESTS, Process, Switch, free_port, wait_for, write_settings
+from .hosts import INSTALLED, TESTS, Process, Switch, Watch, free_port, wait_for, write_settings
 
 pytestmark = [
     pytest.mark.release,
@@ -301,30 +298,6 @@ def test_a_trunk_is_limited_at_the_interface_that_carries_it(cloud):
                 addresses=trunk.addresses(trunk.parent, trunk.second))
     cloud.known.pop(("trunk", trunk.id))
     cloud.switch.vsctl("del-port", trunk.name)
-
-
-class Watch:
-    """What stands in external_ids of an interface, every time that it changes."""
-
-    def __init__(self, switch, name):
-        self.process = subprocess.Popen(
-            ["ovsdb-client", "monitor", switch.remote, "Open_vSwitch", "Interface", "name,external_ids",
-             "--format=json", "--no-headings"], stdout=subprocess.PIPE, text=True)
-        self.name, self.seen = name, []
-        self.thread = threading.Thread(target=self._read, daemon=True)
-        self.thread.start()
-        wait_for(lambda: self.seen, lambda: f"{name} is not there")
-
-    def _read(self):
-        for line in self.process.stdout:
-            for row in json.loads(line)["data"]:
-                if row[1] in ("initial", "new", "insert") and row[2] == self.name:
-                    self.seen.append(dict(row[3][1]))
-
-    def stop(self):
-        self.process.terminate()
-        self.thread.join()
-        return self.seen
 
 
 def test_keys_survive_a_restart_of_the_agent(cloud):
