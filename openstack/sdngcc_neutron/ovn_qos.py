@@ -28,6 +28,7 @@ LOG = logging.getLogger(__name__)
 NEEDED = {
     "_add_port_qos_rules": {"txn", "port_id", "qos_policy_id", "qos_rules", "lsp"},
     "_delete_port_qos_rules": {"txn", "port_id", "lsp"},
+    "update_port": {"txn", "port", "delete", "lsp"},
 }
 
 READER = "neutron.agent.ovn.extensions.extension_manager"
@@ -54,11 +55,38 @@ class SetLimitsCommand(command.BaseCommand):
             row = self.api.lookup("Logical_Switch_Port", name)
         except idlutils.RowNotFound:
             return
-        for key in (ovn_rows.MIN_KBPS, ovn_rows.MAX_KBPS):
+        for key in ovn_rows.LIMITS:
             if key in self.keys:
                 row.setkey("external_ids", key, self.keys[key])
             else:
                 row.delkey("external_ids", key)
+
+
+class KeepLimitsCommand(command.BaseCommand):
+    """Keeps what a logical port has for the shim in a transaction that writes all of its external_ids.
+
+    Neutron's client writes them as they were when it began to look at its own database; another thread or server may
+    have changed the port's policy since then.
+    """
+
+    def __init__(self, nb_idl: Any, port_id: str) -> None:
+        super().__init__(nb_idl)
+        self.port_id = port_id
+
+    @guarded("run_idl", "The port is written; it may have the limits of its policy before the last change")
+    def run_idl(self, txn: Any) -> None:
+        """Add the change to a transaction."""
+        try:
+            row = self.api.lookup("Logical_Switch_Port", self.port_id)
+        except idlutils.RowNotFound:
+            return
+        # The row itself shows what the transaction is to write.
+        known = row._data["external_ids"].to_python(lambda value, base: value)
+        given = dict(row.external_ids)
+        limits = {key: known[key] for key in ovn_rows.LIMITS if key in known}
+        kept = {**{key: value for key, value in given.items() if key not in ovn_rows.LIMITS}, **limits}
+        if kept != given:
+            row.external_ids = kept
 
 
 def without_shim(rules: Dict[str, Any]) -> Tuple[Dict[str, Any], mapping.Limits]:
@@ -71,6 +99,18 @@ def without_shim(rules: Dict[str, Any]) -> Tuple[Dict[str, Any], mapping.Limits]
 
 class ShimQosClient(qos.OVNClientQosExtension):
     """Neutron's class without what the shim does instead."""
+
+    def update_port(self, *args: Any, **kwargs: Any) -> None:
+        """Add the change of a port to a transaction of Neutron's client, which may have written the port before."""
+        method = super().update_port
+        self._keep_limits(method, args, kwargs)
+        method(*args, **kwargs)
+
+    @guarded("update_port", "The port is written; it may have the limits of its policy before the last change")
+    def _keep_limits(self, method: Any, args: Any, kwargs: Any) -> None:
+        given = inspect.signature(method).bind(*args, **kwargs).arguments
+        if given.get("lsp") is None and not given.get("delete"):
+            given["txn"].add(KeepLimitsCommand(self.nb_idl, given["port"]["id"]))
 
     def _add_port_qos_rules(self, *args: Any, **kwargs: Any) -> None:
         method = super()._add_port_qos_rules

@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterable, List
 from sdngcc_neutron import mapping
 
 # In external_ids of Logical_Switch_Port, in kbit/s; a key that is missing is no rule.
-MIN_KBPS, MAX_KBPS = "sdngcc:min_kbps", "sdngcc:max_kbps"
+LIMITS = MIN_KBPS, MAX_KBPS = "sdngcc:min_kbps", "sdngcc:max_kbps"
 
 # Neutron's own, in external_ids of QoS and Logical_Switch_Port.
 PORT_ID, DEVICE_OWNER, PROJECT_ID = "neutron:port_id", "neutron:device_owner", "neutron:project_id"

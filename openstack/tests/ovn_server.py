@@ -10,6 +10,7 @@ it by lines of JSON on standard input, ``[method, {parameter: value}]``; each is
 
 import json
 import sys
+import threading
 from unittest import mock
 
 from neutron.agent.ovn.agent import ovsdb
@@ -71,8 +72,8 @@ class Server:
         return None
 
     def port(self, id, network_id, mac, addresses, qos_policy_id=None, security=True, pairs=(), owner="compute:nova",
-             parent=None, tag=None):
-        """Make or change a port."""
+             parent=None, tag=None, meanwhile=None):
+        """Make or change a port; meanwhile: a policy's id and rules, which another thread changes at the same time."""
         port = {"id": id, "network_id": network_id, "qos_policy_id": qos_policy_id, "device_owner": owner}
         allowed = [" ".join([mac, *addresses]), *(" ".join(pair) for pair in pairs)]
         external_ids = {constants.OVN_DEVICE_OWNER_EXT_ID_KEY: owner, constants.OVN_PROJID_EXT_ID_KEY: PROJECT,
@@ -89,8 +90,12 @@ class Server:
                 self.qos.create_port(self.context, txn, port, made)
             else:
                 # As Neutron's client of OVN does: keys that it does not know stay, options for QoS do.
-                row = self.nb.lookup("Logical_Switch_Port", id)
-                txn.add(self.nb.set_lswitch_port(id, external_ids={**row.external_ids, **external_ids},
+                kept = dict(self.nb.lookup("Logical_Switch_Port", id).external_ids)
+                if meanwhile:
+                    other = threading.Thread(target=self.policy, args=meanwhile)
+                    other.start()
+                    other.join()
+                txn.add(self.nb.set_lswitch_port(id, external_ids={**kept, **external_ids},
                                                  options=self.qos.get_lsp_options_qos(id), if_exists=False, **columns))
                 self.qos.update_port(self.context, txn, port, old)
 

@@ -268,9 +268,8 @@ def test_a_vm_that_migrated_here_has_its_keys_when_its_binding_is_activated(bind
     port = agent.known["port"] = types.SimpleNamespace(id="port", project_id="", bindings=bindings)
     from neutron_lib.callbacks import registry
 
-    (kind, event), = [one[1:] for one in registry.subscribed]
-    assert (kind, event) == ("Port", "after_update")
-    registry.subscribed[0][0]("Port", event, None, types.SimpleNamespace(latest_state=port, resource_id="port"))
+    (called,) = [one[0] for one in registry.subscribed if one[1:] == ("Port", "after_update")]
+    called("Port", "after_update", None, types.SimpleNamespace(latest_state=port, resource_id="port"))
     done = threading.Event()
     made._running._worker.put("last", done.set)
     assert done.wait(PATIENCE_S)
@@ -377,12 +376,18 @@ class Base:
 
     nb_idl = "northbound"
 
+    def update_port(self, context, txn, port, original_port, reset=False, delete=False, qos_rules=None, lsp=None):
+        self.done = txn, port, original_port, list(txn)
+
     def _qos_rules(self, context, policy_id):
         return {"egress": {"bandwidth_limit": {"max_kbps": 1000}, "dscp_marking": {"dscp_mark": 26}},
                 "ingress": {"bandwidth_limit": {"max_kbps": 7000}}}
 
 
 class Neutron21(Base):
+    def update_port(self, txn, port, original_port, reset=False, delete=False, qos_rules=None, lsp=None):
+        self.done = txn, port, original_port, list(txn)
+
     def _add_port_qos_rules(self, txn, port_id, network_id, qos_policy_id, qos_rules, lsp=None):
         self.done = txn, port_id, lsp, qos_rules
 
@@ -471,11 +476,62 @@ def test_what_fails_in_the_server_is_left_to_ovn(version, broken, monkeypatch):
     assert client.done[:3] == (txn, "port", None)
 
 
+class LogicalPort:
+    """A row whose external_ids a transaction is to write; committed: what others have written meanwhile."""
+
+    def __init__(self, committed, pending):
+        self._data = {"external_ids": types.SimpleNamespace(to_python=lambda convert: {
+            convert(key, "string"): convert(value, "string") for key, value in committed.items()})}
+        self.__dict__["external_ids"] = pending
+        self.written = []
+
+    def __setattr__(self, name, value):
+        if name == "external_ids":
+            self.written.append(value)
+        self.__dict__[name] = value
+
+
+@pytest.mark.parametrize("committed, pending, written", [
+    ({"sdngcc:max_kbps": "2", "a": "b"}, {"sdngcc:max_kbps": "1", "a": "c"}, [{"sdngcc:max_kbps": "2", "a": "c"}]),
+    ({}, {"sdngcc:max_kbps": "1", "sdngcc:min_kbps": "1", "a": "b"}, [{"a": "b"}]),
+    ({"sdngcc:min_kbps": "3"}, {}, [{"sdngcc:min_kbps": "3"}]),
+    ({"sdngcc:min_kbps": "3"}, {"sdngcc:min_kbps": "3", "a": "b"}, []),
+])
+@pytest.mark.parametrize("version", [Neutron21, Neutron28])
+def test_a_change_of_a_port_takes_no_policys_change_back(version, committed, pending, written, monkeypatch):
+    client, txn = client_of(version, monkeypatch), Transaction()
+    client.update_port(**arguments(version.update_port, context="context", txn=txn, port={"id": "port"},
+                                   original_port="before"))
+    assert client.done == (txn, {"id": "port"}, "before", txn)
+    (command,) = txn
+    row = LogicalPort(committed, pending)
+    command.api = types.SimpleNamespace(lookup=lambda table, name: row if name == "port" else fail())
+    command.run_idl("txn")
+    assert row.written == written
+
+
+@pytest.mark.parametrize("more", [{"delete": True}, {"lsp": "command"}])
+def test_a_port_that_is_made_or_deleted_has_nothing_to_keep(more, monkeypatch):
+    client, txn = client_of(Neutron28, monkeypatch), Transaction()
+    client.update_port("context", txn, {"id": "port"}, None, **more)
+    assert client.done == (txn, {"id": "port"}, None, []) and txn == []
+
+
+def test_a_port_that_cannot_be_kept_is_written(monkeypatch):
+    client, txn = client_of(Neutron28, monkeypatch), Transaction()
+    monkeypatch.setattr(load("ovn_qos"), "KeepLimitsCommand", fail)
+    client.update_port("context", txn, {"id": "port"}, None)
+    assert client.done == (txn, {"id": "port"}, None, [])
+    assert load("guard").faults() == {"update_port": 1}
+
+
 def test_a_command_that_fails_ends_no_transaction_of_neutrons():
     ovn_qos, mapping = load("ovn_qos"), load("mapping")
-    command = ovn_qos.SetLimitsCommand(types.SimpleNamespace(lookup=fail), "port", mapping.Limits(1, 2))
-    assert command.run_idl("txn") is None
-    assert load("guard").faults() == {"run_idl": 1}
+    database = types.SimpleNamespace(lookup=fail)
+    for command in (ovn_qos.SetLimitsCommand(database, "port", mapping.Limits(1, 2)),
+                    ovn_qos.KeepLimitsCommand(database, "port")):
+        assert command.run_idl("txn") is None
+    assert load("guard").faults() == {"run_idl": 2}
 
 
 @pytest.mark.parametrize("version, why", [
