@@ -14,6 +14,7 @@ from neutron.agent.l2.extensions import qos
 from neutron.api.rpc.callbacks import resources
 from neutron_lib import context as neutron_context
 from neutron_lib.callbacks import events, registry
+from neutron_lib.plugins.ml2 import ovs_constants
 from oslo_concurrency import lockutils
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -44,6 +45,7 @@ class PolicyFollower(qos.QosAgentExtension):
         self._interfaces = Interfaces(self._bridge.ovsdb)
         super().initialize(connection, driver_type)
         registry.subscribe(self._port_updated, resources.PORT, events.AFTER_UPDATE)
+        registry.subscribe(self._interfaces_changed, ovs_constants.OVSDB_RESOURCE, events.AFTER_READ)
         self._worker.put("left", self._clear_left)
 
     def handle_port(self, context: Any, port: Dict[str, Any]) -> None:
@@ -101,6 +103,19 @@ class PolicyFollower(qos.QosAgentExtension):
         if _runs_here(payload.latest_state):
             self._worker.put(("migrated", payload.resource_id),
                              functools.partial(self._handle_migrated, payload.resource_id))
+
+    @guarded("interfaces", "The interfaces keep what they have until the agent handles their ports")
+    def _interfaces_changed(self, resource: str, event: str, trigger: Any, payload: Any) -> None:
+        """Take what the agent has seen of Open vSwitch's interfaces.
+
+        When it starts the agent writes external_ids of a trunk's VM as they were when it began to wire the trunk.
+        """
+        seen = payload.latest_state
+        for name in {row["name"] for row in seen["modified"]}:
+            if self._interfaces.carries(name):
+                self._worker.put(("interface", name), functools.partial(self._interfaces.refresh, name))
+        if seen["removed"]:
+            self._worker.put("waiting", self._interfaces.refresh_waiting)
 
     def _handle_migrated(self, port_id: str) -> None:
         rpc = self.agent_api.plugin_rpc

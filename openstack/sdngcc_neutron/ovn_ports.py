@@ -126,7 +126,7 @@ class Ports:
         """Look at every port that is here; from now on events are followed. Waits for the northbound database."""
         if self._northbound is None:
             self._northbound = self._northbound_idl()
-        self._interfaces = Interfaces(ovs_idl)
+        self._interfaces = Interfaces(ovs_idl, self._subports_of)
         self.is_started = True
         rows = ovs_idl.db_list("Interface", columns=["name", "external_ids"]).execute(check_error=True)
         for row in rows:
@@ -186,8 +186,12 @@ class Ports:
         self._worker.drop(key)
 
     def _refresh_subports(self, port_id: str) -> None:
-        for row in self._find(PORTS, ("parent_name", "=", [port_id])):
-            self._refresh(row.name)
+        for name in self._subports_of(port_id):
+            self._refresh(name)
+
+    def _subports_of(self, port_id: str) -> List[str]:
+        # A column that may be empty is compared as the value that it holds.
+        return [row.name for row in self._find(PORTS, ("parent_name", "=", port_id))]
 
     def _refresh(self, port_id: str) -> None:
         with self._lock:

@@ -119,10 +119,11 @@ def modules():
             "qos": types.SimpleNamespace(OVNClientQosExtension=Nothing)},
         "neutron_lib.agent.l2_extension": {"L2AgentExtension": Nothing},
         "neutron_lib.callbacks": {
-            "events": types.SimpleNamespace(AFTER_UPDATE="after_update"),
+            "events": types.SimpleNamespace(AFTER_UPDATE="after_update", AFTER_READ="after_read"),
             "registry": types.SimpleNamespace(subscribe=lambda *what: subscribed.append(what), subscribed=subscribed)},
         "neutron_lib.context": {"get_admin_context_without_session": lambda: "admin",
                                 "get_admin_context": lambda: "admin"},
+        "neutron_lib.plugins.ml2": {"ovs_constants": types.SimpleNamespace(OVSDB_RESOURCE="ovsdb")},
         "neutron_lib.plugins.ml2.api": {"ExtensionDriver": Nothing},
         "oslo_concurrency": {"lockutils": unlocked},
         "oslo_config": {"cfg": types.SimpleNamespace(
@@ -167,13 +168,26 @@ class Command:
 
 
 class Ovsdb:
-    """ovsdbapp's interface to a database with the given interfaces, by name: their external_ids."""
+    """ovsdbapp's interface to a database with the given interfaces, by name: their external_ids.
 
-    def __init__(self, interfaces):
-        self.interfaces = interfaces
+    peers: of patch ports. bridges: names of interfaces by bridge, where that matters.
+    """
+
+    def __init__(self, interfaces, peers=None, bridges=None):
+        self.interfaces, self.peers, self.bridges = interfaces, peers or {}, bridges or {}
 
     def _row(self, name):
-        return {"name": name, "type": "", "options": {}, "external_ids": dict(self.interfaces[name])}
+        peer = self.peers.get(name)
+        return {"name": name, "type": "patch" if peer else "", "options": {"peer": peer} if peer else {},
+                "external_ids": dict(self.interfaces[name])}
+
+    def iface_to_br(self, name):
+        """Return the bridge of an interface."""
+        return Command(lambda: next((bridge for bridge, names in self.bridges.items() if name in names), None))
+
+    def list_ifaces(self, bridge):
+        """Return the interfaces of a bridge."""
+        return Command(lambda: list(self.bridges[bridge]))
 
     def db_list(self, table, records=None, columns=None, if_exists=False):
         """Return rows."""

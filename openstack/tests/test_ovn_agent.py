@@ -11,7 +11,7 @@ import pytest
 
 from sdngcc.testbed.programs import data
 
-from .hosts import INSTALLED, PATIENCE_S, QUIET, TESTS, Database, Process, Switch, wait_for, write_settings
+from .hosts import INSTALLED, PATIENCE_S, QUIET, TESTS, Database, Process, Switch, Watch, wait_for, write_settings
 
 SCHEMAS = data("ovn")
 OVN = SCHEMAS.joinpath("ovn-nb.ovsschema").exists() and all(map(shutil.which, ("ovn-controller", "ovn-northd")))
@@ -231,6 +231,24 @@ def test_addresses_follow_the_port(cloud):
     cloud.until("tap-e", {}, addresses=ANYTHING)
 
 
+def test_a_port_that_changes_at_the_same_time_as_its_policy_has_the_new_one(cloud):
+    """Neutron's client writes all external_ids of a logical port as they were when it read them."""
+    cloud.server.call("policy", id=OWN, rules=[limit(10_000)])
+    port = cloud.vm("tap-l", qos_policy_id=OWN)
+    cloud.until("tap-l", {"max_rate": "10000000"})
+    for rules, keys in (([limit(20_000)], {"max_rate": "20000000"}), ([], {}),
+                        ([limit(30_000)], {"max_rate": "30000000"})):
+        cloud.change(port, meanwhile=[OWN, rules])
+        text = cloud.ctl("nbctl", cloud.north, "get", "Logical_Switch_Port", port["id"], "external_ids")
+        assert ("sdngcc:max_kbps" in text) is bool(keys)
+        cloud.until("tap-l", keys)
+    # And when the port gets another policy in the same transaction.
+    cloud.change(port, qos_policy_id=FAST, meanwhile=[OWN, []])
+    cloud.until("tap-l", FAST_KEYS)
+    cloud.change(port, qos_policy_id=None, meanwhile=[OWN, [limit(10_000)]])
+    cloud.until("tap-l", {})
+
+
 def test_metadata_ports_are_left_alone(cloud):
     cloud.vm("tap-meta", owner="network:distributed", qos_policy_id=FAST)
     cloud.until("tap-meta", {"role": "none"})
@@ -245,6 +263,17 @@ def test_a_trunks_subports_share_the_interface_of_the_parent(cloud):
     cloud.switch.vsctl("del-port", "tap-f")
     cloud.switch.plug("tap-f2", parent["id"], parent["mac"])
     cloud.until("tap-f2", doubled, addresses=both)
+    # An agent that starts finds the subport by its parent; in between the interface keeps what it has.
+    cloud.agent.kill()
+    watch = Watch(cloud.switch, "tap-f2")
+    cloud.vm("tap-f3", qos_policy_id=FAST)
+    cloud.start()
+    cloud.until("tap-f3", FAST_KEYS)
+    keys = {f"shim-{key}" for key in ("addresses", "max-rate", "min-rate", "weight", "tenant")}
+    assert [{key: row.get(key) for key in keys} for row in watch.stop()] == [
+        {key: watch.seen[0][key] for key in keys}] * len(watch.seen)
+    cloud.change(subport, qos_policy_id=None)
+    cloud.until("tap-f2", {"min_rate": "200000000", "weight": "2"}, addresses=both)
     cloud.server.call("delete_port", id=subport["id"])
     cloud.until("tap-f2", FAST_KEYS, addresses="10.0.0.64 fe80::f816:3eff:fe00:40")
 
