@@ -2,7 +2,8 @@
 """``make check-openstack``: the extensions in Debian's own Neutron, with that release's own OVN and Open vSwitch.
 
 Each release is a root whose services run: RabbitMQ, MariaDB, Neutron's server and agents, OVN, and Open vSwitch with a
-datapath that needs no kernel module. The tests of openstack/tests/live run inside.
+datapath that needs no kernel module. The tests of openstack/tests/live run inside. The last release has another root,
+where the same services run the Neutron of PyPI that openstack/constraints.txt names.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from sdngcc.testbed.build import ROOT
 from sdngcc.testbed.packages.build import build
 from sdngcc.testbed.packages.check import require
 from sdngcc.testbed.packages.machine import booted
-from sdngcc.testbed.packages.roots import Release, Root, root
+from sdngcc.testbed.packages.roots import Release, Root, root, trust_outside
 from sdngcc.testbed.packages.version import tree_version
 
 TESTS = ROOT / "openstack" / "tests" / "live"
@@ -33,6 +34,24 @@ _SERVICES = ("neutron-api", "neutron-rpc-server", "neutron-openvswitch-agent", "
              "neutron-ovn-maintenance-worker", "neutron-periodic-workers")
 
 _NAME = "compute-1"
+
+NEWEST_ON = "trixie"
+"""The release whose services run PyPI's Neutron, too."""
+
+_VENV = "/opt/neutron"
+
+# Makes a virtual environment of Neutron and our extensions as docs/openstack.md has it, and Debian's services run it.
+_INSTALL = f"""set -eu
+python3 -m venv {_VENV}
+pip="{_VENV}/bin/pip install --quiet --constraint /tmp/openstack/constraints.txt"
+$pip neutron PyMySQL
+$pip /tmp/openstack
+ln -sf {_VENV}/bin/neutron-* {_VENV}/bin/privsep-helper /usr/bin/
+cp -r {_VENV}/etc/neutron/api-paste.ini {_VENV}/etc/neutron/rootwrap.d /etc/neutron/
+echo 'from neutron.wsgi.api import application' > /usr/bin/neutron-api
+echo 'virtualenv = {_VENV}' >> /etc/neutron/neutron-api-uwsgi.ini
+{_VENV}/bin/pip freeze
+"""
 
 # Neutron's services may take a minute to end by themselves.
 _QUICK = "[Service]\nTimeoutStopSec=5\n"
@@ -51,31 +70,47 @@ Say = Callable[[str], None]
 
 
 def check(release: Release, out: Path, say: Say) -> None:
-    """Run the tests in a root of a release. Raises CheckError, RootError and VersionError.
+    """Run the tests in roots of a release. Raises CheckError, RootError and VersionError.
 
     out: folder for the packages.
     """
+    packages = build(release, tree_version(ROOT), out)
+    _check(release, "/usr/bin/python3", lambda one: _install_package(one, packages), say)
+    if release.suite == NEWEST_ON:
+        _check(release, f"{_VENV}/bin/python3", lambda one: _install_newest(one, say), say)
+
+
+def _check(release: Release, python: str, install: Callable[[Root], None], say: Say) -> None:
+    """Run the tests in a root, where Neutron runs with an interpreter once it is installed with our extensions."""
     with root(release, (*_BASE, *_MORE.get(release.suite, ()))) as one:
         _configure(one)
         one.apt("update")
-        _install_package(one, build(release, tree_version(ROOT), out))
+        install(one)
         shutil.copytree(TESTS, one.path("/opt/tests/live"))
         one.path("/opt/tests/__init__.py").touch()
         for name in ("neutron-api", "ovn-common", "openvswitch-common"):
             say(one.run(["dpkg-query", "--show", name]).stdout.strip())
         with booted(one) as machine:
             began = time.monotonic()
-            said = machine.run(["sh", "-c", "cd /opt && SDNGCC_LIVE=1 python3 -m pytest -v --tb=short "
+            said = machine.run(["sh", "-c", f"cd /opt && SDNGCC_LIVE={python} python3 -m pytest -v --tb=short "
                                 "-p no:cacheprovider tests/live; echo exit $?"], timeout_s=_TESTS_S)
             print(said, flush=True)
             require(said.endswith("exit 0\n"), f"{release.suite}: tests have failed")
-            say(f"the tests passed in {time.monotonic() - began:.0f} s")
+            say(f"the tests passed with {python} in {time.monotonic() - began:.0f} s")
 
 
 def _install_package(one: Root, packages: Iterable[Path]) -> None:
     (package,) = [path for path in packages if path.name.startswith(f"{PACKAGE}_")]
     shutil.copy(package, one.path("/tmp"))
     one.apt("install", "--no-install-recommends", f"/tmp/{package.name}")
+
+
+def _install_newest(one: Root, say: Say) -> None:
+    one.apt("install", "--no-install-recommends", "python3-venv")
+    shutil.copytree(ROOT / "openstack", one.path("/tmp/openstack"),
+                    ignore=shutil.ignore_patterns("tests", "build", "*.egg-info", "__pycache__"))
+    installed = one.run(["sh", "-c", _INSTALL], environment=trust_outside(one)).stdout
+    say(", ".join(line for line in installed.splitlines() if line.startswith(("neutron==", "ovsdbapp==", "sdn-gcc"))))
 
 
 def _configure(one: Root) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cloud of one node on this Debian: its own Neutron, RabbitMQ, MariaDB, Open vSwitch and OVN, as services."""
+"""A cloud of one node on this Debian: Neutron, RabbitMQ, MariaDB, Open vSwitch and OVN, as services."""
 
 import contextlib
 import json
@@ -23,7 +23,8 @@ LOGS = pathlib.Path("/var/log/neutron")
 ML2 = NEUTRON / "plugins/ml2"
 OVN = ("ovn-host", "ovn-controller", "ovn-central", "ovn-northd", "ovn-ovsdb-server-nb", "ovn-ovsdb-server-sb")
 SERVERS = ("neutron-api", "neutron-rpc-server", "neutron-ovn-maintenance-worker", "neutron-periodic-workers")
-SITE = pathlib.Path("/usr/lib/python3/dist-packages")
+PYTHON = os.environ.get("SDNGCC_LIVE", "")
+"""The interpreter that Neutron runs with."""
 NORTH, SOUTH = "tcp:127.0.0.1:6641", "tcp:127.0.0.1:6642"
 
 # What interfaces have by the two policies that every cloud has, addresses and tenant aside.
@@ -130,7 +131,9 @@ class Cloud:
 
     def _write_settings(self, drivers):
         write(NEUTRON / "neutron.conf", {
-            "DEFAULT": {"auth_strategy": "noauth", "core_plugin": "ml2", "service_plugins": "qos,trunk",
+            "DEFAULT": {"auth_strategy": "noauth", "core_plugin": "ml2",
+                        # ML2/OVN asks for routers' addresses when a network's policy changes.
+                        "service_plugins": "qos,trunk,ovn-router" if self.mechanism == "ovn" else "qos,trunk",
                         "transport_url": "rabbit://neutron:neutron@127.0.0.1:5672/", "host": HOST, "debug": "true",
                         "api_workers": 1, "rpc_workers": 1, "notify_nova_on_port_status_changes": "false",
                         "notify_nova_on_port_data_changes": "false", "dhcp_agent_notification": "false",
@@ -202,7 +205,7 @@ class Cloud:
             "GRANT ALL ON neutron.* TO neutron@localhost IDENTIFIED BY 'neutron'; "
             "GRANT ALL ON neutron.* TO neutron@'127.0.0.1' IDENTIFIED BY 'neutron'")
         # What neutron-db-manage makes in minutes, by hundreds of steps.
-        run("python3", "-c", "import sqlalchemy; from neutron.db.migration.models import head; "
+        run(PYTHON, "-c", "import sqlalchemy; from neutron.db.migration.models import head; "
             "head.get_metadata().create_all(sqlalchemy.create_engine("
             "'mysql+pymysql://neutron:neutron@127.0.0.1/neutron'))")
 
@@ -273,8 +276,9 @@ class Cloud:
     def break_nothing(self):
         """Have nothing raise in what is started from now on."""
         faults.FAULTS.unlink(missing_ok=True)
-        shutil.copy(faults.__file__, SITE / "sdngcc_faults.py")
-        SITE.joinpath("sdngcc_faults.pth").write_text("import sdngcc_faults; sdngcc_faults.install()\n")
+        site = pathlib.Path(run(PYTHON, "-c", "import neutron; print(neutron.__path__[0])")).parent
+        shutil.copy(faults.__file__, site / "sdngcc_faults.py")
+        site.joinpath("sdngcc_faults.pth").write_text("import sdngcc_faults; sdngcc_faults.install()\n")
 
     # Neutron's API.
 
@@ -333,16 +337,22 @@ class Cloud:
 
     def plug(self, tap, port):
         """Plug a VM in as Nova does."""
-        run("ovs-vsctl", "--may-exist", "add-port", "br-int", tap, "--", "set", "Interface", tap,
+        bridge = port["binding:vif_details"].get("bridge_name", "br-int")
+        if bridge != "br-int":
+            run("ovs-vsctl", "--may-exist", "add-br", bridge, "--", "set", "Bridge", bridge, "datapath_type=netdev")
+        run("ovs-vsctl", "--may-exist", "add-port", bridge, tap, "--", "set", "Interface", tap,
             f"external_ids:iface-id={port['id']}", f'external_ids:attached-mac="{port["mac_address"]}"',
             "external_ids:iface-status=active")
 
     def shim(self, tap):
         """Return the shim's keys of an interface, without their prefix, addresses and tenant."""
-        text = run("ovs-vsctl", "--format=json", "--columns=external_ids", "list", "Interface", tap)
-        found = dict(json.loads(text)["data"][0][0][1])
-        return {key[len("shim-"):]: value for key, value in found.items()
+        return {key[len("shim-"):]: value for key, value in self.external_ids(tap).items()
                 if key.startswith("shim-") and key not in ("shim-addresses", "shim-tenant")}
+
+    def external_ids(self, tap):
+        """Return external_ids of an interface."""
+        text = run("ovs-vsctl", "--format=json", "--columns=external_ids", "list", "Interface", tap)
+        return dict(json.loads(text)["data"][0][0][1])
 
     def until(self, tap, **keys):
         """Wait until an interface has these keys, addresses and tenant aside."""
@@ -364,3 +374,53 @@ class Cloud:
     def tag(self, tap):
         """Return the VLAN of a port on br-int; the OVS agent's dead one is 4095."""
         return run("ovs-vsctl", "get", "Port", tap, "tag")
+
+
+class Trunk:
+    """A VM whose interface carries a parent and its subports."""
+
+    def __init__(self, cloud, name):
+        self.cloud, self.name, self.tap = cloud, name, f"tap-{name}"
+        self.parent = cloud.make("port", network_id=cloud.net["id"], name=name)
+        self.network = cloud.network(f"{name}-subports", "10.2.0.0/24")
+        self.id = None
+        self._vlans = iter(range(101, 200))
+
+    def port(self, name, **more):
+        """Make a port that is to be a subport."""
+        return self.cloud.make("port", network_id=self.network["id"], name=name, **more)
+
+    def make(self, *ports, **parent):
+        """Make the trunk of ports and plug its VM in, as Nova does; parent: values of the parent's."""
+        self.id = self.cloud.make("trunk", port_id=self.parent["id"], sub_ports=[*map(self._subport, ports)])["id"]
+        self.parent = self.cloud.change(self.parent, device_owner="compute:nova", device_id=self.name,
+                                        **{"binding:host_id": HOST, **parent})
+        self.cloud.plug(self.tap, self.parent)
+
+    def _subport(self, port):
+        return {"port_id": port["id"], "segmentation_type": "vlan", "segmentation_id": next(self._vlans)}
+
+    def add(self, port):
+        """Add a subport."""
+        self.cloud.call("PUT", f"/v2.0/trunks/{self.id}/add_subports", {"sub_ports": [self._subport(port)]})
+
+    def remove(self, port):
+        """Remove a subport."""
+        self.cloud.call("PUT", f"/v2.0/trunks/{self.id}/remove_subports", {"sub_ports": [{"port_id": port["id"]}]})
+
+    def until_addresses(self, *ports):
+        """Wait until the VM may send from the addresses of the parent and of these subports only."""
+        expected = sorted(one["ip_address"] for port in (self.parent, *ports) for one in port["fixed_ips"])
+
+        def found():
+            given = self.cloud.external_ids(self.tap).get("shim-addresses", "").split()
+            return sorted(one for one in given if not one.startswith("fe80:"))
+
+        wait_for(lambda: found() == expected, lambda: f"{self.tap}: {found()} instead of {expected}")
+
+    def leave(self):
+        """Unplug the VM, and delete the trunk and its parent."""
+        run("ovs-vsctl", "del-port", self.tap)
+        self.cloud.change(self.parent, **{"binding:host_id": "", "device_owner": "", "device_id": ""})
+        self.cloud.call("DELETE", f"/v2.0/trunks/{self.id}")
+        self.cloud.call("DELETE", f"/v2.0/ports/{self.parent['id']}")
