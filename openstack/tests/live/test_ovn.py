@@ -6,7 +6,7 @@ import os
 import pytest
 
 from . import policies
-from .cloud import FAST, SLOW, Cloud, Tail, is_service, run, services
+from .cloud import FAST, ML2, NEUTRON, SLOW, Cloud, Tail, is_service, run, services
 
 pytestmark = pytest.mark.skipif("SDNGCC_LIVE" not in os.environ, reason="made by make check-openstack")
 has_agent = pytest.mark.skipif(not is_service("neutron-ovn-agent"), reason="this Neutron has no agent for OVN")
@@ -113,6 +113,21 @@ def test_whatever_fails_in_the_server_ports_are_made_and_ovn_limits(cloud, broke
             # The agent reads what OVN has.
             cloud.until("tap-g", **SLOW)
         cloud.leave("tap-g", port)
+
+
+@has_agent
+def test_ports_that_ovn_limited_are_the_shims_once_the_database_is_repaired(cloud):
+    with cloud.broken("sdngcc_neutron.ovn_qos", server=True):
+        port = cloud.port(cloud.net, "h", qos_policy_id=cloud.fast["id"])
+        cloud.plug("tap-h", port)
+        cloud.until_wired(port)
+    assert cloud.limits() == ["rate=500000"] and cloud.left_to_shim(port) == []
+    run("runuser", "--user", "neutron", "--", "neutron-ovn-db-sync-util", "--config-file", NEUTRON / "neutron.conf",
+        "--config-file", ML2 / "ml2_conf.ini", "--ovn-neutron_sync_mode", "repair")
+    assert cloud.limits() == []
+    assert cloud.left_to_shim(port) == ["sdngcc:max_kbps=500000", "sdngcc:min_kbps=200000"]
+    cloud.until("tap-h", **FAST)
+    cloud.leave("tap-h", port)
 
 
 @has_agent
