@@ -108,6 +108,7 @@ class Interfaces:
             self._write(Carrier(name, row[COLUMN]), gone)
         else:
             self._waiting.discard(name)
+            self._trunks.pop(name, None)
 
     def _rewrite_waiting(self) -> None:
         for name in sorted(self._waiting):
@@ -187,4 +188,3 @@ class Interfaces:
             LOG.info("Interface %s is gone, nothing is written", carrier.name)
             return
         LOG.info("Interface %s: set %s, removed %s", carrier.name, dict(change.put), list(change.remove))
-
