@@ -75,7 +75,7 @@ def check(release: Release, out: Path, say: Say) -> None:
     out: folder for the packages.
     """
     packages = build(release, tree_version(ROOT), out)
-    _check(release, "/usr/bin/python3", lambda one: _install_package(one, packages), say)
+    _check(release, "/usr/bin/python3", lambda one: _install_package(one, packages, say), say)
     if release.suite == NEWEST_ON:
         _check(release, f"{_VENV}/bin/python3", lambda one: _install_newest(one, say), say)
 
@@ -88,8 +88,7 @@ def _check(release: Release, python: str, install: Callable[[Root], None], say: 
         install(one)
         shutil.copytree(TESTS, one.path("/opt/tests/live"))
         one.path("/opt/tests/__init__.py").touch()
-        for name in ("neutron-api", "ovn-common", "openvswitch-common"):
-            say(one.run(["dpkg-query", "--show", name]).stdout.strip())
+        _say_versions(one, say, "ovn-common", "openvswitch-common")
         with booted(one) as machine:
             began = time.monotonic()
             said = machine.run(["sh", "-c", f"cd /opt && SDNGCC_LIVE={python} python3 -m pytest -v --tb=short "
@@ -99,10 +98,16 @@ def _check(release: Release, python: str, install: Callable[[Root], None], say: 
             say(f"the tests passed with {python} in {time.monotonic() - began:.0f} s")
 
 
-def _install_package(one: Root, packages: Iterable[Path]) -> None:
+def _install_package(one: Root, packages: Iterable[Path], say: Say) -> None:
     (package,) = [path for path in packages if path.name.startswith(f"{PACKAGE}_")]
     shutil.copy(package, one.path("/tmp"))
     one.apt("install", "--no-install-recommends", f"/tmp/{package.name}")
+    _say_versions(one, say, "neutron-api", PACKAGE)
+
+
+def _say_versions(one: Root, say: Say, *packages: str) -> None:
+    for line in one.run(["dpkg-query", "--show", *packages]).stdout.splitlines():
+        say(line.replace("\t", " "))
 
 
 def _install_newest(one: Root, say: Say) -> None:
