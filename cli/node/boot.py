@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Sequence
+
+from sdngcc.node.record import FOLDER
 
 UNIT = "sdngcc-node.service"
 UNIT_FILE = f"/etc/systemd/system/{UNIT}"
@@ -18,6 +21,8 @@ Documentation=file:/usr/share/doc/sdn-gcc/operator-guide.md
 After=network-pre.target ovs-vswitchd.service
 # Each queue that a network card brings asks for it.
 StartLimitIntervalSec=0
+# The package may be removed while a node is set up.
+ConditionFileIsExecutable={program}
 
 [Service]
 Type=oneshot
@@ -25,7 +30,8 @@ ExecStart={program} node setup --reapply
 CapabilityBoundingSet=CAP_NET_ADMIN CAP_DAC_OVERRIDE
 NoNewPrivileges=yes
 ProtectSystem=strict
-ReadWritePaths=/var/lib/sdn-gcc -/run/openvswitch
+StateDirectory={folder}
+ReadWritePaths=-/run/openvswitch
 ProtectHome=yes
 PrivateTmp=yes
 
@@ -36,7 +42,7 @@ WantedBy=multi-user.target ovs-vswitchd.service
 
 def unit_text(program: str) -> str:
     """Return the unit, which runs this program."""
-    return _HEAD + _UNIT.format(program=program)
+    return _HEAD + _UNIT.format(program=program, folder=PurePosixPath(FOLDER).name)
 
 
 def rules_text(devices: Sequence[str]) -> str:

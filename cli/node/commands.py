@@ -101,7 +101,7 @@ def _wanted(host: Host, given: Any) -> Wanted:
 def setup(dry_run: bool, undoes: bool, reapplies: bool, **given: Any) -> None:
     """Set this machine up as a compute node: roles of ports, fq at each queue, key, law, what a boot needs.
 
-    What is so already is left alone, and what was there before is kept in /var/lib/sdn-gcc/node.json for --undo. No
+    What is so already is left alone, and what was there before is kept in /var/lib/sdngcc-node/node.json for --undo. No
     flow, fail mode or controller of a bridge with ports is touched.
 
     \b

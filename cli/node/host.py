@@ -110,6 +110,11 @@ class Host:
         except OSError as error:
             raise HostError(f"{self.path(name)} cannot be removed: {error.strerror}") from None
 
+    def remove_if_empty(self, folder: str) -> None:
+        """Remove a folder with nothing in it; another one, or none, is left as it is."""
+        with contextlib.suppress(OSError):
+            self.path(folder).rmdir()
+
     def ovs(self, *words: str) -> str:
         """Run ovs-vsctl and return its output. Raises HostError."""
         return self.run(["ovs-vsctl", f"--timeout={OVS_TIMEOUT_S}", *words])

@@ -11,7 +11,9 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from sdngcc.node.host import Host, HostError
 
-FILE = "/var/lib/sdn-gcc/node.json"
+# In a folder that is root's: the controller's account, which has one of its own, must not decide what root does.
+FOLDER = "/var/lib/sdngcc-node"
+FILE = f"{FOLDER}/node.json"
 SCHEMA = 1
 
 

@@ -16,7 +16,7 @@ from sdngcc.node.facts import Facts, Interface, read_devices, read_facts, read_k
 from sdngcc.node.findings import WITHOUT_KEY, fq_settings
 from sdngcc.node.host import Host, HostError, as_list
 from sdngcc.node.queues import as_documents, commands, from_documents, restoring, senders
-from sdngcc.node.record import FILE, Record, Wanted, read_record, write_record
+from sdngcc.node.record import FILE, FOLDER, Record, Wanted, read_record, write_record
 
 # The bridge by which a host speaks with its controller: it has no ports, so its controller forwards nothing.
 BRIDGE = "br-sdngcc"
@@ -322,6 +322,7 @@ def undo(host: Host, say: Callable[[Step], None]) -> int:
         del record.former[name]
         write_record(host, record)
     host.remove(FILE)
+    host.remove_if_empty(FOLDER)
     return count
 
 

@@ -6,6 +6,7 @@ shim/tests/datapath/check_node.py has a real kernel and Open vSwitch.
 
 import json
 import os
+from pathlib import Path
 
 import click.testing
 import pytest
@@ -16,7 +17,7 @@ from sdngcc.node.facts import Facts, Interface, Vswitchd
 from sdngcc.node.host import Host, HostError
 from sdngcc.node.queues import Device, FqSettings, Qdisc, from_documents, restoring, settings_for
 from sdngcc.node.queues import commands as fq_commands
-from sdngcc.node.record import FILE, Record, Wanted, read_record, write_record
+from sdngcc.node.record import FILE, FOLDER, Record, Wanted, read_record, write_record
 
 LEAF = Qdisc("pfifo_fast", "0:", ":1")
 CARD = Device("eth0", (), 2, (Qdisc("mq", "0:", ""), LEAF, Qdisc("pfifo_fast", "0:", ":2")))
@@ -92,12 +93,14 @@ def test_a_dry_run_tells_each_step_with_its_command_and_changes_nothing(machine)
 def test_what_limits_comes_last_and_undo_goes_the_other_way(machine):
     call(*ASKED)
     assert machine.ran[-1].endswith("shim-law=static") and "shim-role=uplink" in machine.ran[0]
-    assert "node setup --reapply" in machine.read(boot.UNIT_FILE)
+    unit = machine.read(boot.UNIT_FILE).splitlines()
+    assert "ExecStart=/usr/bin/sdngcc node setup --reapply" in unit
+    assert "ConditionFileIsExecutable=/usr/bin/sdngcc" in unit and f"StateDirectory={Path(FOLDER).name}" in unit
     assert 'SUBSYSTEM=="queues", DEVPATH=="*/net/eth0/queues/tx-*"' in machine.read(boot.RULES_FILE)
     machine.ran.clear()
     ended = call("--undo")
     assert ended.exit_code == 0 and "remove Open_vSwitch . other_config shim-law" in machine.ran[0]
-    assert not any(machine.exists(name) for name in (FILE, boot.UNIT_FILE, boot.RULES_FILE))
+    assert not any(machine.exists(name) for name in (FOLDER, boot.UNIT_FILE, boot.RULES_FILE))
     assert "sdngcc node setup` changed nothing" in call("--undo").output
 
 

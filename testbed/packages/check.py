@@ -13,6 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import Callable, Dict, Iterable, Iterator, List, Tuple
 
+from sdngcc.node import boot
+from sdngcc.node.record import FILE as NODE
 from sdngcc.testbed.packages.machine import Machine, booted
 from sdngcc.testbed.packages.roots import Release, Root, root
 
@@ -148,6 +150,7 @@ class _Check:
     def all(self) -> None:
         """Run every step."""
         self.machine.apt("satisfy", "--no-install-recommends", ", ".join(self._others_packages()))
+        self.machine.root.path(boot.RULES_FILE).parent.mkdir(parents=True, exist_ok=True)  # as udev brings it
         before = snapshot(self.machine.root.folder)
         self.program()
         self.install()
@@ -229,8 +232,15 @@ class _Check:
         self.say("upgrade: settings and key kept, the new ones beside them, services restarted and answer")
 
     def remove(self) -> None:
-        """Remove all packages: services and programs go, settings and logs stay."""
-        self.machine.apt("remove", *self.names)
+        """Remove all packages of a node that is set up: services and programs go, settings and logs stay."""
+        top = self.machine.root
+        for path, text in ((boot.UNIT_FILE, boot.unit_text("/usr/bin/sdngcc")), (boot.RULES_FILE, ""), (NODE, "{}")):
+            top.path(path).parent.mkdir(parents=True, exist_ok=True)
+            top.path(path).write_text(text, encoding="utf-8")
+        self.machine.run(["systemctl", "enable", boot.UNIT])
+        told = self.machine.apt("remove", *self.names)
+        require("`sdngcc node setup --undo`" in told, f"of a node that is set up removing the program says\n{told}")
+        self.machine.run(["systemctl", "start", boot.UNIT])
         for service in SERVICES:
             require(not self.machine.succeeds(["systemctl", "is-active", service]), f"{service} is active")
         require(not self.machine.root.path("/usr/lib/sdn-gcc").exists(), "/usr/lib/sdn-gcc is left")

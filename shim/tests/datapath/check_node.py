@@ -46,11 +46,11 @@ def begin() -> Host:
         for number in (1, 2, 3)))
     run("tc qdisc del dev s3 root 2>/dev/null || true")
     run(f"ovs-vsctl --may-exist add-port {BRIDGE} q1 -- --may-exist add-port {BRIDGE} v1.7")
-    os.makedirs(ROOT / "var/lib/sdn-gcc", exist_ok=True)
+    os.makedirs(ROOT / "var/lib/sdngcc-node", exist_ok=True)
     for name in ("sys", "proc", "run", "tmp", "boot", "lib"):
         if not (ROOT / name).is_symlink():
             (ROOT / name).symlink_to(f"/{name}")
-    (ROOT / "var/lib/sdn-gcc/node.json").unlink(missing_ok=True)
+    (ROOT / "var/lib/sdngcc-node/node.json").unlink(missing_ok=True)
     with open(KEY, "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as key:
         key.write("00112233445566778899aabbccddeeff\n")
     return Host(ROOT)

@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 from typing import Callable, Dict, List, NamedTuple
 
+from sdngcc.node import boot
+from sdngcc.node.record import FOLDER as RECORD
 from sdngcc.testbed.build import ROOT
 from sdngcc.testbed.packages.check import CheckError, differences, later, newer, require, snapshot
 from sdngcc.testbed.packages.roots import Release, Root, root
@@ -46,6 +48,27 @@ _STATE = """top -bn1 -w 120 | head -n 20; ovs-dpctl show -s; ovs-appctl dpctl/du
 ovs-ofctl -O OpenFlow13 dump-flows br0
 tc -s qdisc show dev eth0; ovs-appctl shim/show; tail -n 30 /var/log/openvswitch/ovs-vswitchd.log
 journalctl --no-pager -u sdngcc-controller -n 30"""
+
+# What `sdngcc node setup` may change, in an order of its own: of the database, the uplink's queues, files of a boot.
+NODE = f"""set +e
+ovs-vsctl get Open_vSwitch . other_config
+ovs-vsctl get-manager
+for bridge in $(ovs-vsctl list-br); do
+	echo "$bridge" $(ovs-vsctl list-ports "$bridge") $(ovs-vsctl get-controller "$bridge")
+done
+ovs-vsctl --format=csv --columns=name,other_config list Interface | sort
+ovs-vsctl --format=csv --columns=name,qos,other_config list Port | sort
+ovs-vsctl --bare --columns=type list QoS
+tc qdisc show dev eth0 | grep -o ' fq '
+ls -d {boot.UNIT_FILE} {boot.RULES_FILE} {RECORD} /etc/systemd/system/*.wants/{boot.UNIT} 2>/dev/null
+systemctl --no-legend --plain --failed | grep -e sdngcc -e ovs
+true"""
+
+# Where the machine keeps what that was before the set-up.
+_BEFORE = "/var/lib/before-the-set-up"
+
+# By what fq has to come back when the card, or a queue of it, is new.
+_EVENTS = ("/sys/class/net/eth0", "/sys/class/net/eth0/queues/tx-0")
 
 # Lets apt remove what came by a recommendation, though another package suggests it: the root has no such packages.
 _ALL = ("-o", "APT::AutoRemove::RecommendsImportant=false", "-o", "APT::AutoRemove::SuggestsImportant=false")
@@ -199,8 +222,14 @@ class _Check:
 
     def boot(self) -> None:
         """Look what a boot left: fq is back before anybody types a command, and each VM has its share."""
-        queues = self.guest.run(["tc", "qdisc", "show", "dev", "eth0"])
-        require(" fq " in queues, f"after a boot the queues of eth0 are\n{queues}")
+        self._fq("after a boot")
+        result = self.guest.run(["systemctl", "show", "-p", "Result,ExecMainStatus,UnitFileState", boot.UNIT]).split()
+        require(sorted(result) == ["ExecMainStatus=0", "Result=success", "UnitFileState=enabled"],
+                f"after a boot {boot.UNIT} has {result}")
+        for event in _EVENTS:
+            self.guest.shell(f"tc qdisc del dev eth0 root; udevadm trigger --action=add {event}")
+            self._fq(f"after the event that {event} is new")
+        self.say(f"second boot: {boot.UNIT} has put fq back, and does so when the card or a queue of it comes anew")
         self.guest.run(["sh", "/usr/local/lib/check/scene.sh", str(OFFERED_KBPS), str(CAPACITY_KBPS // 1000)])
         self._until_all_come()
         self._checked()
@@ -235,13 +264,13 @@ class _Check:
         flows = self.guest.run(["ovs-ofctl", "dump-flows", "br0"])
         set_up, self_check = self.steps
         require(self_check == "sdngcc node check", f"README.md's last command is {self_check}")
-        self.guest.shell(f"{set_up} --dry-run")
-        require(not self.guest.run(["ovs-vsctl", "get", "Open_vSwitch", ".", "other_config"]).count("shim-law"),
-                "a dry run set a law")
+        self._dry_run(set_up)
         self.guest.shell(set_up)
         after = self.guest.run(["ovs-ofctl", "dump-flows", "br0"])
         require(actions(after) == actions(flows), f"the flows of br0 were\n{flows}\nand are\n{after}")
         self._checked()
+        again = self.guest.shell(set_up)
+        require(again.startswith("Nothing to do"), f"a second `sdngcc node setup` says\n{again}")
         self._fair("with README.md's commands")
         listed = ""
         for _ in range(30):
@@ -276,10 +305,7 @@ class _Check:
 
     def remove(self) -> None:
         """Remove all packages, and put Debian's own Open vSwitch back: it forwards as before."""
-        self.guest.shell("sdngcc node setup --undo")
-        left = self.guest.run(["ovs-vsctl", "get", "Open_vSwitch", ".", "other_config"])
-        require("shim-" not in left and not self.guest.succeeds(["ovs-vsctl", "br-exists", "br-sdngcc"]),
-                f"undoing the set-up left {left}, or br-sdngcc")
+        self._undo()
         self.guest.run(["sh", "-euc", f"apt-get -q purge {' '.join(OURS)}"], timeout_s=600)
         require(not self.guest.succeeds(["test", "-d", "/sys/module/sdngcc"]), "sdngcc.ko is still loaded")
         self._free("packages removed")
@@ -292,6 +318,36 @@ class _Check:
         complaints = self.guest.run(["dmesg", "--level", "emerg,alert,crit,err,warn"])
         wrong = re.findall(r"^.*(?:BUG|WARNING|Call Trace|sdngcc:.*(?:fail|error)).*$", complaints, re.MULTILINE)
         require(not wrong, "the kernel complained:\n" + "\n".join(wrong))
+
+    def _dry_run(self, set_up: str) -> None:
+        """Require that a dry run tells of steps and changes nothing; what there is is kept for `_undo`."""
+        self.guest.shell(f"({NODE}) >{_BEFORE}")
+        told = self.guest.shell(f"{set_up} --dry-run")
+        require("shim-law=" in told and "systemctl enable" in told, f"a dry run says\n{told}")
+        self._as_before("after a dry run")
+
+    def _undo(self) -> None:
+        """Require that undoing the set-up, and a restart of Open vSwitch after that, leave what there was before it."""
+        self.guest.shell("sdngcc node setup --undo")
+        self.guest.run(["systemctl", "restart", "openvswitch-switch"])
+        self._as_before("after undoing it")
+        self.guest.run(["rm", _BEFORE])
+        self.say("`sdngcc node setup --undo`: the database, queues, units and rules are as before the set-up")
+
+    def _as_before(self, when: str) -> None:
+        before, after = self.guest.run(["cat", _BEFORE]), self.guest.shell(NODE)
+        require(after == before, f"before the set-up the node had\n{before}\nand {when}\n{after}")
+
+    def _fq(self, when: str) -> None:
+        """Require that the uplink has fq, at the latest when systemd has started what asks for it."""
+        queues = ""
+        for _ in range(60):
+            queues = self.guest.run(["tc", "qdisc", "show", "dev", "eth0"])
+            if " fq " in queues:
+                return
+            time.sleep(2)
+        raise CheckError(f"{when} the queues of eth0 are\n{queues}\n"
+                         + self.guest.run(["journalctl", "--no-pager", "-u", boot.UNIT, "-n", "30"], check=False))
 
     def _checked(self) -> None:
         """Require that `sdngcc node check` finds nothing wrong, at the latest when the controller has connected."""

@@ -13,6 +13,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import pytest
 
+from sdngcc.node import boot, record
 from sdngcc.testbed.build import ROOT
 from sdngcc.testbed.packages.build import configure
 from sdngcc.testbed.packages.roots import RELEASES
@@ -22,7 +23,7 @@ from sdngcc.testbed.packages.roots import RELEASES
 REAL = ("awk", "cat", "find", "grep", "mkdir", "mv", "sed", "sort", "tail", "tr")
 STUBS = ("adduser", "apt-cache", "chgrp", "chmod", "dkms", "dpkg", "dpkg-query", "genl", "id", "install", "ischroot",
          "modprobe", "ovs-appctl", "ovs-vsctl", "py3clean", "py3compile", "python3", "readlink", "rm", "rmdir", "rmmod",
-         "sleep", "uname")
+         "sleep", "systemctl", "uname")
 # Programs called by their paths.
 PATHS = ("/usr/lib/sdngcc-dkms/build", "/usr/lib/sdngcc-dkms/check",
          "/usr/lib/openvswitch-sdngcc-dkms/build", "/usr/lib/openvswitch-sdngcc-dkms/check")
@@ -67,7 +68,7 @@ class Harness:
 
     def moved(self, text: str) -> str:
         """Return a text with the system's paths below the folder."""
-        folders = "sys|lib|usr/lib|usr/src|usr/share|var/lib/dkms|etc|boot|run"
+        folders = "sys|lib|usr/lib|usr/src|usr/share|var/lib|etc|boot|run"
         return re.sub(rf"(?<![\w.*}}])/({folders})/", rf"{self.folder}/\1/", text)
 
     def make_stubs(self) -> None:
@@ -165,6 +166,32 @@ def test_a_key_that_was_half_made_is_made_again(scripts: Dict[str, str], tmp_pat
     harness.fails.pop("chgrp")
     assert harness.run(scripts["sdngcc-controller.postinst"], "configure", "").status == 0
     assert (tmp_path / "etc/sdn-gcc/key").read_text() == "00\n"
+
+
+def test_removing_the_program_tells_of_a_node_that_is_set_up(scripts: Dict[str, str], tmp_path: Path) -> None:
+    harness = Harness(tmp_path)
+    script = scripts["sdngcc-common.prerm"]
+    assert "set up" not in harness.run(script, "remove").output
+    (tmp_path / "var/lib/sdngcc-node").mkdir(parents=True)
+    (tmp_path / record.FILE[1:]).write_text("{}")
+    assert "`sdngcc node setup --undo`" in harness.run(script, "remove").output
+    assert "set up" not in harness.run(script, "upgrade", "1.1").output
+
+
+def test_purging_the_program_takes_what_a_set_up_wrote(scripts: Dict[str, str], tmp_path: Path) -> None:
+    harness = Harness(tmp_path)
+    (tmp_path / "run/systemd/system").mkdir(parents=True)
+    for argv in (("remove",), ("upgrade", "1.1")):
+        assert harness.run(scripts["sdngcc-common.postrm"], *argv).calls == []
+    removed, _, folder, reloaded = harness.run(scripts["sdngcc-common.postrm"], "purge").calls
+    assert all(f"{tmp_path}{name}" in removed for name in (boot.UNIT_FILE, boot.RULES_FILE))
+    assert folder == f"rm -rf {tmp_path}{record.FOLDER}" and reloaded == "systemctl daemon-reload"
+
+
+@pytest.mark.parametrize("purged", ["sdngcc-controller.postrm", "sdngcc-tracker.postrm"])
+def test_purging_a_service_leaves_the_record_of_the_set_up(purged: str, scripts: Dict[str, str]) -> None:
+    words = [word for line in scripts[purged].splitlines() if line.strip().startswith("rm ") for word in line.split()]
+    assert words and not any(record.FILE.startswith(word.rstrip("*/") + "/") for word in words if word[0] == "/")
 
 
 @pytest.mark.parametrize("package", ["sdngcc-dkms", "openvswitch-sdngcc-dkms"])
