@@ -150,8 +150,11 @@ check-stock: packages openvswitch-packages  ## Install what these targets made o
 check-setup: setup  ## What setup.sh installs and unpacks in a root of a release, and that nothing is enabled (as root)
 	@$(PY) -m sdngcc.testbed.packages setup --releases $(RELEASES)
 
-check-fresh: setup  ## README's two commands twice in roots of a release, as root and as a user with sudo (hours; as root)
-	@$(PY) -m sdngcc.testbed.packages fresh --releases $(RELEASES)
+# README's commands that check-fresh types, with commas.
+COMMANDS ?= demo,test
+
+check-fresh: setup  ## README's commands twice in roots of a release: root in a container, a user with sudo (hours; COMMANDS=demo)
+	@$(PY) -m sdngcc.testbed.packages fresh --releases $(RELEASES) --commands $(COMMANDS)
 
 # Versions of Open vSwitch, with commas.
 VERSIONS ?= 3.1,3.3,3.5,4.0

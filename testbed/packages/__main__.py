@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Callable, Dict, List, Tuple
+from typing import Callable, Dict, List, Sequence, Tuple
 
 from sdngcc.testbed.build import ROOT
 from sdngcc.testbed.packages import container, fresh, openstack, openvswitch, prepared
@@ -58,12 +58,16 @@ def _open_vswitch(release: Release, out: Path, say: Say) -> None:
         say(str(path))
 
 
+def _check_fresh(commands: Sequence[str], release: Release, out: Path, say: Say) -> None:
+    fresh.check(release, out / "fresh", say, commands)
+
+
 # By what is asked for: the Makefile's target, which what is said begins with, and what it does with a release.
 _WHAT: Dict[str, Tuple[str, Callable[[Release, Path, Say], None]]] = {
     "build": ("packages", _build),
     "check": ("check-packages", _check),
     "container": ("check-container", lambda release, out, say: container.check(release, out / release.suite, say)),
-    "fresh": ("check-fresh", lambda release, out, say: fresh.check(release, out / "fresh", say)),
+    "fresh": ("check-fresh", functools.partial(_check_fresh, fresh.COMMANDS)),
     "openstack": ("check-openstack", openstack.check),
     "openvswitch": ("openvswitch-packages", _open_vswitch),
     "setup": ("check-setup", lambda release, out, say: prepared.check(release, say)),
@@ -81,11 +85,19 @@ def main() -> int:
     parser.add_argument("what", choices=list(_WHAT))
     parser.add_argument("--releases", default=",".join(RELEASES), help=f"of {', '.join(RELEASES)}, with commas")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "packages", help="folder for the packages")
+    parser.add_argument("--commands", default=",".join(fresh.COMMANDS),
+                        help=f"what fresh types of {', '.join(fresh.COMMANDS)}, with commas")
     chosen = parser.parse_args()
     unknown = [name for name in chosen.releases.split(",") if name not in RELEASES]
     if unknown:
         parser.error(f"--releases {','.join(unknown)}: there are {', '.join(RELEASES)}")
+    commands = chosen.commands.split(",")
+    strange = [name for name in commands if name not in fresh.COMMANDS]
+    if strange:
+        parser.error(f"--commands {','.join(strange)}: there are {', '.join(fresh.COMMANDS)}")
     target, act = _WHAT[chosen.what]
+    if chosen.what == "fresh":
+        act = functools.partial(_check_fresh, commands)
     missing = missing_programs()
     if missing:
         print(f"{target}: {'; '.join(missing)}", file=sys.stderr)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a command as a container engine does by default: few capabilities, 64 MB of /dev/shm that nothing runs from, a
-filter of system calls, and a short PATH. ``python3 plain.py COMMAND ...``, as root in a mount namespace; it needs no
-packages.
+"""Runs a command as a container engine does by default: few capabilities, 64 MB of shared memory that nothing runs
+from, a filter of system calls, and a short PATH. ``python3 plain.py SHM COMMAND ...``, as root in a mount namespace,
+where SHM is the folder of shared memory that the command sees; it needs no packages.
 """
 
 import ctypes
@@ -27,7 +27,7 @@ _ALLOWED_PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
 _LOAD, _EQUAL, _RETURN = 0x20, 0x15, 0x06
 _ALLOW, _EPERM = 0x7FFF0000, 0x50001
 
-_PR_CAPBSET_DROP, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 24, 22, 38
+_PR_CAPBSET_DROP, _PR_SET_SECCOMP = 24, 22
 _FILTER = 2
 
 
@@ -47,9 +47,12 @@ class _Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
 
 
-def confine() -> None:
-    """Give up what a container has not. Raises OSError."""
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "nosuid,nodev,noexec,size=64m", "shm", "/dev/shm"], check=True)
+def confine(shm: str) -> None:
+    """Give up what a container has not; a program that is run next gets no capability back. Raises OSError.
+
+    Programs of another user's (sudo) still run as that user, as in a container.
+    """
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "nosuid,nodev,noexec,size=64m", "shm", shm], check=True)
     libc = ctypes.CDLL(None, use_errno=True)
     for capability in range(_LAST + 1):
         if capability not in _KEPT:
@@ -57,12 +60,11 @@ def confine() -> None:
     code = filter_of_calls()
     memory = ctypes.create_string_buffer(code, len(code))
     program = _Program(len(code) // 8, ctypes.addressof(memory))
-    if (libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or
-            libc.prctl(_PR_SET_SECCOMP, _FILTER, ctypes.byref(program), 0, 0)):
+    if libc.prctl(_PR_SET_SECCOMP, _FILTER, ctypes.byref(program), 0, 0):
         raise OSError(ctypes.get_errno(), "seccomp")
 
 
 if __name__ == "__main__":
-    confine()
+    confine(sys.argv[1])
     os.environ["PATH"] = "/usr/bin:/bin"
-    os.execvp(sys.argv[1], sys.argv[1:])
+    os.execvp(sys.argv[2], sys.argv[2:])

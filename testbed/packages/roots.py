@@ -22,6 +22,7 @@ from sdngcc.testbed import locks
 from sdngcc.testbed.build import cache_root
 
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+CONFINE = Path(__file__).parent / "plain.py"
 
 # Run by sh with the root as first argument: what a command inside finds beside its files.
 _ENTER = """set -eu
@@ -36,7 +37,7 @@ mkdir -p "$root/var/cache/apt/archives"
 [ -z "$ARCHIVES" ] || mount --bind "$ARCHIVES" "$root/var/cache/apt/archives"
 if [ -n "$ALONE" ]; then ip link set lo up; fi
 # The first process of the namespace takes those over whose parents end, and lets them go.
-chroot "$root" /usr/bin/env -i "$@" &
+${CONFINE:+python3 "$CONFINE" "$root/dev/shm"} /usr/sbin/chroot "$root" /usr/bin/env -i "$@" &
 wait $!
 """
 
@@ -133,20 +134,24 @@ class Root:
         self.folder = folder
 
     def run(self, argv: Sequence[str], *, environment: Optional[Mapping[str, str]] = None, alone: bool = False,
-            timeout_s: float = 1800, check: bool = True) -> subprocess.CompletedProcess[str]:
+            contained: bool = False, timeout_s: float = 1800,
+            check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a command inside as root; alone: in a network of its own, with nothing but a loopback device.
 
+        contained: with no more than a container engine gives by default (plain.py).
         Raises RootError when it fails and check is set; the output, both streams together, is the result's stdout.
         """
         archives = packages_cache() / f"archives-{self.release.suite}"
         archives.mkdir(exist_ok=True)
-        inside = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8",
+        path = "/usr/bin:/bin" if contained else "/usr/sbin:/usr/bin:/sbin:/bin"
+        inside = {"PATH": path, "HOME": "/root", "LC_ALL": "C.UTF-8",
                   "DEBIAN_FRONTEND": "noninteractive", **(environment or {})}
         spaces = ["--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", *(["--net"] if alone else [])]
         done = subprocess.run(
             ["unshare", *spaces, "sh", "-c", _ENTER, "enter", str(self.folder),
              *(f"{name}={value}" for name, value in inside.items()), *argv],
-            env={**os.environ, "ARCHIVES": str(archives), "ALONE": "1" if alone else ""},
+            env={**os.environ, "ARCHIVES": str(archives), "ALONE": "1" if alone else "",
+                 "CONFINE": str(CONFINE) if contained else ""},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
             timeout=timeout_s)
         if check and done.returncode:

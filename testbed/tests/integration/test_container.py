@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from sdngcc.testbed.build import ROOT
+from sdngcc.testbed.packages.roots import CONFINE
 
 pytestmark = [pytest.mark.uml, pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace needs root")]
 
@@ -21,8 +21,7 @@ print(host.look(host.Path("/dev/shm")), run_inside(["sh", "-c", "ip link show lo
 def test_a_machine_boots_with_64_mb_of_shm_few_capabilities_and_a_filter_of_system_calls(artifacts):
     environment = {name: value for name, value in os.environ.items() if name != "TMPDIR"}
     done = subprocess.run(
-        ["unshare", "--mount", sys.executable, str(ROOT / "testbed" / "packages" / "plain.py"), sys.executable, "-c",
-         BOOT],
+        ["unshare", "--mount", sys.executable, str(CONFINE), "/dev/shm", sys.executable, "-c", BOOT],
         capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["/dev/shm has 64 MB free, and nothing runs from there", "0"]
