@@ -20,6 +20,9 @@ from sdngcc.node.queues import QueueError
 from sdngcc.node.record import Wanted, read_record
 from sdngcc.node.setup import DEFAULT_KEY_FILE, SetupError, Step, apply, plan, reapply, undo, undo_order, undo_steps
 
+# How often a run of sdngcc-node.service looks at queues, at most: again each time that it found something to do.
+LOOKS = 5
+
 
 def _names(texts: Sequence[str]) -> Tuple[str, ...]:
     """Return the names of several options, each of which may have some with commas between them."""
@@ -63,6 +66,16 @@ def _set_up(host: Host, wanted: Wanted, dry_run: bool) -> None:
     apply(host, wanted, steps, _Printer())
     click.echo(f"{len(steps)} steps done; `sdngcc node check` looks whether all is in force, "
                "`sdngcc node setup --undo` takes them back." if steps else "Nothing to do: all is as wanted already.")
+
+
+def _put_back(host: Host) -> None:
+    """Put fq back, and look again: what comes while this runs starts no other run of the unit."""
+    show = _Printer()
+    for _ in range(LOOKS):
+        steps = reapply(host)
+        if not steps:
+            return
+        apply(host, None, steps, show)
 
 
 def _wanted(host: Host, given: Any) -> Wanted:
@@ -116,7 +129,7 @@ def setup(dry_run: bool, undoes: bool, reapplies: bool, **given: Any) -> None:
         if undoes:
             _undo(host, dry_run)
         elif reapplies:
-            apply(host, None, reapply(host), _Printer())
+            _put_back(host)
         else:
             _set_up(host, _wanted(host, given), dry_run)
     except (SetupError, QueueError) as error:

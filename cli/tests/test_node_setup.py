@@ -6,6 +6,7 @@ shim/tests/datapath/check_node.py has a real kernel and Open vSwitch.
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import click.testing
@@ -180,6 +181,18 @@ def test_reapply_needs_a_set_up_and_puts_back_queues_alone(machine):
     machine.ran.clear()
     assert call("--reapply").exit_code == 0
     assert machine.ran and all(one.startswith("tc qdisc replace dev eth0 ") for one in machine.ran)
+
+
+def test_reapply_also_puts_fq_at_queues_that_come_while_it_runs(machine, monkeypatch):
+    call(*ASKED)
+    fq = Qdisc("fq", "10:", "1:1", {"limit": 100_000, "flow_limit": 2000})
+    looks = [CARD, Device("eth0", (), 2, (Qdisc("mq", "1:", ""), fq)),
+             Device("eth0", (), 2, (Qdisc("mq", "1:", ""), fq, replace(fq, parent="1:2")))]
+    monkeypatch.setattr(setup, "read_facts", lambda host, whole=True: replace(FACTS, devices={"eth0": looks.pop(0)}))
+    machine.ran.clear()
+    assert call("--reapply").exit_code == 0 and looks == []
+    assert [one.split()[5:7] for one in machine.ran] == [["root", "handle"], ["parent", "1:1"], ["parent", "1:2"],
+                                                         ["parent", "1:2"]]
 
 
 @pytest.mark.parametrize("waiting,limit,flow_limit", [(1024, 100_000, 2000), (16, 100_000, 2000),
