@@ -8,6 +8,7 @@ fills at a steady rate up to its depth, and may become negative, for the price o
 is done. Work that lasts is done in stretches, after each of which others have their turn (Stretches).
 """
 
+import itertools
 import math
 import time
 from typing import Any, Callable, Generic, Hashable, TypeVar
@@ -16,6 +17,9 @@ ENTRIES_FREE = 512  # of an answer: as many as a switch or host with many ports 
 PATHS_FREE = 8192  # the same of paths, which are read many at a time
 POLL_FREE = 2048  # the same of a poll's ports or conversations
 ENTRY_REST_NS = 100_000  # for each entry beyond; to take one costs less than a tenth of it
+POLL_SMALL = 256  # of a poll: as many are taken each time without any rest
+POLL_REST_NS = 20_000  # for each entry of a longer one: to take it costs a fifth of that
+SLICE_ENTRIES = 32  # of an answer that are taken before others have their turn
 
 STEP_BYTES = 1024
 # Steps a second, and at once, that each connection has for itself, and that all others share which want more.
@@ -24,8 +28,10 @@ SHARED_RATE, SHARED_BURST = 4000, 64
 # A connection that wants more than its part for so long, s, is closed.
 PATIENCE_S = 10.0
 SECOND_NS = 1_000_000_000
-STRETCH_NS = 1_000_000  # of processor time
-REST = 3.0  # how long others have their turn after a stretch, beside what it took
+STRETCH_NS = 200_000  # of processor time: what begins before that is over in a tenth of the default period
+REST = 3.0  # how long others have their turn after a stretch, beside how long it lasted
+REST_MAX_S = 0.1
+_LOOKED_AT = 16  # budgets, when there is no room for another one
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -33,6 +39,11 @@ Key = TypeVar("Key", bound=Hashable)
 def rest_ns(entries: int, free: int = ENTRIES_FREE) -> int:
     """Return how long after an answer of so many entries a switch is not asked the same again."""
     return max(0, entries - free) * ENTRY_REST_NS
+
+
+def poll_rest_ns(entries: int) -> int:
+    """Return how long after an answer of so many entries to a poll a switch is not polled again."""
+    return max(rest_ns(entries, POLL_FREE), entries * POLL_REST_NS if entries > POLL_SMALL else 0)
 
 
 class Budget:
@@ -109,14 +120,14 @@ def shared() -> Budget:
 class Budgets(Generic[Key]):
     """One budget for each of many peers, at most ``most`` of them at a time.
 
-    Budgets that are full again are forgotten first. Where all are in use, newcomers share one.
+    Budgets that are full again make room for newcomers, of which some are looked at each time, in turn. Where those
+    are in use, newcomers share one.
     """
 
     def __init__(self, rate: float, depth: float, most: int) -> None:
         self._rate, self._depth, self._most = rate, depth, most
         self._of: dict[Key, Budget] = {}
         self._shared = Budget(rate, depth, 0)
-        self._swept_ns = 0
 
     def __len__(self) -> int:
         """Return how many peers have a budget of their own."""
@@ -139,38 +150,54 @@ class Budgets(Generic[Key]):
         found.spend(-amount, now_ns)
 
     def _sweep(self, now_ns: int) -> None:
-        """Forget the budgets that are full; at most once in a second, for all are looked at."""
-        if now_ns - self._swept_ns >= 1_000_000_000:
-            self._swept_ns = now_ns
-            self._of = {key: one for key, one in self._of.items() if not one.is_full(now_ns)}
+        """Look whether the budgets that were not looked at for the longest time are full, and forget those."""
+        for key in list(itertools.islice(self._of, _LOOKED_AT)):
+            found = self._of.pop(key)
+            if not found.is_full(now_ns):
+                self._of[key] = found
 
 
 class Stretches:
     """Lets others run where a piece of work lasts; ``sleep`` takes seconds and lets them.
 
-    They have ``rest`` times as long as each stretch took: where they have no time to spare, work never takes it.
+    They have ``rest`` times as long as each stretch lasted: where they have no time to spare, work never takes it. A
+    stretch ends by the processor time that it took; its rest counts what passed meanwhile, which is more where others
+    use the processor, too.
 
-    ``spent_ns`` is the processor time of all work so far, in which that of the others is not counted.
+    ``spent_ns`` is the processor time of all work so far, in which that of the others is not counted. ``worked`` and
+    ``passed`` return processor time and time, ns.
     """
 
-    def __init__(self, sleep: Callable[[float], Any], rest: float = REST) -> None:
+    def __init__(
+        self,
+        sleep: Callable[[float], Any],
+        rest: float = REST,
+        worked: Callable[[], int] = time.thread_time_ns,
+        passed: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
         self.spent_ns = 0
         self._rest = rest
         self._sleep = sleep
-        self._begun_ns = 0
+        self._worked, self._passed = worked, passed
+        self._begun_ns = self._entered_ns = 0
 
     def begin(self) -> None:
         """Begin some work."""
-        self._begun_ns = time.thread_time_ns()
+        self._entered_ns, self._begun_ns = self._passed(), self._worked()
 
     def pause(self) -> None:
         """Let others run if this stretch has lasted long enough."""
-        took_ns = time.thread_time_ns() - self._begun_ns
+        took_ns = self._worked() - self._begun_ns
         if took_ns >= STRETCH_NS:
             self.end()
-            self._sleep(self._rest * took_ns / 1e9)
+            lasted_ns = max(took_ns, self._passed() - self._entered_ns)
+            self._sleep(min(self._rest * lasted_ns / 1e9, REST_MAX_S))
             self.begin()
+
+    def yield_now(self) -> None:
+        """Let others run between two pieces of work."""
+        self._sleep(0)
 
     def end(self) -> None:
         """End the work."""
-        self.spent_ns += time.thread_time_ns() - self._begun_ns
+        self.spent_ns += self._worked() - self._begun_ns

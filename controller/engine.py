@@ -10,7 +10,7 @@ import hashlib
 import logging
 import os
 import time
-from typing import Any, Callable, Mapping, Optional
+from typing import Any, Callable, Iterator, Mapping, Optional
 
 from sdngcc.controller.cluster.adopt import Adoption
 from sdngcc.controller.cluster.owner import Alone, Owner
@@ -577,8 +577,10 @@ class Engine:
             return True
         now = self.clock()
         if self.hosting and self.hosting.is_host(dpid):
-            if self.hosting.take(switch, xid, reply, now):
+            news, steps = self.hosting.take(switch, xid, reply, now)
+            if news:
                 self._links_changed([])
+            self._do(steps)
         elif reply.exp_type == experimenter.VM_STATE:
             take = self.machines.put_off if self.rounds.awaits_others(dpid) else self.machines.take
             take(switch, xid, reply, now)
@@ -587,9 +589,21 @@ class Engine:
             self.machines.take_paths(switch, xid, reply)
             self.rounds.answered(dpid)
         elif self._owner.owns(dpid):
-            self.marked(self.polling.take_marks(switch, xid, reply, now), now)
-            self.rounds.finish_if_complete()
+            self._do(self._take_marks(switch, xid, reply, now))
         return True
+
+    def _take_marks(self, switch: SwitchRecord, xid: int, reply: experimenter.Reply, now: int) -> Iterator[None]:
+        for fresh in self.polling.take_marks(switch, xid, reply, now):
+            self.marked(fresh, self.clock())
+            yield
+        self.rounds.finish_if_complete()
+
+    def _do(self, steps: Iterator[None]) -> None:
+        """Take the first of some steps at once; where there are more, the others are left to the backlog."""
+        for number, _ in enumerate(steps):
+            if number:
+                self.backlog.add(steps)
+                break
 
     def _asked(self, switch: SwitchRecord, xid: int, kind: int) -> bool:
         """Tell whether a switch owes an answer of a kind to that transaction."""

@@ -84,9 +84,11 @@ class Hosting:
         self._rounds.answered(dpid)
         return lost
 
-    def take(self, switch: SwitchRecord, xid: int, reply: experimenter.Reply, now_ns: int) -> bool:
-        """Take a host's reply that was asked for; return whether the graph changed."""
-        news = False
+    def take(
+        self, switch: SwitchRecord, xid: int, reply: experimenter.Reply, now_ns: int
+    ) -> tuple[bool, Iterator[None]]:
+        """Take a host's reply that was asked for; return whether the graph changed, and the steps that are left."""
+        news, steps = False, iter(list[None]())
         if reply.exp_type == experimenter.HOST_VMS:
             news = self._take_machines(switch, xid, reply, now_ns)
             self._rounds.answered(switch.dpid)
@@ -94,13 +96,17 @@ class Hosting:
             self._machines.take_paths(switch, xid, reply)
             self._rounds.answered(switch.dpid)
         elif self._polling.owes(switch.dpid, xid):
-            fresh = self._polling.take_marks(switch, xid, reply, now_ns)
-            if fresh and self._owns(switch.dpid):
-                self._rounds.marked(fresh, now_ns)
-            self._rounds.finish_if_complete()
+            steps = self._take_marks(switch, xid, reply, now_ns)
         else:
-            self.hosts.take_peers(switch.dpid, reply)
-        return news
+            steps = self.hosts.take_peers(switch.dpid, reply)
+        return news, steps
+
+    def _take_marks(self, switch: SwitchRecord, xid: int, reply: experimenter.Reply, now_ns: int) -> Iterator[None]:
+        for fresh in self._polling.take_marks(switch, xid, reply, now_ns):
+            if fresh and self._owns(switch.dpid):
+                self._rounds.marked(fresh, self._clock())
+            yield
+        self._rounds.finish_if_complete()
 
     def _take_machines(self, switch: SwitchRecord, xid: int, reply: experimenter.Reply, now_ns: int) -> bool:
         dpid, before = switch.dpid, set(switch.vms)

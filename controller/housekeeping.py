@@ -8,7 +8,7 @@ from sdngcc.controller.schedule import Schedule
 from sdngcc.controller.timers import FAR_NS
 
 SECOND_NS = 1_000_000_000
-SLICE_NS = 1_000_000  # of one run
+SLICE_NS = 250_000  # of one run
 
 
 class Chore(NamedTuple):

@@ -4,7 +4,7 @@
 from collections import deque
 from typing import Callable, Iterator
 
-SLICE_NS = 1_000_000  # of one run
+SLICE_NS = 250_000  # of one run
 
 
 class Backlog:

@@ -12,10 +12,13 @@ from typing import Any, Callable, Iterator
 
 NESTING_MAX = 64  # OVSDB's messages need about ten
 
-_SPACE = b" \t\r\n"
+_OTHER = re.compile(rb"[^ \t\r\n]")
 _OUTSIDE = re.compile(rb'[{}\[\]"]')
 _INSIDE = re.compile(rb'["\\]')
-_WINDOW = 8192  # characters that are parsed in one go
+STRING_MAX = 131_072  # characters
+LONG = 32  # members or items of which the reader of a document lets others run
+_WINDOW = 4096  # characters that are parsed in one go
+_SEARCHED = 65_536  # characters that are searched in one go
 _BLANK = re.compile(r"[ \t\r\n]*")
 _ODD = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")  # what no text of a database has
 
@@ -61,11 +64,12 @@ class Documents:
 
     def _skip_space(self, chunk: bytes, place: int) -> int:
         """Return where a document begins; raises DocumentError when something else is there."""
-        while place < len(chunk) and chunk[place] in _SPACE:
-            place += 1
-        if place < len(chunk) and chunk[place] != ord("{"):
-            raise DocumentError(f"byte 0x{chunk[place]:02x} where a JSON object should begin")
-        return place
+        found = _OTHER.search(chunk, place)
+        if found is None:
+            return len(chunk)
+        if found.group() != b"{":
+            raise DocumentError(f"byte 0x{found.group()[0]:02x} where a JSON object should begin")
+        return found.start()
 
     def _structure(self, chunk: bytes, place: int) -> int:
         """Return the place after the next bracket or quotation mark, and take note of it."""
@@ -105,13 +109,59 @@ def _no_number(text: str) -> Any:
 _DECODER = json.JSONDecoder(parse_constant=_no_number)
 
 
-def parse(text: str, pause: Callable[[], None]) -> Any:
-    """Return what a document says; ``pause`` is called between its parts. Raises ValueError.
+class _Items(list[Any]):
+    """A long array: whoever goes through it lets others run."""
 
-    Brackets in each other are bounded by whoever cut the document.
+    def __init__(self, items: list[Any], pause: Callable[[], None]) -> None:
+        super().__init__(items)
+        self._pause = pause
+
+    def __iter__(self) -> Iterator[Any]:
+        for number, item in enumerate(super().__iter__()):
+            if not number % LONG:
+                self._pause()
+            yield item
+
+
+class _Members(dict[str, Any]):
+    """A long object: whoever goes through its members lets others run."""
+
+    def __init__(self, members: dict[str, Any], pause: Callable[[], None]) -> None:
+        super().__init__(members)
+        self._pause = pause
+
+    def items(self) -> Any:
+        """Yield name and value of each member."""
+        for number, item in enumerate(super().items()):
+            if not number % LONG:
+                self._pause()
+            yield item
+
+
+def _paced(value: Any, pause: Callable[[], None]) -> Any:
+    """Return a value in which each long array and object lets others run while it is gone through."""
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            if item.__class__ in (list, dict):
+                value[number] = _paced(item, pause)
+        return _Items(value, pause) if len(value) > LONG else value
+    if isinstance(value, dict):
+        for name, item in value.items():
+            if item.__class__ in (list, dict):
+                value[name] = _paced(item, pause)
+        return _Members(value, pause) if len(value) > LONG else value
+    return value
+
+
+def parse(text: str, pause: Callable[[], None]) -> Any:
+    """Return what a document says; ``pause`` is called between its parts, and while its parts are gone through later.
+
+    Raises ValueError. Brackets in each other are bounded by whoever cut the document.
     """
-    if _ODD.search(text):
-        raise ValueError("an escape of a NUL or of a surrogate")
+    for place in range(0, len(text), _SEARCHED):
+        if _ODD.search(text, place, place + _SEARCHED + 6):
+            raise ValueError("an escape of a NUL or of a surrogate")
+        pause()
     value, place = _value(text, _blank(text, 0), pause)
     if _blank(text, place) != len(text):
         raise ValueError(f"something behind the document, at character {place}")
@@ -134,13 +184,19 @@ def _value(text: str, place: int, pause: Callable[[], None]) -> tuple[Any, int]:
             raise
     else:
         if end < len(window) or len(window) < _WINDOW:
-            return value, place + end
+            return _paced(value, pause), place + end
     pause()
     if text[place] == "{":
         return _members(text, place + 1, pause)
     if text[place] == "[":
         return _items(text, place + 1, pause)
-    return _DECODER.raw_decode(text, place)
+    try:
+        value, end = _DECODER.raw_decode(text[place : place + STRING_MAX])
+    except ValueError:
+        if len(text) - place < STRING_MAX:
+            raise
+        raise ValueError(f"a string of more than {STRING_MAX} characters") from None
+    return value, place + end
 
 
 def _members(text: str, place: int, pause: Callable[[], None]) -> tuple[dict[str, Any], int]:
@@ -157,7 +213,7 @@ def _members(text: str, place: int, pause: Callable[[], None]) -> tuple[dict[str
         found[key], place = _value(text, _blank(text, place + 1), pause)
         place = _blank(text, place)
         if text[place : place + 1] == "}":
-            return found, place + 1
+            return (_Members(found, pause) if len(found) > LONG else found), place + 1
         if text[place : place + 1] != ",":
             raise ValueError(f"no comma between members at character {place}")
         place = _blank(text, place + 1)
@@ -175,7 +231,7 @@ def _items(text: str, place: int, pause: Callable[[], None]) -> tuple[list[Any],
         found.append(item)
         place = _blank(text, place)
         if text[place : place + 1] == "]":
-            return found, place + 1
+            return (_Items(found, pause) if len(found) > LONG else found), place + 1
         if text[place : place + 1] != ",":
             raise ValueError(f"no comma between items at character {place}")
         place = _blank(text, place + 1)

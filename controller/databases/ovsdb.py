@@ -17,6 +17,7 @@ from sdngcc.controller.databases.client import Client, PolicyError
 from sdngcc.controller.databases.health import Health
 from sdngcc.controller.databases.rows import PortRows, Rows, View
 from sdngcc.controller.databases.stored import KEYS, Explained, Stored, Value, stored
+from sdngcc.controller.databases.transport import rows_of
 from sdngcc.controller.network.by_port import ByPort
 from sdngcc.controller.network.hosts import Device, Devices
 from sdngcc.controller.network.paths import Tunnel
@@ -66,6 +67,7 @@ class Policy:
             client.run()
             if client.version != before:
                 changed.append(client)
+                self._sleep(0)
             self._judge(client)
             if not number % _TURN:
                 self._sleep(0)
@@ -147,7 +149,7 @@ class Policy:
         if rows is None:
             return None
         row = rows.interface
-        hosts = row._idl.tables["Open_vSwitch"].rows.values()
+        hosts = rows_of(row._idl, "Open_vSwitch")
         law = next((host.other_config["shim-law"] for host in hosts if "shim-law" in host.other_config), None)
         return stored(*rows).explain(law, row.status.get("shim-error"))
 
@@ -241,11 +243,12 @@ def _fault(idl: Any, pause: Callable[[], None]) -> Optional[str]:
 
     That is the alarm that its packages raise, or what its ovs-vswitchd complains about. pause lets others run.
     """
-    for host in idl.tables["Open_vSwitch"].rows.values():
+    for host in rows_of(idl, "Open_vSwitch"):
         if host.external_ids.get(ERROR):
             return _shown(host.external_ids[ERROR])
+        pause()
     found: dict[str, str] = {}
-    for row in list(idl.tables["Interface"].rows.values()):
+    for row in rows_of(idl, "Interface"):
         error = row.status.get("shim-error")
         if error:
             found[row.name] = error

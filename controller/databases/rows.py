@@ -9,6 +9,7 @@ import dataclasses
 import re
 from typing import Any, Callable, Generic, Iterator, Mapping, NamedTuple, Optional, Protocol, TypeVar
 
+from sdngcc.controller.databases.transport import rows_of
 from sdngcc.controller.network.by_port import ByPort
 
 Known = TypeVar("Known")
@@ -116,15 +117,18 @@ class Rows:
 
     def _look(self, client: Replica) -> dict[int, dict[str, PortRows]]:
         """Return what a database has."""
-        found = list(bridges(client.idl))
         ports: dict[int, dict[str, PortRows]] = {}
-        for dpid, bridge in found:
-            if client.speaks_for(dpid):
-                whose = [one for _, one in found] if self._whole_hosts else [bridge]
-                rows = ports.setdefault(dpid, {})
-                for port in (port for one in whose for port in one.ports):
-                    rows.update((interface.name, PortRows(interface, port)) for interface in port.interfaces)
+        of_host: dict[str, PortRows] = {}  # of all bridges
+        for dpid, bridge in list(bridges(client.idl)):
+            is_believed = client.speaks_for(dpid)
+            if is_believed or self._whole_hosts:
+                rows = of_host if self._whole_hosts else ports.get(dpid, {})
+                for port in ports_of(bridge):
+                    if port is not None:
+                        rows.update((interface.name, PortRows(interface, port)) for interface in port.interfaces)
                     self.pause()
+                if is_believed:
+                    ports[dpid] = rows
         return ports
 
     def _put(self, read: _Read, ports: dict[int, dict[str, PortRows]]) -> None:
@@ -136,7 +140,9 @@ class Rows:
                 having = sorted([*having, read], key=lambda one: -one.rank)
             if having:
                 self._having[dpid] = having
-                self._ports[dpid] = {name: rows for one in having for name, rows in one.ports[dpid].items()}
+                self._ports[dpid] = having[0].ports[dpid] if len(having) == 1 else {
+                    name: rows for one in having for name, rows in one.ports[dpid].items()
+                }  # fmt: skip
             else:
                 del self._having[dpid], self._ports[dpid]
             for dirty in self._dirty:
@@ -185,7 +191,14 @@ class View(Generic[Known]):
 
 def bridges(idl: Any) -> Iterator[tuple[int, Any]]:
     """Yield (datapath id, Bridge row) of a database's bridges that have one."""
-    for bridge in list(idl.tables["Bridge"].rows.values()):
+    for bridge in rows_of(idl, "Bridge"):
         digits = bridge.datapath_id[0] if bridge.datapath_id else ""
         if re.fullmatch("[0-9a-fA-F]{1,16}", digits):
             yield int(digits, 16), bridge
+
+
+def ports_of(bridge: Any) -> Iterator[Any]:
+    """Yield the Port rows of a Bridge, None for one that is missing; python-ovs would sort all of them in one go."""
+    known = bridge._idl.tables["Port"].rows
+    for port in list(bridge._data["ports"].values):
+        yield known.get(port.value)

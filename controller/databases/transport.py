@@ -23,10 +23,12 @@ from typing import Any, Callable, ClassVar, Mapping, NamedTuple, Optional
 from ovs.stream import Stream
 
 from sdngcc.controller.budget import REST, Budget, Stretches
-from sdngcc.controller.databases.documents import DocumentError, Documents, parse
+from sdngcc.controller.databases import messages
+from sdngcc.controller.databases.documents import LONG, DocumentError, Documents, parse
 from sdngcc.controller.framework.admission import Reason
 
 _CHUNK_BYTES = 16_384
+_CUT_BYTES = 512  # of it that are cut into documents before others may run
 _METHOD = "gate"
 _BACKOFF_MS = 1000
 HOLD_MIN_NS = 1_000_000_000  # between a connection that was ended for its cost and the next one
@@ -44,6 +46,7 @@ class Bounds(NamedTuple):
     work_ns_a_second: int = 100_000_000  # of processor time
     work_burst_ns: int = 3_000_000_000  # the tables of some 4,000 ports take a third of it
     rows: int = 32_768  # of all tables
+    bridges: int = 64  # of them
     kept_bytes: int = 64 << 20  # in columns of rows
     backlog_bytes: int = 1 << 20  # to be sent, and not read by the other end
     reading_ns: int = 30_000_000_000  # from the connection to the end of the tables, and of any document
@@ -81,13 +84,18 @@ class Transport:
         self._withheld_ns = 0  # in all, before that
 
     def read_document(self) -> bytes:
-        """Return the next document, b"" at the end; waits as the socket does. Raises OSError or DocumentError."""
+        """Return the next document, b"" at the end; waits as the socket does.
+
+        Raises OSError, and DocumentError, too, once more than bounds.burst_bytes have come.
+        """
         while not self._whole:
             chunk = self.sock.recv(_CHUNK_BYTES)
             if not chunk:
                 self.blameless = True
                 return b""
             self._take(chunk)
+            if self.received > self.bounds.burst_bytes:
+                raise DocumentError(f"more than {self.bounds.burst_bytes} bytes where a few hundred were asked for")
         return self._whole.popleft()
 
     def recv(self, size: int) -> bytes:
@@ -131,17 +139,18 @@ class Transport:
             except DocumentError as error:
                 self.blame(Reason.MALFORMED, f"it sent {error}")
                 raise OSError(errno.EPROTO, str(error)) from None
-            self.pause()
         return True
 
     def _take(self, chunk: bytes) -> None:
         self.received += len(chunk)
-        before = self.documents.unfinished
-        for document in self.documents.feed(chunk):
-            self._whole.append(document)
-            before = False
-        if self.documents.unfinished and not before:
-            self._begun_ns = self._clock()
+        for place in range(0, len(chunk), _CUT_BYTES):
+            before = self.documents.unfinished
+            for document in self.documents.feed(chunk[place : place + _CUT_BYTES]):
+                self._whole.append(document)
+                before = False
+            if self.documents.unfinished and not before:
+                self._begun_ns = self._clock()
+            self.pause()
 
     def is_over(self, now_ns: int) -> bool:
         """Return whether nothing is read now, for the connection took more than its part of bytes or of work."""
@@ -385,6 +394,8 @@ class Gate:
             return Reason.DEAF, f"{bounds.backlog_bytes} bytes wait that it does not read"
         if rows > bounds.rows:
             return Reason.COSTLY, f"it has more than {bounds.rows} rows of bridges, ports and interfaces"
+        if "Bridge" in idl.tables and len(idl.tables["Bridge"].rows) > bounds.bridges:
+            return Reason.COSTLY, f"it has more than {bounds.bridges} bridges"
         if transport.received - self._checked_bytes > bounds.kept_bytes // 4:
             self._checked_bytes = transport.received
             if self._weigh(idl) > bounds.kept_bytes:
@@ -405,7 +416,7 @@ class Gate:
         total = 0
         self.stretches.begin()
         for table in tables_of(idl):
-            for row in list(table.rows.values()):
+            for row in list(getattr(table.rows, "data", table.rows).values()):
                 for datum in (row._data or {}).values():
                     total += sum(_size(key) + _size(value) for key, value in datum.values.items())
                 self.pause()
@@ -417,6 +428,17 @@ def _size(atom: Any) -> int:
     """Return how many bytes an atom of a column holds, about."""
     value = getattr(atom, "value", None)
     return 16 + (len(value) if isinstance(value, str) else 0)
+
+
+def _is_long(column: Any) -> bool:
+    """Return whether a column, as a database tells it, has many members."""
+    return isinstance(column, list) and len(column) == 2 and isinstance(column[1], list) and len(column[1]) > LONG
+
+
+def rows_of(idl: Any, table: str) -> list[Any]:
+    """Return the rows of a table as they are now; python-ovs' own way through them takes a step for each."""
+    rows = idl.tables[table].rows
+    return list(getattr(rows, "data", rows).values())
 
 
 def tables_of(idl: Any) -> list[Any]:
@@ -448,9 +470,13 @@ class _Parser:
         """Return what the document says, a text about what is wrong with it where it cannot be read."""
         text, self._text = "".join(self._text), []
         try:
-            return parse(text, self._gate.pause)
+            message = parse(text, self._gate.pause)
         except (ValueError, IndexError, RecursionError) as error:
             return str(error)
+        found = messages.fault(message, len(text))
+        if found is not None and self._gate.transport is not None:
+            self._gate.transport.blame(Reason.MALFORMED, f"it sent {found}")
+        return message if found is None else found
 
 
 def _connection_of(gate: Gate) -> Any:
@@ -510,6 +536,22 @@ class Replica:
 
             def cooperative_yield(self) -> None:
                 gate.pause()
+
+            def notify(self, *change: Any) -> None:
+                gate.pause()
+
+            def _Idl__apply_diff(self, table: Any, row: Any, row_diff: Any) -> Any:
+                """Apply changes of long sets and maps in parts; each part changes its own members."""
+                short = dict(row_diff)
+                for name, diff in row_diff.items():
+                    column = table.columns.get(name)
+                    if column is not None and column.type.n_max > LONG and _is_long(diff):
+                        kind, members = diff
+                        for place in range(0, len(members), LONG):
+                            super()._Idl__apply_diff(table, row, {name: [kind, members[place : place + LONG]]})
+                            gate.pause()
+                        del short[name]
+                return super()._Idl__apply_diff(table, row, short)
 
             def force_reconnect(self) -> None:
                 gate.leave()
@@ -575,9 +617,13 @@ class Replica:
         ended = self.gate.ended()
         if ended is not None:
             self.idl.close()
+            self._reading = True
+            self.gate.stretches.yield_now()
             self.idl = self._make()
+            self._reading = False
             self._replicas += 1
             self.gate.hold()
+            self.gate.stretches.yield_now()
         elif self.ready:
             self.version = self._replicas, self.idl.change_seqno
         return ended

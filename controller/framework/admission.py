@@ -18,7 +18,7 @@ import logging
 import time
 from typing import Callable, NamedTuple, Optional
 
-from sdngcc.controller.budget import Budgets
+from sdngcc.controller.budget import Budget, Budgets
 
 HANDSHAKE_S = 10.0
 LATE_S = 2.0
@@ -26,10 +26,12 @@ LATE_S = 2.0
 RESERVED_DESCRIPTORS = 384
 TOLD_AGAIN_S = 60.0
 _TOLD_MAX = 1024
-# TLS handshakes of one address: each takes some 2 ms of the one thread that serves all. One that a known certificate
-# ends is given back but for a tenth.
+# TLS handshakes of one address, and of all that never ended one well. One that a known certificate ends is given back
+# but for a tenth.
 HANDSHAKES_A_SECOND = 5
 HANDSHAKES_AT_ONCE = 32
+STRANGERS_A_SECOND = 100
+STRANGERS_AT_ONCE = 1024
 _GIVEN_BACK = 0.9
 _ADDRESSES_MAX = 4096  # with a budget of their own
 _CONFLICTS_MAX = 64
@@ -129,6 +131,9 @@ class Admission:
         self.conflicts: dict[tuple[int, str, str], Conflict] = {}  # by datapath id and addresses
         self._makes_way = self._oldest_unready if makes_way is None else makes_way
         self._handshakes: Budgets[str] = Budgets(HANDSHAKES_A_SECOND, HANDSHAKES_AT_ONCE, _ADDRESSES_MAX)
+        self._of_known: Budgets[str] = Budgets(HANDSHAKES_A_SECOND, HANDSHAKES_AT_ONCE, _ADDRESSES_MAX)
+        self._of_strangers = Budget(STRANGERS_A_SECOND, STRANGERS_AT_ONCE, 0)
+        self._known: dict[str, None] = {}  # addresses that ended a handshake well, the one that did last at the end
         self._open: dict[Channel, None] = {}
         self._unready: dict[Channel, None] = {}  # the oldest first
         self._by_peer: collections.Counter[str] = collections.Counter()
@@ -165,13 +170,32 @@ class Admission:
         """Return the oldest connection whose handshake is unfinished; none makes way for another of its address."""
         return next(iter(self._unready), None) if address is None else None
 
-    def may_shake_hands(self, address: str, now_ns: int) -> bool:
-        """Return whether a TLS handshake with an address may begin, and count it."""
-        return self._handshakes.take(address, 1, now_ns)
+    def may_shake_hands(self, address: str, now_ns: int) -> Optional[str]:
+        """Count a TLS handshake that an address begins; return why it may not, None when it may."""
+        known = address in self._known
+        if not (self._of_known if known else self._handshakes).take(address, 1, now_ns):
+            return (
+                f"more than {HANDSHAKES_A_SECOND} TLS handshakes of its address in a second that no known certificate "
+                f"ends, or {HANDSHAKES_AT_ONCE} at once"
+            )
+        if known or self._of_strangers.take(1, now_ns):
+            return None
+        return (
+            f"more than {STRANGERS_A_SECOND} TLS handshakes in a second of addresses that never ended one with a known "
+            f"certificate, or {STRANGERS_AT_ONCE} at once"
+        )
 
     def shook_hands(self, address: str, now_ns: int) -> None:
         """Take note that a handshake ended with a certificate that is known."""
-        self._handshakes.give(address, _GIVEN_BACK, now_ns)
+        if address in self._known:
+            self._of_known.give(address, _GIVEN_BACK, now_ns)
+            del self._known[address]  # and last of all again
+        else:
+            self._handshakes.give(address, _GIVEN_BACK, now_ns)
+            self._of_strangers.spend(-_GIVEN_BACK, now_ns)
+        if len(self._known) >= _ADDRESSES_MAX:
+            del self._known[next(iter(self._known))]
+        self._known[address] = None
 
     def peers(self) -> "collections.Counter[str]":
         """Return how many connections each address has."""
@@ -256,14 +280,10 @@ def tell(
 
 def may_shake_hands(admission: Admission, newcomer: Channel, what: str = "connection") -> bool:
     """Return whether a TLS handshake with a newcomer may begin; if not, that is counted, and logged as tell() does."""
-    if admission.may_shake_hands(newcomer.address, time.monotonic_ns()):
-        return True
-    text = (
-        f"more than {HANDSHAKES_A_SECOND} TLS handshakes of its address in a second that no known certificate ends, "
-        f"or {HANDSHAKES_AT_ONCE} at once"
-    )
-    tell(admission, Reason.TOO_OFTEN, newcomer, text, what)
-    return False
+    why = admission.may_shake_hands(newcomer.address, time.monotonic_ns())
+    if why is not None:
+        tell(admission, Reason.TOO_OFTEN, newcomer, why, what)
+    return why is None
 
 
 def again(untold: int) -> str:

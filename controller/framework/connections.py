@@ -28,6 +28,7 @@ from sdngcc.controller.framework.admission import (
     tell,
 )
 from sdngcc.controller.framework.allowlist import AllowList
+from sdngcc.controller.framework.handshakes import shake_hands
 from sdngcc.controller.framework.listening import listen
 from sdngcc.controller.framework.reader import (
     EchoAnswered,
@@ -91,7 +92,7 @@ class Connection:
         """Make it a connection by TLS; raises OSError when the handshake fails."""
         self._inner = context.wrap_socket(self._inner, server_side=True, do_handshake_on_connect=False)
         self._plain = False
-        self._inner.do_handshake()
+        shake_hands(self._inner)
         self.identity = certificates.identity(self._inner.getpeercert())
 
     def recv(self, size: int) -> bytes:

@@ -12,6 +12,7 @@ import ssl
 import time
 from typing import Any, Callable, Optional
 
+from sdngcc.controller.budget import Stretches
 from sdngcc.controller.databases import introduction
 from sdngcc.controller.databases.accepted import AcceptedClient, Line
 from sdngcc.controller.databases.documents import DocumentError
@@ -21,10 +22,11 @@ from sdngcc.controller.databases.transport import Bounds
 from sdngcc.controller.framework import certificates, connections, names, tls
 from sdngcc.controller.framework.admission import Admission, Channel, Due, Reason, again, may_shake_hands, tell
 from sdngcc.controller.framework.allowlist import AllowFile
+from sdngcc.controller.framework.handshakes import shake_hands
 from sdngcc.controller.framework.listening import listen
 from sdngcc.controller.settings import Settings
 
-_STRANGERS = Bounds(document_bytes=1 << 16)  # before the connection is a node's
+_STRANGERS = Bounds(document_bytes=1 << 14, burst_bytes=1 << 17)  # before the connection is a node's
 _ANSWERS_MAX = 16  # documents that are read before one says which node it is
 _WATCH_S = 1.0
 _ACCEPT_AGAIN_S = 0.1
@@ -115,9 +117,12 @@ class ManagerListener:
 
     def _meet(self, line: Line) -> None:
         """Find out which node connects, and hand the connection to its client."""
+        stretches = Stretches(names.hub.sleep)
+        line.pause = stretches.pause
         try:
             self._secure(line)
             if line.cause is None:
+                stretches.begin()
                 name = self._ask_name(line)
                 if name is not None:
                     self._introduce(line, name)
@@ -136,7 +141,7 @@ class ManagerListener:
             return
         try:
             line.sock = self._context.wrap_socket(line.sock, server_side=True, do_handshake_on_connect=False)
-            line.sock.do_handshake()
+            shake_hands(line.sock)
         except (OSError, ValueError) as error:
             line.blame(*tls.refusal(error))
             return

@@ -19,8 +19,21 @@ is how a machine's bytes part (Proportions has the same from counters that move 
 import collections
 import dataclasses
 import itertools
-from typing import AbstractSet, Callable, Generic, Iterable, Iterator, NamedTuple, Optional, TypeVar
+from typing import (
+    AbstractSet,
+    Any,
+    Callable,
+    Generator,
+    Generic,
+    Iterable,
+    Iterator,
+    NamedTuple,
+    Optional,
+    TypeVar,
+    cast,
+)  # fmt: skip
 
+from sdngcc.controller import budget
 from sdngcc.controller.network.directory import CloudPort, Segment
 from sdngcc.controller.network.relations import Learned, Pair, Relations
 from sdngcc.controller.network.topology import Hop
@@ -206,6 +219,18 @@ class Conversations:
 
     def take(self, dpid: int, reply: Reply) -> Arrivals:
         """Take a HOST_PEERS reply; return what arrived since the one before."""
+        steps = self.take_in_steps(dpid, reply)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return cast(Arrivals, end.value)
+
+    def take_in_steps(self, dpid: int, reply: Reply) -> Generator[list[Any], None, Arrivals]:
+        """Take a HOST_PEERS reply, some entries a step, each of which yields []; return what arrived meanwhile.
+
+        Others run between two steps; a host that is forgotten then tells no more.
+        """
         now_ns = self._clock()
         host = self._hosts.setdefault(dpid, _Host())
         if host.boot != reply.boot:
@@ -215,12 +240,21 @@ class Conversations:
         sent: dict[Hop, dict[Pair, int]] = {}
         arrived: dict[Pair, Arrived] = {}
         strangers = 0
-        readings = experimenter.peer_readings(reply)
-        moves = [self._moved(host, reading) for reading in readings]
-        for reading, moved in zip(readings, moves):
-            speaks = moved is not None and moved.tx_packets > 0
-            self._own(((reading.vlan, reading.tunnel_id), reading.local), (dpid, reading.vm), speaks)
-        for reading, moved in zip(readings, moves):
+        moves: list[tuple[PeerReading, Optional[PeerReading]]] = []
+        for readings in experimenter.slices(reply, budget.SLICE_ENTRIES):
+            for reading in readings:
+                moved = self._moved(host, reading)
+                moves.append((reading, moved))
+                speaks = moved is not None and moved.tx_packets > 0
+                self._own(((reading.vlan, reading.tunnel_id), reading.local), (dpid, reading.vm), speaks)
+            yield []
+            if self._hosts.get(dpid) is not host:
+                return Arrivals({}, 0)
+        for number, (reading, moved) in enumerate(moves, 1):
+            if not number % budget.SLICE_ENTRIES:
+                yield []
+                if self._hosts.get(dpid) is not host:
+                    return Arrivals({}, 0)
             if moved is None:
                 continue
             if moved.rx_marks > moved.rx_packets:

@@ -156,10 +156,13 @@ class Hosts:
         if self.owes(dpid, xid):
             del self._owed[dpid]
 
-    def take_peers(self, dpid: int, reply: Reply) -> None:
-        """Take the answer to what a host was asked."""
-        del self._owed[dpid]
-        self.conversations.take(dpid, reply)
+    def take_peers(self, dpid: int, reply: Reply) -> Iterator[None]:
+        """Take the answer to what a host was asked, in steps; it is asked again once all are done."""
+        owed = self._owed[dpid] = (0, self._clock())
+        for _ in self.conversations.take_in_steps(dpid, reply):
+            yield
+        if self._owed.get(dpid) is owed:
+            del self._owed[dpid]
 
     # Devices
 

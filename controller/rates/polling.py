@@ -58,17 +58,24 @@ class Polling:
         poll = self._monitor.polls.get(dpid)
         return poll is not None and poll.xid == xid != 0
 
-    def take_marks(self, switch: SwitchRecord, xid: int, reply: experimenter.Reply, now_ns: int) -> list[PortMarks]:
-        """Take the answer to a poll; return the marks to act on."""
+    def take_marks(
+        self, switch: SwitchRecord, xid: int, reply: experimenter.Reply, now_ns: int
+    ) -> Iterator[list[PortMarks]]:
+        """Take the answer to a poll; yield the marks to act on, of some entries at a time.
+
+        It is answered with the first step; a switch that is gone before the last one has no more steps.
+        """
         self._note_answer(switch, xid, now_ns)
-        fresh = self._source.take(switch.dpid, reply)
+        rest_ns = budget.poll_rest_ns(experimenter.count(reply))
+        for fresh in self._source.take_in_steps(switch.dpid, reply):
+            yield fresh
+            if self._switches.get(switch.dpid) is not switch:
+                return
         if any(reply.entries) or self._source.everywhere:
             self._pace(switch, now_ns)
         self._hear(switch.dpid, now_ns)
-        rest_ns = budget.rest_ns(experimenter.count(reply), budget.POLL_FREE)
         if rest_ns:
             self._monitor.rest(switch.dpid, now_ns + rest_ns)
-        return fresh
 
     def take_flows(self, switch: SwitchRecord, xid: int, data: bytes, now_ns: int) -> tuple[list[PortMarks], bool]:
         """Take one part of flow statistics that a poll asked for; return its marks and whether it was the last.

@@ -18,6 +18,7 @@ import eventlet.semaphore
 import eventlet.wsgi
 
 from sdngcc.controller.framework.admission import Admission, Channel, Reason, may_shake_hands, tell
+from sdngcc.controller.framework.handshakes import shake_hands
 from sdngcc.controller.framework.listening import listen
 from sdngcc.controller.rest.application import make_app
 from sdngcc.controller.rest.auth import Guard
@@ -160,6 +161,8 @@ class _Protocol(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
         self._connections: Connections = server.socket.connections
         self._admitted: Connection = server.socket.admitted.pop(conn_state[0])
         try:
+            if isinstance(conn_state[1], ssl.SSLSocket):
+                shake_hands(conn_state[1])
             super().__init__(conn_state, server)
         except (OSError, ValueError) as error:  # it left, speaks no TLS, or its chunks are none
             LOG.debug("REST: %s: %s", conn_state[0], error)

@@ -17,7 +17,7 @@ finds).  Either way:
 import abc
 import collections
 import enum
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, Iterator, NamedTuple, Optional
 
 from sdngcc.controller.forwarding.installer import Tables
 from sdngcc.controller.network.topology import Hop, Topology
@@ -101,7 +101,11 @@ class MarkSource(abc.ABC):
 
     def take(self, dpid: int, reply: Reply) -> list[PortMarks]:
         """Return the new marks in an experimenter reply."""
-        return []
+        return [one for fresh in self.take_in_steps(dpid, reply) for one in fresh]
+
+    def take_in_steps(self, dpid: int, reply: Reply) -> Iterator[list[PortMarks]]:
+        """Yield the new marks in an experimenter reply, some entries at a time; others run in between."""
+        yield from ()
 
     def take_flows(self, dpid: int, counts: list[FlowStatistics], last: bool, now_ns: int) -> list[PortMarks]:
         """Return the new marks in one part of a flow statistics reply."""

@@ -7,7 +7,7 @@ that decides gets anything sooner; what REST shows of ports are the counters as 
 """
 
 import time
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Iterator, Optional
 
 from sdngcc.controller.network.topology import Hop, Topology, forget_place
 from sdngcc.controller.settings import Settings
@@ -72,9 +72,10 @@ class DelayedMarks(MarkSource):
         """Note that a switch answered: that is news when its marks are."""
         self._answered.add(dpid)
 
-    def take(self, dpid: int, reply: Reply) -> list[PortMarks]:
+    def take_in_steps(self, dpid: int, reply: Reply) -> Iterator[list[PortMarks]]:
         """Keep the new marks in a reply back."""
-        return self._hold(self._inner.take(dpid, reply))
+        for fresh in self._inner.take_in_steps(dpid, reply):
+            yield self._hold(fresh)
 
     def take_flows(self, dpid: int, counts: list[FlowStatistics], last: bool, now_ns: int) -> list[PortMarks]:
         """Keep the new marks in a part of a reply back."""

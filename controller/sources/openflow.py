@@ -14,8 +14,9 @@ Wraps of the kernel's 32-bit counters are dealt with in the switch, whose counte
 """
 
 import dataclasses
-from typing import Optional
+from typing import Iterator, NamedTuple, Optional
 
+from sdngcc.controller import budget
 from sdngcc.controller.network.topology import Topology
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.sources.base import MarkSource, PortMarks, Reading, Semantics
@@ -33,6 +34,15 @@ class _Switch:
     ports: dict[int, PortReading] = dataclasses.field(default_factory=dict)
     passed: dict[int, PassedPackets] = dataclasses.field(default_factory=dict)
     moved_ns: dict[int, int] = dataclasses.field(default_factory=dict)  # when a port was last in a reply, same clock
+
+
+class Times(NamedTuple):
+    """When a switch read its counters, ns; its own clock."""
+
+    last_ns: int  # for the reply before; 0: there was none
+    now_ns: int
+    elapsed_ns: int  # between the two, as far as is known
+    interval_ns: int  # that marks are told of
 
 
 class OpenFlowMarks(MarkSource):
@@ -69,8 +79,8 @@ class OpenFlowMarks(MarkSource):
         generation, boot = (known.generation, known.boot) if known else (0, 0)
         return experimenter.marks_request(xid, generation, boot)
 
-    def take(self, dpid: int, reply: Reply) -> list[PortMarks]:
-        """Return the new marks in a PORT_MARKS reply and remember its counters."""
+    def take_in_steps(self, dpid: int, reply: Reply) -> Iterator[list[PortMarks]]:
+        """Yield the new marks in a PORT_MARKS reply, some ports at a time, and remember its counters."""
         switch = self._switches.setdefault(dpid, _Switch())
         if switch.boot != reply.boot:
             if switch.boot:
@@ -83,15 +93,22 @@ class OpenFlowMarks(MarkSource):
         elapsed = max(reply.time_ns - switch.time_ns, 1) if switch.time_ns else self.period_ns
         interval = min(elapsed, 2 * self.period_ns)
         last_ns, switch.generation, switch.time_ns = switch.time_ns, reply.generation, reply.time_ns
+        for readings in experimenter.slices(reply, budget.SLICE_ENTRIES):
+            yield self._take_readings(dpid, switch, readings, Times(last_ns, reply.time_ns, elapsed, interval))
+
+    def _take_readings(
+        self, dpid: int, switch: _Switch, readings: list[PortReading], times: Times
+    ) -> list[PortMarks]:
+        """Return the new marks in some of a reply's entries."""
         fresh = []
         ports = self._topology.ports.get(dpid)
-        for reading in experimenter.port_readings(reply):
+        for reading in readings:
             if ports is not None and reading.port not in ports and reading.port != OFPP_LOCAL:
                 self.faults["port_unknown"] += 1
                 continue
             before = switch.ports.get(reading.port)
-            follows = switch.moved_ns.get(reading.port) == last_ns != 0
-            switch.ports[reading.port], switch.moved_ns[reading.port] = reading, reply.time_ns
+            follows = switch.moved_ns.get(reading.port) == times.last_ns != 0
+            switch.ports[reading.port], switch.moved_ns[reading.port] = reading, times.now_ns
             if before is None or not reading.kinds:
                 continue
             if before.kinds != reading.kinds or reading.marks < before.marks:
@@ -101,11 +118,11 @@ class OpenFlowMarks(MarkSource):
             if not passed.explain(reading.marks - before.marks, _passed(before, reading)):
                 self.faults["marks_beyond_packets"] += 1
             elif reading.marks > before.marks:
-                new = max(1, (reading.marks - before.marks) * interval // elapsed)
+                new = max(1, (reading.marks - before.marks) * times.interval_ns // times.elapsed_ns)
                 # A port that is in two replies on end marked before this interval and in it.
                 stood = follows and before.backlog_bytes and reading.backlog_bytes
-                carried = max(0, reading.bytes - before.bytes) * 1e9 / elapsed if stood else 0.0
-                fresh.append(PortMarks((dpid, reading.port), new, interval, carried))
+                carried = max(0, reading.bytes - before.bytes) * 1e9 / times.elapsed_ns if stood else 0.0
+                fresh.append(PortMarks((dpid, reading.port), new, times.interval_ns, carried))
         return fresh
 
     def counted(self, dpid: int) -> bool:

@@ -10,7 +10,7 @@ apart:
 - CE of a pair whose way is not known: counted in ``ways_unknown``.
 """
 
-from typing import Callable, Optional
+from typing import Callable, Iterator, Optional
 
 from sdngcc.controller.network.conversations import Conversations
 from sdngcc.controller.network.relations import Pair
@@ -70,9 +70,10 @@ class ShimMarks(MarkSource):
         """Return the message that asks a host for what moved."""
         return self._conversations.request(dpid, xid)
 
-    def take(self, dpid: int, reply: Reply) -> list[PortMarks]:
-        """Return the marks in a HOST_PEERS reply by the port that set them."""
-        arrivals = self._conversations.take(dpid, reply)
+    def take_in_steps(self, dpid: int, reply: Reply) -> Iterator[list[PortMarks]]:
+        """Yield, once all of a HOST_PEERS reply is read, its marks by the port that set them."""
+        steps = self._conversations.take_in_steps(dpid, reply)
+        arrivals = yield from steps
         before = self._asked_ns.get(dpid, 0)
         elapsed = max(reply.time_ns - before, 1) if 0 < before < reply.time_ns else self._period_ns
         self._asked_ns[dpid] = reply.time_ns
@@ -87,7 +88,7 @@ class ShimMarks(MarkSource):
             of_switch = self._marks.setdefault(hop[0], {})
             of_switch[hop[1]] = of_switch.get(hop[1], 0) + marks
             fresh.append(PortMarks(hop, max(1, marks * interval // elapsed), interval))
-        return fresh
+        yield fresh
 
     def counted(self, dpid: int) -> bool:
         """Tell whether a host told anything."""

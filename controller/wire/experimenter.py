@@ -7,7 +7,7 @@ patches the C side of it.
 
 import dataclasses
 import struct
-from typing import Iterable, NamedTuple, Optional
+from typing import Any, Iterable, Iterator, NamedTuple, Optional
 
 from sdngcc.controller.wire import openflow
 
@@ -234,6 +234,14 @@ def marks_request(xid: int, generation: int, boot: int) -> bytes:
     """Return the OpenFlow message that asks for the marks of all ports that moved after a generation."""
     body = _REQUEST.pack(generation, boot, openflow.OFPP_ANY)
     return openflow.experimenter_request(xid, EXPERIMENTER, PORT_MARKS, body)
+
+
+def slices(reply: Reply, most: int) -> Iterator[list[Any]]:
+    """Yield the entries of a PORT_MARKS or HOST_PEERS reply, at most so many at a time."""
+    made, packed = (PortReading, _MARKS) if reply.exp_type == PORT_MARKS else (PeerReading, _PEER)
+    for part in reply.entries:
+        for place in range(0, len(part), most * packed.size):
+            yield [made(*entry) for entry in packed.iter_unpack(part[place : place + most * packed.size])]
 
 
 def port_readings(reply: Reply) -> list[PortReading]:

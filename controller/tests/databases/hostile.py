@@ -81,7 +81,61 @@ def heavy_rows(monitor: str) -> Iterator[bytes]:
 
 
 def echoes(monitor: str) -> Iterator[bytes]:
+    yield from itertools.repeat(_text({"method": "echo", "params": ["x" * 50_000], "id": "e"}))
+
+
+def long_echoes(monitor: str) -> Iterator[bytes]:
     yield from itertools.repeat(_text({"method": "echo", "params": ["x" * 100_000], "id": "e"}))
+
+
+def long_string(monitor: str) -> Iterator[bytes]:
+    key, row = _row("Interface", 2_000_000, name="x" * 140_000)
+    yield from itertools.repeat(update(monitor, {"Interface": {key: row}}))
+
+
+def rows2(monitor: str) -> Iterator[bytes]:
+    """Rows as servers of today tell them, each of which comes and goes."""
+    for number in itertools.count():
+        key, row = _row("Port", 1_000_000 + number, name=f"p{number}")
+        for change in ({"insert": row["new"]}, {"modify": {"name": f"q{number}"}}, {"delete": None}):
+            yield _text({"method": "update2", "params": [monitor, {"Port": {key: change}}], "id": None})
+
+
+def rows3(monitor: str) -> Iterator[bytes]:
+    """A bridge whose ports come and go."""
+    [bridge] = tables()["Bridge"]
+    ports = ["set", [["uuid", str(uuid.uuid5(uuid.NAMESPACE_OID, f"more{number}"))] for number in range(500)]]
+    for number in itertools.count():
+        last = str(uuid.UUID(int=number))
+        change = {"Bridge": {bridge: {"modify": {"ports": ports}}}}
+        yield _text({"method": "update3", "params": [monitor, last, change], "id": None})
+
+
+def wide_columns(monitor: str) -> Iterator[bytes]:
+    for number in itertools.count():
+        pairs = [[f"k{number}-{one}", ""] for one in range(2000)]
+        key, row = _row("Interface", 1_000_000, name="p", other_config=["map", pairs])
+        yield update(monitor, {"Interface": {key: row}})
+
+
+def many_columns(monitor: str) -> Iterator[bytes]:
+    for number in itertools.count():
+        key, row = _row("Interface", 1_000_000, **{f"column{number}-{one}": one for one in range(2000)})
+        yield update(monitor, {"Interface": {key: row}})
+
+
+def brackets(monitor: str) -> Iterator[bytes]:
+    yield b'{"id":null,"method":"x","params":['
+    yield from itertools.repeat(b"[]," * 20_000)
+
+
+def white_space(monitor: str) -> Iterator[bytes]:
+    yield from itertools.repeat(b" \n" * 30_000)
+
+
+def no_uuid(monitor: str) -> Iterator[bytes]:
+    _, row = _row("Port", 0, name="p")
+    yield from itertools.repeat(update(monitor, {"Port": {"p": row} | {f"q{one}": row for one in range(1000)}}))
 
 
 def no_json(monitor: str) -> Iterator[bytes]:

@@ -43,10 +43,13 @@ class Database:
                             external_ids={"iface-id": iface_id}, other_config={"shim-tenant": iface_id})  # fmt: skip
             ports.append(Row(name=name, interfaces=[interface], tag=[dict(tags)[name]] if name in dict(tags) else [],
                              other_config={}))  # fmt: skip
-        bridge = Row(datapath_id=[f"{self.dpid:016x}"], ports=ports)
+        held = types.SimpleNamespace(values=[types.SimpleNamespace(value=number) for number in range(len(ports))])
+        bridge = Row(datapath_id=[f"{self.dpid:016x}"], _data={"ports": held})
         tables = {name: types.SimpleNamespace(rows=rows) for name, rows in (
-            ("Bridge", {0: bridge}), ("Open_vSwitch", {}), ("Interface", {}))}  # fmt: skip
+            ("Bridge", {0: bridge}), ("Port", dict(enumerate(ports))), ("Open_vSwitch", {}), ("Interface", {}),
+        )}  # fmt: skip
         self.idl, self.version, self.whole = types.SimpleNamespace(tables=tables), (0, next(self.seqno)), True
+        bridge._idl = self.idl
 
     def speaks_for(self, dpid):
         return self.believed

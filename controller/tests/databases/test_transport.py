@@ -3,6 +3,7 @@
 
 import re
 import resource
+import sys
 import time
 
 import pytest
@@ -12,15 +13,16 @@ from sdngcc.controller.databases.client import Client, PolicyError
 from sdngcc.controller.databases.ovsdb import _SCHEMA, Policy
 from sdngcc.controller.databases.transport import Bounds
 
+from ..processes import PATIENCE_S
 from . import hostile
 from .test_ovsdb import run_until, state
 
 pytestmark = pytest.mark.filterwarnings(r"ignore:\s*Eventlet is deprecated")
 
 # Small, so that no test takes long; the proportions are those in force.
-SMALL = Bounds(document_bytes=1 << 17, bytes_a_second=1 << 18, burst_bytes=1 << 18, work_ns_a_second=100_000_000,
+SMALL = Bounds(document_bytes=1 << 17, bytes_a_second=1 << 18, burst_bytes=1 << 18, work_ns_a_second=50_000_000,
                work_burst_ns=300_000_000, rows=3000,
-               kept_bytes=4 << 20, throttled_ns=300_000_000, reading_ns=2_000_000_000)  # fmt: skip
+               kept_bytes=4 << 20, throttled_ns=300_000_000, reading_ns=2_000_000_000, rest=0.1)  # fmt: skip
 
 
 def policy_of(database, bounds=SMALL):
@@ -35,19 +37,36 @@ def policy_of(database, bounds=SMALL):
 FLOODS = {
     hostile.endless_string: "malformed.*document of more than 131072 bytes",
     hostile.deep_nesting: "malformed.*more than 64 brackets",
-    hostile.updates: "(costs_too_much.*more than the 262144 bytes.*100 ms of processor time|handshake_time)",
+    hostile.updates: "(costs_too_much.*more than the 262144 bytes.*50 ms of processor time|handshake_time)",
     hostile.unknown_answers: "(costs_too_much.*more than the 262144 bytes|handshake_time)",
     hostile.rows: "costs_too_much.*(more than 3000 rows|of its part of a second)",
     hostile.heavy_rows: "costs_too_much.*(hold more than 4194304 bytes|of its part of a second)",
     hostile.echoes: "(does_not_read.*bytes wait that it does not read|costs_too_much.*of its part of a second)",
+    hostile.long_echoes: "malformed.*more than 65536 characters that is no update",
+    hostile.long_string: "malformed.*document of more than 131072 bytes",
+    hostile.rows2: "(costs_too_much.*of its part of a second|handshake_time)",
+    hostile.rows3: "(costs_too_much.*of its part of a second|handshake_time)",
+    hostile.wide_columns: "(costs_too_much.*of its part of a second|handshake_time)",
+    hostile.many_columns: "(costs_too_much.*of its part of a second|handshake_time)",
+    hostile.brackets: "malformed.*document of more than 131072 bytes",
+    hostile.white_space: "costs_too_much.*of its part of a second",
+    hostile.no_uuid: "malformed.*a row whose name is no UUID",
+    hostile.odd_updates: "malformed.*rows that are in no table",
     hostile.no_json: "malformed.*no JSON-RPC of a database",
     hostile.no_message: "malformed",
     hostile.slow_document: "handshake_time.*more than 2 s for a document",
 }
 
 
-@pytest.mark.parametrize("early", [False, True], ids=["after the tables", "in place of the tables"])
-@pytest.mark.parametrize("flood", FLOODS, ids=lambda one: one.__name__)
+PLACES = [(flood, False) for flood in FLOODS] + [
+    (flood, True) for flood in (hostile.endless_string, hostile.unknown_answers, hostile.rows, hostile.white_space,
+                                hostile.no_json, hostile.slow_document)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("flood", "early"), PLACES,
+                         ids=[f"{one.__name__}-{'in place of' if early else 'after'} the tables"
+                              for one, early in PLACES])  # fmt: skip
 def test_a_database_that_costs_more_than_its_part_is_left_by_name_and_what_was_read_stays(flood, early, caplog):
     database = hostile.HostileDatabase(flood if early else None, early)
     policy, client = policy_of(database)
@@ -110,6 +129,73 @@ def test_tables_of_thousands_of_ports_are_read_without_holding_others_up():
         stretches = sorted(after - before for before, after in zip(turns, turns[1:]))
         # Python's collector of cycles, which the controller runs itself, and making the client are among the longest.
         assert len([one for one in stretches if one > 10_000_000]) <= 3, stretches[-10:]
+    finally:
+        database.close()
+
+
+class Steps:
+    """Counts the lines of Python that run from one turn of others to the next; a line stands for 100 ns."""
+
+    LINE_NS = 100
+
+    def __init__(self):
+        self.lines = self.since = self.longest = self.turns = 0
+        self.rested_s = 0.0
+
+    def trace(self, frame, event, argument):
+        self.lines += event == "line"
+        return self.trace
+
+    def work_ns(self):
+        return self.lines * self.LINE_NS
+
+    def sleep(self, seconds):
+        self.longest = max(self.longest, self.lines - self.since)
+        self.turns += 1
+        self.rested_s += seconds
+        time.sleep(min(seconds, 0.001))
+        self.since = self.lines
+
+    def client(self, database):
+        """Return policy of one database whose work is counted here."""
+        policy = Policy([], self.sleep)
+        client = Client(database.remote, _SCHEMA, self.sleep)
+        policy.add(client)
+        for one in (client.gate.stretches, policy._stretches):
+            one._worked = one._passed = self.work_ns
+        return policy, client
+
+    def count(self, function):
+        self.since = self.lines
+        sys.settrace(self.trace)
+        try:
+            function()
+        finally:
+            sys.settrace(None)
+        self.longest = max(self.longest, self.lines - self.since)
+
+
+TENTH = 5_000_000 // 10 // Steps.LINE_NS  # lines of Python in a tenth of the default period
+
+
+@pytest.mark.parametrize("flood", [None, *(one for one in FLOODS if one is not hostile.slow_document)],
+                         ids=lambda one: getattr(one, "__name__", "none"))  # fmt: skip
+def test_no_step_of_reading_a_database_is_longer_than_a_tenth_of_the_period(flood):
+    database, steps = hostile.HostileDatabase(flood, initial=hostile.tables(300)), Steps()
+    policy, client = steps.client(database)
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while client.health.fault is None and steps.lines < 1_500_000:
+            assert time.monotonic() < deadline
+            steps.count(policy.run)
+            time.sleep(0.002)
+            if flood is None and policy.interfaces():
+                break
+        assert steps.longest <= TENTH, steps.longest
+        if flood is None:
+            assert len(policy.interfaces()) == 300 and steps.turns > 20
+            # Others had three times as long as it took.
+            assert steps.rested_s * 1e9 >= 2.9 * client.gate.stretches.spent_ns
     finally:
         database.close()
 
