@@ -13,6 +13,7 @@ from typing import Any, Callable, Optional, TypeVar
 
 from sdngcc import __version__, log, logs
 from sdngcc.controller import settings
+from sdngcc.controller.budget import Turns
 from sdngcc.controller.cluster.drain import Drain
 from sdngcc.controller.cluster.runner import PERIOD_S as CLUSTER_PERIOD_S
 from sdngcc.controller.cluster.runner import Cluster
@@ -57,6 +58,7 @@ _OVSDB_FIRST_S = 0.1  # while one was never connected: to read its tables takes 
 _ADMITTED_PERIOD_S = 1.0
 _UNDERLAY_PERIOD_S = 1.0
 _SLICES_S = 0.01
+_REST = 2.0  # how long others have their turn after a stretch of REST's, beside how long it lasted
 _RETRY_NS = 1_000_000_000
 # How long a connection may take to answer when another one says it is the same switch.
 _PROBE_S = 2.0
@@ -103,8 +105,9 @@ class SdnGcc(names.App):
             chosen, engine.directory, engine.counters, engine.clock, engine.tenants.directory_changed
         )
         context = RestContext(
-            self.engine, self.policy, Live(self.engine), audit, lambda: names.hub.sleep(0), cluster=self.cluster
-        )
+            self.engine, self.policy, Live(self.engine), audit, Turns(names.hub.sleep, _REST).pause,
+            cluster=self.cluster,
+        )  # fmt: skip
         context.drain = self.drain
         context.tenants = self.tenants
         context.clouds = self.clouds

@@ -10,6 +10,7 @@ is done. Work that lasts is done in stretches, after each of which others have t
 
 import itertools
 import math
+import threading
 import time
 from typing import Any, Callable, Generic, Hashable, TypeVar
 
@@ -201,3 +202,44 @@ class Stretches:
     def end(self) -> None:
         """End the work."""
         self.spent_ns += self._worked() - self._begun_ns
+
+
+class Turns(Stretches):
+    """Stretches of many who have one part of the time together; who waits has a turn after those that waited before.
+
+    ``who`` returns what differs between them.
+    """
+
+    def __init__(
+        self,
+        sleep: Callable[[float], Any],
+        rest: float = REST,
+        worked: Callable[[], int] = time.thread_time_ns,
+        passed: Callable[[], int] = time.monotonic_ns,
+        who: Callable[[], Any] = threading.get_ident,
+    ) -> None:
+        super().__init__(sleep, rest, worked, passed)
+        self._who = who
+        self._working: Any = None  # who began last
+        self._free_ns = 0  # when the next turn may begin
+
+    def begin(self) -> None:
+        """Begin some work."""
+        self._working = self._who()
+        super().begin()
+
+    def pause(self) -> None:
+        """Wait for the next turn if this stretch has lasted long enough."""
+        if self._working != self._who():
+            self.begin()  # others worked since
+            return
+        took_ns = self._worked() - self._begun_ns
+        if took_ns < STRETCH_NS:
+            return
+        self.end()
+        now_ns = self._passed()
+        lasted_ns = min(max(took_ns, now_ns - self._entered_ns), round(REST_MAX_S * 1e9))
+        turn_ns = max(self._free_ns, now_ns + round(self._rest * lasted_ns))
+        self._free_ns = turn_ns + round((1 + self._rest) * lasted_ns)
+        self._sleep((turn_ns - now_ns) / 1e9)
+        self.begin()

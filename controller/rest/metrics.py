@@ -1,28 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """/metrics for Prometheus: names by its conventions, base units (bytes, seconds), one family a counter.
 
-Families are made and written one after the other with a pause between, so that a scrape of thousands of machines
-delays no poll by more than one family.
+Families of VMs, ports, switches and tenants are written some rows at a time with others' work between, so that a scrape
+of thousands of machines delays no poll. One text is written at a time, for all who asked before it was begun.
+What more than SAMPLES_MAX samples would tell of VMs and ports is left out, and a metric says so.
 """
 
-from typing import Callable, Iterable, Iterator, NamedTuple
+import weakref
+from typing import TYPE_CHECKING, Callable, Iterable, Iterator, NamedTuple, Union
 
 import falcon
 import prometheus_client
 from prometheus_client import core, exposition
+from prometheus_client.utils import floatToGoString
 
 from sdngcc import __version__
 from sdngcc.controller.databases.health import STATES
 from sdngcc.controller.framework.admission import Reason
-from sdngcc.controller.network.inventory import VmRecord
 from sdngcc.controller.rates.effect import shown
 from sdngcc.controller.rest import models, tenants
 from sdngcc.controller.rest.control import show_reload
 from sdngcc.controller.rest.readiness import databases, hindrances
-from sdngcc.controller.rest.resource import Operation, Resource, RestContext, Route, dpid_text, read_query
+from sdngcc.controller.rest.resource import Operation, Resource, RestContext, Route, dpid_text, read_query, refuse
 from sdngcc.controller.rest.switches import show_poll
 from sdngcc.controller.wire.experimenter import VmReading
 from sdngcc.text import shown as printable
+
+if TYPE_CHECKING:
+    from sdngcc.controller.rest.reporter import Reporter
 
 # Counters of the engine that an alert may name: there from the start, or the first increase would not be seen.
 EVENTS = (
@@ -101,6 +106,12 @@ TENANT_METRICS = (
 VM_LABELS = ("vm", "switch", "port")
 PORT_LABELS = ("switch", "port", "name")
 
+SAMPLES_MAX = 1_000_000  # of VMs and ports: some 120 MB
+TEXTS_MAX = 4  # at a time: those that are written, and those that somebody still reads
+WAIT_S = 50.0  # for a text that is being written
+_PIECE_ROWS = 32
+_LOCK = -1  # the one of this resource among those of bridges
+
 Rows = list[tuple[tuple[str, ...], object]]
 
 
@@ -119,6 +130,30 @@ def _gauge(name: str, text: str, value: float) -> core.Metric:
     return core.GaugeMetricFamily(f"sdngcc_{name}", text, value=value)
 
 
+class Large(NamedTuple):
+    """A family of many rows, each with its labels as they are written."""
+
+    of: Of
+    rows: list[tuple[str, object]]
+
+    def pieces(self) -> Iterator[str]:
+        """Yield the family's text, some rows at a time."""
+        of, kind = self.of, "counter" if self.of.counter else "gauge"
+        name = f"sdngcc_{of.name}{'_total' if of.counter else ''}"
+        yield f"# HELP {name} {of.help}\n# TYPE {name} {kind}\n"
+        for place in range(0, len(self.rows), _PIECE_ROWS):
+            values = [(labels, of.read(row)) for labels, row in self.rows[place : place + _PIECE_ROWS]]
+            yield "".join([
+                f"{name}{labels} {floatToGoString(value)}\n" for labels, value in values if value is not None
+            ])  # fmt: skip
+
+
+def _written(names: tuple[str, ...], values: tuple[str, ...]) -> str:
+    """Return labels as the text has them."""
+    escaped = (printable(text).replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"") for text in values)
+    return "{" + ",".join(f'{name}="{text}"' for name, text in sorted(zip(names, escaped))) + "}"
+
+
 class Families:
     """All families of a context, made one at a time."""
 
@@ -126,13 +161,19 @@ class Families:
         self._context = context
         self._event_clients = event_clients
 
-    def __iter__(self) -> Iterator[core.Metric]:
-        """Yield one family after the other."""
+    def __iter__(self) -> Iterator[Union[core.Metric, Large]]:
+        """Yield one family after the other; others run while their rows are gathered."""
         yield from self._controller()
         yield from self._connections()
-        yield from self._vms(self._context.vms())
+        engine = self._context.engine
+        samples = sum((len(VM_METRICS) + 2) * len(switch.vms) for switch in engine.switches.values())
+        samples += sum((len(PORT_METRICS) + 1) * len(ports) for ports in engine.topology.ports.values())
+        left_out = samples > SAMPLES_MAX
+        yield _gauge("metrics_left_out", "Samples of VMs and ports that are too many to be told.", left_out * samples)
+        if not left_out:
+            yield from self._vms()
+            yield from self._ports()
         yield from self._tenants()
-        yield from self._ports()
         yield from self._switches()
         yield from prometheus_client.ProcessCollector(registry=None).collect()
 
@@ -271,50 +312,59 @@ class Families:
         rows: Rows = [(("done",), file.changes), (("refused",), file.refused)]
         yield _family(Of("underlay_changes", "Changes of underlay_file.", int, True), ("result",), rows)
 
-    def _vms(self, vms: list[VmRecord]) -> Iterator[core.Metric]:
-        told: list[tuple[tuple[str, ...], VmRecord]] = [
-            ((vm.id, dpid_text(vm.place[0]), vm.name), vm) for vm in vms
-        ]
-        read: list[tuple[tuple[str, ...], object]] = [(labels, vm.reading) for labels, vm in told if vm.reading]
+    def _vms(self) -> Iterator[Large]:
+        told: list[tuple[str, object]] = []
+        read: list[tuple[str, object]] = []
+        for vm in self._context.vms_in_turns():
+            labels = _written(VM_LABELS, (vm.id, dpid_text(vm.place[0]), vm.name))
+            told.append((labels, vm))
+            reading = vm.reading
+            if reading is not None:
+                read.append((labels, reading))
         for one in VM_METRICS:
-            yield _family(one, VM_LABELS, read)
+            yield Large(one, read)
         for name, text, get in (
             ("vm_messages_sent", "Notices this controller sent a VM.", lambda vm: vm.notices),
             ("vm_marks_sent", "Marks in the notices this controller sent a VM.", lambda vm: vm.marks),
         ):
-            yield _family(Of(name, text, get, True), VM_LABELS, told)
+            yield Large(Of(name, text, get, True), told)
 
-    def _tenants(self) -> Iterator[core.Metric]:
-        found = self._context.engine.tenants.by_tenant(self._context.vms())
-        rows: Rows = [((name,), tenants.show(self._context, name, vms)) for name, vms in found.items()]
+    def _tenants(self) -> Iterator[Large]:
+        context = self._context
+        found = context.engine.tenants.by_tenant(context.vms_in_turns())
+        rows: list[tuple[str, object]] = [
+            (_written(("tenant",), (name,)), tenants.show(context, name, found[name]))
+            for name in context.in_turns(found)
+        ]
         for one in TENANT_METRICS:
-            yield _family(one, ("tenant",), rows)
+            yield Large(one, rows)
 
-    def _ports(self) -> Iterator[core.Metric]:
-        engine = self._context.engine
-        read: Rows = []
-        up: Rows = []
-        for dpid, ports in sorted(engine.topology.ports.items()):
-            readings = engine.source.readings(dpid)
-            for number, port in sorted(ports.items()):
-                labels = (dpid_text(dpid), str(number), port.name)
-                up.append((labels, port))
-                if number in readings:
-                    read.append((labels, readings[number]))
-        yield _family(Of("port_up", "Whether a port is up.", lambda port: port.up), PORT_LABELS, up)
+    def _ports(self) -> Iterator[Large]:
+        readings, of = self._context.engine.source.readings, None
+        read: list[tuple[str, object]] = []
+        up: list[tuple[str, object]] = []
+        for (dpid, number), port in self._context.ports_in_turns():
+            if of is None or of[0] != dpid:
+                of = dpid, readings(dpid)
+            labels = _written(PORT_LABELS, (dpid_text(dpid), str(number), port.name))
+            up.append((labels, port))
+            if number in of[1]:
+                read.append((labels, of[1][number]))
+        yield Large(Of("port_up", "Whether a port is up.", lambda port: port.up), up)
         for one in PORT_METRICS:
-            yield _family(one, PORT_LABELS, read)
+            yield Large(one, read)
 
-    def _switches(self) -> Iterator[core.Metric]:
-        polls: Rows = []
-        for dpid in sorted(self._context.engine.switches):
-            poll = show_poll(self._context, dpid)
+    def _switches(self) -> Iterator[Large]:
+        polls: list[tuple[str, object]] = []
+        connected: list[tuple[str, object]] = []
+        for dpid in self._context.in_turns(sorted(self._context.engine.switches)):
+            labels, poll = _written(("switch",), (dpid_text(dpid),)), show_poll(self._context, dpid)
+            connected.append((labels, 1))
             if poll:
-                polls.append(((dpid_text(dpid),), poll))
-        connected: Rows = [((dpid_text(dpid),), 1) for dpid in sorted(self._context.engine.switches)]
-        yield _family(Of("switch_connected", "Switches connected.", lambda one: one), ("switch",), connected)
+                polls.append((labels, poll))
+        yield Large(Of("switch_connected", "Switches connected.", lambda one: one), connected)
         for one in POLL_METRICS:
-            yield _family(one, ("switch",), polls)
+            yield Large(one, polls)
 
 
 class _One:
@@ -328,18 +378,58 @@ class _One:
         yield self._family
 
 
+class Text(list[bytes]):
+    """What was written at a time, in pieces."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]  # of which one it is
+
+
 class Metrics(Resource):
     """/metrics."""
+
+    def __init__(self, context: RestContext, reporter: "Reporter") -> None:
+        super().__init__(context, reporter)
+        self._text = Text()
+        self._begun = 0  # texts so far
+        self._texts: weakref.WeakSet[Text] = weakref.WeakSet()
 
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         """Write all metrics in Prometheus' text format."""
         read_query(request, models.Query)
-        text = []
-        for family in Families(self._context, len(self._reporter.broker.clients)):
-            text.append(exposition.generate_latest(_One(family)))  # type: ignore[arg-type]
-            self._context.pause()
+        before = self._begun
+        with self._context.locks.hold(_LOCK, WAIT_S) as held:
+            if not held:
+                raise refuse(503, f"the metrics took more than {WAIT_S:g} s to write")
+            if self._begun == before:
+                self._text = Text()
+                if len(self._texts) >= TEXTS_MAX:
+                    raise refuse(503, f"{TEXTS_MAX} earlier answers are still being read, which is the limit")
+                self._begun += 1
+                self._text = self._write()
+            text = self._text
         response.content_type = prometheus_client.CONTENT_TYPE_LATEST
-        response.data = b"".join(text)
+        response.content_length = sum(map(len, text))
+        response.stream = self._send(text)
+
+    def _write(self) -> Text:
+        """Return the text of all metrics; others run meanwhile."""
+        text, pause = Text(), self._context.pause
+        self._texts.add(text)
+        for family in Families(self._context, len(self._reporter.broker.clients)):
+            if isinstance(family, Large):
+                for piece in family.pieces():
+                    text.append(piece.encode())
+                    pause()
+            else:
+                text.append(exposition.generate_latest(_One(family)))  # type: ignore[arg-type]
+                pause()
+        return text
+
+    def _send(self, text: Text) -> Iterator[bytes]:
+        """Yield a text in larger pieces; others run between them."""
+        for place in range(0, len(text), _PIECE_ROWS):
+            yield b"".join(text[place : place + _PIECE_ROWS])
+            self._context.pause()
 
 
 ROUTES = (

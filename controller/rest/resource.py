@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sdngcc.controller.rest.reporter import Reporter
 
 # Items shown before other work gets its turn.
-_TURN = 20
+_TURN = 4
 
 # Key of a request's environment: the connection it came by (server.Asking); not there without a socket.
 CONNECTION = "sdngcc.connection"
@@ -97,10 +97,10 @@ class Locks:
         self._locks: dict[int, Any] = {}
 
     @contextlib.contextmanager
-    def hold(self, dpid: int) -> Iterator[bool]:
-        """Hold a bridge's lock; yields False when it could not be had within LOCK_TIMEOUT_S."""
+    def hold(self, dpid: int, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[bool]:
+        """Hold a bridge's lock; yields False when it could not be had within ``timeout_s``."""
         lock = self._locks.setdefault(dpid, self._make())
-        held = lock.acquire(True, LOCK_TIMEOUT_S)
+        held = lock.acquire(True, timeout_s)
         try:
             yield held
         finally:
