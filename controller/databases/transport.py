@@ -28,7 +28,7 @@ from sdngcc.controller.databases.documents import LONG, DocumentError, Documents
 from sdngcc.controller.framework.admission import Reason
 
 _CHUNK_BYTES = 16_384
-_CUT_BYTES = 512  # of it that are cut into documents before others may run
+_CUT_BYTES = 256  # of it that are cut into documents before others may run
 _METHOD = "gate"
 _BACKOFF_MS = 1000
 HOLD_MIN_NS = 1_000_000_000  # between a connection that was ended for its cost and the next one
