@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from sdngcc.controller import budget
+from sdngcc.controller import budget, work
 from sdngcc.controller.cluster.adopt import FLOWS_MAX, Adoption
 from sdngcc.controller.engine import Engine
 from sdngcc.controller.network import discovery
@@ -344,3 +344,59 @@ def test_flows_read_back_have_an_end():
                 assert adoption.feed(SMALL, data, 0)
         adoption.refuse(SMALL, 1)
         assert not adoption.feed(SMALL, data, 0) and not backlog
+
+
+STEP_LINES = 3000  # of Python that one step of an answer may take; a tenth of the period has some 5,000
+
+
+def peer(number):
+    """Return what a host tells of a conversation."""
+    remote, own = bytes(12) + number.to_bytes(4, "big"), bytes(15) + b"\x01"
+    return experimenter.PeerReading(5 + number % 8, 0, 0, remote, own, bytes(16), 0, 0, 0, 0, 0, 0)
+
+
+def test_marks_of_thousands_of_ports_are_taken_in_steps_and_all_of_them(monkeypatch):
+    monkeypatch.setattr(work, "SLICE_NS", -1)  # a step in a turn
+    one = fabric(4000)
+    engine = one.engine
+    taken = []
+    monkeypatch.setattr(engine.rounds, "marked", lambda fresh, now: taken.extend(fresh))
+    for marks in (0, 7):
+        xid = engine.monitor.polls[WIDE].xid = 4711 + marks
+        readings = [port_reading(number)._replace(marks=marks, packets=marks) for number in range(1, 4001)]
+        entries = [experimenter.encode_port_marks(reading) for reading in readings]
+        parts = [reply(xid, experimenter.PORT_MARKS, entries[first : first + 1000], first < 3000, now_ns=T + marks)
+                 for first in range(0, 4000, 1000)]  # fmt: skip
+        costs = [lines(lambda part=part: engine.multipart(WIDE, part)) for part in parts]
+        assert engine.monitor.polls[WIDE].xid == 0 and not engine.multipart(WIDE, parts[0]), "it is answered"
+        while engine.backlog:
+            costs.append(lines(engine.backlog.run))
+        assert len(costs) > 100 and max(costs) < STEP_LINES, max(costs)
+    assert len(taken) == 4000 and {fresh.marks for fresh in taken} == {7}
+
+
+def test_conversations_by_the_thousands_are_taken_in_steps_and_a_host_is_asked_again_afterwards(monkeypatch):
+    monkeypatch.setattr(work, "SLICE_NS", -1)
+    engine = fabric(2, forwarding="none", ovsdb=("tcp:127.0.0.1:1",)).engine
+    hosts = engine.hosting.hosts
+    for boot, gone in ((77, False), (78, True)):
+        hosts._owed[SMALL] = (4711, engine.clock())
+        entries = [experimenter.encode_peer(peer(number)) for number in range(8000)]
+        parts = [experimenter.encode_reply(4711, experimenter.HOST_PEERS, 1, boot, T, entries[first : first + 500],
+                                           first < 7500) for first in range(0, 8000, 500)]  # fmt: skip
+        costs = [lines(lambda part=part: engine.multipart(SMALL, part)) for part in parts]
+        assert not hosts.owes(SMALL, 4711) and SMALL in hosts._owed
+        while engine.backlog:
+            if gone and len(costs) > 100:
+                hosts.conversations.forget(SMALL)
+            costs.append(lines(engine.backlog.run))
+        assert max(costs) < STEP_LINES, max(costs)
+        assert (len(costs) > 400) is not gone
+        assert SMALL not in hosts._owed
+    assert SMALL not in hosts.conversations._hosts
+
+
+def test_a_switch_rests_after_an_answer_in_proportion_to_its_length():
+    assert budget.poll_rest_ns(budget.POLL_SMALL) == 0
+    for entries in (budget.POLL_SMALL + 1, 2000, 4096):
+        assert budget.poll_rest_ns(entries) >= 20_000 * entries

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients of databases that connect: a real ovsdb-server, and what python-ovs makes of lines."""
 
+import contextlib
 import socket
+import threading
 import time
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from sdngcc.controller.databases import accepted, client, health
 from sdngcc.controller.databases.accepted import AcceptedClient, Line, system_name
 from sdngcc.controller.databases.client import OutcomeUnknown, PolicyError
+from sdngcc.controller.databases.documents import DocumentError
 from sdngcc.controller.databases.ovsdb import Policy
 from sdngcc.controller.databases.transport import Bounds
 from sdngcc.controller.framework.admission import Channel, Reason
@@ -17,6 +20,7 @@ from ..real_ovs import MANAGED
 from .test_ovsdb import Database, needs_ovsdb, run_until, state
 
 BOUNDS = Bounds(document_bytes=1 << 20)
+STRANGERS = Bounds(document_bytes=1 << 14, burst_bytes=1 << 17)
 pytestmark = pytest.mark.filterwarnings(r"ignore:\s*Eventlet is deprecated")
 
 
@@ -234,3 +238,27 @@ def test_a_nodes_name_is_printed_as_it_is_or_not_at_all():
     assert system_name("row", {"system-id": " compute-1\n"}) == "compute-1"
     assert system_name("row", {"system-id": "a\nb\x1b[31m"}) == "a?b?[31m"
     assert len(system_name("row", {"system-id": "x" * 999})) == 128
+
+
+@pytest.mark.parametrize("what", [b" " * 65_536, b'{"a":' + b"[]," * 20_000, b"{}" * 30_000])
+def test_before_it_is_known_who_it_is_what_is_read_has_an_end_and_others_run_meanwhile(what):
+    here, there = socket.socketpair()
+    pauses = []
+    line = Line(here, Channel("127.0.0.1", 1, 0, 0), lambda _: None, STRANGERS)
+    line.pause = lambda: pauses.append(line.received)
+
+    def send():
+        with contextlib.suppress(OSError):
+            for _ in range(100):
+                there.sendall(what)
+
+    threading.Thread(target=send, daemon=True).start()
+    try:
+        with pytest.raises(DocumentError, match="more than (131072|16384) bytes"):
+            while True:
+                line._whole.clear()
+                line.read_document()
+        assert line.received < 200_000 and len(pauses) >= line.received // 512
+    finally:
+        here.close()
+        there.close()

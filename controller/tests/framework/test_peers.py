@@ -4,14 +4,22 @@
 import json
 import socket
 import ssl
+import threading
 import time
 import urllib.error
 import urllib.request
 
 import pytest
 
-from sdngcc.controller.budget import Budget, Budgets
-from sdngcc.controller.framework.admission import HANDSHAKES_AT_ONCE, Admission, Reason
+from sdngcc.controller.budget import STRETCH_NS, Budget, Budgets, Stretches, Turns
+from sdngcc.controller.framework.admission import (
+    HANDSHAKES_AT_ONCE,
+    STRANGERS_A_SECOND,
+    STRANGERS_AT_ONCE,
+    Admission,
+    Reason,
+)
+from sdngcc.controller.framework.handshakes import shake_hands
 
 from ..databases import hostile
 from ..fabric import port_reading
@@ -57,14 +65,93 @@ def test_a_hostile_database_takes_nothing_from_a_switch(tmp_path, flood):
 
 def test_handshakes_of_an_address_are_counted_and_those_that_end_well_given_back():
     admission = Admission()
-    taken = [admission.may_shake_hands("10.0.0.1", 0) for _ in range(HANDSHAKES_AT_ONCE + 5)]
-    assert sum(taken) == HANDSHAKES_AT_ONCE and not taken[-1]
-    assert admission.may_shake_hands("10.0.0.2", 0)  # another address
-    assert admission.may_shake_hands("10.0.0.1", SECOND_NS)  # after a while
+    refused = [admission.may_shake_hands("10.0.0.1", 0) for _ in range(HANDSHAKES_AT_ONCE + 5)]
+    assert refused.count(None) == HANDSHAKES_AT_ONCE and "of its address" in refused[-1]
+    assert admission.may_shake_hands("10.0.0.2", 0) is None  # another address
+    assert admission.may_shake_hands("10.0.0.1", SECOND_NS) is None  # after a while
     admission = Admission()
     for _ in range(3 * HANDSHAKES_AT_ONCE):
-        assert admission.may_shake_hands("10.0.0.1", 0)
+        assert admission.may_shake_hands("10.0.0.1", 0) is None
         admission.shook_hands("10.0.0.1", 0)
+
+
+def test_addresses_that_never_ended_a_handshake_well_have_a_part_together():
+    admission = Admission()
+    for number in range(10):
+        assert admission.may_shake_hands(f"10.0.1.{number}", 0) is None
+        admission.shook_hands(f"10.0.1.{number}", 0)
+    why = [admission.may_shake_hands(f"10.{number >> 8}.{number & 255}.1", 0) for number in range(2000)]
+    assert why.count(None) in range(STRANGERS_AT_ONCE - 10, STRANGERS_AT_ONCE + 1)
+    assert "of addresses that never ended one" in why[-1]
+    # Whoever ended one well begins the next, however many others there are.
+    assert all(admission.may_shake_hands(f"10.0.1.{number}", 0) is None for number in range(10))
+    later = [admission.may_shake_hands(f"11.{number >> 8}.{number & 255}.1", SECOND_NS) for number in range(1000)]
+    assert later.count(None) <= STRANGERS_A_SECOND
+    for number in range(10):
+        assert admission.may_shake_hands(f"10.0.1.{number}", SECOND_NS) is None
+
+
+def test_openssl_reckons_in_another_thread():
+    seen = []
+
+    class Reckoning:
+        def do_handshake(self):
+            seen.append(threading.get_native_id())
+
+    class Sock(Reckoning):
+        def do_handshake(self):
+            raise AssertionError("others would wait")
+
+    shake_hands(Sock())
+    assert seen and seen[0] != threading.get_native_id()
+
+
+class Clock:
+    """A clock, processor time and sleep of a test, ns."""
+
+    def __init__(self):
+        self.now = self.worked = 0
+        self.slept = []
+
+    def work(self, took_ns, lasted_ns=None):
+        self.worked += took_ns
+        self.now += lasted_ns or took_ns
+
+    def sleep(self, seconds):
+        self.slept.append(seconds)
+        self.now += round(seconds * 1e9)
+
+
+def test_a_stretch_ends_by_processor_time_and_others_have_as_long_as_it_lasted():
+    clock = Clock()
+    stretches = Stretches(clock.sleep, 3.0, lambda: clock.worked, lambda: clock.now)
+    stretches.begin()
+    clock.work(STRETCH_NS // 2, 10_000_000)
+    stretches.pause()
+    assert not clock.slept, "it waited for others, and did not work"
+    clock.work(STRETCH_NS // 2, 10_000_000)
+    stretches.pause()
+    assert clock.slept == [0.06] and stretches.spent_ns == STRETCH_NS
+    clock.work(STRETCH_NS, 10 * SECOND_NS)
+    stretches.pause()
+    assert clock.slept[1] == 0.1, "however long the process stood still"
+
+
+def test_those_who_take_turns_have_one_part_together():
+    clock, who = Clock(), ["a"]
+    turns = Turns(clock.sleep, 2.0, lambda: clock.worked, lambda: clock.now, lambda: who[0])
+    woken = {}
+    for name in "abc" * 40:
+        clock.now, who[0] = max(clock.now, woken.get(name, 0)), name
+        begun, before = clock.now, len(clock.slept)
+        turns.pause()
+        for _ in range(2):
+            clock.work(STRETCH_NS)
+            turns.pause()
+            if len(clock.slept) > before:
+                break
+        woken[name], clock.now = clock.now, begun + STRETCH_NS
+    assert clock.worked < 0.45 * max(woken.values())
 
 
 def test_budgets_of_many_peers_are_bounded_and_those_in_use_stay():
