@@ -151,14 +151,15 @@ static int frame_transport(const struct sk_buff *skb)
 
 /*
  * Fills what a frame weighs: the number of packets that a GSO packet will become, and their bytes
- * with a header each; sch_tbf and sch_htb see the same number (qdisc_pkt_len_init()).
+ * with a header each; sch_tbf and sch_htb see the same number (qdisc_pkt_len_init()) but of
+ * fragments, whose payload begins with the UDP header, and which have one more header in IPv6.
  */
 static void frame_weigh(const struct sk_buff *skb, struct ovs_shim_frame *frame)
 {
 	const struct skb_shared_info *shared = skb_shinfo(skb);
 	struct shim_packet *packet = &frame->packet;
 	int transport = frame_transport(skb);
-	unsigned int header;
+	unsigned int header, fragment = 0;
 	u32 packets;
 
 	packet->bytes = skb->len;
@@ -180,20 +181,19 @@ static void frame_weigh(const struct sk_buff *skb, struct ovs_shim_frame *frame)
 		tcp = skb_header_pointer(skb, header, sizeof(copy), &copy);
 		if (tcp)
 			header += __tcp_hdrlen(tcp);
-	} else {
+	} else if (!(shared->gso_type & SKB_GSO_UDP)) {
 		header += sizeof(struct udphdr);
+	} else if (packet->version != 4) {
+		fragment = sizeof(struct frag_hdr);
 	}
 	if (shared->gso_type & SKB_GSO_DODGY && skb->len > header)
 		packets = DIV_ROUND_UP(skb->len - header, shared->gso_size);
 	if (!packets)
 		packets = 1;
 	packet->packets = packets;
-	packet->bytes += (packets - 1) * header;
-	/* A fragment's payload is behind the IP header. */
-	if (shared->gso_type & SKB_GSO_UDP)
-		header = transport;
+	packet->bytes += (packets - 1) * header + packets * fragment;
 	if (frame->part)
-		frame->part = min_t(u32, header + shared->gso_size, skb->len);
+		frame->part = min_t(u32, header + shared->gso_size, skb->len) + fragment;
 }
 
 bool ovs_shim_frame_exceeds(const struct ovs_shim_frame *frame, unsigned int mtu)

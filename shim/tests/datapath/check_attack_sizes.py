@@ -7,14 +7,15 @@ Also what the shim makes of headers within headers, and of uplinks that stand on
 from __future__ import annotations
 
 import time
-from typing import Dict
+from typing import Callable, Dict
 
-from lab import U_6, V1, V1_6, Lab, U, check, equal, frames, ipv4, links, main, run, settle, udp
-from offload import GSO_TCPV4, GSO_UDP, Offloaded, Raw, tcp, udp_parts
+from lab import BRIDGE, U_6, V1, V1_6, Lab, U, check, equal, frames, ipv4, links, main, run, settle, udp
+from offload import GSO_TCPV4, GSO_UDP, GSO_UDP_L4, OFFLOAD_USO, OFFLOADS, Offloaded, Raw, Tap, tcp, udp_parts
 
 LIMIT = 12_500_000  # bytes/s
 lab = Lab()
 guest = Raw("v1", "e1")
+card = Tap("t4")
 
 
 def tagged(packet: Offloaded) -> Offloaded:
@@ -38,31 +39,79 @@ FITTING: Dict[str, Offloaded] = {
     "behind a tag": tagged(tcp(60_000, 1460)),
     "one that claims to be larger than it is": Offloaded(tcp(1000, 1460).frame, GSO_TCPV4, 20_000, 34, 16, 54),
 }
+V6 = (V1_6, U_6)
+LARGE_DATAGRAMS: Dict[str, Offloaded] = {
+    "fragments of 9,000": udp_parts(60_000, 9_000, gso=GSO_UDP),
+    "fragments, eight bytes too many": udp_parts(60_000, 1488, gso=GSO_UDP),
+    "IPv6, fragments of 9,000": udp_parts(60_000, 9_000, V6, gso=GSO_UDP),
+    "IPv6, fragments, eight bytes too many": udp_parts(60_000, 1456, V6, gso=GSO_UDP),
+    "packets of 9,000": udp_parts(60_000, 9_000),
+    "packets, a byte too many": udp_parts(60_000, 1473),
+    "IPv6, packets, a byte too many": udp_parts(60_000, 1453, V6),
+    "fragments of 9,000 behind a tag": tagged(udp_parts(60_000, 9_000, gso=GSO_UDP)),
+}
+DATAGRAMS: Dict[str, Offloaded] = {
+    "fragments": udp_parts(7000, 1480, gso=GSO_UDP),
+    "IPv6, fragments": udp_parts(7000, 1448, V6, gso=GSO_UDP),
+    "packets": udp_parts(7000, 1472),
+    "IPv6, packets": udp_parts(7000, 1452, V6),
+}
+
+
+def refused_if_large(send: Callable[[Offloaded], None], device: str, large: Dict[str, Offloaded],
+                     fitting: Dict[str, Offloaded]) -> None:
+    """Check what becomes of packets of a port, cut by the shim or not."""
+    for segment in (True, False):
+        lab.fresh("static", segment=segment)
+        lab.shim.port_set(device, role="vm", max_rate=LIMIT)
+        for what, packet in large.items():
+            # What finds no flow in the datapath yet is cut on its way to ovs-vswitchd.
+            send(packet)
+            time.sleep(0.1)
+            lab.u.flush()
+            before = lab.stats(device)
+            send(packet)
+            time.sleep(0.02)
+            rose = lab.changes(device, before)
+            equal(list(map(len, frames(lab.u))), [], f"segment={segment}, {what}: lengths of frames that left")
+            equal(set(rose), {"drop_size"}, f"segment={segment}, {what}: {rose}")
+        for what, packet in fitting.items():
+            lab.u.flush()
+            with lab.counted(device, drop_size=0, drop_segment=0):
+                send(packet)
+                time.sleep(0.1)
+                lab.u.flush()
+                before = lab.stats(device)["tx_bytes"]
+                send(packet)
+                time.sleep(0.3)
+            left = [len(one) for one in frames(lab.u)]
+            assert left, f"segment={segment}, {what}: nothing left"
+            # A veth carries what is offloaded to it, but no fragments that others are to make.
+            if packet.gso == GSO_UDP:
+                charged = lab.stats(device)["tx_bytes"] - before
+                equal((charged, max(left) <= 1514), (sum(left), True), f"segment={segment}, {what}: bytes charged, fit")
 
 
 @check
 def parts() -> None:
     """GSO packets whose parts exceed the MTU are refused and not charged, cut by the shim or not; others leave"""
-    for segment in (True, False):
-        lab.fresh("static", segment=segment)
-        lab.shim.port_set("s1", max_rate=LIMIT)
-        for what, packet in LARGE.items():
-            # What finds no flow in the datapath yet is cut on its way to ovs-vswitchd.
-            guest.send(packet)
-            time.sleep(0.1)
-            lab.u.flush()
-            before = lab.stats("s1")
-            guest.send(packet)
-            time.sleep(0.02)
-            rose = lab.changes("s1", before)
-            equal(frames(lab.u), [], f"segment={segment}, {what}: frames that left")
-            equal(set(rose), {"drop_size"}, f"segment={segment}, {what}: {rose}")
-        for what, packet in FITTING.items():
-            lab.u.flush()
-            with lab.counted("s1", drop_size=0, drop_segment=0):
-                guest.send(packet)
-                time.sleep(0.3)
-            assert frames(lab.u), f"segment={segment}, {what}: nothing left"
+    refused_if_large(guest.send, "s1", LARGE, FITTING)
+
+
+@check
+def parts_of_datagrams() -> None:
+    """The same of datagrams that a virtual machine's card leaves to be cut, into fragments or packets"""
+    run(f"ovs-vsctl add-port {BRIDGE} t4 -- set interface t4 ofport_request=4")
+    kinds = {GSO_UDP, GSO_UDP_L4}
+    try:
+        card.takes(OFFLOADS | OFFLOAD_USO)
+    except OSError:
+        kinds.remove(GSO_UDP_L4)
+        print("# this kernel's taps do not know USO", flush=True)
+    with lab.flow("in_port=4", "output:3"):
+        refused_if_large(card.send, "t4", *({what: packet for what, packet in some.items() if packet.gso in kinds}
+                                            for some in (LARGE_DATAGRAMS, DATAGRAMS)))
+    run(f"ovs-vsctl del-port {BRIDGE} t4")
 
 
 @check
