@@ -108,6 +108,7 @@ static void owner_remove(struct shim_engine *engine, struct shim_owner *owner)
 		RCU_INIT_POINTER(sources->last, NULL);
 	shim_table_remove(&engine->owners.table, &owner->node, owner_table);
 	list_del_rcu(&owner->vm_node);
+	sources->places &= ~owner->bit;
 	WRITE_ONCE(sources->n_owned, sources->n_owned - 1);
 	shim_free_rcu(owner, rcu);
 }
@@ -320,6 +321,8 @@ static struct shim_owner *owner_create(struct shim_vm *vm, const struct shim_own
 	owner->key = *key;
 	owner->vm = vm;
 	owner->version = packet->version;
+	/* The lowest place that is free. */
+	owner->bit = ~sources->places & (sources->places + 1);
 	owner->seen_ns = now_ns;
 	shim_host_source(packet, owner->mac);
 	if (shim_table_insert(&vm->engine->owners.table, &owner->node, owner_table)) {
@@ -327,6 +330,7 @@ static struct shim_owner *owner_create(struct shim_vm *vm, const struct shim_own
 		return NULL;
 	}
 	list_add_tail_rcu(&owner->vm_node, &sources->owned);
+	sources->places |= owner->bit;
 	WRITE_ONCE(sources->n_owned, sources->n_owned + 1);
 	owner_remember(sources, owner);
 	return owner;
@@ -482,6 +486,30 @@ enum shim_counter shim_sources_check(struct shim_vm *vm, const struct shim_packe
 	return SHIM_COUNTER_NONE;
 }
 
+u16 shim_sources_bit(const struct shim_vm *vm, const struct shim_packet *packet)
+{
+	const struct shim_owner *owner = rcu_dereference(vm->sources.last);
+
+	/* The check before has found the address if it is remembered. */
+	if (likely(owner && shim_address_equal(&owner->key.address, &packet->source)))
+		return owner->bit;
+	return 0;
+}
+
+u16 shim_sources_bits(const struct shim_vm *vm, const struct shim_address *address,
+		      const struct shim_network *network)
+{
+	const struct shim_owner *owner;
+	u16 bits = 0;
+
+	list_for_each_entry_rcu(owner, &vm->sources.owned, vm_node)
+		if (shim_address_equal(&owner->key.address, address) &&
+		    (!network || (owner->key.network.tunnel_id == network->tunnel_id &&
+				  owner->key.network.vlan == network->vlan)))
+			bits |= owner->bit;
+	return bits;
+}
+
 /* Notes that a VM that owns an address, in whatever networks, speaks for it.  RCU read lock. */
 static void sources_answer(struct shim_vm *vm, const struct shim_address *address, u64 now_ns)
 {
@@ -602,14 +630,6 @@ bool shim_sources_used(const struct shim_vm *vm, const struct shim_address *addr
 		       const struct shim_network *network)
 {
 	const struct shim_prefixes *set = rcu_dereference(vm->sources.set);
-	const struct shim_owner *owner;
 
-	if (set)
-		return address_is_set(set, address);
-	list_for_each_entry_rcu(owner, &vm->sources.owned, vm_node)
-		if (shim_address_equal(&owner->key.address, address) &&
-		    owner->key.network.tunnel_id == network->tunnel_id &&
-		    owner->key.network.vlan == network->vlan)
-			return true;
-	return false;
+	return set ? address_is_set(set, address) : shim_sources_bits(vm, address, network);
 }

@@ -37,6 +37,7 @@ struct shim_owner {
 	u64 asked_ns;			/* when the owner was last asked for it; owners->lock */
 	u8 asker[6];			/* link-layer address of the claimant; owners->lock */
 	u8 version;			/* of IP: 4 or 6; never changes */
+	u16 bit;			/* 1 << its place among its VM's; never changes */
 	u8 mac[6];			/* link-layer source of the first packet from there */
 	bool gone;			/* no longer in the table; written under owners->lock */
 	struct list_head vm_node;	/* in vm->sources.owned; owners->lock */
@@ -77,6 +78,7 @@ struct shim_sources {
 	struct shim_prefixes __rcu *set;	/* NULL: none; configuration's lock, RCU */
 	struct list_head owned;		/* struct shim_owner; owners->lock */
 	u32 n_owned;			/* length of owned; written under owners->lock */
+	u16 places;			/* bits of owned; owners->lock */
 	u64 tidied_ns;			/* when those not in use were forgotten; the same */
 };
 
@@ -121,6 +123,19 @@ bool shim_sources_told(struct shim_vm *vm, const struct shim_address *address,
  */
 bool shim_sources_used(const struct shim_vm *vm, const struct shim_address *address,
 		       const struct shim_network *network);
+
+/*
+ * Returns the bit of the address that a packet of a VM is from, 0 if that is not remembered.  After
+ * shim_sources_check() of the packet.  Softirqs off, RCU read lock.
+ */
+u16 shim_sources_bit(const struct shim_vm *vm, const struct shim_packet *packet);
+
+/*
+ * Returns the bits of an address of a VM in a network, NULL: in all of them; 0 if it is not
+ * remembered there.  Softirqs off, RCU read lock.
+ */
+u16 shim_sources_bits(const struct shim_vm *vm, const struct shim_address *address,
+		      const struct shim_network *network);
 
 /*
  * Sets the addresses that a VM may send from, and takes the object over; NULL: those it is seen to

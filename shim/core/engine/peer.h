@@ -69,6 +69,7 @@ struct shim_peer {
 	u64 heard_ns;	/* of the last packet or report from it; 0: none.  Read without a lock */
 	u64 mac;		/* that a packet from it came with; 0: unknown.  No lock to read */
 	u64 report_mac;		/* the same of its shim's last report */
+	u16 answered[2];	/* bits of the VM's addresses that it answered, lately and before */
 
 	/* Once between two visits, for packets received, or dropped. */
 	struct llist_node touch;	/* in vm->touched_peers while touched */
@@ -77,6 +78,8 @@ struct shim_peer {
 	u64 rx_packets;			/* received */
 	u64 rx_marks;			/* received with CE */
 	const struct shim_uplink *in;	/* of the last packet received; compared only */
+	u64 answered_ns;		/* since when that is lately */
+	struct shim_address heard_at;	/* address of the VM that the last packet from it was for */
 	struct shim_address local;	/* the VM's address, as the uplink has it */
 	struct shim_network network;	/* that the VM's packets to the peer leave in */
 	struct shim_host_peer host;	/* how reports leave; the host's */
@@ -110,6 +113,11 @@ static inline u32 shim_peer_time(u64 now_ns)
  * lock.
  */
 bool shim_peer_answers(const struct shim_peer *peer, const struct shim_packet *packet);
+
+/*
+ * Notes that a peer answers addresses of the VM, by their bits (address.h).  peer->lock.
+ */
+void shim_peer_answered(struct shim_peer *peer, u16 bits, u64 now_ns);
 
 /* Makes an engine's table of peers; 0 or a negative error number. */
 int shim_peers_init(struct shim_engine *engine);

@@ -23,6 +23,14 @@
  * seen to send from it in the network in which it sends to the peer: then nobody translates it, and
  * what else the guest sends from counts no more.  Until then it is the source of what the VM sends,
  * and without any the destination of what it gets.
+ *
+ * A peer answers addresses of the VM, not the VM: what leaves in the name of somebody elsewhere is
+ * answered there, and the VM would hear nothing of its marks.  So a packet from an address that the
+ * peer has not answered here is sent to where nobody answers.  An address is known by its place
+ * among those that are remembered of the VM (address.h).  A peer whose shim reports answers by
+ * these reports as well, which bear the address that it knows; where addresses are translated they
+ * alone tell.  One without a shim answers all of the VM's addresses by packets for one that the VM
+ * does not send from.  An answer counts for SHIM_ANSWER_NS at most, and for half of it at least.
  */
 #include "../arith.h"
 #include "decide.h"
@@ -54,12 +62,52 @@ u64 shim_peer_wait(struct shim_peer *peer, u64 now_ns)
 	return wait_ns;
 }
 
+void shim_peer_answered(struct shim_peer *peer, u16 bits, u64 now_ns)
+{
+	u64 elapsed_ns = shim_sub_sat(now_ns, peer->answered_ns);
+
+	if (elapsed_ns >= SHIM_ANSWER_NS / 2) {
+		WRITE_ONCE(peer->answered[1],
+			   elapsed_ns < SHIM_ANSWER_NS ? peer->answered[0] : 0);
+		WRITE_ONCE(peer->answered[0], 0);
+		peer->answered_ns = now_ns;
+	}
+	WRITE_ONCE(peer->answered[0], peer->answered[0] | bits);
+}
+
+/* Notes for which address of the VM a packet of a peer came.  peer->lock, RCU read lock. */
+static void peer_hear_at(struct shim_peer *peer, const struct shim_address *here, u64 now_ns)
+{
+	const struct shim_vm *vm = peer->key.vm;
+	u16 bits = shim_sources_bits(vm, here, peer->tx_packets ? &peer->network : NULL);
+
+	/* Not one that the VM sends from: something translates them, or nobody said a word yet. */
+	if (!bits && !peer->direct && !READ_ONCE(peer->proven) &&
+	    READ_ONCE(vm->sources.n_owned) < SHIM_OWNED_MAX)
+		bits = (u16)~0U;
+	peer->heard_at = *here;
+	shim_peer_answered(peer, bits, now_ns);
+}
+
+/* Tells whether a peer answers the address that a packet to it is from.  RCU read lock. */
+static bool peer_answers_source(const struct shim_peer *peer, const struct shim_packet *packet)
+{
+	u16 bits = READ_ONCE(peer->answered[0]) | READ_ONCE(peer->answered[1]);
+	const struct shim_vm *vm = peer->key.vm;
+
+	/* Whose addresses are set sends in nobody else's name; an operator may speak for a sink. */
+	return bits & shim_sources_bit(vm, packet) || rcu_access_pointer(vm->sources.set) ||
+	       (!bits && READ_ONCE(peer->weight));
+}
+
 bool shim_peer_answers(const struct shim_peer *peer, const struct shim_packet *packet)
 {
 	u64 heard_ns = READ_ONCE(peer->heard_ns), to = packet->link_destination;
 
 	if (!READ_ONCE(peer->weight) &&
 	    (!heard_ns || shim_sub_sat(packet->now_ns, heard_ns) >= SHIM_ANSWER_NS))
+		return false;
+	if (!peer_answers_source(peer, packet))
 		return false;
 	if (!to || to == READ_ONCE(peer->mac) || to == READ_ONCE(peer->report_mac))
 		return true;
@@ -236,6 +284,8 @@ enum shim_told shim_peer_receive(struct shim_peer *peer, struct shim_uplink *upl
 	WRITE_ONCE(peer->mac, packet->link_source);
 	if (!peer->heard || !peer->way_sent)
 		peer_learn_received(peer, packet);
+	if (!peer->heard || !shim_address_equal(&peer->heard_at, &packet->destination))
+		peer_hear_at(peer, &packet->destination, packet->now_ns);
 	peer->heard = true;
 	clock = peer->clock;
 	if (clock && clock->law->on_rx) {

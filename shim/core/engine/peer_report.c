@@ -167,6 +167,7 @@ enum shim_counter shim_peer_report(struct shim_vm *vm, const struct shim_message
 				   const struct shim_packet *packet)
 {
 	struct shim_peer_key key = { .vm = vm };
+	struct shim_address here;
 	u64 now_ns = packet->now_ns;
 	const struct shim_uplink *found;
 	enum shim_message_error error;
@@ -179,6 +180,7 @@ enum shim_counter shim_peer_report(struct shim_vm *vm, const struct shim_message
 	if (!vm->clock || !(vm->clock->law->wants & SHIM_LAW_PEERS) || !vm->clock->law->on_report)
 		return SHIM_REFUSED_LAW;
 	memcpy(key.address.bytes, report->peer, sizeof(key.address.bytes));
+	memcpy(here.bytes, report->vm, sizeof(here.bytes));
 	peer = shim_peer_find(vm->engine, &key);
 	if (!peer || peer->clock != vm->clock)
 		return SHIM_REFUSED_PEER;
@@ -197,9 +199,14 @@ enum shim_counter shim_peer_report(struct shim_vm *vm, const struct shim_message
 					  report);
 		shim_peer_apply(peer, now_ns);
 		peer->asked = 0;
-		peer->proven = true;
+		if (!peer->proven) {
+			/* What it was taken to answer while it had no shim. */
+			memset(peer->answered, 0, sizeof(peer->answered));
+			WRITE_ONCE(peer->proven, true);
+		}
 		WRITE_ONCE(peer->heard_ns, shim_stamp(now_ns));
 		WRITE_ONCE(peer->report_mac, packet->link_source);
+		shim_peer_answered(peer, shim_sources_bits(vm, &here, NULL), now_ns);
 		shim_vm_answered(vm, peer, packet->link_source, now_ns);
 	}
 	wake = !error && shim_peer_touch(peer);

@@ -116,6 +116,24 @@ def another_mac() -> None:
 
 
 @check
+def anothers_name() -> None:
+    """From an address where u has not answered v1 has an eighth of the grant; where it has, or v1's are set, all"""
+    other = "10.9.0.66"
+    granted()
+    count = left(lambda number: packet(U, other))
+    assert count <= FEW, f"{count} of {TRIED} left in another's name"
+    lab.u.send(ipv4(U, other, udp(100)))
+    time.sleep(0.001)
+    with lab.counted("s1", drop_unanswered=0):
+        left(lambda number: packet(U, other))
+    granted()
+    lab.shim.port_set("s1", addresses=["0.0.0.0/0"])
+    with lab.counted("s1", drop_unanswered=0):
+        left(lambda number: packet(U, f"10.9.1.{number}"))
+    lab.shim.port_set("s1", addresses=[])
+
+
+@check
 def behind_a_router() -> None:
     """Behind the MAC address by which a grant comes, who answers without a shim is bound by nothing of that"""
     granted()
