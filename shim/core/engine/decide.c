@@ -29,8 +29,9 @@
  * its guarantee and g the least rate of a peer whose report came within SHIM_ANSWER_NS:
  *
  *   a packet is answered if it goes to one host, not to a group's MAC address, whose shim's report
- *     or whose own packet came within SHIM_ANSWER_NS, or to which an operator gave a weight, by
- *     the MAC address that one of these came with, or by one that no report came with
+ *     or whose own packet came within SHIM_ANSWER_NS, for the address that the packet is from, or
+ *     to which an operator gave a weight, by the MAC address that one of these came with, or by
+ *     one that no report came with
  *   unanswered:  U = max(B, min(E, R) / 8)    without a g
  *                U = min(E, R, g) / 8         with one
  *   shared:      S = max(B, E / max(peers, 64)), at most g
