@@ -12,6 +12,7 @@
 
 #include <config.h>
 #include "shim-frame.h"
+#include <netinet/icmp6.h>
 #include <netinet/ip.h>
 #include <netinet/ip6.h>
 #include "csum.h"
@@ -340,6 +341,36 @@ shim_frame_parse(struct dp_packet *packet_, u8 wants,
     }
 }
 
+/* Returns true if 'frame' is an ARP packet or a neighbour advertisement that
+ * says which address its sender has, and stores that in '*address'. */
+bool
+shim_frame_announces(const struct shim_frame *frame,
+                     struct shim_address *address)
+{
+    const struct shim_packet *packet = &frame->packet;
+    size_t arp = frame->offset;
+
+    if (packet->version) {
+        if (packet->version != 6 || packet->protocol != IPPROTO_ICMPV6
+            || !packet->plain || get_size(frame) < frame->payload + ND_MSG_LEN
+            || *at(frame, frame->payload) != ND_NEIGHBOR_ADVERT) {
+            return false;
+        }
+        memcpy(address->bytes, at(frame, frame->payload + 8), 16);
+        return true;
+    }
+    if (arp < ETH_HEADER_LEN || get_size(frame) < arp + ARP_ETH_HEADER_LEN
+        || get_u16(frame, arp - 2) != ETH_TYPE_ARP
+        || get_u16(frame, arp) != ARP_HRD_ETHERNET
+        || get_u16(frame, arp + 2) != ARP_PRO_IP
+        || *at(frame, arp + 4) != ETH_ADDR_LEN || *at(frame, arp + 5) != 4
+        || !get_u32(frame, arp + 14)) {
+        return false;
+    }
+    get_ipv4(frame, arp + 14, address);
+    return true;
+}
+
 /* Copies what follows the IP header of a frame that is IP, at most 'room'
  * bytes of it, to 'data'.  Returns how many, 0 if the packet is not as long as
  * its header says. */
@@ -449,15 +480,6 @@ shim_host_flow_hash(const struct shim_packet *packet)
 bool
 shim_host_tunnel_end(const struct shim_packet *packet OVS_UNUSED,
                      struct shim_address *end OVS_UNUSED)
-{
-    return false;
-}
-
-/* Returns false: this datapath asks no VM for an address. */
-bool
-shim_host_ask(const struct shim_vm *vm OVS_UNUSED,
-              const struct shim_address *address OVS_UNUSED,
-              const u8 mac[6] OVS_UNUSED, const u8 asker[6] OVS_UNUSED)
 {
     return false;
 }

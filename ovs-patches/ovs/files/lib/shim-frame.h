@@ -22,6 +22,7 @@ struct shim_frame {
 void shim_frame_parse(struct dp_packet *, u8 wants, struct shim_frame *);
 void shim_frame_parse_opaque(struct dp_packet *, struct shim_frame *);
 void shim_frame_act(const struct shim_frame *, const struct shim_action *);
+bool shim_frame_announces(const struct shim_frame *, struct shim_address *);
 size_t shim_frame_payload(const struct shim_frame *, u8 *data, size_t room);
 
 #endif /* shim-frame.h */

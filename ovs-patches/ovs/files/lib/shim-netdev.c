@@ -384,6 +384,22 @@ exceeds(const struct shim_frame *frame, const struct shim_dp_port *to)
     return mtu && frame->part > (frame->tunnelled ? 0 : frame->offset) + mtu;
 }
 
+/* Tells the engine which address 'vm', which has a law, says in 'frame' is its
+ * own. */
+static void
+announce(struct shim_vm *vm, const struct way *way, struct shim_frame *frame)
+{
+    const struct shim_packet *packet = &frame->packet;
+    struct shim_address address;
+
+    if (OVS_LIKELY(packet->version && packet->protocol != IPPROTO_ICMPV6)
+        || !shim_frame_announces(frame, &address)) {
+        return;
+    }
+    frame->packet.now_ns = way->now_ns;
+    shim_sources_announce(vm, &address, packet, way->to && way->to->uplink);
+}
+
 /* Fills '*passage' and '*action' with what the engine decides about 'frame'
  * from 'vm'. */
 static void
@@ -392,10 +408,13 @@ decide_sent(struct shim_vm *vm, const struct way *way,
             struct shim_action *action)
 {
     bool forged = is_message(vm, &frame->packet);
-    bool judged = (!forged && way->to && way->to->uplink
-                   && READ_ONCE(vm->mode.ruled));
+    bool ruled = !forged && READ_ONCE(vm->mode.ruled);
+    bool judged = ruled && way->to && way->to->uplink;
     bool large = judged && exceeds(frame, way->to);
 
+    if (ruled) {
+        announce(vm, way, frame);
+    }
     if (judged && !large) {
         set_time(vm, &frame->packet, way->now_ns);
         shim_decide_sent(vm, way->to->uplink, &frame->packet, passage, action);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A report leaves by the uplink that leads to its peer, back to where the
+/* What the shim sends of its own: reports to the shims of peers, and questions
+ * to VMs whose address another one announces.
+ *
+ * A report leaves by the uplink that leads to its peer, back to where the
  * packets came from that it tells of.  As the kernel's shim does, this learns
  * the way from what the VM sends as far as the guest cannot bend it: from
  * packets that leave with as few VLAN tags as any of the port, and, once one
@@ -8,10 +11,12 @@
 
 #include <config.h>
 #include "shim-report.h"
+#include <netinet/icmp6.h>
 #include "csum.h"
 #include "dp-packet.h"
 #include "packets.h"
 #include "shim-frame.h"
+#include "shim-pace.h"
 #include "shim-host.h"
 #include "shim-netdev-private.h"
 #include "shim/core/engine/engine.h"
@@ -222,6 +227,94 @@ shim_host_report(struct shim_peer *peer, const struct shim_uplink *uplink,
     r->port_no = port->port_no;
     ovs_list_push_back(&reports->list, &r->node);
     return dp_packet_size(r->packet);
+}
+
+/* Returns a frame from 'from' to 'to' of 'type', behind whose header 'len'
+ * zeros follow. */
+static struct dp_packet *
+build_question(const struct eth_addr to, const struct eth_addr from,
+               uint16_t type, size_t len)
+{
+    struct dp_packet *b = dp_packet_new(ETH_HEADER_LEN + len);
+    struct eth_header *eth = dp_packet_put_uninit(b, sizeof *eth);
+
+    eth->eth_dst = to;
+    eth->eth_src = from;
+    eth->eth_type = htons(type);
+    dp_packet_put_zeros(b, len);
+    b->packet_type = htonl(PT_ETH);
+    return b;
+}
+
+/* Returns an ARP probe (RFC 5227) for 'address' to 'mac': a request that names
+ * no address of its sender. */
+static struct dp_packet *
+build_arp_probe(const struct shim_address *address, const struct eth_addr mac,
+                const struct eth_addr asker)
+{
+    struct dp_packet *b = build_question(mac, asker, ETH_TYPE_ARP,
+                                         ARP_ETH_HEADER_LEN);
+    struct arp_eth_header *arp = dp_packet_at_assert(b, ETH_HEADER_LEN,
+                                                     sizeof *arp);
+
+    arp->ar_hrd = htons(ARP_HRD_ETHERNET);
+    arp->ar_pro = htons(ARP_PRO_IP);
+    arp->ar_hln = sizeof arp->ar_sha;
+    arp->ar_pln = sizeof arp->ar_spa;
+    arp->ar_op = htons(ARP_OP_REQUEST);
+    arp->ar_sha = asker;
+    memcpy(&arp->ar_tpa, address->bytes + 12, sizeof arp->ar_tpa);
+    return b;
+}
+
+/* Returns a neighbour solicitation for 'address' to 'mac' from ::, as
+ * duplicate address detection sends it (RFC 4862). */
+static struct dp_packet *
+build_solicitation(const struct shim_address *address,
+                   const struct eth_addr mac, const struct eth_addr asker)
+{
+    struct dp_packet *b = build_question(mac, asker, ETH_TYPE_IPV6,
+                                         IPV6_HEADER_LEN + ND_MSG_LEN);
+    struct ovs_16aligned_ip6_hdr *ip6 = dp_packet_at_assert(
+        b, ETH_HEADER_LEN, IPV6_HEADER_LEN + ND_MSG_LEN);
+    struct ovs_nd_msg *ns = ALIGNED_CAST(struct ovs_nd_msg *, ip6 + 1);
+    struct in6_addr target, group;
+
+    memcpy(&target, address->bytes, sizeof target);
+    in6_addr_solicited_node(&group, &target);
+    put_16aligned_be32(&ip6->ip6_ctlun.ip6_un1.ip6_un1_flow, htonl(6u << 28));
+    ip6->ip6_ctlun.ip6_un1.ip6_un1_plen = htons(ND_MSG_LEN);
+    ip6->ip6_ctlun.ip6_un1.ip6_un1_nxt = IPPROTO_ICMPV6;
+    ip6->ip6_ctlun.ip6_un1.ip6_un1_hlim = 255;
+    memcpy(&ip6->ip6_dst, &group, sizeof group);
+    ns->icmph.icmp6_type = ND_NEIGHBOR_SOLICIT;
+    memcpy(&ns->target, &target, sizeof target);
+    ns->icmph.icmp6_cksum = packet_csum_upperlayer6(ip6, ns, IPPROTO_ICMPV6,
+                                                    ND_MSG_LEN);
+    return b;
+}
+
+/* Asks 'vm', whose Ethernet address is 'mac_', whether it has 'address', as if
+ * 'asker_' did.  The thread of the shim sends that, for the caller's may send
+ * something else.  Returns false if it cannot be asked. */
+bool
+shim_host_ask(const struct shim_vm *vm, const struct shim_address *address,
+              const u8 mac_[6], const u8 asker_[6])
+{
+    const struct shim_dp_port *port = vm->port;
+    struct eth_addr mac, asker;
+
+    memcpy(&mac, mac_, sizeof mac);
+    memcpy(&asker, asker_, sizeof asker);
+    if (eth_addr_is_zero(mac) || eth_addr_is_multicast(mac)
+        || eth_addr_is_zero(asker) || eth_addr_is_multicast(asker)) {
+        return false;
+    }
+    shim_pace(NULL, port->dp, port->port_no, NULL,
+              (shim_address_ipv4(address)
+               ? build_arp_probe(address, mac, asker)
+               : build_solicitation(address, mac, asker)), 0);
+    return true;
 }
 
 /* Sends 'reports'.  Their uplinks may be gone by now, their datapaths not: the
