@@ -247,6 +247,13 @@ class Lab:
         """Return by how much each of a port's counters rose since, those that did not left out."""
         return {name: count - before[name] for name, count in self.stats(device).items() if count != before[name]}
 
+    def sends(self, wire: Wire, source: str, vlan: bool = False) -> bool:
+        """Let a VM send a packet from an address and tell whether it leaves by the uplink."""
+        self.u.flush()
+        wire.send(ipv6(source, U_6, udp(100), vlan=vlan) if ":" in source else ipv4(source, U, udp(100), vlan=vlan))
+        # What ARP and neighbour discovery send is shorter.
+        return any(len(one) > 120 for one in frames(self.u))
+
     @contextmanager
     def counted(self, device: str, **wanted: int) -> Iterator[None]:
         """Check that what is done meanwhile raises these counters of a port by so much, and tell what else it did.

@@ -16,13 +16,14 @@ pytestmark = pytest.mark.uml
 
 
 # What runs on the module of its own each time.
-BESIDE = ("check_attack_addresses.py", "check_attack_ecn.py", "check_attack_grants.py", "check_attack_peers.py",
-          "check_attack_reports.py", "check_attack_sizes.py", "check_attack_sources.py", "check_ecn.py",
-          "check_lifetime.py", "check_messages.py", "check_tunnels.py")
+BESIDE = ("check_attack_addresses.py", "check_attack_announcements.py", "check_attack_ecn.py", "check_attack_grants.py",
+          "check_attack_peers.py", "check_attack_reports.py", "check_attack_sizes.py", "check_attack_sources.py",
+          "check_ecn.py", "check_lifetime.py", "check_messages.py", "check_tunnels.py")
 
 
 # What needs neither netlink nor anything else of a kernel's shim.
-USERSPACE = ("check_attack_grants.py", "check_attack_reports.py", "check_ecn.py", "check_messages.py", "check_tcp.py")
+USERSPACE = ("check_attack_announcements.py", "check_attack_grants.py", "check_attack_reports.py", "check_ecn.py",
+             "check_messages.py", "check_tcp.py")
 
 
 # What needs a newer kernel than the testbed's for most of it: make check-kernels runs it there, releases here.
