@@ -184,8 +184,8 @@ void shim_host_peer_exit(struct shim_peer *peer)
 
 bool shim_host_peer_learn(struct shim_peer *peer, const struct shim_packet *packet, bool sent)
 {
-	(void)packet;
-	(void)sent;
+	if (sent || !peer->way_sent)
+		peer->host.mac = sent ? packet->link_destination : packet->link_source;
 	peer->host.learned++;
 	return true;
 }
@@ -206,6 +206,7 @@ u32 shim_host_report(struct shim_peer *peer, const struct shim_uplink *uplink,
 	memcpy(built->source, &peer->local, sizeof(built->source));
 	memcpy(built->destination, &peer->key.address, sizeof(built->destination));
 	shim_message_encode(built->data, report, settings->key);
+	built->mac = peer->host.mac;
 	built->bytes = SHIM_HOST_REPORT_HEADERS + SHIM_MESSAGE_V1_BYTES;
 	if (reports->last)
 		reports->last->next = built;

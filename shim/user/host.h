@@ -100,6 +100,7 @@ struct shim_host_report {
 	u8 destination[16];		/* address it is sent to */
 	u8 data[SHIM_MESSAGE_V1_BYTES];	/* the message as it is on the wire */
 	u32 bytes;			/* of the frame */
+	u64 mac;			/* MAC address that it is sent to; 0: unknown */
 };
 
 /* Reports to be sent when a tick is over, the first built in front. */
@@ -115,6 +116,7 @@ struct shim_host_report *shim_host_report_take(struct shim_reports *reports);
 /* How a report to a peer leaves: it always does, once a packet has shown the VM's address. */
 struct shim_host_peer {
 	u32 learned;			/* packets seen, modulo 2^32 */
+	u64 mac;			/* where the last one leads, as in struct shim_packet */
 };
 
 /* Tells whether the way of reports leads into a tunnel. */

@@ -540,6 +540,7 @@ bool shim_lab_report(struct shim_lab *lab, struct shim_lab_report *to)
 	memcpy(to->destination, report->destination, sizeof(to->destination));
 	memcpy(to->data, report->data, sizeof(to->data));
 	to->bytes = report->bytes;
+	to->mac = report->mac;
 	shim_free(report);
 	return true;
 }

@@ -104,6 +104,7 @@ struct shim_lab_report {
 	u8 destination[16];	/* address it is sent to */
 	u8 data[96];		/* the message as it is on the wire */
 	u32 bytes;		/* of the frame */
+	u64 mac;		/* MAC address that it is sent to; 0: unknown */
 };
 
 /* Returns an engine without VMs, whose reports bear `sender` and `epoch`; NULL without memory. */

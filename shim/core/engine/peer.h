@@ -82,6 +82,8 @@ struct shim_peer {
 	struct shim_address heard_at;	/* address of the VM that the last packet from it was for */
 	struct shim_address local;	/* the VM's address, as the uplink has it */
 	struct shim_network network;	/* that the VM's packets to the peer leave in */
+	u64 way_mac;		/* with !way_sent: MAC address that this way leads to */
+	u64 told_mac;		/* the same of the last report */
 	struct shim_host_peer host;	/* how reports leave; the host's */
 
 	/* Under vm->lock. */

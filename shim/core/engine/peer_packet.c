@@ -192,7 +192,10 @@ static void peer_learn_sent(struct shim_peer *peer, const struct shim_packet *pa
 	peer->network = packet->network;
 }
 
-/* Learns the same from a packet that a VM gets.  peer->lock. */
+/*
+ * Learns the same from a packet that a VM gets.  Where somebody elsewhere sends in the peer's name,
+ * both are told in turn while the VM has not said which of them it means.  peer->lock.
+ */
 static void peer_learn_received(struct shim_peer *peer, const struct shim_packet *packet)
 {
 	const struct shim_address *here = &packet->destination;
@@ -203,6 +206,12 @@ static void peer_learn_received(struct shim_peer *peer, const struct shim_packet
 	else if (peer->tx_packets)
 		here = &peer->local;
 	peer->local = *here;
+	if (!peer->way_sent) {
+		/* Once another place's packet taught the way, it is that one's turn to be told. */
+		if (packet->link_source == peer->told_mac && peer->way_mac != peer->told_mac)
+			return;
+		peer->way_mac = packet->link_source;
+	}
 	shim_host_peer_learn(peer, packet, false);
 }
 

@@ -149,6 +149,7 @@ void shim_peer_send_report(struct shim_peer *peer, struct shim_limiter *limiter,
 		shim_vm_count(vm, SHIM_REPORTS_UNSENT, 1);
 		return;
 	}
+	peer->told_mac = peer->way_mac;
 	shim_vm_count(vm, SHIM_REPORTS_SENT, 1);
 	shim_vm_count(vm, SHIM_REPORT_BYTES_SENT, bytes);
 	report_charge(peer, uplink, limiter, input, bytes);

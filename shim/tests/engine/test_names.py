@@ -75,6 +75,31 @@ def test_a_victim_keeps_its_part_beside_who_sends_in_its_name(core: Any, law: st
     assert all(rate >= 0.9 * honest for rate in attacked.values()), (honest, attacked)
 
 
+def test_who_sends_from_one_address_at_two_places_is_told_in_turn(host: Host) -> None:
+    """Until the VM itself sends to one of them, however many packets come from the other."""
+    host.key(KEY)
+    host.law("scc")
+    uplink, vm, here, there = host.uplink(CAPACITY), host.vm(), address("10.0.0.1"), address("10.1.0.1")
+    report = host.ffi.new("struct shim_lab_report *")
+
+    def told() -> List[int]:
+        """Return where reports of 200 ms go, in which one place sends fifty times as many packets."""
+        found = []
+        for number in range(200):
+            for packet in range(51):
+                host.receive(vm, uplink, there, here, ecn=3, bytes=100, id=number,
+                             link_source=MAC if packet == number % 51 else MAC + 1)
+            host.pass_time(MS)
+            while host.lib.shim_lab_report(host.lab, report):
+                found.append(report.mac)
+        return found
+
+    found = told()
+    assert len(found) >= 20 and 0.4 <= found.count(MAC) / len(found) <= 0.6, found
+    host.send(vm, uplink, here, there, link_destination=MAC)
+    assert set(told()[1:]) == {MAC}
+
+
 class Sender:
     """A VM with a peer, which answers some of its addresses."""
 
