@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Container, Dict, List, Optional, Sequence
 
+from sdngcc.shim import LABORATORY
 from sdngcc.testbed.locks import locked, say
 from sdngcc.testbed.ovs.versions import PLAIN
 
@@ -90,6 +91,8 @@ class Artifacts:
     """Modules of the patched datapath in the order to load them."""
     beside: List[str]
     """Modules of the kernel's own datapath and, last, sdngcc.ko."""
+    product: List[str]
+    """As modules, of the build that is packaged: without what the laboratory build has beside."""
     congestion: Path
     """Module of D2TCP and L2DCT, for the machines of experiments."""
     ovs: Dict[str, str]
@@ -188,6 +191,7 @@ def parts(sanitize: bool = False, linux: str = KERNEL, without: Container[Path] 
         Part("module", content_key([kernel], *hooks, without=without), 60, sanitize, linux),
         Part("beside", content_key([kernel], shim / "Kbuild", shim / "core", shim / "kernel", without=without), 60,
              sanitize, linux),
+        Part("product", content_key([kernel], *hooks, without=without), 60, sanitize, linux),
         Part("congestion", content_key([kernel], HERE / "congestion"), 15, sanitize, linux),
         Part("generator", content_key([gcc], HERE / "generator", uapi), 1),
         Part("loop-clock", content_key([gcc], LOOP_CLOCK), 1),
@@ -286,7 +290,7 @@ def _build_kernel(build: Build) -> None:
     build.run([*make, f"-j{JOBS}", "linux", "modules"], "compiling")
 
 
-def _build_module(build: Build) -> None:
+def _build_module(build: Build, flags: Sequence[str] = (f"{LABORATORY}=y",)) -> None:
     kernel = parts(build.part.sanitize, build.part.kernel)["kernel"].folder
     tree = build.folder / "source"
     (tree / "net").mkdir(parents=True)
@@ -295,7 +299,11 @@ def _build_module(build: Build) -> None:
     script = ROOT / "ovs-patches" / "build.sh"
     build.run(["sh", str(script), "linux", str(tree)], "applying the hooks")
     build.run(["make", "ARCH=um", "-C", str(kernel / "build"), f"M={tree / 'net' / 'openvswitch'}", f"-j{JOBS}",
-               "modules"], "compiling")
+               *flags, "modules"], "compiling")
+
+
+def _build_product(build: Build) -> None:
+    _build_module(build, ())
 
 
 def copy_beside(tree: Path) -> None:
@@ -311,7 +319,8 @@ def _build_beside(build: Build) -> None:
     kernel = parts(build.part.sanitize, build.part.kernel)["kernel"].folder
     tree = build.folder / "source"
     copy_beside(tree)
-    build.run(["make", "ARCH=um", "-C", str(kernel / "build"), f"M={tree}", f"-j{JOBS}", "modules"], "compiling")
+    build.run(["make", "ARCH=um", "-C", str(kernel / "build"), f"M={tree}", f"-j{JOBS}", f"{LABORATORY}=y",
+               "modules"], "compiling")
 
 
 def _build_congestion(build: Build) -> None:
@@ -326,8 +335,8 @@ def make_open_vswitch(build: Build, tree: Path) -> None:
     build.run(["sh", str(ROOT / "ovs-patches" / "build.sh"), "ovs", str(tree)], "applying the hooks")
     # The series changes what configure is made of, and a source may bring one made by another automake.
     build.run(["autoreconf", "--install", "--force"], "preparing", cwd=tree)
-    build.run(["./configure", "--prefix=/usr", "--sysconfdir=/etc", "--localstatedir=/var", "CFLAGS=-O2 -g"],
-              "configuring", cwd=tree)
+    build.run(["./configure", "--prefix=/usr", "--sysconfdir=/etc", "--localstatedir=/var", "CFLAGS=-O2 -g",
+               f"CPPFLAGS=-D{LABORATORY}"], "configuring", cwd=tree)
     build.run(["make", f"-j{JOBS}"], "compiling", cwd=tree)
 
 
@@ -343,7 +352,8 @@ def _build_loop_clock(build: Build) -> None:
 
 
 _BUILDERS: Dict[str, Callable[[Build], None]] = {
-    "kernel": _build_kernel, "module": _build_module, "beside": _build_beside, "congestion": _build_congestion,
+    "kernel": _build_kernel, "module": _build_module, "beside": _build_beside, "product": _build_product,
+    "congestion": _build_congestion,
     "generator": _build_generator, "loop-clock": _build_loop_clock}
 
 
@@ -401,6 +411,8 @@ def build(progress: Optional[Progress] = None, only: Optional[Sequence[str]] = N
         modules=[str(built / "nsh" / "nsh.ko"), str(tree / "openvswitch.ko")],
         beside=[str(built / "nsh" / "nsh.ko"), str(built / "openvswitch" / "openvswitch.ko"),
                 str(beside / "source" / "sdngcc.ko")],
+        product=[str(built / "nsh" / "nsh.ko"),
+                 str(wanted["product"].folder / "source" / "net" / "openvswitch" / "openvswitch.ko")],
         congestion=wanted["congestion"].folder / "source" / "congestion.ko",
         ovs=open_vswitch_programs(version_tree(PLAIN)),
         other_ovs={version: open_vswitch_programs(version_tree(version)) for version in ovs if version != PLAIN},

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional, Sequence, Tuple
 
+from sdngcc.shim import LABORATORY
 from sdngcc.testbed.build import ROOT
 
 #: Time that a prover may take for a goal, seconds: ten times what the slowest one takes.
 GOAL_S = 20
 
-_COMMON = ("frama-c", "-machdep", "gcc_x86_64")
+_COMMON = ("frama-c", "-machdep", "gcc_x86_64", f"-cpp-extra-args=-D{LABORATORY}")
 #: Numbers without a sign wrap, as they are meant to.
 _WP = ("-wp", "-wp-rte", "-no-warn-unsigned-overflow", "-wp-prover", "z3,cvc4", "-wp-timeout", str(GOAL_S))
 _EVA = ("-eva", "-eva-precision", "5", "-eva-slevel", "500", "-eva-auto-loop-unroll", "300", "-eva-no-show-progress")

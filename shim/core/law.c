@@ -2,6 +2,7 @@
 /*
  * The laws there are, and their knobs, by name.
  */
+#include "laboratory.h"
 #include "law.h"
 
 /* What a law keeps behind a common part begins at a multiple of 8 bytes, or this divides by 0. */
@@ -21,7 +22,22 @@ static const struct shim_law *const laws[] = {
 	&shim_law_seawall,
 	&shim_law_hygenicc,
 	&shim_law_eyeq,
+#ifdef SHIM_LABORATORY
 	&shim_law_elasticswitch,
+#endif
+};
+
+/* What the laboratory build alone has: a law, or a law's knob. */
+static const struct {
+	const char *law;	/* its name */
+	const char *knob;	/* its name; NULL: the whole law */
+} laboratory[] = {
+	{ "elasticswitch", NULL },
+	{ "scc", "literal" },
+	{ "hygenicc", "literal" },
+	{ "eyeq", "literal" },
+	{ "seawall", "class" },
+	{ "seawall", "literal" },
 };
 
 /* Tells whether two strings are equal. */
@@ -60,6 +76,18 @@ int shim_knob_find(const struct shim_law *law, const char *name)
 		if (law_names_equal(law->knobs[i].name, name))
 			return (int)i;
 	return -1;
+}
+
+bool shim_laboratory_only(const char *law, const char *knob)
+{
+	u32 i;
+
+	for (i = 0; i < SHIM_COUNT(laboratory); i++)
+		if (law_names_equal(laboratory[i].law, law) &&
+		    (knob ? laboratory[i].knob && law_names_equal(laboratory[i].knob, knob) :
+			    !laboratory[i].knob))
+			return true;
+	return false;
 }
 
 u32 shim_law_wants(const struct shim_law *law, const u64 *values)

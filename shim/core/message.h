@@ -108,7 +108,7 @@ enum shim_message_error shim_message_decode(struct shim_message *message, const 
 /* Reads the i-th entry of a v2 message whose form is right. */
 void shim_message_entry(struct shim_message_entry *entry, const u8 *data, u32 i);
 
-/* Reads a v0 message: marks from the 2-byte payload. */
+/* Reads a v0 message, marks from the 2-byte payload: laboratory build. */
 enum shim_message_error shim_message_decode_v0(struct shim_message *message, const u8 *data,
 					       size_t len);
 

@@ -4,6 +4,9 @@
 # $(call shim-has,HEADER,WORD,NAME): defines OVS_SHIM_HAS_NAME if the header has that word.
 shim-has = $(if $(shell grep -sw $(2) $(srctree)/include/$(1)),-DOVS_SHIM_HAS_$(3))
 
+# SHIM_LABORATORY=y: what only comparisons with papers need, ../core/laboratory.h.
+ccflags-$(SHIM_LABORATORY) += -DSHIM_LABORATORY
+
 ccflags-y += $(call shim-has,linux/hrtimer.h,hrtimer_setup,HRTIMER_SETUP)
 ccflags-y += $(call shim-has,linux/netdevice.h,netns_immutable,NETNS_IMMUTABLE)
 ccflags-y += $(call shim-has,linux/netdevice.h,netif_get_port_parent_id,NETIF_PORT_PARENT_ID)

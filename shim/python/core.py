@@ -17,15 +17,20 @@ from typing import Any, Dict, List, Optional, Tuple, Union
 
 import cffi
 
+from sdngcc import shim
+
 #: Folder of the C sources, in a checkout of the repository.
 SOURCE_DIR = Path(__file__).resolve().parent.parent / "core"
 #: Folder of user space as the engine's host.
 HOST_DIR = SOURCE_DIR.parent / "user"
+#: What the compiler is told for the laboratory build; flags behind it that undefine the name make the product.
+LABORATORY = f"-D{shim.LABORATORY}"
+PRODUCT = f"-U{shim.LABORATORY}"
 #: Flags unless SDNGCC_CORE_CFLAGS says otherwise.
 DEFAULT_CFLAGS = "-O2"
 
-_HEADERS = ("arith.h", "bucket.h", "share.h", "siphash.h", "message.h", "flow.h", "law.h", "engine/counters.h",
-            "../user/account.h", "../user/lab.h")
+_HEADERS = ("arith.h", "bucket.h", "share.h", "siphash.h", "message.h", "flow.h", "law.h", "laboratory.h",
+            "engine/counters.h", "../user/account.h", "../user/lab.h")
 _TYPES = """
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -90,7 +95,8 @@ def build(cflags: Optional[str] = None) -> Path:
     cflags are words for gcc; None takes SDNGCC_CORE_CFLAGS or else ``-O2``. Raises CoreBuildError.
     """
     flags = (os.environ.get("SDNGCC_CORE_CFLAGS") or DEFAULT_CFLAGS if cflags is None else cflags).split()
-    command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", *flags, "-ffreestanding", "-fPIC", "-shared"]
+    command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", LABORATORY, *flags, "-ffreestanding", "-fPIC",
+               "-shared"]
     files = sources() + host_sources()
     digest = hashlib.sha256("\0".join(command).encode())
     for path in [*files, *sorted(SOURCE_DIR.glob("**/*.h")), *sorted(HOST_DIR.glob("*.h"))]:

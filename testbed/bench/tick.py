@@ -25,7 +25,7 @@ PROGRAMS = core.HOST_DIR.parent / "tests" / "engine"
 LAWS = ("static", "sdngcc", "maxmin", "vcc", "seawall", "scc", "hygenicc", "eyeq", "elasticswitch")
 #: Part of a core that ticks may take.
 BUDGET = 0.05
-_FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-O2")
+_FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-O2", core.LABORATORY)
 
 
 def build(folder: pathlib.Path, name: str, *flags: str) -> pathlib.Path:

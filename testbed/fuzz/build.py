@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
 
+from sdngcc.shim import LABORATORY
 from sdngcc.testbed.build import ROOT
 
 #: Debian 12 and 13 have it; libclang-rt-19-dev has libFuzzer and the sanitizers.
 COMPILER = "clang-19"
 
-_STRICT = ("-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1", "-fno-omit-frame-pointer")
+_STRICT = ("-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1", "-fno-omit-frame-pointer",
+           f"-D{LABORATORY}")
 
 #: What a build is for, and its flags: to find something, or to tell which lines were reached.
 VARIANTS: Dict[str, Tuple[str, ...]] = {

@@ -18,6 +18,7 @@ import zipfile
 from pathlib import Path
 from typing import List, Optional, Sequence, Tuple
 
+from sdngcc.shim import LABORATORY
 from sdngcc.testbed.build import ROOT, Build, BuildError, Part, Progress, build_part, compiler_version, content_key
 
 HERE = Path(__file__).resolve().parent
@@ -85,8 +86,8 @@ def _core_objects(build: Build, flags: Sequence[str] = ()) -> List[str]:
     objects = build.folder / "core"
     objects.mkdir()
     names = [str(objects / ("-".join(path.relative_to(shim).parts) + ".o")) for path in sources]
-    compile_all(build, [["gcc", "-std=c11", "-O2", *WARNINGS, *flags, "-ffreestanding", "-c", str(path), "-o", name]
-                        for path, name in zip(sources, names)], "compiling the engine")
+    compile_all(build, [["gcc", "-std=c11", "-O2", *WARNINGS, f"-D{LABORATORY}", *flags, "-ffreestanding", "-c",
+                         str(path), "-o", name] for path, name in zip(sources, names)], "compiling the engine")
     return names
 
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, FrozenSet, List, Optional
 
+from sdngcc.shim import LABORATORY
 from sdngcc.testbed.build import (
     JOBS,
     KERNEL,
@@ -203,7 +204,7 @@ def _build_kernel(kind: str, build: Build) -> None:
 def _kernel_make(kind: str) -> List[str]:
     """Return the command that builds modules for a kernel."""
     kernel = smp_parts()[f"smp_{kind}"].folder
-    make = ["make", "ARCH=x86_64", f"-j{JOBS}", "modules"]
+    make = ["make", "ARCH=x86_64", f"-j{JOBS}", f"{LABORATORY}=y", "modules"]
     if kind not in STOCK:
         return [*make, "-C", str(kernel / "build")]
     # The headers name the compiler of the release that they are of.

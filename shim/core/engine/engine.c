@@ -186,11 +186,12 @@ static enum shim_message_error engine_read(const struct shim_settings *settings,
 	*other = false;
 	if (!packet->plain)
 		return SHIM_MESSAGE_FORM;
-	if (len == SHIM_MESSAGE_V0_BYTES && packet->version == 4) {
-		if (!settings->accept_v0)
-			return SHIM_MESSAGE_FORM;
+#ifdef SHIM_LABORATORY
+	if (len == SHIM_MESSAGE_V0_BYTES && packet->version == 4 && settings->accept_v0)
 		return shim_message_decode_v0(message, data, len);
-	}
+#endif
+	if (len == SHIM_MESSAGE_V0_BYTES && packet->version == 4)
+		return SHIM_MESSAGE_FORM;
 	/* Without a key the zero key is in its place: never accept by it. */
 	if (len >= SHIM_MESSAGE_V1_BYTES && !settings->key_set && !settings->key_other_set)
 		return SHIM_MESSAGE_TAG;

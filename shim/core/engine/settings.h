@@ -57,7 +57,7 @@ struct shim_settings {
 	u8 codepoint;			/* SHIM_ECT_ONE or SHIM_ECT_ZERO: of what is made ECT */
 	bool key_set;			/* key is valid */
 	bool key_other_set;		/* key_other is valid */
-	bool accept_v0;			/* unauthenticated messages are obeyed */
+	bool accept_v0;			/* unauthenticated messages are obeyed: laboratory */
 	bool segment;			/* GSO packets are cut before the bucket */
 	bool ecn;			/* Not-ECT packets are made ECT, and given back */
 	bool ahead;			/* small packets leave ahead of those that wait */

@@ -37,6 +37,8 @@
 #include "../arith.h"
 #include "../law.h"
 
+#ifdef SHIM_LABORATORY
+
 /* Demand falls by this part each T, as a shift. */
 #define FADE 3
 
@@ -387,3 +389,5 @@ const struct shim_law shim_law_elasticswitch = {
 	.on_report = elastic_report,
 	.on_peer_period = elastic_peer_period,
 };
+
+#endif

@@ -195,6 +195,7 @@ static const struct shim_knob eyeq_knobs[] = {
 		.min = 1000000,
 		.max = 1000000000000ULL,
 	},
+#ifdef SHIM_LABORATORY
 	[LITERAL] = {
 		.name = "literal",
 		.unit = "switch",
@@ -204,6 +205,7 @@ static const struct shim_knob eyeq_knobs[] = {
 		.min = 0,
 		.max = 1,
 	},
+#endif
 };
 
 /* Returns how long a report takes to earn, ns. */
@@ -335,7 +337,7 @@ static bool eyeq_report_due(const struct eyeq_peer *own, const struct eyeq_limit
 
 	if (!own->got_bytes || !rate || !limiter->limit || saved < eyeq_report_ns(input))
 		return false;
-	if (!told && rate >= limiter->limit && !input->knobs[LITERAL])
+	if (!told && rate >= limiter->limit && !eyeq_literal(input->knobs))
 		return false;
 	if (told && shim_sub_sat(input->now_ns, own->told_ns) >= input->knobs[HEARTBEAT])
 		return true;

@@ -6,6 +6,7 @@
 #ifndef SHIM_CORE_LAWS_EYEQ_H
 #define SHIM_CORE_LAWS_EYEQ_H
 
+#include "../laboratory.h"
 #include "../law.h"
 
 /* Rates that differ by less than this part, as a shift, are not worth a report. */
@@ -24,7 +25,7 @@ enum eyeq_knob {
 	FEEDBACK_TIMEOUT,
 	RATE_MIN,
 	IDLE_TIMEOUT,
-	LITERAL,
+	LITERAL,		/* laboratory build */
 };
 
 /*
@@ -47,6 +48,12 @@ struct eyeq_limiter {
 	bool draining;		/* a queue is being emptied */
 	bool jumped;		/* a jump of C was waited for since the last correction */
 };
+
+/* Tells whether receivers compute as published. */
+static inline bool eyeq_literal(const u64 *knobs)
+{
+	return shim_laboratory_knob(knobs, LITERAL, 0);
+}
 
 /* Returns what is left of a demand after a period in which `now` was seen, bytes/s. */
 u64 eyeq_fade(const struct shim_law_input *input, u64 before, u64 now, u32 shift);

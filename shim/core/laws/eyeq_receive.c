@@ -294,7 +294,7 @@ void eyeq_receive(struct shim_limiter_state *state, const struct shim_law_input 
 	u64 told = before ? eyeq_advertised(own, input) : 0;
 	u64 received;
 
-	if (input->knobs[LITERAL]) {
+	if (eyeq_literal(input->knobs)) {
 		eyeq_receive_literal(state, input, limit);
 		return;
 	}

@@ -72,6 +72,7 @@
  */
 #include "../arith.h"
 #include "../climb.h"
+#include "../laboratory.h"
 #include "../law.h"
 
 /* Periods over which the number of packets that may be echoed fades: 32 ms with the default T. */
@@ -90,7 +91,7 @@ enum {
 	STEP_SHARERS,
 	REGAIN,
 	RMIN,
-	LITERAL,
+	LITERAL,		/* laboratory build */
 };
 
 /* What the law keeps of a limiter. */
@@ -211,6 +212,7 @@ static const struct shim_knob hygenicc_knobs[] = {
 		.min = 0,
 		.max = 1000000,
 	},
+#ifdef SHIM_LABORATORY
 	[LITERAL] = {
 		.name = "literal",
 		.unit = "switch",
@@ -220,7 +222,14 @@ static const struct shim_knob hygenicc_knobs[] = {
 		.min = 0,
 		.max = 1,
 	},
+#endif
 };
+
+/* Tells whether steps and cuts are as published. */
+static bool hygenicc_literal(const u64 *knobs)
+{
+	return shim_laboratory_knob(knobs, LITERAL, 0);
+}
 
 /* Returns what so many marks cut, in bytes/s: scale() of the paper for one. */
 static u64 hygenicc_scale(const struct shim_law_input *input, u64 marks)
@@ -232,7 +241,7 @@ static u64 hygenicc_scale(const struct shim_law_input *input, u64 marks)
 /* Returns a step in bytes/s for one period: this VM's part of ppm of the capacity. */
 static u64 hygenicc_step_rate(const struct shim_law_input *input, u64 ppm)
 {
-	if (input->knobs[LITERAL])
+	if (hygenicc_literal(input->knobs))
 		return hygenicc_scale(input, 1);
 	return shim_mul_div(shim_mul_div(input->capacity, ppm, SHIM_PPM), input->weight,
 			    input->knobs[STEP_SHARERS]);
@@ -273,7 +282,7 @@ static bool hygenicc_regains(const struct shim_limiter_state *state,
 static void hygenicc_period(struct shim_limiter_state *state, const struct shim_law_input *input)
 {
 	struct hygenicc_limiter *own = shim_limiter_own(state);
-	bool literal = input->knobs[LITERAL];
+	bool literal = hygenicc_literal(input->knobs);
 	u64 most = shim_mul_div(input->capacity, input->knobs[STEP_MAX], SHIM_PPM);
 	struct shim_climb climb = {
 		.timeout_ns = input->knobs[CONGESTION_TIMEOUT],
@@ -328,7 +337,7 @@ static void hygenicc_tx(struct shim_peer_state *peer, struct shim_law_packet *pa
 	if (!packet->echo)
 		return;
 	own->owed -= packet->packets;
-	if (packet->knobs[LITERAL])
+	if (hygenicc_literal(packet->knobs))
 		own->owed_ns = packet->now_ns;
 }
 
@@ -338,7 +347,7 @@ static void hygenicc_rx(struct shim_peer_state *peer, struct shim_law_packet *pa
 	struct hygenicc_peer *own = shim_peer_own(peer);
 	u32 echoed;
 
-	if (packet->marks && !own->owed && !packet->knobs[LITERAL])
+	if (packet->marks && !own->owed && !hygenicc_literal(packet->knobs))
 		own->owed_ns = packet->now_ns;
 	own->owed = shim_add_sat32(own->owed, packet->marks);
 	own->rx_packets = shim_add_sat32(own->rx_packets, packet->packets);

@@ -63,6 +63,7 @@
  */
 #include "../arith.h"
 #include "../climb.h"
+#include "../laboratory.h"
 #include "../law.h"
 #include "../tunnel.h"
 
@@ -101,10 +102,10 @@ enum {
 	HASTE,
 	WEIGHT_ONE,
 	RMIN,
-	LITERAL,
 	MARK,
 	DUE,
 	REGAIN,
+	LITERAL,		/* laboratory build */
 };
 
 /* What the law keeps of a limiter. */
@@ -203,15 +204,6 @@ static const struct shim_knob scc_knobs[] = {
 		.min = 0,
 		.max = 1000000,
 	},
-	[LITERAL] = {
-		.name = "literal",
-		.unit = "switch",
-		.help = "1: rates change by 1 + W and 1 - alpha * W; 0: by steps and cuts",
-		.source = "SCC equations (1) and (2)",
-		.value = 0,
-		.min = 0,
-		.max = 1,
-	},
 	[MARK] = {
 		.name = "mark-bytes",
 		.unit = "bytes",
@@ -239,7 +231,24 @@ static const struct shim_knob scc_knobs[] = {
 		.min = 0,
 		.max = 10000000,
 	},
+#ifdef SHIM_LABORATORY
+	[LITERAL] = {
+		.name = "literal",
+		.unit = "switch",
+		.help = "1: rates change by 1 + W and 1 - alpha * W; 0: by steps and cuts",
+		.source = "SCC equations (1) and (2)",
+		.value = 0,
+		.min = 0,
+		.max = 1,
+	},
+#endif
 };
+
+/* Tells whether rates change by 1 + W and 1 - alpha * W. */
+static bool scc_literal(const u64 *knobs)
+{
+	return shim_laboratory_knob(knobs, LITERAL, 0);
+}
 
 /* Returns W of the peer in ppm, at least 1. */
 static u64 scc_weight(const struct shim_law_input *input)
@@ -292,7 +301,7 @@ static u64 scc_due_rate(const struct shim_peer_state *peer, const struct shim_la
 
 	rate = shim_mul_div(rate, own->level, SHIM_PPM);
 	rate = shim_mul_div(rate, input->knobs[DUE], SHIM_PPM);
-	if (input->knobs[LITERAL])
+	if (scc_literal(input->knobs))
 		return 0;
 	return rate < peer->rate ? rate : peer->rate;
 }
@@ -327,7 +336,7 @@ static u64 scc_step_rate(const struct shim_peer_state *peer, const struct shim_l
 	};
 	u64 rate, fast;
 
-	if (input->knobs[LITERAL])
+	if (scc_literal(input->knobs))
 		return own->mark_ns && silence <= input->period_ns ?
 			0 : shim_mul_div(peer->rate, w, SHIM_PPM);
 	rate = shim_mul_div(input->capacity, input->knobs[STEP], SHIM_PPM);
@@ -414,7 +423,7 @@ static void scc_cut(struct shim_peer_state *peer, struct shim_limiter_state *sta
 	struct scc_peer *own = shim_peer_own(peer);
 	u64 cut, kept, rate;
 
-	cut = input->knobs[LITERAL] ? scc_weight(input) : input->knobs[CUT];
+	cut = scc_literal(input->knobs) ? scc_weight(input) : input->knobs[CUT];
 	cut = shim_mul_div(own->alpha, cut, SHIM_PPM);
 	cut = shim_mul_div(cut, scc_haste(own, input, interval_ns), 1);
 	if (cut > SHIM_PPM)

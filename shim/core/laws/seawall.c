@@ -92,15 +92,6 @@
 #define LOST_MAX 0x1000000U
 
 static const struct shim_knob seawall_knobs[] = {
-	[CLASS] = {
-		.name = "class",
-		.unit = "number",
-		.help = "1: plain loop a tunnel; 2: plain loop a VM; 3: CUBIC's; 0 is refused",
-		.source = "Seawall Classes 1, 2, 3",
-		.value = 3,
-		.min = 1,
-		.max = 3,
-	},
 	[LINKS] = {
 		.name = "links",
 		.unit = "map",
@@ -245,6 +236,16 @@ static const struct shim_knob seawall_knobs[] = {
 		.min = 0,
 		.max = 10000000000ULL,
 	},
+#ifdef SHIM_LABORATORY
+	[CLASS] = {
+		.name = "class",
+		.unit = "number",
+		.help = "1: plain loop a tunnel; 2: plain loop a VM; 3: CUBIC's; 0 is refused",
+		.source = "Seawall Classes 1, 2, 3",
+		.value = 3,
+		.min = 1,
+		.max = 3,
+	},
 	[LITERAL] = {
 		.name = "literal",
 		.unit = "switch",
@@ -254,12 +255,13 @@ static const struct shim_knob seawall_knobs[] = {
 		.min = 0,
 		.max = 1,
 	},
+#endif
 };
 
 /* Tells whether each tunnel has a loop of its own. */
 static bool seawall_loop_a_tunnel(const u64 *values)
 {
-	return values[CLASS] == 1 || values[LINKS];
+	return seawall_class(values) == 1 || values[LINKS];
 }
 
 /* Starts a VM. */
@@ -390,7 +392,7 @@ static void seawall_rx(struct shim_peer_state *peer, struct shim_law_packet *pac
 static void seawall_tell(struct seawall_limiter *limiter, const struct shim_law_input *input,
 			 u64 told, u64 hurt)
 {
-	if (input->knobs[CLASS] != 3 && hurt)
+	if (seawall_class(input->knobs) != 3 && hurt)
 		hurt = told;
 	limiter->told = shim_add_sat(limiter->told, told);
 	limiter->hurt = shim_add_sat(limiter->hurt, hurt);
@@ -490,7 +492,7 @@ static u64 seawall_part(const struct shim_limiter_state *state, const struct shi
 	u64 by_use = shim_mul_div(state->rate, input->knobs[BETA], SHIM_PPM);
 	u64 equally = shim_div(state->rate - by_use, input->peers ? input->peers : 1);
 	u64 tunnel = shim_mul_div(sent, SHIM_NSEC_PER_SEC, input->period_ns);
-	u64 rate = input->knobs[LITERAL] ? 0 : state->rate - used;
+	u64 rate = seawall_literal(input->knobs) ? 0 : state->rate - used;
 
 	if (tunnel > input->sent_rate)
 		tunnel = input->sent_rate;
@@ -509,7 +511,7 @@ static u64 seawall_follow(struct seawall_peer *own, const struct seawall_limiter
 
 	if (!own->loop.rate)
 		own->loop.rate = seawall_start(input);
-	if (input->knobs[CLASS] != 3 && hurt)
+	if (seawall_class(input->knobs) != 3 && hurt)
 		hurt = told;
 	if (told)
 		seawall_adapt(&own->loop, input, hurt, told, own->span);

@@ -5,11 +5,11 @@
 #ifndef SHIM_CORE_LAWS_SEAWALL_H
 #define SHIM_CORE_LAWS_SEAWALL_H
 
+#include "../laboratory.h"
 #include "../law.h"
 
 /* Indices into the knobs. */
 enum seawall_knob {
-	CLASS,
 	LINKS,
 	BETA,
 	ALPHA,
@@ -26,6 +26,7 @@ enum seawall_knob {
 	FORGET,
 	MARK,
 	HINT,
+	CLASS,			/* laboratory build, as the next */
 	LITERAL,
 };
 
@@ -83,6 +84,18 @@ struct seawall_flow {
 	u32 granted;		/* window granted by now; 0: none */
 	u32 limit;		/* window allowed; 0: any */
 };
+
+/* Returns the class of the loops, 1 to 3. */
+static inline u64 seawall_class(const u64 *knobs)
+{
+	return shim_laboratory_knob(knobs, CLASS, 3);
+}
+
+/* Tells whether class 3 is as published. */
+static inline bool seawall_literal(const u64 *knobs)
+{
+	return shim_laboratory_knob(knobs, LITERAL, 0);
+}
 
 /* Returns the rate a VM or a tunnel begins with, bytes/s. */
 u64 seawall_start(const struct shim_law_input *input);

@@ -178,9 +178,9 @@ void seawall_adapt(struct seawall_loop *loop, const struct shim_law_input *input
 	u64 congestion = shim_mul_div(hurt < told ? hurt : told, SHIM_PPM, told);
 
 	do {
-		if (input->knobs[CLASS] == 3 && input->knobs[LITERAL])
+		if (seawall_class(input->knobs) == 3 && seawall_literal(input->knobs))
 			seawall_step_literal(loop, input, congestion);
-		else if (input->knobs[CLASS] == 3)
+		else if (seawall_class(input->knobs) == 3)
 			seawall_step_shaped(loop, input, congestion);
 		else
 			seawall_step_plain(loop, input, congestion);
@@ -199,7 +199,7 @@ u64 seawall_settle(struct seawall_loop *loop, const struct shim_law_input *input
 		loop->increase = 0;
 	}
 	if (before && before != input->weight && loop->cut_ns && since_cut < PAUSE_NS &&
-	    !input->knobs[LITERAL]) {
+	    !seawall_literal(input->knobs)) {
 		loop->rate = shim_mul_div(loop->rate, input->weight, before);
 		loop->goal = shim_mul_div(loop->goal, input->weight, before);
 		loop->cut_ns = shim_stamp(input->now_ns);

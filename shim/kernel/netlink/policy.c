@@ -12,6 +12,7 @@
 #include <linux/time64.h>
 #include <net/netlink.h>
 
+#include "../../core/laboratory.h"
 #include "netlink.h"
 
 /* An attribute that is 0 or 1, and its place in the settings. */
@@ -92,7 +93,14 @@ const struct ovs_shim_nl_rule ovs_shim_settings_rules[] = {
 		.offset = offsetof(struct shim_settings, protocol),
 		.bytes = sizeof_field(struct shim_settings, protocol),
 	},
-	NL_SWITCH(OVS_SHIM_SETTINGS_ACCEPT_V0, "accept-v0", accept_v0),
+	{
+		.attr = OVS_SHIM_SETTINGS_ACCEPT_V0,
+		.name = "accept-v0",
+		.allowed = SHIM_ACCEPT_V0_ALLOWED,
+		.max = SHIM_ACCEPT_V0_MAX,
+		.offset = offsetof(struct shim_settings, accept_v0),
+		.bytes = sizeof(bool),
+	},
 	{
 		.attr = OVS_SHIM_SETTINGS_KEY,
 		.name = "key",

@@ -10,6 +10,7 @@
 #include <linux/user_namespace.h>
 #include <net/genetlink.h>
 
+#include "../../core/laboratory.h"
 #include "../hook.h"
 #include "netlink.h"
 
@@ -94,7 +95,11 @@ int ovs_shim_nl_law_read(const struct nlattr *attr, int *law, struct netlink_ext
 		}
 		len += scnprintf(names + len, sizeof(names) - len, ", %s", one->name);
 	}
-	ovs_shim_say(extack, "law: no law is called %s, there are %s", name, names);
+	if (shim_laboratory_only(name, NULL))
+		ovs_shim_say(extack, "law: the laboratory build alone has %s, there are %s", name,
+			     names);
+	else
+		ovs_shim_say(extack, "law: no law is called %s, there are %s", name, names);
 	NL_SET_BAD_ATTR(extack, attr);
 	return -ENOENT;
 }
@@ -267,8 +272,12 @@ static int nl_settings_change_knob(struct shim_settings *settings, int of,
 	value = nla_get_u64(attrs[OVS_SHIM_KNOB_VALUE]);
 	i = law ? shim_knob_find(law, name) : -1;
 	if (i < 0) {
-		ovs_shim_say(extack, "knob %s: law %s has no such knob", name,
-			     ovs_shim_nl_law_name(of));
+		if (law && shim_laboratory_only(law->name, name))
+			ovs_shim_say(extack, "knob %s: the laboratory build alone has that of %s",
+				     name, law->name);
+		else
+			ovs_shim_say(extack, "knob %s: law %s has no such knob", name,
+				     ovs_shim_nl_law_name(of));
 		NL_SET_BAD_ATTR(extack, attrs[OVS_SHIM_KNOB_NAME]);
 		return -ENOENT;
 	}

@@ -62,7 +62,7 @@ enum ovs_shim_settings_attr {
 	OVS_SHIM_SETTINGS_ECN,		/* u8: 1 makes Not-ECT ECT, hidden from the receiver */
 	OVS_SHIM_SETTINGS_INACTIVE,	/* u64 ns: T_o */
 	OVS_SHIM_SETTINGS_PROTOCOL,	/* u8: IP protocol of control messages */
-	OVS_SHIM_SETTINGS_ACCEPT_V0,	/* u8: 1 accepts unauthenticated v0 messages */
+	OVS_SHIM_SETTINGS_ACCEPT_V0,	/* u8: 1 accepts v0 messages: laboratory */
 	OVS_SHIM_SETTINGS_KEY,		/* binary, 16 bytes: SipHash key; set only */
 	OVS_SHIM_SETTINGS_KEY_SET,	/* flag: a key is set; get only */
 	OVS_SHIM_SETTINGS_KNOBS,	/* nest of OVS_SHIM_KNOBS_KNOB */

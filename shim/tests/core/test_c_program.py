@@ -26,15 +26,16 @@ def run(command: List[str], timeout_s: int = 400) -> str:
 
 def test_c_unit_tests_under_sanitizers(tmp_path: Path) -> None:
     program = tmp_path / "test_core"
-    run(["gcc", *STRICT, *SANITIZE, "-o", str(program), str(HERE / "test_core.c"),
+    run(["gcc", *STRICT, *SANITIZE, binding.LABORATORY, "-o", str(program), str(HERE / "test_core.c"),
          *map(str, binding.sources() + binding.host_sources())])
     assert ", 0 failed" in run([str(program)])
 
 
-def test_core_needs_no_library(tmp_path: Path) -> None:
+@pytest.mark.parametrize("build", [binding.LABORATORY, binding.PRODUCT])
+def test_core_needs_no_library(tmp_path: Path, build: str) -> None:
     """Freestanding: the only foreign symbols are what a compiler may always call, and what the engine's host gives."""
     for source in binding.sources():
-        run(["gcc", *STRICT, "-O2", "-ffreestanding", "-fno-builtin", "-mgeneral-regs-only", "-c",
+        run(["gcc", *STRICT, "-O2", build, "-ffreestanding", "-fno-builtin", "-mgeneral-regs-only", "-c",
              "-o", str(tmp_path / f"{source.stem}.o"), str(source)])
     together = tmp_path / "core.o"
     run(["ld", "-r", "-o", str(together), *map(str, sorted(tmp_path.glob("*.o")))])

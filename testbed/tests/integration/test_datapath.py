@@ -30,6 +30,11 @@ USERSPACE = ("check_attack_announcements.py", "check_attack_grants.py", "check_a
 NEWER = ("check_l4s.py",)
 
 
+# What runs on the build that is packaged, too: what that refuses, and, of releases, what both are to do alike.
+PRODUCT = ("check_product.py",)
+PRODUCT_ALIKE = ("check_limits.py", "check_ecn.py", "check_peers.py", "check_netlink.py")
+
+
 def run(artifacts, script, modules):
     arguments = arguments_of(artifacts, modules) if modules else [str(artifacts.generator), "netdev"]
     ended = run_inside(["python3", str(script), *arguments], modules, artifacts.ovs)
@@ -43,12 +48,17 @@ def scripts(wanted):
                                    ids=lambda path: path.stem)
 
 
-@scripts(lambda name: name not in BESIDE_ONLY and (name not in NEWER or "SDNGCC_RELEASE" in os.environ))
+@scripts(lambda name: name not in BESIDE_ONLY + PRODUCT and (name not in NEWER or "SDNGCC_RELEASE" in os.environ))
 def test_datapath(artifacts, script):
     run(artifacts, script, artifacts.modules)
 
 
-@scripts(lambda name: name in BESIDE + BESIDE_ONLY or "SDNGCC_RELEASE" in os.environ)
+@scripts(lambda name: name in PRODUCT or (name in PRODUCT_ALIKE and "SDNGCC_RELEASE" in os.environ))
+def test_product(artifacts, script):
+    run(artifacts, script, artifacts.product)
+
+
+@scripts(lambda name: name in BESIDE + BESIDE_ONLY or ("SDNGCC_RELEASE" in os.environ and name not in PRODUCT))
 def test_beside(artifacts, script):
     run(artifacts, script, artifacts.beside)
 

@@ -13,6 +13,7 @@
 #include "openvswitch/ofpbuf.h"
 #include "shim-host.h"
 #include "shim-netdev-private.h"
+#include "shim/core/laboratory.h"
 #include "util.h"
 
 /* A setting that is a number. */
@@ -21,13 +22,14 @@ struct rule {
     uint8_t size;               /* Of the attribute and the member. */
     const char *name;           /* The setting's. */
     const char *zero;           /* What 0 means, NULL if it is not allowed. */
+    const char *allowed;        /* What is allowed, NULL: 'min' to 'max'. */
     uint64_t min, max;          /* What is allowed. */
     size_t offset;              /* Of the member in struct shim_settings. */
 };
 
 #define RULE(ATTR, MEMBER, NAME, ZERO, MIN_, MAX_) \
     { OVS_SHIM_SETTINGS_##ATTR, MEMBER_SIZEOF(struct shim_settings, MEMBER), \
-      NAME, ZERO, MIN_, MAX_, offsetof(struct shim_settings, MEMBER) }
+      NAME, ZERO, NULL, MIN_, MAX_, offsetof(struct shim_settings, MEMBER) }
 
 /* The settings.  The kernel has the same ranges. */
 static const struct rule rules[] = {
@@ -40,7 +42,10 @@ static const struct rule rules[] = {
     RULE(INACTIVE, inactive_ns, "inactive", NULL, 1000000,
          UINT64_C(3600000000000)),
     RULE(PROTOCOL, protocol, "protocol", NULL, 143, 254),
-    RULE(ACCEPT_V0, accept_v0, "accept-v0", NULL, 0, 1),
+    { OVS_SHIM_SETTINGS_ACCEPT_V0,
+      MEMBER_SIZEOF(struct shim_settings, accept_v0), "accept-v0", NULL,
+      SHIM_ACCEPT_V0_ALLOWED, 0, SHIM_ACCEPT_V0_MAX,
+      offsetof(struct shim_settings, accept_v0) },
     RULE(PEERS_MAX, peers_max, "peers-max", NULL, 1, 1 << 20),
     RULE(PEER_IDLE, peer_idle_ns, "peer-idle", NULL, 1000000,
          UINT64_C(3600000000000)),
@@ -93,7 +98,9 @@ shim_law_by_name(const char *name, int *law, char **reason)
             return 0;
         }
     }
-    return shim_refuse(ENOENT, reason, "law: no law is called %s", name);
+    return shim_refuse(ENOENT, reason, shim_laboratory_only(name, NULL)
+                       ? "law: the laboratory build alone has %s"
+                       : "law: no law is called %s", name);
 }
 
 /* Stores the number in 'a' in '*value'.  Returns false if it is not of 'size'
@@ -120,6 +127,10 @@ change_number(struct shim_settings *settings, const struct rule *rule,
     if (!get_number(a, rule->size, &value)
         || ((value < rule->min || value > rule->max)
             && !(rule->zero && !value))) {
+        if (rule->allowed) {
+            return shim_refuse(ERANGE, reason, "%s: allowed are %s",
+                               rule->name, rule->allowed);
+        }
         return shim_refuse(ERANGE, reason, "%s: allowed are %"PRIu64" to %"
                            PRIu64"%s%s", rule->name, rule->min, rule->max,
                            rule->zero ? ", or 0 for " : "",
@@ -170,7 +181,10 @@ change_knob(struct shim_settings *settings, int of, const struct nlattr *a,
     const char *name = nl_attr_get_string(name_a);
     int i = law ? shim_knob_find(law, name) : -1;
     if (i < 0) {
-        return shim_refuse(ENOENT, reason, "knob %s: law %s has no such knob",
+        return shim_refuse(ENOENT, reason,
+                           law && shim_laboratory_only(law->name, name)
+                           ? "knob %s: the laboratory build alone has that of "
+                             "%s" : "knob %s: law %s has no such knob",
                            name, shim_law_name(of));
     }
     const struct shim_knob *knob = &law->knobs[i];
