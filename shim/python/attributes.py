@@ -5,6 +5,18 @@ from __future__ import annotations
 
 from pyroute2.netlink import genlmsg, nla
 
+#: Counters of a port, as OVS_SHIM_STATS in ovs_shim.h lists them.
+STATS = """
+    TX_PACKETS TX_BYTES TX_ECT TX_PACED RX_PACKETS RX_BYTES RX_CE RX_RESTORED DROP_POLICE DROP_HORIZON
+    DROP_SEGMENT DROP_MEMORY DROP_FORGED MESSAGES MESSAGE_MARKS REFUSED_SHORT REFUSED_FORM REFUSED_TAG
+    REFUSED_REPLAY REFUSED_ADDRESS REFUSED_PEER REFUSED_LAW REPORTS REPORT_BYTES REPORTS_SENT REPORT_BYTES_SENT
+    REPORTS_UNSENT REPORTS_NO_KEY DROP_PEER PEERS_FULL PEERS_NO_MEMORY PEERS_COLLECTED RX_WINDOWS FLOWS_FULL
+    FLOWS_NO_MEMORY FLOWS_COLLECTED DROP_SOURCE DROP_SPOOFED TX_CE_CLEARED REFUSED_PORT REFUSED_ORIGIN
+    MESSAGES_OTHER_KEY PEERS_EVICTED DROP_SHARED FLOWS_EVICTED DROP_WAITING REPORTS_OVERDUE STRAY_PACKETS
+    STRAY_BYTES STRAY_PACED STRAY_DROP_POLICE STRAY_DROP_HORIZON STRAY_DROP_WAITING DROP_PATH PATHS_FULL
+    PATHS_NO_MEMORY DROP_EARLY TX_AHEAD RX_CE_LOST DROP_UNANSWERED DROP_SIZE REPORTS_DEFERRED
+""".split()
+
 
 class SettingsMessage(genlmsg):
     """SETTINGS_GET and SETTINGS_SET."""
@@ -112,68 +124,7 @@ class PortMessage(genlmsg):
         nla_map = (
             ("OVS_SHIM_STAT_UNSPEC", "none"),
             ("OVS_SHIM_STAT_PAD", "hex"),
-            ("OVS_SHIM_STAT_TX_PACKETS", "uint64"),
-            ("OVS_SHIM_STAT_TX_BYTES", "uint64"),
-            ("OVS_SHIM_STAT_TX_ECT", "uint64"),
-            ("OVS_SHIM_STAT_TX_PACED", "uint64"),
-            ("OVS_SHIM_STAT_RX_PACKETS", "uint64"),
-            ("OVS_SHIM_STAT_RX_BYTES", "uint64"),
-            ("OVS_SHIM_STAT_RX_CE", "uint64"),
-            ("OVS_SHIM_STAT_RX_RESTORED", "uint64"),
-            ("OVS_SHIM_STAT_DROP_POLICE", "uint64"),
-            ("OVS_SHIM_STAT_DROP_HORIZON", "uint64"),
-            ("OVS_SHIM_STAT_DROP_SEGMENT", "uint64"),
-            ("OVS_SHIM_STAT_DROP_MEMORY", "uint64"),
-            ("OVS_SHIM_STAT_DROP_FORGED", "uint64"),
-            ("OVS_SHIM_STAT_MESSAGES", "uint64"),
-            ("OVS_SHIM_STAT_MESSAGE_MARKS", "uint64"),
-            ("OVS_SHIM_STAT_REFUSED_SHORT", "uint64"),
-            ("OVS_SHIM_STAT_REFUSED_FORM", "uint64"),
-            ("OVS_SHIM_STAT_REFUSED_TAG", "uint64"),
-            ("OVS_SHIM_STAT_REFUSED_REPLAY", "uint64"),
-            ("OVS_SHIM_STAT_REFUSED_ADDRESS", "uint64"),
-            ("OVS_SHIM_STAT_REFUSED_PEER", "uint64"),
-            ("OVS_SHIM_STAT_REFUSED_LAW", "uint64"),
-            ("OVS_SHIM_STAT_REPORTS", "uint64"),
-            ("OVS_SHIM_STAT_REPORT_BYTES", "uint64"),
-            ("OVS_SHIM_STAT_REPORTS_SENT", "uint64"),
-            ("OVS_SHIM_STAT_REPORT_BYTES_SENT", "uint64"),
-            ("OVS_SHIM_STAT_REPORTS_UNSENT", "uint64"),
-            ("OVS_SHIM_STAT_REPORTS_NO_KEY", "uint64"),
-            ("OVS_SHIM_STAT_DROP_PEER", "uint64"),
-            ("OVS_SHIM_STAT_PEERS_FULL", "uint64"),
-            ("OVS_SHIM_STAT_PEERS_NO_MEMORY", "uint64"),
-            ("OVS_SHIM_STAT_PEERS_COLLECTED", "uint64"),
-            ("OVS_SHIM_STAT_RX_WINDOWS", "uint64"),
-            ("OVS_SHIM_STAT_FLOWS_FULL", "uint64"),
-            ("OVS_SHIM_STAT_FLOWS_NO_MEMORY", "uint64"),
-            ("OVS_SHIM_STAT_FLOWS_COLLECTED", "uint64"),
-            ("OVS_SHIM_STAT_DROP_SOURCE", "uint64"),
-            ("OVS_SHIM_STAT_DROP_SPOOFED", "uint64"),
-            ("OVS_SHIM_STAT_TX_CE_CLEARED", "uint64"),
-            ("OVS_SHIM_STAT_REFUSED_PORT", "uint64"),
-            ("OVS_SHIM_STAT_REFUSED_ORIGIN", "uint64"),
-            ("OVS_SHIM_STAT_MESSAGES_OTHER_KEY", "uint64"),
-            ("OVS_SHIM_STAT_PEERS_EVICTED", "uint64"),
-            ("OVS_SHIM_STAT_DROP_SHARED", "uint64"),
-            ("OVS_SHIM_STAT_FLOWS_EVICTED", "uint64"),
-            ("OVS_SHIM_STAT_DROP_WAITING", "uint64"),
-            ("OVS_SHIM_STAT_REPORTS_OVERDUE", "uint64"),
-            ("OVS_SHIM_STAT_STRAY_PACKETS", "uint64"),
-            ("OVS_SHIM_STAT_STRAY_BYTES", "uint64"),
-            ("OVS_SHIM_STAT_STRAY_PACED", "uint64"),
-            ("OVS_SHIM_STAT_STRAY_DROP_POLICE", "uint64"),
-            ("OVS_SHIM_STAT_STRAY_DROP_HORIZON", "uint64"),
-            ("OVS_SHIM_STAT_STRAY_DROP_WAITING", "uint64"),
-            ("OVS_SHIM_STAT_DROP_PATH", "uint64"),
-            ("OVS_SHIM_STAT_PATHS_FULL", "uint64"),
-            ("OVS_SHIM_STAT_PATHS_NO_MEMORY", "uint64"),
-            ("OVS_SHIM_STAT_DROP_EARLY", "none"),
-            ("OVS_SHIM_STAT_TX_AHEAD", "uint64"),
-            ("OVS_SHIM_STAT_RX_CE_LOST", "uint64"),
-            ("OVS_SHIM_STAT_DROP_UNANSWERED", "uint64"),
-            ("OVS_SHIM_STAT_DROP_SIZE", "uint64"),
-            ("OVS_SHIM_STAT_REPORTS_DEFERRED", "uint64"),
+            *((f"OVS_SHIM_STAT_{name}", "uint64") for name in STATS),
         )
 
     class addresses(nla):

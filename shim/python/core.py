@@ -61,6 +61,19 @@ def _read(path: Path) -> str:
     return re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
+def _expanded(header: str) -> str:
+    """Return a header whose lists, macros that name another macro X for each of their lines, stand where they are used.
+
+    The other macro is taken to make an enumerator of a line's first word.
+    """
+    lists = {name: re.findall(r"\bX\((\w+)", lines)
+             for name, lines in re.findall(r"^#define (\w+)\(X\) \\\n((?:.*\\\n)*.*)$", header, re.M)}
+    header = re.sub(r"^#define \w+\(X\) \\\n(?:.*\\\n)*.*$", "", header, flags=re.M)
+    for name, words in lists.items():
+        header = re.sub(rf"\b{name}\(\w+\)", "".join(f"SHIM_{word}," for word in words), header)
+    return header
+
+
 def _own_structs() -> str:
     """Return the structs that laws keep of their own, headers' first, for others are made of these."""
     folder = SOURCE_DIR / "laws"
@@ -76,7 +89,7 @@ def declarations() -> str:
     text = ""
     constants: Dict[str, str] = {}
     for name in ("types.h", *_HEADERS):
-        header = _read(SOURCE_DIR / name)
+        header = _expanded(_read(SOURCE_DIR / name))
         constants.update(re.findall(r"^#define (SHIM_\w+) (0x[0-9a-fA-F]+|\d+)U?L*\s*$", header, re.M))
         if name != "types.h":
             header = re.sub(r"^static inline [^{;]*\{.*?^\}$|^_Static_assert\(.*?\);$", "", header, flags=re.M | re.S)

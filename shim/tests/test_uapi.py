@@ -22,8 +22,22 @@ def enumerators() -> Dict[str, List[str]]:
     code = re.sub(r"/\*.*?\*/", "", HEADER, flags=re.DOTALL)
     found = {}
     for name, body in re.findall(r"enum (\w+) \{(.*?)\}", code, re.DOTALL):
+        body = re.sub(r"^#.*$|\w+\(\w+\)", listed, body, flags=re.MULTILINE)
         found[name] = [word for word in re.findall(r"\w+", body) if not word.startswith("__")]
     return found
+
+
+def counters() -> List[List[str]]:
+    """Return the header's list of counters: name, name in lower case and kind of each."""
+    return [list(one) for one in re.findall(r"^\tX\((\w+), (\w+), (\w+)\)", HEADER, re.MULTILINE)]
+
+
+def listed(match: re.Match[str]) -> str:
+    """Return what stands for a directive, or for the use of the list of counters, in an enum."""
+    if match[0].startswith("#"):
+        return ""
+    assert match[0] == "OVS_SHIM_STATS(OVS_SHIM_STAT)"
+    return " ".join(f"OVS_SHIM_STAT_{name}," for name, _, _ in counters())
 
 
 def constant(prefix: str, name: str) -> str:
@@ -60,6 +74,15 @@ def test_client() -> None:
     enums = list(enumerators().values())
     for one in client_maps():
         assert [name for name, _ in one] in enums
+
+
+def test_counters() -> None:
+    """Each counter has its own name twice, the second time as people see it, and a kind that its name tells."""
+    for name, lower, kind in counters():
+        told = re.match("STRAY_DROP|STRAY|DROP|REFUSED|", name)
+        assert lower == name.lower() and told
+        assert kind == (told[0] or "VM") or (kind, name) == ("UNUSED", "DROP_EARLY"), name
+    assert len(counters()) > 60
 
 
 def test_choices() -> None:

@@ -7,59 +7,68 @@
 
 #include "../types.h"
 
-/* Counters of a VM, packets unless said otherwise. */
+/*
+ * Counters of a VM, packets unless said otherwise: name, and the word of traces, NULL if these do
+ * not speak of it.
+ */
+#define SHIM_COUNTERS(X) \
+	X(RX_PACKETS, NULL) /* from uplinks */ \
+	X(RX_BYTES, NULL) /* bytes */ \
+	X(RX_CE, NULL) /* arrived with CE */ \
+	X(RX_CE_LOST, NULL) /* of these, hidden: a flow with ECN was lost for want of room */ \
+	X(RX_RESTORED, NULL) /* ECN field given back as the sender's VM meant it */ \
+	X(RX_WINDOWS, NULL) /* ACKs whose receive window was made smaller */ \
+	X(TX_CE_CLEARED, NULL) /* sent with CE by the VM, left as ECT(0) */ \
+	X(DROP_SEGMENT, "segment") /* GSO packet could not be cut */ \
+	X(DROP_MEMORY, "memory") /* no memory for a writable header or a limiter */ \
+	X(DROP_FORGED, "forged") /* control message sent by the VM */ \
+	X(DROP_SOURCE, "source") /* source address that no host can have */ \
+	X(DROP_SPOOFED, "spoofed") /* source address of another port, or not of this one's */ \
+	X(DROP_PEER, "peer") /* over the rate to its peer */ \
+	X(DROP_SHARED, "shared") /* over the rate shared by packets without a peer */ \
+	X(DROP_UNANSWERED, "unanswered") /* over the rate shared by packets nobody answers */ \
+	X(DROP_SIZE, "size") /* GSO packet whose parts exceed the uplink's MTU */ \
+	X(DROP_PATH, "path") /* over the rate of its path */ \
+	X(DROP_POLICE, "police") /* over the VM's rate; counted by the limiter */ \
+	X(DROP_HORIZON, "horizon") /* would wait too long; counted by the limiter */ \
+	X(DROP_WAITING, "waiting") /* too many wait already; counted by the limiter */ \
+	X(MESSAGES, "obeyed") /* control messages obeyed */ \
+	X(MESSAGES_OTHER_KEY, NULL) /* of these and of reports, signed with the other key */ \
+	X(MARKS, NULL) /* marks they carried */ \
+	X(REFUSED_SHORT, "short") /* truncated */ \
+	X(REFUSED_FORM, "form") /* malformed, or v0 while not accepted */ \
+	X(REFUSED_TAG, "tag") /* bad tag, or no key set */ \
+	X(REFUSED_REPLAY, "replay") /* seen before, or too old to tell */ \
+	X(REFUSED_ADDRESS, "address") /* its VM is neither the packet's destination nor this */ \
+	X(REFUSED_PEER, "peer") /* report of an address the VM does not talk to */ \
+	X(REFUSED_LAW, "law") /* not for the VM's law */ \
+	X(REFUSED_PORT, "port") /* for an address that this VM does not own */ \
+	X(REFUSED_ORIGIN, "origin") /* came by a port that may carry none */ \
+	X(REPORTS, "obeyed") /* reports of peers' shims obeyed */ \
+	X(REPORT_BYTES, NULL) /* bytes of them */ \
+	X(REPORTS_SENT, NULL) /* reports sent to peers' shims */ \
+	X(REPORT_BYTES_SENT, NULL) /* bytes of them */ \
+	X(REPORTS_UNSENT, NULL) /* not sent: uplink gone, no way known, or no memory */ \
+	X(REPORTS_NO_KEY, NULL) /* not sent: no key is set */ \
+	X(REPORTS_DEFERRED, NULL) /* periods in which a report waited for its rate */ \
+	X(REPORTS_OVERDUE, NULL) /* seconds in which a peer left packets unanswered */ \
+	X(PEERS_FULL, NULL) /* packets without a peer of their own: the VM has its most */ \
+	X(PEERS_NO_MEMORY, NULL) /* the same: no memory for one */ \
+	X(PEERS_COLLECTED, NULL) /* peers forgotten because nothing came or went */ \
+	X(PEERS_EVICTED, NULL) /* peers forgotten to make room for others */ \
+	X(PATHS_FULL, NULL) /* entries of messages that bound the rest: no room */ \
+	X(PATHS_NO_MEMORY, NULL) /* the same: no memory */ \
+	X(FLOWS_FULL, NULL) /* segments without a connection: the VM has its most */ \
+	X(FLOWS_NO_MEMORY, NULL) /* the same: no memory for one */ \
+	X(FLOWS_COLLECTED, NULL) /* connections forgotten because nothing came or went */ \
+	X(FLOWS_EVICTED, NULL) /* connections forgotten to make room for others */
+
+/* One of each, by name. */
 enum shim_counter {
 	SHIM_COUNTER_NONE,		/* counts nothing */
-	SHIM_RX_PACKETS,		/* from uplinks */
-	SHIM_RX_BYTES,			/* bytes */
-	SHIM_RX_CE,			/* arrived with CE */
-	SHIM_RX_CE_LOST,	/* of these, hidden: a flow with ECN was lost for want of room */
-	SHIM_RX_RESTORED,		/* ECN field given back as the sender's VM meant it */
-	SHIM_RX_WINDOWS,		/* ACKs whose receive window was made smaller */
-	SHIM_TX_CE_CLEARED,		/* sent with CE by the VM, left as ECT(0) */
-	SHIM_DROP_SEGMENT,		/* GSO packet could not be cut */
-	SHIM_DROP_MEMORY,		/* no memory for a writable header or a limiter */
-	SHIM_DROP_FORGED,		/* control message sent by the VM */
-	SHIM_DROP_SOURCE,		/* source address that no host can have */
-	SHIM_DROP_SPOOFED,		/* source address of another port, or not of this one's */
-	SHIM_DROP_PEER,			/* over the rate to its peer */
-	SHIM_DROP_SHARED,		/* over the rate shared by packets without a peer */
-	SHIM_DROP_UNANSWERED,		/* over the rate shared by packets nobody answers */
-	SHIM_DROP_SIZE,			/* GSO packet whose parts exceed the uplink's MTU */
-	SHIM_DROP_PATH,			/* over the rate of its path */
-	SHIM_DROP_POLICE,		/* over the VM's rate; counted by the limiter */
-	SHIM_DROP_HORIZON,		/* would wait too long; counted by the limiter */
-	SHIM_DROP_WAITING,		/* too many wait already; counted by the limiter */
-	SHIM_MESSAGES,			/* control messages obeyed */
-	SHIM_MESSAGES_OTHER_KEY,	/* of these and of reports, signed with the other key */
-	SHIM_MARKS,			/* marks they carried */
-	SHIM_REFUSED_SHORT,		/* truncated */
-	SHIM_REFUSED_FORM,		/* malformed, or v0 while not accepted */
-	SHIM_REFUSED_TAG,		/* bad tag, or no key set */
-	SHIM_REFUSED_REPLAY,		/* seen before, or too old to tell */
-	SHIM_REFUSED_ADDRESS,		/* its VM is neither the packet's destination nor this */
-	SHIM_REFUSED_PEER,		/* report of an address the VM does not talk to */
-	SHIM_REFUSED_LAW,		/* not for the VM's law */
-	SHIM_REFUSED_PORT,		/* for an address that this VM does not own */
-	SHIM_REFUSED_ORIGIN,		/* came by a port that may carry none */
-	SHIM_REPORTS,			/* reports of peers' shims obeyed */
-	SHIM_REPORT_BYTES,		/* bytes of them */
-	SHIM_REPORTS_SENT,		/* reports sent to peers' shims */
-	SHIM_REPORT_BYTES_SENT,		/* bytes of them */
-	SHIM_REPORTS_UNSENT,		/* not sent: uplink gone, no way known, or no memory */
-	SHIM_REPORTS_NO_KEY,		/* not sent: no key is set */
-	SHIM_REPORTS_DEFERRED,		/* periods in which a report waited for its rate */
-	SHIM_REPORTS_OVERDUE,		/* seconds in which a peer left packets unanswered */
-	SHIM_PEERS_FULL,	/* packets without a peer of their own: the VM has its most */
-	SHIM_PEERS_NO_MEMORY,		/* the same: no memory for one */
-	SHIM_PEERS_COLLECTED,		/* peers forgotten because nothing came or went */
-	SHIM_PEERS_EVICTED,		/* peers forgotten to make room for others */
-	SHIM_PATHS_FULL,		/* entries of messages that bound the rest: no room */
-	SHIM_PATHS_NO_MEMORY,		/* the same: no memory */
-	SHIM_FLOWS_FULL,		/* segments without a connection: the VM has its most */
-	SHIM_FLOWS_NO_MEMORY,		/* the same: no memory for one */
-	SHIM_FLOWS_COLLECTED,		/* connections forgotten because nothing came or went */
-	SHIM_FLOWS_EVICTED,		/* connections forgotten to make room for others */
+#define SHIM_COUNTER(name, word) SHIM_##name,
+	SHIM_COUNTERS(SHIM_COUNTER)
+#undef SHIM_COUNTER
 
 	SHIM_N_COUNTERS
 };

@@ -184,72 +184,82 @@ enum ovs_shim_address_attr {
 
 #define OVS_SHIM_ADDRESS_MAX (__OVS_SHIM_ADDRESS_MAX - 1)
 
-/* Counters of a port, u64 packets unless said otherwise; one for each way a packet ends. */
+/*
+ * Counters of a port, u64 packets unless said otherwise; one for each way a packet ends: name, name
+ * in lower case, and what it is: of a VM, one of a VM's drops or of messages that were refused, of
+ * strays at an uplink, one of their drops, or unused.  New ones go to the end.
+ */
+#define OVS_SHIM_STATS(X) \
+	X(TX_PACKETS, tx_packets, VM) /* VM to uplink, let through; GSO: its segments */ \
+	X(TX_BYTES, tx_bytes, VM) /* bytes, headers as on the wire */ \
+	X(TX_ECT, tx_ect, VM) /* made ECT by the shim */ \
+	X(TX_PACED, tx_paced, VM) /* given a departure time later than now */ \
+	X(RX_PACKETS, rx_packets, VM) /* uplink to VM */ \
+	X(RX_BYTES, rx_bytes, VM) /* bytes */ \
+	X(RX_CE, rx_ce, VM) /* arrived CE-marked */ \
+	X(RX_RESTORED, rx_restored, VM) /* ECN field given back as the sender's VM meant it */ \
+	X(DROP_POLICE, drop_police, DROP) /* over the rate */ \
+	X(DROP_HORIZON, drop_horizon, DROP) /* would wait longer than the horizon */ \
+	X(DROP_SEGMENT, drop_segment, DROP) /* GSO packet could not be segmented */ \
+	X(DROP_MEMORY, drop_memory, DROP) /* no memory for a writable header or a limiter */ \
+	X(DROP_FORGED, drop_forged, DROP) /* a control message sent by a VM */ \
+	X(MESSAGES, messages, VM) /* control messages for this VM accepted */ \
+	X(MESSAGE_MARKS, message_marks, VM) /* marks they carried */ \
+	X(REFUSED_SHORT, refused_short, REFUSED) /* control messages refused: truncated */ \
+	X(REFUSED_FORM, refused_form, REFUSED) /* malformed, or v0 while not accepted */ \
+	X(REFUSED_TAG, refused_tag, REFUSED) /* bad tag, or no key set */ \
+	X(REFUSED_REPLAY, refused_replay, REFUSED) /* replayed */ \
+	X(REFUSED_ADDRESS, refused_address, REFUSED) /* its VM is not the packet's destination */ \
+	X(REFUSED_PEER, refused_peer, REFUSED) /* report of whom the VM does not talk to */ \
+	X(REFUSED_LAW, refused_law, REFUSED) /* not for the VM's law */ \
+	X(REPORTS, reports, VM) /* reports of peers' shims accepted */ \
+	X(REPORT_BYTES, report_bytes, VM) /* bytes of them, link-layer header included */ \
+	X(REPORTS_SENT, reports_sent, VM) /* reports sent to peers' shims */ \
+	X(REPORT_BYTES_SENT, report_bytes_sent, VM) /* bytes of them */ \
+	X(REPORTS_UNSENT, reports_unsent, VM) /* not sent: no uplink, way or memory */ \
+	X(REPORTS_NO_KEY, reports_no_key, VM) /* not sent: no key is set */ \
+	X(DROP_PEER, drop_peer, DROP) /* over the rate to its peer */ \
+	X(PEERS_FULL, peers_full, VM) /* packets without a peer: the VM has its most */ \
+	X(PEERS_NO_MEMORY, peers_no_memory, VM) /* packets without a peer: no memory for one */ \
+	X(PEERS_COLLECTED, peers_collected, VM) /* peers forgotten because nothing came or went */ \
+	X(RX_WINDOWS, rx_windows, VM) /* ACKs whose receive window was made smaller */ \
+	X(FLOWS_FULL, flows_full, VM) /* segments without a flow: the VM has its most */ \
+	X(FLOWS_NO_MEMORY, flows_no_memory, VM) /* segments without a flow: no memory for one */ \
+	X(FLOWS_COLLECTED, flows_collected, VM) /* connections forgotten: nothing came or went */ \
+	X(DROP_SOURCE, drop_source, DROP) /* a source address that no host can have */ \
+	X(DROP_SPOOFED, drop_spoofed, DROP) /* a source not this port's own */ \
+	X(TX_CE_CLEARED, tx_ce_cleared, VM) /* sent with CE by the VM, left as ECT(0) */ \
+	X(REFUSED_PORT, refused_port, REFUSED) /* for an address that this port does not own */ \
+	X(REFUSED_ORIGIN, refused_origin, REFUSED) /* came by a port that may not carry them */ \
+	X(MESSAGES_OTHER_KEY, messages_other_key, VM) /* accepted, signed with the other key */ \
+	X(PEERS_EVICTED, peers_evicted, VM) /* peers that made room for others */ \
+	X(DROP_SHARED, drop_shared, DROP) /* over the rate shared without a peer */ \
+	X(FLOWS_EVICTED, flows_evicted, VM) /* TCP connections that made room for others */ \
+	X(DROP_WAITING, drop_waiting, DROP) /* too many packets of the VM wait */ \
+	X(REPORTS_OVERDUE, reports_overdue, VM) /* seconds in which a peer did not answer */ \
+	X(STRAY_PACKETS, stray_packets, STRAY) /* sent, from unknown */ \
+	X(STRAY_BYTES, stray_bytes, STRAY) /* bytes of them, headers as on the wire */ \
+	X(STRAY_PACED, stray_paced, STRAY) /* of them, given a departure time later than now */ \
+	X(STRAY_DROP_POLICE, stray_drop_police, STRAY_DROP) /* over the rate of strays */ \
+	X(STRAY_DROP_HORIZON, stray_drop_horizon, STRAY_DROP) /* would wait beyond the horizon */ \
+	X(STRAY_DROP_WAITING, stray_drop_waiting, STRAY_DROP) /* too many strays wait */ \
+	X(DROP_PATH, drop_path, DROP) /* over the rate of its path */ \
+	X(PATHS_FULL, paths_full, VM) /* entries of messages that bound the rest: no room */ \
+	X(PATHS_NO_MEMORY, paths_no_memory, VM) /* the same, or the whole VM: no memory */ \
+	X(DROP_EARLY, drop_early, UNUSED) /* unused */ \
+	X(TX_AHEAD, tx_ahead, VM) /* left at once, ahead of those that wait */ \
+	X(RX_CE_LOST, rx_ce_lost, VM) /* CE hidden: a flow with ECN was lost for want of room */ \
+	X(DROP_UNANSWERED, drop_unanswered, DROP) /* over the rate of packets nobody answers */ \
+	X(DROP_SIZE, drop_size, DROP) /* to be cut into parts above the uplink's MTU */ \
+	X(REPORTS_DEFERRED, reports_deferred, VM) /* periods in which a report waited */
+
+/* One of each, by name. */
 enum ovs_shim_stat {
 	OVS_SHIM_STAT_UNSPEC,
 	OVS_SHIM_STAT_PAD,
-	OVS_SHIM_STAT_TX_PACKETS,	/* VM to uplink, let through; GSO: its segments */
-	OVS_SHIM_STAT_TX_BYTES,		/* bytes, headers as on the wire */
-	OVS_SHIM_STAT_TX_ECT,		/* made ECT by the shim */
-	OVS_SHIM_STAT_TX_PACED,		/* given a departure time later than now */
-	OVS_SHIM_STAT_RX_PACKETS,	/* uplink to VM */
-	OVS_SHIM_STAT_RX_BYTES,		/* bytes */
-	OVS_SHIM_STAT_RX_CE,		/* arrived CE-marked */
-	OVS_SHIM_STAT_RX_RESTORED,	/* ECN field given back as the sender's VM meant it */
-	OVS_SHIM_STAT_DROP_POLICE,	/* dropped: over the rate */
-	OVS_SHIM_STAT_DROP_HORIZON,	/* dropped: would wait longer than the horizon */
-	OVS_SHIM_STAT_DROP_SEGMENT,	/* dropped: GSO packet could not be segmented */
-	OVS_SHIM_STAT_DROP_MEMORY,	/* dropped: no memory for a writable header or a limiter */
-	OVS_SHIM_STAT_DROP_FORGED,	/* dropped: a control message sent by a VM */
-	OVS_SHIM_STAT_MESSAGES,		/* control messages for this VM accepted */
-	OVS_SHIM_STAT_MESSAGE_MARKS,	/* marks they carried */
-	OVS_SHIM_STAT_REFUSED_SHORT,	/* control messages refused: truncated */
-	OVS_SHIM_STAT_REFUSED_FORM,	/* refused: malformed, or v0 while not accepted */
-	OVS_SHIM_STAT_REFUSED_TAG,	/* refused: bad tag, or no key set */
-	OVS_SHIM_STAT_REFUSED_REPLAY,	/* refused: replayed */
-	OVS_SHIM_STAT_REFUSED_ADDRESS,	/* refused: its VM is not the packet's destination */
-	OVS_SHIM_STAT_REFUSED_PEER,	/* reports refused: of an address the VM does not talk to */
-	OVS_SHIM_STAT_REFUSED_LAW,	/* refused: not for the VM's law */
-	OVS_SHIM_STAT_REPORTS,		/* reports of peers' shims accepted */
-	OVS_SHIM_STAT_REPORT_BYTES,	/* bytes of reports accepted, link-layer header included */
-	OVS_SHIM_STAT_REPORTS_SENT,	/* reports sent to peers' shims */
-	OVS_SHIM_STAT_REPORT_BYTES_SENT,	/* bytes of them */
-	OVS_SHIM_STAT_REPORTS_UNSENT,	/* not sent: uplink gone, no way known, or no memory */
-	OVS_SHIM_STAT_REPORTS_NO_KEY,	/* not sent: no key is set */
-	OVS_SHIM_STAT_DROP_PEER,	/* dropped: over the rate to its peer */
-	OVS_SHIM_STAT_PEERS_FULL,	/* packets without a peer: the VM has its most */
-	OVS_SHIM_STAT_PEERS_NO_MEMORY,	/* packets without a peer: no memory for one */
-	OVS_SHIM_STAT_PEERS_COLLECTED,	/* peers forgotten because nothing came or went */
-	OVS_SHIM_STAT_RX_WINDOWS,	/* ACKs whose receive window was made smaller */
-	OVS_SHIM_STAT_FLOWS_FULL,	/* segments without a flow: the VM has its most */
-	OVS_SHIM_STAT_FLOWS_NO_MEMORY,	/* segments without a flow: no memory for one */
-	OVS_SHIM_STAT_FLOWS_COLLECTED,	/* TCP connections forgotten because nothing came or went */
-	OVS_SHIM_STAT_DROP_SOURCE,	/* dropped: a source address that no host can have */
-	OVS_SHIM_STAT_DROP_SPOOFED,	/* dropped: a source not this port's own */
-	OVS_SHIM_STAT_TX_CE_CLEARED,	/* sent with CE by the VM, left as ECT(0) */
-	OVS_SHIM_STAT_REFUSED_PORT,	/* refused: for an address that this port does not own */
-	OVS_SHIM_STAT_REFUSED_ORIGIN,	/* refused: came by a port that may not carry them */
-	OVS_SHIM_STAT_MESSAGES_OTHER_KEY, /* accepted, signed with the other key */
-	OVS_SHIM_STAT_PEERS_EVICTED,	/* peers that made room for others */
-	OVS_SHIM_STAT_DROP_SHARED,	/* dropped: over the rate shared without a peer */
-	OVS_SHIM_STAT_FLOWS_EVICTED,	/* TCP connections that made room for others */
-	OVS_SHIM_STAT_DROP_WAITING,	/* dropped: too many packets of the VM wait */
-	OVS_SHIM_STAT_REPORTS_OVERDUE,	/* seconds in which a peer did not answer packets */
-	OVS_SHIM_STAT_STRAY_PACKETS,	/* uplink, as the next five: sent, from unknown */
-	OVS_SHIM_STAT_STRAY_BYTES,	/* bytes of them, headers as on the wire */
-	OVS_SHIM_STAT_STRAY_PACED,	/* of them, given a departure time later than now */
-	OVS_SHIM_STAT_STRAY_DROP_POLICE,	/* dropped: over the rate of strays */
-	OVS_SHIM_STAT_STRAY_DROP_HORIZON,	/* dropped: would wait longer than the horizon */
-	OVS_SHIM_STAT_STRAY_DROP_WAITING,	/* dropped: too many strays wait */
-	OVS_SHIM_STAT_DROP_PATH,	/* VM, as all below: dropped: over the rate of its path */
-	OVS_SHIM_STAT_PATHS_FULL,	/* entries of messages that bound the rest: no room */
-	OVS_SHIM_STAT_PATHS_NO_MEMORY,	/* the same, or the whole VM: no memory */
-	OVS_SHIM_STAT_DROP_EARLY,	/* unused */
-	OVS_SHIM_STAT_TX_AHEAD,		/* left at once, ahead of those that wait */
-	OVS_SHIM_STAT_RX_CE_LOST,	/* CE hidden: a flow with ECN was lost for want of room */
-	OVS_SHIM_STAT_DROP_UNANSWERED,	/* dropped: over the rate of packets nobody answers */
-	OVS_SHIM_STAT_DROP_SIZE,	/* dropped: to be cut into parts above the uplink's MTU */
-	OVS_SHIM_STAT_REPORTS_DEFERRED,	/* periods in which a report waited for its rate */
+#define OVS_SHIM_STAT(NAME, name, kind) OVS_SHIM_STAT_##NAME,
+	OVS_SHIM_STATS(OVS_SHIM_STAT)
+#undef OVS_SHIM_STAT
 
 	__OVS_SHIM_STAT_MAX
 };

@@ -19,24 +19,12 @@
 /* OVS_SHIM_STAT_* by counter of the engine; 0 for those that limiters
  * count. */
 static const uint8_t stats_of[SHIM_N_COUNTERS] = {
-#define STAT(NAME) [SHIM_##NAME] = OVS_SHIM_STAT_##NAME
-    STAT(RX_PACKETS), STAT(RX_BYTES), STAT(RX_CE), STAT(RX_RESTORED),
-    STAT(RX_WINDOWS), STAT(TX_CE_CLEARED), STAT(DROP_SEGMENT),
-    STAT(DROP_MEMORY), STAT(DROP_FORGED), STAT(DROP_SOURCE),
-    STAT(DROP_SPOOFED), STAT(DROP_PEER), STAT(DROP_SHARED), STAT(DROP_PATH),
-    STAT(DROP_UNANSWERED), STAT(DROP_SIZE), STAT(REPORTS_DEFERRED),
-    STAT(PATHS_FULL), STAT(PATHS_NO_MEMORY), STAT(MESSAGES),
-    STAT(MESSAGES_OTHER_KEY), STAT(REFUSED_SHORT), STAT(REFUSED_FORM),
-    STAT(REFUSED_TAG), STAT(REFUSED_REPLAY), STAT(REFUSED_ADDRESS),
-    STAT(REFUSED_PEER), STAT(REFUSED_LAW), STAT(REFUSED_PORT),
-    STAT(REFUSED_ORIGIN), STAT(REPORTS), STAT(REPORT_BYTES),
-    STAT(REPORTS_SENT), STAT(REPORT_BYTES_SENT), STAT(REPORTS_UNSENT),
-    STAT(REPORTS_NO_KEY), STAT(REPORTS_OVERDUE), STAT(PEERS_FULL),
-    STAT(PEERS_NO_MEMORY), STAT(PEERS_COLLECTED), STAT(PEERS_EVICTED),
-    STAT(FLOWS_FULL), STAT(FLOWS_NO_MEMORY), STAT(FLOWS_COLLECTED),
-    STAT(FLOWS_EVICTED), STAT(RX_CE_LOST),
+/* Netlink has a longer name for the marks that messages carried. */
+#define OVS_SHIM_STAT_MARKS OVS_SHIM_STAT_MESSAGE_MARKS
+#define STAT(NAME, WORD) [SHIM_##NAME] = OVS_SHIM_STAT_##NAME,
+    SHIM_COUNTERS(STAT)
 #undef STAT
-    [SHIM_MARKS] = OVS_SHIM_STAT_MESSAGE_MARKS,
+#undef OVS_SHIM_STAT_MARKS
 };
 
 /* Returns the device with 'ifindex', and in '*dpp' its datapath, or NULL.
@@ -319,8 +307,8 @@ read_stats(struct shim_vm *vm, struct shim_nl_port *to)
     to->stats[OVS_SHIM_STAT_DROP_HORIZON] = tx.drop_horizon;
     to->stats[OVS_SHIM_STAT_DROP_WAITING] = tx.drop_waiting;
     to->stats[OVS_SHIM_STAT_TX_AHEAD] = tx.ahead;
-    for (size_t i = 0; i < SHIM_N_COUNTERS; i++) {
-        if (stats_of[i]) {
+    for (size_t i = SHIM_COUNTER_NONE + 1; i < SHIM_N_COUNTERS; i++) {
+        if (!shim_counter_limiter(i)) {
             to->stats[stats_of[i]] = atomic64_read(&vm->counters[i]);
         }
     }

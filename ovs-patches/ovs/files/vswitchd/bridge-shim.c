@@ -605,8 +605,8 @@ bridge_shim_get_stats(const char *name, const char **keys, int64_t *values)
 
     if (iface && iface->reported) {
         for (size_t i = 0; i <= OVS_SHIM_STAT_MAX; i++) {
-            if (shim_stat_names[i] && shim_stat_is_of(i, iface->have.role)) {
-                keys[n] = shim_stat_names[i];
+            if (shim_stat_is_of(i, iface->have.role)) {
+                keys[n] = shim_stats[i].name;
                 values[n++] = iface->have.stats[i];
             }
         }

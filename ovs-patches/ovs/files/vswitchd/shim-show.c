@@ -39,43 +39,6 @@ static const struct shown_setting shown_settings[] = {
     { OVS_SHIM_SETTINGS_AHEAD, "ahead" },
 };
 
-/* Counters of packets of a VM that were dropped, OVS_SHIM_STAT_*. */
-static const uint16_t drop_stats[] = {
-    OVS_SHIM_STAT_DROP_POLICE,
-    OVS_SHIM_STAT_DROP_HORIZON,
-    OVS_SHIM_STAT_DROP_SEGMENT,
-    OVS_SHIM_STAT_DROP_MEMORY,
-    OVS_SHIM_STAT_DROP_FORGED,
-    OVS_SHIM_STAT_DROP_PEER,
-    OVS_SHIM_STAT_DROP_SOURCE,
-    OVS_SHIM_STAT_DROP_SPOOFED,
-    OVS_SHIM_STAT_DROP_SHARED,
-    OVS_SHIM_STAT_DROP_WAITING,
-    OVS_SHIM_STAT_DROP_PATH,
-    OVS_SHIM_STAT_DROP_UNANSWERED,
-    OVS_SHIM_STAT_DROP_SIZE,
-};
-
-/* Counters of strays at an uplink that were dropped, OVS_SHIM_STAT_*. */
-static const uint16_t stray_drop_stats[] = {
-    OVS_SHIM_STAT_STRAY_DROP_POLICE,
-    OVS_SHIM_STAT_STRAY_DROP_HORIZON,
-    OVS_SHIM_STAT_STRAY_DROP_WAITING,
-};
-
-/* Counters of messages to a VM that were refused, OVS_SHIM_STAT_*. */
-static const uint16_t refused_stats[] = {
-    OVS_SHIM_STAT_REFUSED_SHORT,
-    OVS_SHIM_STAT_REFUSED_FORM,
-    OVS_SHIM_STAT_REFUSED_TAG,
-    OVS_SHIM_STAT_REFUSED_REPLAY,
-    OVS_SHIM_STAT_REFUSED_ADDRESS,
-    OVS_SHIM_STAT_REFUSED_PEER,
-    OVS_SHIM_STAT_REFUSED_LAW,
-    OVS_SHIM_STAT_REFUSED_PORT,
-    OVS_SHIM_STAT_REFUSED_ORIGIN,
-};
-
 /* Adds a cell with 'text', which it takes over, to the last row of 't'. */
 static void
 put_text(struct table *t, char *text)
@@ -235,14 +198,14 @@ show_settings(struct ds *s, const struct table_style *style)
     ofpbuf_uninit(&attrs);
 }
 
-/* Returns the sum of the 'n' counters in 'which' of 'port'. */
+/* Returns the sum of the counters of 'kind' of 'port'. */
 static uint64_t
-sum_stats(const struct shim_nl_port *port, const uint16_t which[], size_t n)
+sum_stats(const struct shim_nl_port *port, enum shim_stat_kind kind)
 {
     uint64_t sum = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        sum += port->stats[which[i]];
+    for (size_t i = 0; i <= OVS_SHIM_STAT_MAX; i++) {
+        sum += shim_stats[i].kind == kind ? port->stats[i] : 0;
     }
     return sum;
 }
@@ -298,13 +261,11 @@ show_ports(struct ds *s, const struct table_style *style)
         put_rate(&t, p->capacity);
         put_number(&t, p->stats[OVS_SHIM_STAT_TX_BYTES]);
         put_number(&t, p->stats[OVS_SHIM_STAT_RX_CE]);
-        put_number(&t, sum_stats(p, drop_stats, ARRAY_SIZE(drop_stats)));
+        put_number(&t, sum_stats(p, SHIM_STAT_DROP));
         put_number(&t, p->stats[OVS_SHIM_STAT_MESSAGES]);
-        put_number(&t, sum_stats(p, refused_stats,
-                                 ARRAY_SIZE(refused_stats)));
+        put_number(&t, sum_stats(p, SHIM_STAT_REFUSED));
         put_number(&t, p->stats[OVS_SHIM_STAT_STRAY_BYTES]);
-        put_number(&t, sum_stats(p, stray_drop_stats,
-                                 ARRAY_SIZE(stray_drop_stats)));
+        put_number(&t, sum_stats(p, SHIM_STAT_STRAY_DROP));
         put_text(&t, xstrdup(p->role == OVS_SHIM_ROLE_UPLINK
                              && p->qdisc < ARRAY_SIZE(qdiscs)
                              ? qdiscs[p->qdisc] : "-"));
@@ -327,10 +288,10 @@ show_counters(struct ds *s, const struct table_style *style)
     start_table(&t, "Counters", columns, ARRAY_SIZE(columns));
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j <= OVS_SHIM_STAT_MAX; j++) {
-            if (shim_stat_names[j]) {
+            if (shim_stats[j].kind != SHIM_STAT_UNUSED) {
                 table_add_row(&t);
                 put_device(&t, ports[i].ifindex);
-                put_text(&t, xstrdup(shim_stat_names[j]));
+                put_text(&t, xstrdup(shim_stats[j].name));
                 put_number(&t, ports[i].stats[j]);
             }
         }
