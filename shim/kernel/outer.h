@@ -21,6 +21,7 @@ struct ovs_shim_outer {
 	bool vlan;			/* there is one */
 };
 
+#ifdef OVS_SHIM_BESIDE
 /*
  * Reads what is in front of a VM's frame in a packet of VXLAN, Geneve or GRE, whose data starts at
  * the outer link-layer header; false if it is none.
@@ -42,5 +43,31 @@ void ovs_shim_outer_complete(const struct ovs_shim_outer *outer, struct ovs_shim
  */
 bool ovs_shim_outer_act(const struct ovs_shim_outer *outer, const struct ovs_shim_frame *frame,
 			const struct shim_action *action);
+#else
+
+/* openvswitch itself hands frames over before they go into a tunnel: it has seen none. */
+static inline void ovs_shim_outer_enter(struct sk_buff *skb, const struct ovs_shim_outer *outer)
+{
+}
+
+/* As above. */
+static inline void ovs_shim_outer_leave(struct sk_buff *skb, const struct ovs_shim_outer *outer)
+{
+}
+
+/* As above. */
+static inline void ovs_shim_outer_complete(const struct ovs_shim_outer *outer,
+					   struct ovs_shim_frame *frame)
+{
+}
+
+/* As above. */
+static inline bool ovs_shim_outer_act(const struct ovs_shim_outer *outer,
+				      const struct ovs_shim_frame *frame,
+				      const struct shim_action *action)
+{
+	return true;
+}
+#endif
 
 #endif

@@ -18,8 +18,8 @@
 #include <net/gre.h>
 #include <net/inet_ecn.h>
 
-#include "frame.h"
-#include "outer.h"
+#include "../frame.h"
+#include "../outer.h"
 
 /* Where the ECN field is in the first 16 bits of an IPv6 header. */
 #define IPV6_ECN_SHIFT 4
