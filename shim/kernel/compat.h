@@ -15,10 +15,52 @@
 #include <net/genetlink.h>
 #include <net/ip_tunnels.h>
 
+#include "../core/engine/counters.h"
+
 /* 6.5 moved skb_gso_segment() out of netdevice.h. */
 #ifdef OVS_SHIM_HAS_GSO_H
 #include <net/gso.h>
 #endif
+
+/* 6.6 gave openvswitch drop reasons of its own; a patch of it puts ours behind them. */
+#ifndef OVS_SHIM_BESIDE
+#if __has_include("../../drop.h")
+#include "../../drop.h"
+#endif
+#endif
+
+/* Returns what the kernel's own tools tell of a packet that was dropped. */
+static inline u32 ovs_shim_drop_reason(enum shim_counter drop)
+{
+#ifdef OVS_SHIM_DROP_REASONS
+	BUILD_BUG_ON(OVS_DROP_SHIM_WAITING - OVS_DROP_SHIM_SEGMENT !=
+		     SHIM_DROP_WAITING - SHIM_DROP_SEGMENT);
+	return OVS_DROP_SHIM_SEGMENT + (drop - SHIM_DROP_SEGMENT);
+#else
+	/* A module cannot have reasons of its own: the nearest of the network core's. */
+	switch (drop) {
+	case SHIM_DROP_SEGMENT:
+		return SKB_DROP_REASON_SKB_GSO_SEG;
+	case SHIM_DROP_MEMORY:
+		return SKB_DROP_REASON_NOMEM;
+	case SHIM_DROP_FORGED:
+		return SKB_DROP_REASON_UNHANDLED_PROTO;
+	case SHIM_DROP_SOURCE:
+	case SHIM_DROP_SPOOFED:
+		return SKB_DROP_REASON_IP_RPFILTER;
+	case SHIM_DROP_SIZE:
+		return SKB_DROP_REASON_PKT_TOO_BIG;
+	default:
+		return SKB_DROP_REASON_QDISC_DROP;
+	}
+#endif
+}
+
+/* Frees a packet that was dropped, with the reason. */
+static inline void ovs_shim_free_dropped(struct sk_buff *skb, enum shim_counter drop)
+{
+	kfree_skb_reason(skb, ovs_shim_drop_reason(drop));
+}
 
 /* Prepares a timer of monotonic time whose function runs in softirq context. */
 static inline void ovs_shim_hrtimer_setup(struct hrtimer *timer,

@@ -47,7 +47,7 @@ static noinline void output_refuse(struct shim_vm *vm, struct sk_buff *skb,
 	if (!shim_counter_limiter(drop))
 		shim_vm_count(vm, drop, packet->packets);
 	trace_ovs_shim_drop(vm, skb, shim_counter_name(drop));
-	kfree_skb(skb);
+	ovs_shim_free_dropped(skb, drop);
 }
 
 /* Fills *frame from a packet of a VM, in a tunnel unless outer is NULL. */
@@ -312,6 +312,7 @@ bool ovs_shim_judge(const struct ovs_shim_port *from, const struct ovs_shim_port
 	return true;
 }
 
+#ifdef OVS_SHIM_BESIDE
 bool ovs_shim_judge_tunnelled(const struct ovs_shim_port *from, const struct ovs_shim_port *to,
 			      const struct ovs_shim_outer *outer, struct sk_buff *skb)
 {
@@ -323,3 +324,4 @@ bool ovs_shim_judge_tunnelled(const struct ovs_shim_port *from, const struct ovs
 		ovs_shim_outer_leave(skb, outer);
 	return on;
 }
+#endif

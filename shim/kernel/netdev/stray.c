@@ -13,6 +13,7 @@
 #include <linux/timekeeping.h>
 
 #include "../../core/arith.h"
+#include "../compat.h"
 #include "../frame.h"
 #include "../hook.h"
 #include "netdev.h"
@@ -114,7 +115,7 @@ bool ovs_shim_stray_judge(struct ovs_shim_device *device, const struct ovs_shim_
 	ovs_shim_frame_parse(skb, 0, &frame);
 	if (!stray_admit(&device->stray, to->uplink, shim_engine_settings(&to->net->engine),
 			 &frame.packet, &departure_ns)) {
-		kfree_skb(skb);
+		ovs_shim_free_dropped(skb, SHIM_DROP_HORIZON);
 		return false;
 	}
 	if (departure_ns)
