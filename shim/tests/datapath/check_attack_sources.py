@@ -86,8 +86,13 @@ def any_source() -> None:
     with lab.counted("s1", reports=1):
         lab.u.send(frame(grant(1_000_000)))
         time.sleep(0.01)
+    own = [f"10.9.1.{number}" for number in range(10)]
+    for source in own:
+        assert arrives(source), "the first packet from there"
+        lab.u.send(ipv4(U, source, udp(100)))
+        time.sleep(0.01)
     # 20 ms at 1 MB/s are 14 packets, the bucket is two.
-    left = spaced([packet(f"10.9.1.{number % 10}", U, size=1400) for number in range(200)])
+    left = spaced([packet(own[number % 10], U, size=1400) for number in range(200)])
     assert 5 <= left <= 25, f"{left} packets of 200 left"
     equal([one.address for one in lab.shim.peers()], [U], "peers")
 
