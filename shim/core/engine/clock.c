@@ -47,50 +47,11 @@ void shim_clock_init(struct shim_clock *clock, struct shim_engine *engine, u32 i
 	shim_host_timer_init(clock);
 }
 
-/* Returns T of a clock.  RCU or configuration's lock. */
-static u64 clock_period(const struct shim_clock *clock)
-{
-	return shim_engine_settings(clock->engine)->laws[clock->index].period_ns;
-}
-
-void shim_clock_add(struct shim_vm *vm, bool resting)
-{
-	struct shim_clock *clock = vm->clock;
-	u64 now_ns;
-
-	if (vm->ticking)
-		return;
-	now_ns = shim_now_ns();
-	spin_lock(&clock->lock);
-	/* What was measured until now is what came before. */
-	if (list_empty(&vm->tick_node))
-		vm->tick_ns = now_ns;
-	vm->class = 0;
-	vm->steps = 0;
-	list_move_tail(&vm->tick_node, resting ? &clock->resting : &clock->done[0]);
-	WRITE_ONCE(vm->ticking, !resting);
-	if (!clock->running) {
-		clock->running = true;
-		shim_host_timer_start(clock, clock_period(clock));
-	}
-	spin_unlock(&clock->lock);
-}
-
-void shim_clock_remove(struct shim_vm *vm)
-{
-	struct shim_clock *clock = vm->clock;
-
-	spin_lock(&clock->lock);
-	list_del_init(&vm->tick_node);
-	WRITE_ONCE(vm->ticking, false);
-	spin_unlock(&clock->lock);
-}
-
 void shim_clock_restart(struct shim_clock *clock)
 {
 	spin_lock_bh(&clock->lock);
 	if (clock->running)
-		shim_host_timer_start(clock, clock_period(clock));
+		shim_host_timer_start(clock, shim_clock_period(clock));
 	spin_unlock_bh(&clock->lock);
 }
 
@@ -260,7 +221,7 @@ static bool clock_in_use(const struct shim_clock *clock)
 
 u64 shim_clock_tick(struct shim_clock *clock, u64 now_ns, struct shim_reports *reports)
 {
-	u64 period_ns = clock_period(clock);
+	u64 period_ns = shim_clock_period(clock);
 	u64 budget_ns = shim_div(period_ns, BUDGET_DENOMINATOR);
 	struct shim_uplink *uplink;
 	u64 next_ns;

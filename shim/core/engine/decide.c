@@ -129,8 +129,8 @@ void shim_decide_sent(struct shim_vm *vm, struct shim_uplink *uplink,
 		return;
 	passage->limiter = shim_limiter_find(vm, uplink);
 	if (unlikely(!passage->limiter || !READ_ONCE(passage->limiter->active))) {
-		passage->limiter = shim_limiter_start(vm, uplink, packet->bytes, shim_now_ns(),
-						      &action->drop);
+		passage->limiter = shim_vm_start_limiter(vm, uplink, packet->bytes,
+							 shim_now_ns(), &action->drop);
 		if (!passage->limiter)
 			return;
 	}

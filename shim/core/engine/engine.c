@@ -133,6 +133,17 @@ void shim_engine_step(struct shim_engine *engine)
 		shim_vm_settle(vm, settings, now_ns);
 }
 
+void shim_uplink_configure(struct shim_uplink *uplink, u64 configured, u64 link_rate)
+{
+	spin_lock_bh(&uplink->lock);
+	WRITE_ONCE(uplink->configured, configured);
+	WRITE_ONCE(uplink->link_rate, link_rate);
+	WRITE_ONCE(uplink->divide, true);
+	WRITE_ONCE(uplink->divide_rx, true);
+	spin_unlock_bh(&uplink->lock);
+	shim_engine_step(uplink->engine);
+}
+
 u64 shim_engine_exceeds(const struct shim_engine *engine, u64 guaranteed, u64 capacity,
 			const struct shim_uplink *except, const struct shim_uplink **least)
 {

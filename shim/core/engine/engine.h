@@ -84,6 +84,12 @@ static inline const struct shim_settings *shim_engine_settings(const struct shim
 	return rcu_dereference_check(engine->settings, true);
 }
 
+/* Returns T of a clock.  RCU or configuration's lock. */
+static inline u64 shim_clock_period(const struct shim_clock *clock)
+{
+	return shim_engine_settings(clock->engine)->laws[clock->index].period_ns;
+}
+
 /*
  * Puts settings in force, which the engine then owns, and all that follows from them: modes, laws,
  * shares and rates.  Configuration's lock.

@@ -432,26 +432,23 @@ static bool limiter_enter(struct shim_limiter *limiter)
 struct shim_limiter *shim_limiter_start(struct shim_vm *vm, struct shim_uplink *uplink, u32 bytes,
 					u64 now_ns, enum shim_counter *drop)
 {
-	struct shim_limiter *limiter = NULL;
+	struct shim_limiter *limiter;
 	struct shim_tx tx;
 
 	*drop = SHIM_COUNTER_NONE;
-	spin_lock(&vm->lock);
 	if (vm->gone || !vm->clock || READ_ONCE(uplink->gone))
-		goto out;
+		return NULL;
 	limiter = shim_limiter_find(vm, uplink);
 	if (limiter && (limiter->active || !limiter_wakes(limiter, bytes, now_ns)))
-		goto out;
+		return limiter;
 	if (!limiter)
 		limiter = limiter_create(vm, uplink, now_ns);
 	if (!limiter) {
 		*drop = SHIM_DROP_MEMORY;
-		goto out;
+		return NULL;
 	}
-	if (!limiter_enter(limiter)) {
-		limiter = NULL;
-		goto out;
-	}
+	if (!limiter_enter(limiter))
+		return NULL;
 	shim_limiter_counted(limiter, &tx);
 	limiter_unused(limiter, &tx);
 	limiter->sent_rate = 0;
@@ -461,11 +458,7 @@ struct shim_limiter *shim_limiter_start(struct shim_vm *vm, struct shim_uplink *
 	limiter->outdated = false;
 	shim_limiter_restart(limiter, now_ns);
 	WRITE_ONCE(limiter->active, true);
-	if (vm->mode.wants & SHIM_LAW_PEERS)
-		shim_vm_bound(vm, now_ns);
 	shim_clock_add(vm, false);
-out:
-	spin_unlock(&vm->lock);
 	return limiter;
 }
 

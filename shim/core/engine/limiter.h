@@ -70,7 +70,7 @@ struct shim_limiter {
 /*
  * Returns the limiter of vm on uplink, made if there is none, and made active if `bytes` that are
  * to be sent, or SHIM_LIMITER_WAKE, are a use of it.  NULL: *drop says why, or is SHIM_COUNTER_NONE
- * if the VM, the uplink or the law has gone.  Softirqs off.
+ * if the VM, the uplink or the law has gone.  vm->lock.
  */
 struct shim_limiter *shim_limiter_start(struct shim_vm *vm, struct shim_uplink *uplink, u32 bytes,
 					u64 now_ns, enum shim_counter *drop);

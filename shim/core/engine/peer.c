@@ -79,15 +79,13 @@ struct shim_peer *shim_peer_find(struct shim_engine *engine, const struct shim_p
 	return shim_table_find(&engine->peers, key, peer_table);
 }
 
-struct shim_uplink *shim_peer_uplink(const struct shim_engine *engine,
-				     const struct shim_uplink *found)
+bool shim_peer_touch(struct shim_peer *peer)
 {
-	struct shim_uplink *uplink;
-
-	list_for_each_entry_rcu(uplink, &engine->uplinks, node)
-		if (uplink == found && !READ_ONCE(uplink->gone))
-			return uplink;
-	return NULL;
+	peer->seen = true;
+	if (peer->touched || peer->gone)
+		return false;
+	peer->touched = true;
+	return llist_add(&peer->touch, &peer->key.vm->touched_peers);
 }
 
 void shim_peer_apply(struct shim_peer *peer, u64 now_ns)

@@ -42,15 +42,6 @@
 /* Horizons after such a packet's departure in which that counts as lately. */
 #define LATELY_HORIZONS 16U
 
-bool shim_peer_touch(struct shim_peer *peer)
-{
-	peer->seen = true;
-	if (peer->touched || peer->gone)
-		return false;
-	peer->touched = true;
-	return llist_add(&peer->touch, &peer->key.vm->touched_peers);
-}
-
 u64 shim_peer_wait(struct shim_peer *peer, u64 now_ns)
 {
 	u64 wait_ns = 0;

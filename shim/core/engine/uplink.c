@@ -13,14 +13,6 @@
 /* A division may take this part of the time. */
 #define DIVISION_DENOMINATOR 64
 
-u64 shim_uplink_capacity(const struct shim_uplink *uplink)
-{
-	u64 configured = READ_ONCE(uplink->configured);
-	u64 capacity = configured ? configured : READ_ONCE(uplink->link_rate);
-
-	return clamp_t(u64, capacity, SHIM_RATE_MIN, SHIM_RATE_MAX);
-}
-
 struct shim_uplink *shim_uplink_create(struct shim_engine *engine, void *port)
 {
 	struct shim_uplink *uplink = shim_alloc_wait(sizeof(*uplink));
@@ -39,6 +31,17 @@ struct shim_uplink *shim_uplink_create(struct shim_engine *engine, void *port)
 	list_add_tail_rcu(&uplink->node, &engine->uplinks);
 	WRITE_ONCE(engine->generation, engine->generation + 1);
 	return uplink;
+}
+
+struct shim_uplink *shim_peer_uplink(const struct shim_engine *engine,
+				     const struct shim_uplink *found)
+{
+	struct shim_uplink *uplink;
+
+	list_for_each_entry_rcu(uplink, &engine->uplinks, node)
+		if (uplink == found && !READ_ONCE(uplink->gone))
+			return uplink;
+	return NULL;
 }
 
 bool shim_uplink_reserve(struct shim_uplink *uplink, u32 n)
@@ -67,6 +70,25 @@ static void uplink_free(shim_rcu_t *head)
 
 	shim_free(uplink->claims);
 	shim_free(uplink);
+}
+
+void shim_vm_rest_rx(struct shim_vm *vm)
+{
+	struct shim_uplink *uplink = vm->rx_uplink;
+
+	WRITE_ONCE(vm->receiving, false);
+	WRITE_ONCE(vm->rx_in, NULL);
+	WRITE_ONCE(vm->rx_share, 0);
+	WRITE_ONCE(vm->rx_least, 0);
+	vm->rx_rate = 0;
+	vm->rx_uplink = NULL;
+	if (!uplink)
+		return;
+	spin_lock(&uplink->lock);
+	list_del_init(&vm->rx_node);
+	uplink->n_receivers--;
+	WRITE_ONCE(uplink->divide_rx, true);
+	spin_unlock(&uplink->lock);
 }
 
 /* Removes what a VM has on an uplink.  Configuration's lock. */
@@ -168,17 +190,6 @@ void shim_uplink_divide(struct shim_uplink *uplink, u64 now_ns)
 	uplink->divided_ns = now_ns + shim_sub_sat(shim_now_ns(), start_ns) * DIVISION_DENOMINATOR;
 out:
 	spin_unlock(&uplink->lock);
-}
-
-void shim_uplink_configure(struct shim_uplink *uplink, u64 configured, u64 link_rate)
-{
-	spin_lock_bh(&uplink->lock);
-	WRITE_ONCE(uplink->configured, configured);
-	WRITE_ONCE(uplink->link_rate, link_rate);
-	WRITE_ONCE(uplink->divide, true);
-	WRITE_ONCE(uplink->divide_rx, true);
-	spin_unlock_bh(&uplink->lock);
-	shim_engine_step(uplink->engine);
 }
 
 void shim_uplink_link_rate(struct shim_uplink *uplink, u64 link_rate)

@@ -49,7 +49,13 @@ void shim_uplink_configure(struct shim_uplink *uplink, u64 configured, u64 link_
 void shim_uplink_link_rate(struct shim_uplink *uplink, u64 link_rate);
 
 /* Returns C of an uplink, bytes/s; never 0. */
-u64 shim_uplink_capacity(const struct shim_uplink *uplink);
+static inline u64 shim_uplink_capacity(const struct shim_uplink *uplink)
+{
+	u64 configured = READ_ONCE(uplink->configured);
+	u64 capacity = configured ? configured : READ_ONCE(uplink->link_rate);
+
+	return clamp_t(u64, capacity, SHIM_RATE_MIN, SHIM_RATE_MAX);
+}
 
 /* Computes shares, of senders and receivers, if they must be and may be computed at now_ns. */
 void shim_uplink_divide(struct shim_uplink *uplink, u64 now_ns);

@@ -248,64 +248,6 @@ static void vm_outdate_limiters(struct shim_vm *vm)
 			limiter->outdated = true;
 }
 
-/* Returns the rate that binds what a VM sends to a peer, bytes/s; 0: none.  vm->lock. */
-static u64 vm_grant(const struct shim_peer *peer)
-{
-	return READ_ONCE(peer->rate.bytes_per_s);
-}
-
-void shim_vm_answered(struct shim_vm *vm, struct shim_peer *peer, u64 mac, u64 now_ns)
-{
-	struct shim_answer *one, *answer = vm->answers;
-	u64 rate = vm_grant(peer);
-
-	for (one = vm->answers; one < vm->answers + SHIM_ANSWERS_MAX; one++) {
-		if (one->seen_ns && one->mac == mac) {
-			answer = one;
-			break;
-		}
-		if (one->seen_ns < answer->seen_ns)
-			answer = one;
-	}
-	if (!answer->seen_ns || answer->mac != mac) {
-		WRITE_ONCE(answer->mac, mac);
-		answer->peer = NULL;
-	}
-	answer->seen_ns = shim_stamp(now_ns);
-	/* The tightest stays as long as it reports. */
-	if (!answer->peer || answer->peer == peer || (rate && rate <= vm_grant(answer->peer)) ||
-	    !vm_grant(answer->peer) ||
-	    shim_sub_sat(now_ns, answer->peer_ns) >= SHIM_ANSWER_NS) {
-		answer->peer = peer;
-		answer->peer_ns = now_ns;
-	}
-}
-
-void shim_vm_unanswered(struct shim_vm *vm, const struct shim_peer *peer)
-{
-	struct shim_answer *one;
-
-	for (one = vm->answers; one < vm->answers + SHIM_ANSWERS_MAX; one++)
-		if (one->peer == peer)
-			one->peer = NULL;
-}
-
-/* Returns the least rate that a peer of a VM grants, bytes/s; U64_MAX: none does.  vm->lock. */
-static u64 vm_tightest(const struct shim_vm *vm, u64 now_ns)
-{
-	const struct shim_answer *one;
-	u64 least = U64_MAX, rate;
-
-	for (one = vm->answers; one < vm->answers + SHIM_ANSWERS_MAX && one->seen_ns; one++) {
-		if (!one->peer || shim_sub_sat(now_ns, one->peer_ns) >= SHIM_ANSWER_NS)
-			continue;
-		rate = vm_grant(one->peer);
-		if (rate)
-			least = min(least, rate);
-	}
-	return least;
-}
-
 /* Sets the rate of a gate, bytes/s, unless it is about the same.  vm->lock. */
 static void vm_set_gate(struct shim_vm *vm, struct shim_gate *gate, u64 rate, u64 now_ns)
 {
@@ -318,9 +260,10 @@ static void vm_set_gate(struct shim_vm *vm, struct shim_gate *gate, u64 rate, u6
 		shim_gate_set(gate, rate, &vm->mode, now_ns);
 }
 
-void shim_vm_bound(struct shim_vm *vm, u64 now_ns)
+/* Sets the rates of the gates of a VM, by what it may send and by its grants.  vm->lock. */
+static void vm_bound(struct shim_vm *vm, u64 now_ns)
 {
-	u64 share = 0, rate = 0, least = vm_tightest(vm, now_ns);
+	u64 share = 0, rate = 0, least = shim_vm_tightest(vm, now_ns);
 	struct shim_limiter *limiter;
 
 	limiter = rcu_dereference_protected(vm->limiters, lockdep_is_held(&vm->lock));
@@ -360,28 +303,24 @@ void shim_vm_settle(struct shim_vm *vm, const struct shim_settings *settings, u6
 	if (!(vm->mode.wants & SHIM_LAW_FLOWS))
 		shim_connections_remove(vm);
 	if (vm->clock)
-		shim_vm_bound(vm, now_ns);
+		vm_bound(vm, now_ns);
 	spin_unlock_bh(&vm->lock);
 	rcu_read_unlock();
 }
 
-void shim_vm_rest_rx(struct shim_vm *vm)
+struct shim_limiter *shim_vm_start_limiter(struct shim_vm *vm, struct shim_uplink *uplink,
+					   u32 bytes, u64 now_ns, enum shim_counter *drop)
 {
-	struct shim_uplink *uplink = vm->rx_uplink;
+	struct shim_limiter *limiter;
+	bool active;
 
-	WRITE_ONCE(vm->receiving, false);
-	WRITE_ONCE(vm->rx_in, NULL);
-	WRITE_ONCE(vm->rx_share, 0);
-	WRITE_ONCE(vm->rx_least, 0);
-	vm->rx_rate = 0;
-	vm->rx_uplink = NULL;
-	if (!uplink)
-		return;
-	spin_lock(&uplink->lock);
-	list_del_init(&vm->rx_node);
-	uplink->n_receivers--;
-	WRITE_ONCE(uplink->divide_rx, true);
-	spin_unlock(&uplink->lock);
+	spin_lock(&vm->lock);
+	active = shim_limiter_active(vm, uplink);
+	limiter = shim_limiter_start(vm, uplink, bytes, now_ns, drop);
+	if (limiter && limiter->active && !active && vm->mode.wants & SHIM_LAW_PEERS)
+		vm_bound(vm, now_ns);
+	spin_unlock(&vm->lock);
+	return limiter;
 }
 
 void shim_vm_receives(struct shim_vm *vm, struct shim_uplink *uplink, u64 now_ns)
@@ -390,7 +329,7 @@ void shim_vm_receives(struct shim_vm *vm, struct shim_uplink *uplink, u64 now_ns
 
 	/* A law that meters has a limiter for a VM that only receives, too. */
 	if (READ_ONCE(vm->mode.wants) & SHIM_LAW_RECEIVER &&
-	    !shim_limiter_start(vm, uplink, SHIM_LIMITER_WAKE, now_ns, &drop))
+	    !shim_vm_start_limiter(vm, uplink, SHIM_LIMITER_WAKE, now_ns, &drop))
 		return;
 	spin_lock(&vm->lock);
 	if (vm->gone || !vm->clock || vm->rx_uplink == uplink)
@@ -470,7 +409,7 @@ static void vm_step(struct shim_vm *vm, u64 now_ns)
 	vm_step_limiters(vm, false, now_ns);
 	shim_paths_step(vm, now_ns, elapsed_ns);
 	if (vm->mode.wants & SHIM_LAW_PEERS)
-		shim_vm_bound(vm, now_ns);
+		vm_bound(vm, now_ns);
 }
 
 bool shim_vm_visit(struct shim_vm *vm, u64 now_ns, u32 *steps, struct shim_reports *reports)
@@ -547,16 +486,6 @@ enum shim_vm_timed shim_vm_timed(const struct shim_vm *vm)
 		if (limiter->active)
 			return SHIM_VM_ACTIVE;
 	return list_empty(&vm->parked) && !vm->n_connections ? SHIM_VM_STILL : SHIM_VM_RESTING;
-}
-
-void shim_vm_wake(struct shim_vm *vm)
-{
-	if (READ_ONCE(vm->ticking))
-		return;
-	spin_lock(&vm->lock);
-	if (!vm->gone && vm->clock)
-		shim_clock_add(vm, false);
-	spin_unlock(&vm->lock);
 }
 
 void shim_vm_sent(struct shim_vm *vm, struct shim_tx *sum)

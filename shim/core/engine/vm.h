@@ -241,14 +241,21 @@ bool shim_vm_touched(const struct shim_vm *vm);
 /* Tells what of a VM there is to be timed.  vm->lock. */
 enum shim_vm_timed shim_vm_timed(const struct shim_vm *vm);
 
-/* Sets the rates of the gates of a VM, by what it may send and by its grants.  vm->lock. */
-void shim_vm_bound(struct shim_vm *vm, u64 now_ns);
+/*
+ * As shim_limiter_start(), which it calls with vm->lock held; bounds what peers share if the VM
+ * became active.  Softirqs off.
+ */
+struct shim_limiter *shim_vm_start_limiter(struct shim_vm *vm, struct shim_uplink *uplink,
+					   u32 bytes, u64 now_ns, enum shim_counter *drop);
 
 /* Notes a report of a peer's shim that came with a MAC address, 0: unknown.  vm->lock. */
 void shim_vm_answered(struct shim_vm *vm, struct shim_peer *peer, u64 mac, u64 now_ns);
 
 /* Forgets a peer that goes.  vm->lock. */
 void shim_vm_unanswered(struct shim_vm *vm, const struct shim_peer *peer);
+
+/* Returns the least rate that a peer of a VM grants, bytes/s; U64_MAX: none does.  vm->lock. */
+u64 shim_vm_tightest(const struct shim_vm *vm, u64 now_ns);
 
 /* Tells whether reports come from a MAC address.  No lock. */
 static inline bool shim_vm_answers_at(const struct shim_vm *vm, u64 mac)
