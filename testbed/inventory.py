@@ -24,7 +24,7 @@ SWITCH = "switch"
 FREE = ("law", "senders", "tagged", "competitor", "weights", "guarantees", "maximums", "divisions", "link_mbps",
         "phases", "limiter", "guest_ecn", "gso", "static_mbps", "udp_mbps", "receivers", "destinations", "flows",
         "handshake", "period_ms", "division", "fabric", "mark_source", "sample_us", "limit_sample_ms",
-        "quantum_bytes", "burst_bytes", "horizon_us", "shim_period_us", "preset", "levels", "knobs", "buffer_packets",
+        "burst_us", "burst_bytes", "horizon_us", "shim_period_us", "preset", "levels", "knobs", "buffer_packets",
         "mark_percent")
 
 

@@ -150,8 +150,9 @@ class Parameters(BaseModel):
     generator: Literal["own", "iperf"] = Field("own", description="traffic generator; iperf is slow here")
     sample_us: int = Field(2000, ge=100, le=100000, description="the queue is read this often, us")
     limit_sample_ms: int = Field(100, ge=2, le=100, description="the rate limits are read this often, ms")
-    quantum_bytes: Optional[int] = Field(
-        None, ge=1514, le=1048576, description="limiter pace: bytes back to back; default: the shim's")
+    burst_us: Optional[int] = Field(
+        None, ge=0, le=10000, description="what a rate sends in that time leaves in one go, and whole, us; 0: single "
+        "segments; default: the shim's")
     burst_bytes: Optional[int] = Field(
         None, ge=1514, le=16777216, description="limiter or edge police: depth of the bucket; default: the shim's; "
         "edge: 0.8 s of the rate, as Neutron has it")

@@ -53,7 +53,7 @@ def _shim(parameters: Parameters) -> Optional[Dict[str, Any]]:
     if parameters.law == "none":
         return None
     settings = {"shim-law": parameters.law, "shim-limiter": parameters.limiter, "shim-key-file": KEY_FILE}
-    for key, value in (("shim-burst", parameters.burst_bytes), ("shim-quantum", parameters.quantum_bytes),
+    for key, value in (("shim-burst", parameters.burst_bytes), ("shim-burst-us", parameters.burst_us),
                        ("shim-horizon-us", parameters.horizon_us), ("shim-period-us", parameters.shim_period_us)):
         if value is not None:
             settings[key] = str(value)

@@ -112,17 +112,17 @@ def settings_text(settings: Settings) -> str:
     """Return the settings as lines for people."""
     pace = settings.limiter == "pace"
     ahead = ", small packets ahead" if settings.ahead else ""
-    depth = f"quantum {settings.quantum} bytes, horizon {settings.horizon / 1e6:g} ms{ahead}" if pace else (
+    depth = f"{settings.burst_us} us at the rate in one go, horizon {settings.horizon / 1e6:g} ms{ahead}" if pace else (
         f"burst {settings.burst} bytes")
-    words = ["yes" if flag else "no" for flag in (settings.segment, settings.ecn, settings.accept_v0, settings.key_set,
+    words = ["yes" if flag else "no" for flag in (settings.ecn, settings.accept_v0, settings.key_set,
                                                   settings.key_other_set)]
     waiting = f"at most {settings.waiting_max}" if settings.waiting_max else "any number of"
     lines = [
         f"law {settings.law} of {', '.join(settings.laws)}; a VM is inactive after {settings.inactive / 1e9:g} s",
-        f"limiter {settings.limiter}: {depth}; segment {words[0]}; ecn {words[1]}, as ECT({settings.codepoint})",
+        f"limiter {settings.limiter}: {depth}; ecn {words[0]}, as ECT({settings.codepoint})",
         f"of a VM, {waiting} packets may wait on one uplink",
-        f"control messages: IP protocol {settings.protocol}; key set {words[3]}; accept v0 {words[2]}; "
-        f"other key set {words[4]}",
+        f"control messages: IP protocol {settings.protocol}; key set {words[2]}; accept v0 {words[1]}; "
+        f"other key set {words[3]}",
     ]
     lines += [f"sender {sender} used the other key {silent} s ago"
               for sender, silent in settings.other_key_senders.items()]
@@ -257,11 +257,10 @@ def show(of: Optional[str], as_json: bool) -> None:
 @click.option("--period", type=Time(), help="T, such as 5ms; 0: the law's default.")
 @click.option("--limiter", type=click.Choice(LIMITERS), help="What happens to a packet over the rate.")
 @click.option("--burst", type=int, help="Depth of a policing bucket, bytes.")
-@click.option("--quantum", type=int, help="What a pacing bucket lets leave back to back, bytes.")
+@click.option("--burst-us", type=int, help="What a rate sends in so many us may leave in one go, 0 to 10000.")
 @click.option("--horizon", type=Time(), help="Longest wait of a paced packet, such as 10ms.")
 @click.option("--ahead/--no-ahead", default=None,
               help="Let a VM's small packets and young flows leave ahead of its bulk.")
-@click.option("--segment/--no-segment", default=None, help="Cut GSO packets before the bucket.")
 @click.option("--ecn/--no-ecn", default=None, help="Make Not-ECT packets ECT, and give them back Not-ECT.")
 @click.option("--inactive", type=Time(), help="Silence after which a VM's share goes to others, such as 1s.")
 @click.option("--peers-max", type=int, help="Peers a VM may have, under laws that keep them.")

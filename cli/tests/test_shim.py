@@ -16,8 +16,8 @@ from sdngcc.commands import shim as commands
 from sdngcc.shim.netlink import Knob, Limiter, Peer, Port, Settings, ShimRefused
 from sdngcc.shim.netlink import Path as ShimPath
 
-SETTINGS = Settings(law="sdngcc", of="sdngcc", period=5_000_000, limiter="pace", burst=131072, quantum=3028,
-                    horizon=10_000_000, segment=True, ecn=True, inactive=10**9, protocol=253, accept_v0=False,
+SETTINGS = Settings(law="sdngcc", of="sdngcc", period=5_000_000, limiter="pace", burst=131072, burst_us=100,
+                    horizon=10_000_000, ecn=True, inactive=10**9, protocol=253, accept_v0=False,
                     key_set=True, peers_max=4096, peer_idle=10**10,
                     knobs={"rmin-ppm": Knob("rmin-ppm", 7, 10_000, 0, 10**6, "ppm", "help", "ours")},
                     laws=("none", "sdngcc"), key_other_set=True, codepoint=0, waiting_max=1024,

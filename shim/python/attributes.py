@@ -29,9 +29,9 @@ class SettingsMessage(genlmsg):
         ("OVS_SHIM_SETTINGS_PERIOD", "uint64"),
         ("OVS_SHIM_SETTINGS_LIMITER", "uint32"),
         ("OVS_SHIM_SETTINGS_BURST", "uint32"),
-        ("OVS_SHIM_SETTINGS_QUANTUM", "uint32"),
+        ("OVS_SHIM_SETTINGS_QUANTUM", "none"),
         ("OVS_SHIM_SETTINGS_HORIZON", "uint64"),
-        ("OVS_SHIM_SETTINGS_SEGMENT", "uint8"),
+        ("OVS_SHIM_SETTINGS_SEGMENT", "none"),
         ("OVS_SHIM_SETTINGS_ECN", "uint8"),
         ("OVS_SHIM_SETTINGS_INACTIVE", "uint64"),
         ("OVS_SHIM_SETTINGS_PROTOCOL", "uint8"),
@@ -51,6 +51,7 @@ class SettingsMessage(genlmsg):
         ("OVS_SHIM_SETTINGS_CONVERSATIONS", "uint8"),
         ("OVS_SHIM_SETTINGS_EARLY", "none"),
         ("OVS_SHIM_SETTINGS_AHEAD", "uint8"),
+        ("OVS_SHIM_SETTINGS_BURST_US", "uint32"),
     )
 
     class knobs(nla):

@@ -92,9 +92,8 @@ class Settings:
     period: int  # T of that law, ns; 0 of "none"
     limiter: str  # "police" or "pace"
     burst: int  # depth of a policing bucket, bytes
-    quantum: int  # depth of a pacing bucket, bytes
+    burst_us: int  # what a rate sends in it may leave in one go, us
     horizon: int  # longest wait of a paced packet, ns
-    segment: bool  # GSO packets are cut into MTU packets before the bucket
     ecn: bool  # Not-ECT packets are made ECT, and given back
     inactive: int  # T_o, ns
     protocol: int  # IP protocol of control messages
@@ -285,7 +284,7 @@ class ShimClient:
                    got["other_key_senders"].get_attrs("OVS_SHIM_SENDERS_SENDER")] if "other_key_senders" in got else []
         return Settings(
             law=got["law"], of=got["of"], period=got["period"], limiter=LIMITERS[got["limiter"]], burst=got["burst"],
-            quantum=got["quantum"], horizon=got["horizon"], segment=bool(got["segment"]), ecn=bool(got["ecn"]),
+            burst_us=got["burst_us"], horizon=got["horizon"], ecn=bool(got["ecn"]),
             inactive=got["inactive"], protocol=got["protocol"], accept_v0=bool(got["accept_v0"]),
             key_set="key_set" in got, peers_max=got["peers_max"], peer_idle=got["peer_idle"],
             knobs={knob.name: knob for knob in knobs}, laws=tuple(got["laws"].get_attrs("OVS_SHIM_LAWS_NAME")),
@@ -295,8 +294,8 @@ class ShimClient:
             other_key_senders={sender["id"]: sender["silent"] for sender in senders})
 
     def settings_set(self, *, law: Optional[str] = None, period: Optional[int] = None,
-                     limiter: Optional[str] = None, burst: Optional[int] = None, quantum: Optional[int] = None,
-                     horizon: Optional[int] = None, segment: Optional[bool] = None, ecn: Optional[bool] = None,
+                     limiter: Optional[str] = None, burst: Optional[int] = None, burst_us: Optional[int] = None,
+                     horizon: Optional[int] = None, ecn: Optional[bool] = None,
                      inactive: Optional[int] = None, protocol: Optional[int] = None,
                      accept_v0: Optional[bool] = None, key: Optional[bytes] = None,
                      peers_max: Optional[int] = None, peer_idle: Optional[int] = None, of: Optional[str] = None,
@@ -311,8 +310,7 @@ class ShimClient:
         """
         values = {
             "LAW": law, "PERIOD": period, "LIMITER": None if limiter is None else _number(LIMITERS, "limiter", limiter),
-            "BURST": burst, "QUANTUM": quantum, "HORIZON": horizon,
-            "SEGMENT": None if segment is None else int(segment), "ECN": None if ecn is None else int(ecn),
+            "BURST": burst, "BURST_US": burst_us, "HORIZON": horizon, "ECN": None if ecn is None else int(ecn),
             "INACTIVE": inactive, "PROTOCOL": protocol, "PEERS_MAX": peers_max, "PEER_IDLE": peer_idle, "OF": of,
             "ACCEPT_V0": None if accept_v0 is None else int(accept_v0), "KEY": key, "KEY_OTHER": key_other,
             "CODEPOINT": codepoint, "WAITING_MAX": waiting_max,

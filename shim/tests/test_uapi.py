@@ -191,8 +191,8 @@ def test_port_read() -> None:
 def test_settings_new() -> None:
     """The second key goes with codepoint, waiting-max and ahead, and its senders come back."""
     common = [("OVS_SHIM_SETTINGS_" + name, value) for name, value in (
-        ("LAW", "none"), ("OF", "none"), ("PERIOD", 0), ("LIMITER", 1), ("BURST", 1), ("QUANTUM", 1), ("HORIZON", 1),
-        ("SEGMENT", 1), ("ECN", 1), ("INACTIVE", 1), ("PROTOCOL", 253), ("ACCEPT_V0", 0), ("PEERS_MAX", 1),
+        ("LAW", "none"), ("OF", "none"), ("PERIOD", 0), ("LIMITER", 1), ("BURST", 1), ("BURST_US", 1), ("HORIZON", 1),
+        ("ECN", 1), ("INACTIVE", 1), ("PROTOCOL", 253), ("ACCEPT_V0", 0), ("PEERS_MAX", 1),
         ("PEER_IDLE", 1), ("KNOBS", {"attrs": []}), ("LAWS", {"attrs": []}))]
     sender = {"attrs": [("OVS_SHIM_SENDER_ID", 5), ("OVS_SHIM_SENDER_SILENT", 61)]}
     senders = ("OVS_SHIM_SETTINGS_OTHER_KEY_SENDERS", {"attrs": [("OVS_SHIM_SENDERS_SENDER", sender)]})

@@ -34,12 +34,10 @@ static const struct lab_setting lab_settings[] = {
 	SETTING(peers_max),
 	SETTING(waiting_max),
 	SETTING(burst_bytes),
-	SETTING(quantum_bytes),
 	SETTING(burst_us),
 	SETTING(protocol),
 	SETTING(codepoint),
 	SETTING(accept_v0),
-	SETTING(segment),
 	SETTING(conversations),
 	SETTING(ecn),
 };
@@ -299,7 +297,7 @@ static void lab_read(const struct shim_vm *vm, struct shim_packet *packet,
 		.id_free = ipv4,
 		.echo_free = ipv4,
 		.echo = from->echo,
-		.gso = from->packets > 1,
+		.gso = from->packets > 1 && !from->whole,
 	};
 	memcpy(&packet->source, from->source, sizeof(packet->source));
 	memcpy(&packet->destination, from->destination, sizeof(packet->destination));

@@ -44,6 +44,7 @@ struct shim_lab_packet {
 	bool tunnelled;		/* it goes into a tunnel: tunnel_end is valid */
 	bool echo;		/* the reserved bit of the IPv4 header */
 	bool fragment;		/* one of a datagram */
+	bool whole;		/* not to be cut, however many packets it stands for */
 };
 
 /* What became of a packet. */

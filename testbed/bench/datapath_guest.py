@@ -96,7 +96,7 @@ def shim(row: Row) -> None:
     from sdngcc.shim.netlink import ShimClient
 
     with ShimClient() as client:
-        client.settings_set(law=row.law, ecn=row.ecn, segment=row.segment, peers_max=2 * MANY, key=bytes(range(16)))
+        client.settings_set(law=row.law, ecn=row.ecn, burst_us=row.burst_us, peers_max=2 * MANY, key=bytes(range(16)))
         for number in row.ends:
             if Path(f"/sys/class/net/up{number}").exists():
                 client.port_set(f"up{number}", role="uplink", capacity=row.limit_bits // 8)

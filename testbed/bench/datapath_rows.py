@@ -43,8 +43,8 @@ class Row(NamedTuple):
     """The sender's TCP builds packets of up to 64 KiB."""
     ecn: bool = True
     """The shim makes Not-ECT packets ECT and gives them back."""
-    segment: bool = True
-    """The shim cuts GSO packets, as it does by default."""
+    burst_us: int = 100
+    """What a rate sends in it, us, the shim lets leave in one go; 0: it cuts GSO packets into single segments."""
     ends: Tuple[int, ...] = (0, 1)
     """Datapaths on which the shim is: 0 sends, 1, which loads of sockets have, receives."""
 
@@ -75,7 +75,7 @@ def _rows() -> List[Row]:
         Row("stream-no-ecn", STREAM, "single segments, shim leaves ECN alone", ecn=False),
         Row("stream", STREAM, "single segments, Not-ECT", SOCKETS),
         Row("stream-gso", STREAM, "64 KiB GSO packets, Not-ECT", SOCKETS, gso=True),
-        Row("stream-gso-whole", STREAM, "64 KiB GSO packets, Not-ECT, not cut", SOCKETS, gso=True, segment=False),
+        Row("stream-gso-cut", STREAM, "64 KiB GSO packets, Not-ECT, cut to single segments", gso=True, burst_us=0),
         Row("stream-vcc", STREAM, "single segments, law vcc", ANY_LAW, law="vcc"),
         Row("stream-vcc-gso", STREAM, "64 KiB GSO packets, law vcc", ANY_LAW, law="vcc", gso=True),
     ]

@@ -79,7 +79,7 @@ def flows_of(workload: Workload, names: Dict[str, int], early: bool) -> List[Bul
 def shim_settings(parameters: Parameters) -> Dict[str, int]:
     """Return the engine's settings that parameters ask for."""
     given = {"horizon_ns": parameters.horizon_us and parameters.horizon_us * 1000,
-             "quantum_bytes": parameters.quantum_bytes, "burst_bytes": parameters.burst_bytes,
+             "burst_us": parameters.burst_us, "burst_bytes": parameters.burst_bytes,
              "limiter": 0 if parameters.limiter == "police" else None, "ahead": 1 if parameters.ahead else None}
     return {name: value for name, value in given.items() if value is not None}
 

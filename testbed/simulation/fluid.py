@@ -147,8 +147,8 @@ class Fluid:
 
     def _lab(self, host: int, settings: Dict[str, int], knobs: Dict[str, int]) -> Any:
         lab = self.lib.shim_lab_create(host + 1, 1000)
-        # Packets come many at a time, to be neither cut nor bounded in number.
-        for name, value in {**settings, "segment": 0, "waiting_max": 0}.items():
+        # Packets come many at a time, not to be bounded in number.
+        for name, value in {"burst_us": 0, **settings, "waiting_max": 0}.items():
             if self.lib.shim_lab_set(lab, name.encode(), value):
                 raise ParameterError(f"the shim has no setting {name}")
         for name, value in knobs.items():

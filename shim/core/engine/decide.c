@@ -146,7 +146,7 @@ void shim_decide_sent(struct shim_vm *vm, struct shim_uplink *uplink,
 		passage->gate = path ? &path->gate : NULL;
 	}
 	decide_ecn(vm, passage, packet, action, wants);
-	if (unlikely(packet->gso && READ_ONCE(vm->mode.segment)))
+	if (unlikely(packet->gso))
 		decide_cut(passage, packet, action);
 	if (likely(!action->cut_bytes))
 		shim_admit(passage, packet, action);

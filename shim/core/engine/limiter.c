@@ -401,7 +401,7 @@ static struct shim_limiter *limiter_create(struct shim_vm *vm, struct shim_uplin
 	limiter->uplink = uplink;
 	spin_lock_init(&limiter->lock);
 	INIT_LIST_HEAD(&limiter->active_node);
-	shim_rate_init(&limiter->rate, SHIM_RATE_MIN, vm->mode.depth);
+	shim_rate_init(&limiter->rate, SHIM_RATE_MIN, shim_mode_depth(&vm->mode, SHIM_RATE_MIN));
 	limiter->tat = shim_bucket_full(now_ns);
 	RCU_INIT_POINTER(limiter->next, rcu_dereference_protected(vm->limiters, true));
 	rcu_assign_pointer(vm->limiters, limiter);

@@ -18,12 +18,10 @@ void shim_settings_default(struct shim_settings *settings)
 		.peers_max = 4096,
 		.waiting_max = 1024,
 		.burst_bytes = 2097152,
-		.quantum_bytes = 3028,
 		.burst_us = 100,
 		.limiter = SHIM_LIMITER_PACE,
 		.protocol = SHIM_MESSAGE_PROTOCOL,
 		.codepoint = SHIM_ECT_ONE,
-		.segment = true,
 		.ecn = true,
 	};
 	for (i = 0; i < SHIM_LAW_SLOTS && (law = shim_law_at(i)); i++) {

@@ -49,8 +49,7 @@ struct shim_settings {
 	u32 peers_max;			/* peers a VM may have */
 	u32 waiting_max;		/* packets of a VM that may wait on an uplink; 0: any */
 	u32 burst_bytes;		/* depth of a policing bucket */
-	u32 quantum_bytes;		/* depth of a pacing bucket, at least */
-	u32 burst_us;			/* what the rate sends in that time may leave in one go */
+	u32 burst_us;	/* what a rate sends in that time may leave in one go; 0: single segments */
 	u8 key[SHIM_KEY_BYTES];	/* SipHash key that signs, and that messages are signed by */
 	u8 key_other[SHIM_KEY_BYTES];	/* messages may be signed by it, too */
 	u8 protocol;			/* IP protocol of control messages */
@@ -58,7 +57,6 @@ struct shim_settings {
 	bool key_set;			/* key is valid */
 	bool key_other_set;		/* key_other is valid */
 	bool accept_v0;			/* unauthenticated messages are obeyed: laboratory */
-	bool segment;			/* GSO packets are cut before the bucket */
 	bool ecn;			/* Not-ECT packets are made ECT, and given back */
 	bool ahead;			/* small packets leave ahead of those that wait */
 	bool conversations;	/* VMs have peers under all laws, for whoever reads them */

@@ -180,11 +180,10 @@ static void vm_set_mode(struct shim_vm *vm, const struct shim_settings *settings
 
 	WRITE_ONCE(vm->mode.horizon_ns, pace ? settings->horizon_ns : 0);
 	WRITE_ONCE(vm->mode.burst_us, settings->burst_us);
-	WRITE_ONCE(vm->mode.depth, pace ? settings->quantum_bytes : settings->burst_bytes);
+	WRITE_ONCE(vm->mode.depth, settings->burst_bytes);
 	WRITE_ONCE(vm->mode.waiting_max, settings->waiting_max);
 	WRITE_ONCE(vm->mode.protocol, settings->protocol);
 	WRITE_ONCE(vm->mode.codepoint, settings->codepoint);
-	WRITE_ONCE(vm->mode.segment, settings->segment);
 	WRITE_ONCE(vm->mode.ecn, settings->ecn);
 	WRITE_ONCE(vm->mode.ahead, pace && settings->ahead);
 	WRITE_ONCE(vm->mode.wants, vm_wants(vm, settings));

@@ -38,41 +38,50 @@ struct shim_uplink;
 /* What a packet needs to know of its VM and of the settings; read without a lock. */
 struct shim_mode {
 	u64 horizon_ns;			/* 0: police */
-	u32 depth;			/* of buckets, at least, bytes */
+	u32 depth;			/* of policing buckets, bytes */
 	u32 burst_us;			/* as in settings */
 	u32 waiting_max;		/* packets that may wait on an uplink; 0: any */
 	u8 wants;			/* SHIM_LAW_* of the VM's law, SHIM_VM_* */
 	u8 protocol;			/* IP protocol of control messages */
 	u8 codepoint;			/* of what is made ECT */
 	bool ruled;			/* the VM has a law: else its packets pass untouched */
-	bool segment;			/* as in settings */
 	bool ecn;			/* as in settings */
 	bool ahead;			/* as in settings; false: police */
 };
 
 /*
- * Returns how many bytes may leave in one go at a rate, so that a GSO packet of no more stays whole:
- * what the rate sends in burst_us, at least two full packets; 0: every segment by itself.  A
- * policing bucket must have room for it.
+ * Returns what may leave in one go at a rate, bytes: what it sends in burst_us, at least two full
+ * packets.
  *
  * Overflow: the rate is at most SHIM_RATE_MAX < 2^37 and the time SHIM_BURST_US_MAX < 2^14, so the
  * product is below 2^51, and bytes are at most 10^9 < 2^30.
  */
+static inline u32 shim_mode_burst(u64 bytes_per_s, u32 burst_us)
+{
+	u32 bytes = shim_div(bytes_per_s * burst_us, SHIM_USEC_PER_SEC);
+
+	return max(bytes, SHIM_BURST_BYTES_MIN);
+}
+
+/* Returns the depth of a bucket of a rate, bytes: that, if packets can wait for it; else as set. */
+static inline u32 shim_mode_depth(const struct shim_mode *mode, u64 bytes_per_s)
+{
+	if (!READ_ONCE(mode->horizon_ns))
+		return READ_ONCE(mode->depth);
+	return shim_mode_burst(bytes_per_s, READ_ONCE(mode->burst_us));
+}
+
+/*
+ * Returns how many bytes a GSO packet may have to pass a bucket of a rate whole; 0: each segment
+ * passes by itself.  There is room for it in the bucket.
+ */
 static inline u32 shim_mode_whole(const struct shim_mode *mode, u64 bytes_per_s)
 {
 	u32 burst_us = READ_ONCE(mode->burst_us);
-	u32 bytes = shim_div(bytes_per_s * burst_us, SHIM_USEC_PER_SEC);
 
 	if (!burst_us)
 		return 0;
-	bytes = max(bytes, SHIM_BURST_BYTES_MIN);
-	return READ_ONCE(mode->horizon_ns) ? bytes : min(bytes, READ_ONCE(mode->depth));
-}
-
-/* Returns the depth of a bucket of a rate, bytes: what is not dropped has room for what is whole. */
-static inline u32 shim_mode_depth(const struct shim_mode *mode, u64 bytes_per_s)
-{
-	return max(READ_ONCE(mode->depth), shim_mode_whole(mode, bytes_per_s));
+	return min(shim_mode_burst(bytes_per_s, burst_us), shim_mode_depth(mode, bytes_per_s));
 }
 
 /* How far the visit of a VM has come. */

@@ -24,10 +24,12 @@ static void stray_rerate(struct ovs_shim_stray *stray, const struct shim_uplink 
 {
 	u64 bytes_per_s = shim_div(shim_uplink_capacity(uplink),
 				   READ_ONCE(uplink->active_weight) + 1);
-	u32 depth = horizon_ns ? settings->quantum_bytes : settings->burst_bytes;
+	u32 depth = settings->burst_bytes;
 	struct shim_rate rate;
 
 	bytes_per_s = clamp_t(u64, bytes_per_s, SHIM_RATE_MIN, SHIM_RATE_MAX);
+	if (horizon_ns)
+		depth = shim_mode_burst(bytes_per_s, settings->burst_us);
 	if (stray->rate.bytes_per_s == bytes_per_s && stray->rate.burst_bytes == depth)
 		return;
 	shim_rate_init(&rate, bytes_per_s, depth);

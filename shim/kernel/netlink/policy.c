@@ -56,13 +56,12 @@ const struct ovs_shim_nl_rule ovs_shim_settings_rules[] = {
 		.bytes = sizeof_field(struct shim_settings, burst_bytes),
 	},
 	{
-		.attr = OVS_SHIM_SETTINGS_QUANTUM,
-		.name = "quantum",
-		.unit = " bytes",
-		.min = 1514,
-		.max = 1U << 30,
-		.offset = offsetof(struct shim_settings, quantum_bytes),
-		.bytes = sizeof_field(struct shim_settings, quantum_bytes),
+		.attr = OVS_SHIM_SETTINGS_BURST_US,
+		.name = "burst-us",
+		.unit = " us",
+		.max = SHIM_BURST_US_MAX,
+		.offset = offsetof(struct shim_settings, burst_us),
+		.bytes = sizeof_field(struct shim_settings, burst_us),
 	},
 	{
 		.attr = OVS_SHIM_SETTINGS_HORIZON,
@@ -73,7 +72,6 @@ const struct ovs_shim_nl_rule ovs_shim_settings_rules[] = {
 		.offset = offsetof(struct shim_settings, horizon_ns),
 		.bytes = sizeof_field(struct shim_settings, horizon_ns),
 	},
-	NL_SWITCH(OVS_SHIM_SETTINGS_SEGMENT, "segment", segment),
 	NL_SWITCH(OVS_SHIM_SETTINGS_ECN, "ecn", ecn),
 	{
 		.attr = OVS_SHIM_SETTINGS_INACTIVE,
@@ -261,9 +259,17 @@ const struct nla_policy ovs_shim_settings_policy[OVS_SHIM_SETTINGS_MAX + 1] = {
 	[OVS_SHIM_SETTINGS_PERIOD] = { .type = NLA_U64 },
 	[OVS_SHIM_SETTINGS_LIMITER] = { .type = NLA_U32 },
 	[OVS_SHIM_SETTINGS_BURST] = { .type = NLA_U32 },
-	[OVS_SHIM_SETTINGS_QUANTUM] = { .type = NLA_U32 },
+	[OVS_SHIM_SETTINGS_QUANTUM] = {
+		.type = NLA_REJECT,
+		.reject_message = "quantum: there is no such setting, burst-us does its work"
+			OVS_SHIM_NL_STAYS,
+	},
 	[OVS_SHIM_SETTINGS_HORIZON] = { .type = NLA_U64 },
-	[OVS_SHIM_SETTINGS_SEGMENT] = { .type = NLA_U8 },
+	[OVS_SHIM_SETTINGS_SEGMENT] = {
+		.type = NLA_REJECT,
+		.reject_message = "segment: there is no such setting, burst-us does its work"
+			OVS_SHIM_NL_STAYS,
+	},
 	[OVS_SHIM_SETTINGS_ECN] = { .type = NLA_U8 },
 	[OVS_SHIM_SETTINGS_INACTIVE] = { .type = NLA_U64 },
 	[OVS_SHIM_SETTINGS_PROTOCOL] = { .type = NLA_U8 },
@@ -283,6 +289,7 @@ const struct nla_policy ovs_shim_settings_policy[OVS_SHIM_SETTINGS_MAX + 1] = {
 			"early: there is no such setting, ahead does its work" OVS_SHIM_NL_STAYS,
 	},
 	[OVS_SHIM_SETTINGS_AHEAD] = { .type = NLA_U8 },
+	[OVS_SHIM_SETTINGS_BURST_US] = { .type = NLA_U32 },
 };
 
 /* Of the nest OVS_SHIM_ADDRESSES_ADDRESS. */

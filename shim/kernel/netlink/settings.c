@@ -17,9 +17,6 @@
 /* Bytes of a SETTINGS_GET reply: a law has at most SHIM_KNOBS_MAX knobs of less than 512 bytes. */
 #define NL_SETTINGS_BYTES 12288
 
-/* Depth below which an uncut 64 KiB GSO packet, with a header for each part, might never pass. */
-#define NL_UNCUT_BURST_MIN 80000U
-
 /* Shortest T outside the initial user namespace. */
 #define NL_PERIOD_MIN_GUEST_NS ((u64)NSEC_PER_MSEC)
 
@@ -363,13 +360,6 @@ static int nl_settings_change(struct shim_settings *settings, struct nlattr *con
 	settings->key_other_set = nl_settings_change_key(settings->key_other,
 							 settings->key_other_set,
 							 attrs[OVS_SHIM_SETTINGS_KEY_OTHER]);
-	if (settings->limiter == SHIM_LIMITER_POLICE && !settings->segment &&
-	    settings->burst_bytes < NL_UNCUT_BURST_MIN) {
-		ovs_shim_say(extack,
-			     "burst: %u bytes hold no GSO packet, police without segment needs %u",
-			     settings->burst_bytes, NL_UNCUT_BURST_MIN);
-		return -EINVAL;
-	}
 	return 0;
 }
 

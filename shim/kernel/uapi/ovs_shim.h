@@ -56,9 +56,9 @@ enum ovs_shim_settings_attr {
 	OVS_SHIM_SETTINGS_PERIOD,	/* u64 ns: T; 0 on set: the law's default */
 	OVS_SHIM_SETTINGS_LIMITER,	/* u32: enum ovs_shim_limiter */
 	OVS_SHIM_SETTINGS_BURST,	/* u32 bytes: depth of a policing bucket */
-	OVS_SHIM_SETTINGS_QUANTUM,	/* u32 bytes: what a pacing bucket sends in one go */
+	OVS_SHIM_SETTINGS_QUANTUM,	/* refused: BURST_US does its work */
 	OVS_SHIM_SETTINGS_HORIZON,	/* u64 ns: longest wait of a paced packet */
-	OVS_SHIM_SETTINGS_SEGMENT,	/* u8: 1 cuts GSO packets to the MTU first */
+	OVS_SHIM_SETTINGS_SEGMENT,	/* refused: BURST_US does its work */
 	OVS_SHIM_SETTINGS_ECN,		/* u8: 1 makes Not-ECT ECT, hidden from the receiver */
 	OVS_SHIM_SETTINGS_INACTIVE,	/* u64 ns: T_o */
 	OVS_SHIM_SETTINGS_PROTOCOL,	/* u8: IP protocol of control messages */
@@ -78,6 +78,7 @@ enum ovs_shim_settings_attr {
 	OVS_SHIM_SETTINGS_CONVERSATIONS,	/* u8: 1 keeps peers under laws that need none */
 	OVS_SHIM_SETTINGS_EARLY,	/* refused: AHEAD does its work */
 	OVS_SHIM_SETTINGS_AHEAD,	/* u8: 1 lets some packets leave ahead of others */
+	OVS_SHIM_SETTINGS_BURST_US,	/* u32 us: what a rate sends in it may leave in one go */
 
 	__OVS_SHIM_SETTINGS_MAX
 };

@@ -61,8 +61,8 @@ DATAGRAMS: Dict[str, Offloaded] = {
 def refused_if_large(send: Callable[[Offloaded], None], device: str, large: Dict[str, Offloaded],
                      fitting: Dict[str, Offloaded]) -> None:
     """Check what becomes of packets of a port, cut by the shim or not."""
-    for segment in (True, False):
-        lab.fresh("static", segment=segment)
+    for burst_us in (0, 10_000):
+        lab.fresh("static", burst_us=burst_us)
         lab.shim.port_set(device, role="vm", max_rate=LIMIT)
         for what, packet in large.items():
             # What finds no flow in the datapath yet is cut on its way to ovs-vswitchd.
@@ -73,8 +73,8 @@ def refused_if_large(send: Callable[[Offloaded], None], device: str, large: Dict
             send(packet)
             time.sleep(0.02)
             rose = lab.changes(device, before)
-            equal(list(map(len, frames(lab.u))), [], f"segment={segment}, {what}: lengths of frames that left")
-            equal(set(rose), {"drop_size"}, f"segment={segment}, {what}: {rose}")
+            equal(list(map(len, frames(lab.u))), [], f"burst_us={burst_us}, {what}: lengths of frames that left")
+            equal(set(rose), {"drop_size"}, f"burst_us={burst_us}, {what}: {rose}")
         for what, packet in fitting.items():
             lab.u.flush()
             with lab.counted(device, drop_size=0, drop_segment=0):
@@ -85,11 +85,11 @@ def refused_if_large(send: Callable[[Offloaded], None], device: str, large: Dict
                 send(packet)
                 time.sleep(0.3)
             left = [len(one) for one in frames(lab.u)]
-            assert left, f"segment={segment}, {what}: nothing left"
+            assert left, f"burst_us={burst_us}, {what}: nothing left"
             # A veth carries what is offloaded to it, but no fragments that others are to make.
             if packet.gso == GSO_UDP:
                 charged = lab.stats(device)["tx_bytes"] - before
-                equal((charged, max(left) <= 1514), (sum(left), True), f"segment={segment}, {what}: bytes charged, fit")
+                equal((charged, max(left) <= 1514), (sum(left), True), f"burst_us={burst_us}, {what}: bytes charged, fit")
 
 
 @check
@@ -130,7 +130,7 @@ def refused_costs_nothing() -> None:
 @check
 def mtu_follows() -> None:
     """It is the MTU that the uplink has by now"""
-    lab.fresh("static", segment=False)
+    lab.fresh("static", burst_us=10_000)
     run("ip link set s3 mtu 9000; ip -n u link set e3 mtu 9000")
     with lab.counted("s1", drop_size=0):
         guest.send(tcp(60_000, 8_948))
@@ -144,8 +144,8 @@ def mtu_follows() -> None:
 @check
 def nested() -> None:
     """A guest's own VXLAN is charged for each header that its parts have, cut by the shim or not"""
-    for segment in (True, False):
-        lab.fresh("static", segment=segment)
+    for burst_us in (0, 10_000):
+        lab.fresh("static", burst_us=burst_us)
         links("link add vx type vxlan id 7 remote 10.9.0.3 local 10.9.0.1 dstport 4789 dev e1",
               "addr add 10.9.0.1/24 dev e1", "neigh replace 10.9.0.3 lladdr 02:00:00:00:00:02 dev e1",
               "link set vx up", "addr add 10.77.0.1/24 dev vx",
@@ -161,7 +161,7 @@ def nested() -> None:
             # What was not cut before the receiver's end of the veth is so many packets on a wire.
             wire = sum(len(one) if len(one) < 1600 else
                        len(one) + (-(-(len(one) - 104) // 1400) - 1) * 104 for one in left)
-            equal(charged, wire, f"segment={segment}: bytes charged, of {len(left)} frames")
+            equal(charged, wire, f"burst_us={burst_us}: bytes charged, of {len(left)} frames")
         finally:
             links("link del vx", "addr del 10.9.0.1/24 dev e1", within="v1")
 

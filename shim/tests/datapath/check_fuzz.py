@@ -279,7 +279,7 @@ def fuzz() -> None:
 def afterwards() -> None:
     """What is in force is within its ranges, and the shim can be set and used as before"""
     got = lab.shim.settings_get()
-    for name, least, most in (("burst", 1514, 1 << 30), ("quantum", 1514, 1 << 30), ("horizon", 1000, 10**10),
+    for name, least, most in (("burst", 1514, 1 << 30), ("burst_us", 0, 10_000), ("horizon", 1000, 10**10),
                               ("inactive", 10**6, 3600 * 10**9), ("protocol", 143, 254), ("peers_max", 1, 1 << 20)):
         assert least <= getattr(got, name) <= most, f"{name}: {getattr(got, name)}"
     for law in laws:

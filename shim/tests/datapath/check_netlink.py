@@ -8,6 +8,7 @@ import errno
 import os
 import sys
 import traceback
+from functools import partial
 from typing import Any, Callable, Type
 
 from lab import Lab, check, equal, ifindex, links, main, namespace, run, settle
@@ -50,7 +51,7 @@ def settings_ranges() -> None:
         ({"period": 49_999}, "period", "50000 to 10000000000"),
         ({"period": 10**10 + 1}, "period", "50000 to 10000000000"),
         ({"burst": 1513}, "burst", "1514 to 1073741824"),
-        ({"quantum": 2**30 + 1}, "quantum", "1514 to 1073741824"),
+        ({"burst_us": 10_001}, "burst-us", "0 to 10000 us"),
         ({"horizon": 999}, "horizon", "1000 to 10000000000"),
         ({"inactive": 999_999}, "inactive", "1000000 to 3600000000000"),
         ({"protocol": 6}, "protocol", "143 to 254"),
@@ -67,7 +68,6 @@ def settings_ranges() -> None:
         ({"of": "static", "knobs": {"rmin-ppm": 1}}, "knob rmin-ppm", "law static has no such knob"),
         ({"knobs": {"nonsense": 1}}, "knob nonsense", "law sdngcc has no such knob"),
         ({"knobs": {"rmin-ppm": 1_000_001}}, "knob rmin-ppm", "0 to 1000000 ppm"),
-        ({"limiter": "police", "segment": False, "burst": 60_000}, "burst", "needs 80000"),
     ]
     for values, *words in cases:
         refused(lambda given=values: lab.shim.settings_set(**given), *words, "what is in force stays")
@@ -77,7 +77,7 @@ def settings_ranges() -> None:
 def settings_all_or_nothing() -> None:
     """One bad value among good ones changes nothing"""
     refused(lambda: lab.shim.settings_set(law="static", burst=200_000, knobs={"rate": 10**12}), "knob rate")
-    refused(lambda: lab.shim.settings_set(quantum=5000, knobs={"rmin-ppm": 5, "step-max-ppm": 10**7}), "step-max-ppm")
+    refused(lambda: lab.shim.settings_set(burst_us=5000, knobs={"rmin-ppm": 5, "step-max-ppm": 10**7}), "step-max-ppm")
 
 
 def grown(message: Type[genlmsg]) -> Type[genlmsg]:
@@ -108,27 +108,30 @@ def next_version() -> None:
 @check
 def replaced() -> None:
     """A setting of earlier versions is refused by name, and by the name of what does its work"""
-    message = type("Old", (genlmsg,), {"prefix": SettingsMessage.prefix, "nla_map": tuple(
-        (name, "uint64" if name == "OVS_SHIM_SETTINGS_EARLY" else "none") for name, _ in SettingsMessage.nla_map)})
-    refused(lambda: lab.shim._request(message, SETTINGS_SET, [("OVS_SHIM_SETTINGS_EARLY", 500_000)]),
-            "early: there is no such setting, ahead does its work", "what is in force stays")
+    for name, kind, value, successor in (("early", "uint64", 500_000, "ahead"), ("quantum", "uint32", 3028, "burst-us"),
+                                         ("segment", "uint8", 1, "burst-us")):
+        attribute = f"OVS_SHIM_SETTINGS_{name.upper()}"
+        message = type("Old", (genlmsg,), {"prefix": SettingsMessage.prefix, "nla_map": tuple(
+            (one, kind if one == attribute else "none") for one, _ in SettingsMessage.nla_map)})
+        refused(partial(lab.shim._request, message, SETTINGS_SET, [(attribute, value)]),
+                f"{name}: there is no such setting, {successor} does its work", "what is in force stays")
 
 
 @check
 def settings_change() -> None:
     """What is accepted can be read back; each law keeps its own period and knobs"""
-    lab.shim.settings_set(period=1_000_000, limiter="police", burst=99_999, quantum=2000, horizon=5_000_000,
-                          segment=False, ecn=False, inactive=2_000_000_000, protocol=199, accept_v0=True,
+    lab.shim.settings_set(period=1_000_000, limiter="police", burst=99_999, burst_us=2000, horizon=5_000_000,
+                          ecn=False, inactive=2_000_000_000, protocol=199, accept_v0=True,
                           key=b"0123456789abcdef", knobs={"rmin-ppm": 7})
     got = lab.shim.settings_get()
-    equal((got.period, got.limiter, got.burst, got.quantum, got.horizon, got.segment, got.ecn, got.inactive,
+    equal((got.period, got.limiter, got.burst, got.burst_us, got.horizon, got.ecn, got.inactive,
            got.protocol, got.accept_v0, got.key_set, got.knobs["rmin-ppm"].value),
-          (1_000_000, "police", 99_999, 2000, 5_000_000, False, False, 2_000_000_000, 199, True, True, 7), "settings")
+          (1_000_000, "police", 99_999, 2000, 5_000_000, False, 2_000_000_000, 199, True, True, 7), "settings")
     lab.shim.settings_set(period=0)
     equal(lab.shim.settings_get().period, 5_000_000, "default period")
     lab.shim.settings_set(law="static")
     equal(list(lab.shim.settings_get().knobs), ["rate"], "knobs of static")
-    lab.shim.settings_set(law="sdngcc", limiter="pace", burst=2097152, quantum=3028, horizon=10_000_000, segment=True,
+    lab.shim.settings_set(law="sdngcc", limiter="pace", burst=2097152, burst_us=100, horizon=10_000_000,
                           ecn=True, inactive=10**9, protocol=253, accept_v0=False, key=bytes(16))
     equal(lab.shim.settings_get().knobs["rmin-ppm"].value, 7, "knob of a law that was set aside")
     lab.shim.settings_set(knobs={"rmin-ppm": 10_000}, peers_max=77, peer_idle=5_000_000)

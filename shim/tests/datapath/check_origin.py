@@ -251,9 +251,9 @@ def bound() -> None:
 
 @check
 def at_once() -> None:
-    """A full bucket lets a burst of strays through where they are dropped, a quantum at once where they are paced"""
-    for limiter, sent_at_once, rest in (("police", 30, "stray_drop_police"), ("pace", 5, "stray_paced")):
-        lab.fresh("static", limiter=limiter, burst=30_000, quantum=5_000, horizon=10**9)
+    """A full bucket lets a burst of strays through where they are dropped, two full packets where they are paced"""
+    for limiter, sent_at_once, rest in (("police", 30, "stray_drop_police"), ("pace", 3, "stray_paced")):
+        lab.fresh("static", limiter=limiter, burst=30_000, horizon=10**9)
         lab.shim.port_set("s3", role="uplink", capacity=100_000)
         with lab.flow(f"in_port={OUTSIDE},ip", "set_field:0->pkt_mark,output:3"):
             outside.send(ipv4(STRAY, U, udp(966)))

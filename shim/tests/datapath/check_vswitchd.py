@@ -99,14 +99,14 @@ def settings() -> None:
     """Settings and knobs take effect, and go back to their defaults without the key"""
     fresh()
     run("echo 000102030405060708090a0b0c0d0e0f > key")
-    wanted = ("law=sdngcc", "period-us=1000", "limiter=police", "burst=200000", "quantum=1514", "horizon-us=5",
-              "segment=false", "ecn=false", "inactive-ms=7", "protocol=200", "accept-v0=true", "key-file=$PWD/key",
+    wanted = ("law=sdngcc", "period-us=1000", "limiter=police", "burst=200000", "burst-us=0", "horizon-us=5",
+              "ecn=false", "inactive-ms=7", "protocol=200", "accept-v0=true", "key-file=$PWD/key",
               "knob-step-fast-ppm=123")
     setting(*wanted)
     got = lab.shim.settings_get()
-    equal((got.law, got.period, got.limiter, got.burst, got.quantum, got.horizon, got.segment, got.ecn, got.inactive,
+    equal((got.law, got.period, got.limiter, got.burst, got.burst_us, got.horizon, got.ecn, got.inactive,
            got.protocol, got.accept_v0, got.key_set, got.knobs["step-fast-ppm"].value),
-          ("sdngcc", 10**6, "police", 200000, 1514, 5000, False, False, 7 * 10**6, 200, True, True, 123), "settings")
+          ("sdngcc", 10**6, "police", 200000, 0, 5000, False, 7 * 10**6, 200, True, True, 123), "settings")
     equal(complaint(), "", "complaint")
     unset(*(key.split("=")[0] for key in wanted[1:]))
     got = lab.shim.settings_get()
@@ -122,15 +122,18 @@ def settings() -> None:
 def unusable() -> None:
     """What cannot be used is reported, and everything else takes effect"""
     fresh()
-    setting("law=sdngcc", "quantum=2000")
-    setting("law=fair", "quantum=100", "knob-nonsense=1", "horizon-us=777", "early-us=700")
+    setting("law=sdngcc", "burst-us=200")
+    setting("law=fair", "burst-us=10001", "knob-nonsense=1", "horizon-us=777", "early-us=700", "quantum=3028",
+            "segment=true")
     text = complaint()
     for words in ("shim-law: the datapath refuses it", "none, static, sdngcc", "shim-knob-nonsense",
-                  "shim-quantum: '100' is not allowed", "2000 bytes stays in force",
-                  "shim-early-us: there is no such setting, shim-ahead does its work"):
+                  "shim-burst-us: '10001' is not allowed", "200 us stays in force",
+                  "shim-early-us: there is no such setting, shim-ahead does its work; false stays in force",
+                  "shim-quantum: there is no such setting, shim-burst-us does its work; 200 us stays in force",
+                  "shim-segment: there is no such setting, shim-burst-us does its work; 200 us stays in force"):
         assert words in text, f"'{words}' is not in: {text}"
     got = lab.shim.settings_get()
-    equal((got.law, got.quantum, got.horizon), ("sdngcc", 2000, 777_000), "settings")
+    equal((got.law, got.burst_us, got.horizon), ("sdngcc", 200, 777_000), "settings")
     interface("s1", "min-rate=600000000")
     interface("s2", "min-rate=600000000", "weight=9")
     assert "guarantees sum to" in complaint("s2"), complaint("s2")
@@ -413,11 +416,11 @@ def laws() -> None:
 def show() -> None:
     """ovs-appctl shim/show prints settings, ports, limiters and complaints"""
     fresh()
-    setting("law=sdngcc", "quantum=1")
+    setting("law=sdngcc", "burst-us=x")
     text = run("ovs-appctl shim/show")
-    for words in (r"law +sdngcc", r"s1 +vm +1 ", r"s3 +uplink", r"vm +uplink +rate", r"shim-quantum: '1'"):
+    for words in (r"law +sdngcc", r"s1 +vm +1 ", r"s3 +uplink", r"vm +uplink +rate", r"shim-burst-us: 'x'"):
         assert re.search(words, text), f"'{words}' is not in: {text}"
-    unset("quantum")
+    unset("burst-us")
     equal(len(run("ovs-appctl shim/show --json").splitlines()), 4, "JSON lines")
 
 

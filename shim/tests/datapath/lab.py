@@ -232,8 +232,8 @@ class Lab:
 
     def fresh(self, law: str, **settings: Any) -> None:
         """Begin anew under a law: roles as roles() gives them, and settings as they are by default, but for these."""
-        values: dict[str, Any] = {"limiter": "pace", "burst": 2_097_152, "quantum": 3028, "horizon": 2_000_000,
-                                  "ahead": False, "segment": True, "ecn": True, "peers_max": 4096,
+        values: dict[str, Any] = {"limiter": "pace", "burst": 2_097_152, "burst_us": 100, "horizon": 2_000_000,
+                                  "ahead": False, "ecn": True, "peers_max": 4096,
                                   "accept_v0": False}
         self.shim.settings_set(law=law, **{**values, **settings})
         self.roles()

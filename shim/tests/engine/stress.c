@@ -23,7 +23,8 @@
 #define RATE_LOW 25000000ULL		/* bytes/s */
 #define RATE_HIGH 125000000ULL		/* bytes/s */
 #define BURST 30280			/* of a bucket that polices, bytes */
-#define QUANTUM 3028			/* of a bucket that paces, bytes */
+#define BURST_US 24			/* of a bucket that paces: 3,000 bytes at the higher rate */
+#define DEPTH (3028 + 3028 / 8)		/* of that, with what needs no look at the clock, bytes */
 #define HORIZON_NS 500000ULL		/* longest wait, but for WAITING bytes */
 #define WAITING (11 * 1514)		/* what may wait at the lower rate, bytes */
 #define PASSED_MAX 20000		/* packets of one thread; all pairs are looked at */
@@ -163,7 +164,7 @@ static void prepare(bool pace)
 	settings->limiter = pace ? SHIM_LIMITER_PACE : SHIM_LIMITER_POLICE;
 	settings->horizon_ns = HORIZON_NS;
 	settings->burst_bytes = BURST;
-	settings->quantum_bytes = QUANTUM;
+	settings->burst_us = BURST_US;
 	settings->waiting_max = 0;
 	shim_engine_set(&engine, settings);
 	uplink = shim_uplink_create(&engine, NULL);
@@ -202,7 +203,7 @@ int main(int argc, char **argv)
 	}
 	shim_vm_sent(vm, &tx);
 	counted = (u64)n * PACKET_BYTES;
-	bound = pace ? QUANTUM + WAITING : BURST;
+	bound = pace ? DEPTH + WAITING : BURST;
 	most = worst(all, n);
 	free(all);
 	printf("%s: %llu asked, %u passed, worst %llu of %llu bytes over the rate\n", argv[1],

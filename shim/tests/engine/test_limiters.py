@@ -306,8 +306,8 @@ def test_a_gso_packet_is_cut_and_each_part_asks(host: Host) -> None:
     outcome = host.send(vm, uplink, own(0), THERE, bytes=40 * FULL, packets=40, id=7)
     assert outcome.cut and outcome.passed == 10 * FULL
     assert host.limiter(vm, uplink).drop_police == 30 and host.limiter(vm, uplink).packets == 10
-    host.set(segment=0)
-    assert host.send(vm, uplink, own(0), THERE, bytes=40 * FULL, packets=40) .passed == 0
+    host.set(burst_us=10_000)
+    assert host.send(vm, uplink, own(0), THERE, bytes=40 * FULL, packets=40).passed == 0
 
 
 def test_ecn_is_given_and_ce_of_a_vm_is_not_believed(host: Host) -> None:

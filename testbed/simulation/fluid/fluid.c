@@ -78,6 +78,7 @@ static void fluid_describe(const struct fluid *fluid, const struct fluid_flow *f
 	*packet = (struct shim_lab_packet){
 		.bytes = packets * PACKET_BYTES,
 		.packets = packets,
+		.whole = true,
 		.version = 4,
 		.protocol = 17,
 		.ecn = ecn,

@@ -193,11 +193,9 @@ static int change_settings(struct actor *actor, struct netlink *nl, enum change 
 		message_put_u32(&message, OVS_SHIM_SETTINGS_LIMITER, draw(&actor->random, 2));
 		message_put_u32(&message, OVS_SHIM_SETTINGS_BURST,
 				draw(&actor->random, 2) ? 20000 : 2000000);
-		message_put_u32(&message, OVS_SHIM_SETTINGS_QUANTUM,
-				draw(&actor->random, 2) ? 3028 : 20000);
+		message_put_u32(&message, OVS_SHIM_SETTINGS_BURST_US,
+				(uint32_t)draw(&actor->random, 3) * 5000);
 		message_put_u8(&message, OVS_SHIM_SETTINGS_ECN, (uint8_t)draw(&actor->random, 2));
-		message_put_u8(&message, OVS_SHIM_SETTINGS_SEGMENT,
-			       (uint8_t)draw(&actor->random, 2));
 		break;
 	case CHANGE_TIMES:
 		message_put_u64(&message, OVS_SHIM_SETTINGS_INACTIVE,

@@ -35,9 +35,8 @@ struct rule {
 static const struct rule rules[] = {
     RULE(LIMITER, limiter, "limiter", NULL, 0, 1),
     RULE(BURST, burst_bytes, "burst", NULL, 1514, 1 << 30),
-    RULE(QUANTUM, quantum_bytes, "quantum", NULL, 1514, 1 << 30),
+    RULE(BURST_US, burst_us, "burst-us", NULL, 0, SHIM_BURST_US_MAX),
     RULE(HORIZON, horizon_ns, "horizon", NULL, 1000, UINT64_C(10000000000)),
-    RULE(SEGMENT, segment, "segment", NULL, 0, 1),
     RULE(ECN, ecn, "ecn", NULL, 0, 1),
     RULE(INACTIVE, inactive_ns, "inactive", NULL, 1000000,
          UINT64_C(3600000000000)),

@@ -50,12 +50,10 @@ static const struct setting settings[] = {
       OVS_SHIM_LIMITER_PACE, { 0, 0, NULL, NULL } },
     { "shim-burst", OVS_SHIM_SETTINGS_BURST, 4, SETTING_NUMBER, 1, 2097152,
       { 1514, 1 << 30, " bytes", NULL } },
-    { "shim-quantum", OVS_SHIM_SETTINGS_QUANTUM, 4, SETTING_NUMBER, 1, 3028,
-      { 1514, 1 << 30, " bytes", NULL } },
+    { "shim-burst-us", OVS_SHIM_SETTINGS_BURST_US, 4, SETTING_NUMBER, 1, 100,
+      { 1, 10 * 1000, " us", "single segments" } },
     { "shim-horizon-us", OVS_SHIM_SETTINGS_HORIZON, 8, SETTING_NUMBER, 1000,
       2 * 1000, { 1, 10 * 1000 * 1000, " us", NULL } },
-    { "shim-segment", OVS_SHIM_SETTINGS_SEGMENT, 1, SETTING_BOOL, 1, 1,
-      { 0, 0, NULL, NULL } },
     { "shim-ecn", OVS_SHIM_SETTINGS_ECN, 1, SETTING_BOOL, 1, 1,
       { 0, 0, NULL, NULL } },
     { "shim-inactive-ms", OVS_SHIM_SETTINGS_INACTIVE, 8, SETTING_NUMBER,
@@ -78,7 +76,7 @@ static const struct setting settings[] = {
       { 0, 0, NULL, NULL } },
 };
 enum { N_SETTINGS = ARRAY_SIZE(settings) };
-BUILD_ASSERT_DECL(ARRAY_SIZE(settings) == 16);
+BUILD_ASSERT_DECL(ARRAY_SIZE(settings) == 15);
 
 /* A key of earlier versions, which is refused. */
 struct replaced_key {
@@ -89,6 +87,8 @@ struct replaced_key {
 /* The keys of earlier versions. */
 static const struct replaced_key replaced_keys[] = {
     { "shim-early-us", "shim-ahead" },
+    { "shim-quantum", "shim-burst-us" },
+    { "shim-segment", "shim-burst-us" },
 };
 
 /* A key of control messages, which the database names a file of. */
@@ -243,18 +243,54 @@ is_known_key(const char *key)
             || !strncmp(key, KNOB_PREFIX, strlen(KNOB_PREFIX)));
 }
 
-/* Adds to 'complaints' that there is no setting 'key'. */
+/* Adds to 'complaints' that there is no setting 'old', what does its work, and
+ * which value of that stays in force. */
 static void
-complain_unknown(const char *key, struct ds *complaints)
+complain_replaced(const struct replaced_key *old, struct ds *complaints)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(replaced_keys); i++) {
-        if (!strcmp(key, replaced_keys[i].key)) {
+    for (size_t i = 0; i < N_SETTINGS; i++) {
+        const struct setting *s = &settings[i];
+        uint64_t value = want.numbers[i] / s->scale;
+
+        if (strcmp(old->successor, s->key)) {
+            continue;
+        }
+        if (s->type == SETTING_BOOL) {
             shim_complain(complaints, "%s: there is no such setting, %s does "
-                          "its work", key, replaced_keys[i].successor);
-            return;
+                          "its work; %s stays in force", old->key, s->key,
+                          value ? "true" : "false");
+        } else {
+            shim_complain(complaints, "%s: there is no such setting, %s does "
+                          "its work; %"PRIu64"%s stays in force", old->key,
+                          s->key, value, s->range.unit);
+        }
+        return;
+    }
+}
+
+/* Adds to 'complaints' which keys of 'other_config' are no settings. */
+static void
+complain_unknown(const struct smap *other_config, struct ds *complaints)
+{
+    const struct smap_node *node;
+
+    SMAP_FOR_EACH (node, other_config) {
+        size_t i = 0;
+
+        if (strncmp(node->key, "shim-", 5) || is_known_key(node->key)) {
+            continue;
+        }
+        while (i < ARRAY_SIZE(replaced_keys)
+               && strcmp(node->key, replaced_keys[i].key)) {
+            i++;
+        }
+        if (i < ARRAY_SIZE(replaced_keys)) {
+            complain_replaced(&replaced_keys[i], complaints);
+        } else {
+            shim_complain(complaints, "%s: there is no such setting",
+                          node->key);
         }
     }
-    shim_complain(complaints, "%s: there is no such setting", key);
 }
 
 /* Takes what Open_vSwitch:'other_config' asks for, with complaints about what
@@ -274,9 +310,6 @@ shim_settings_configure(const struct smap *other_config,
     SMAP_FOR_EACH (node, other_config) {
         if (!strncmp(node->key, "shim-", 5)) {
             asked = in_use = true;
-            if (!is_known_key(node->key)) {
-                complain_unknown(node->key, complaints);
-            }
         }
     }
     if (!in_use) {
@@ -306,6 +339,7 @@ shim_settings_configure(const struct smap *other_config,
             break;
         }
     }
+    complain_unknown(other_config, complaints);
     configure_law(other_config, complaints);
     for (size_t i = 0; i < N_KEYS; i++) {
         shim_parse_key_file(other_config, key_files[i].key, want.keys[i],
