@@ -62,6 +62,18 @@ static inline void ovs_shim_free_dropped(struct sk_buff *skb, enum shim_counter 
 	kfree_skb_reason(skb, ovs_shim_drop_reason(drop));
 }
 
+/* Kinds of GSO that say more of TCP's headers: 6.18 brought both. */
+#ifdef OVS_SHIM_HAS_GSO_TCP_ACCECN
+#define OVS_SHIM_GSO_ACCECN SKB_GSO_TCP_ACCECN
+#else
+#define OVS_SHIM_GSO_ACCECN 0
+#endif
+#ifdef OVS_SHIM_HAS_GSO_TCP_FIXEDID_INNER
+#define OVS_SHIM_GSO_FIXEDID_INNER SKB_GSO_TCP_FIXEDID_INNER
+#else
+#define OVS_SHIM_GSO_FIXEDID_INNER 0
+#endif
+
 /* Prepares a timer of monotonic time whose function runs in softirq context. */
 static inline void ovs_shim_hrtimer_setup(struct hrtimer *timer,
 					  enum hrtimer_restart (*function)(struct hrtimer *timer))

@@ -35,6 +35,7 @@
 #include "output.h"
 #include "ovs_shim.h"
 #include "port.h"
+#include "segment.h"
 #include "trace.h"
 #include "vlan.h"
 
@@ -105,9 +106,16 @@ static bool output_part(struct shim_vm *vm, struct sk_buff *skb, const struct ov
 	return output_act(vm, skb, &frame, outer, &action);
 }
 
+/* Returns how many segments of a GSO packet a part of at most so many bytes has; 0: unknown. */
+static u32 output_segments(const struct ovs_shim_frame *frame, const struct ovs_shim_outer *outer,
+			   u32 bytes)
+{
+	return frame->part ? bytes / (frame->part + (outer ? outer->bytes : 0)) : 0;
+}
+
 /*
- * Makes a GSO packet what the engine decided, and cuts it as the device would; true: it goes on,
- * for it turned out to be a single one.
+ * Makes a GSO packet what the engine decided, and cuts it; true: it goes on, for it turned out to
+ * be a single one.
  */
 static noinline bool output_cut(struct shim_vm *vm, struct sk_buff *skb,
 				struct ovs_shim_frame *frame, const struct ovs_shim_outer *outer,
@@ -127,7 +135,7 @@ static noinline bool output_cut(struct shim_vm *vm, struct sk_buff *skb,
 	}
 	if (outer)
 		ovs_shim_outer_leave(skb, outer);
-	parts = skb_gso_segment(skb, netif_skb_features(skb) & ~NETIF_F_GSO_MASK);
+	parts = ovs_shim_segment(skb, output_segments(frame, outer, action->cut_bytes));
 	if (IS_ERR(parts)) {
 		output_refuse(vm, skb, &frame->packet, SHIM_DROP_SEGMENT);
 		return false;

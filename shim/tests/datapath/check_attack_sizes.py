@@ -89,7 +89,7 @@ def refused_if_large(send: Callable[[Offloaded], None], device: str, large: Dict
             # A veth carries what is offloaded to it, but no fragments that others are to make.
             if packet.gso == GSO_UDP:
                 charged = lab.stats(device)["tx_bytes"] - before
-                equal((charged, max(left) <= 1514), (sum(left), True), f"burst_us={burst_us}, {what}: bytes charged, fit")
+                equal((charged, max(left) <= 1514), (sum(left), True), f"{burst_us} us, {what}: bytes charged, fit")
 
 
 @check
