@@ -533,7 +533,7 @@ static bool peer_visit(struct shim_peer *peer, u64 now_ns, struct shim_reports *
 	struct shim_uplink *uplink;
 	bool rests = true;
 
-	uplink = shim_peer_uplink(vm->engine, found ? found : READ_ONCE(peer->in));
+	uplink = shim_uplink_find(vm->engine, found ? found : READ_ONCE(peer->in));
 	spin_lock(&peer->lock);
 	if (peer->seen)
 		peer->seen_ns = now_ns;

@@ -196,10 +196,6 @@ u32 shim_peers_collect(struct shim_vm *vm, u64 now_ns, u32 most);
 enum shim_counter shim_peer_report(struct shim_vm *vm, const struct shim_message *report,
 				   const struct shim_packet *packet);
 
-/* Returns the uplink that was found behind a peer, NULL if it is no more.  RCU read lock. */
-struct shim_uplink *shim_peer_uplink(const struct shim_engine *engine,
-				     const struct shim_uplink *found);
-
 /* Returns what a law is told of a peer; limiter may be NULL.  vm->lock. */
 struct shim_law_input shim_peer_input(const struct shim_peer *peer,
 				      const struct shim_limiter *limiter,

@@ -27,7 +27,7 @@ enum shim_counter shim_peer_report(struct shim_vm *vm, const struct shim_message
 	if (!peer || peer->clock != vm->clock)
 		return SHIM_REFUSED_PEER;
 	found = READ_ONCE(peer->out);
-	uplink = shim_peer_uplink(vm->engine, found ? found : READ_ONCE(peer->in));
+	uplink = shim_uplink_find(vm->engine, found ? found : READ_ONCE(peer->in));
 	if (!uplink)
 		return SHIM_REFUSED_PEER;
 	limiter = shim_limiter_active(vm, uplink);

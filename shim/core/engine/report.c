@@ -140,7 +140,7 @@ void shim_peer_send_report(struct shim_peer *peer, struct shim_limiter *limiter,
 	}
 	peer_address_report(peer, report);
 	/* A tunnel's other end is known of the uplink that it was learned on only. */
-	uplink = shim_peer_uplink(vm->engine,
+	uplink = shim_uplink_find(vm->engine,
 				  peer->way_sent && shim_host_peer_tunnel(&peer->host) ?
 				  peer->out : peer->in);
 	if (uplink)

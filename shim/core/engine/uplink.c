@@ -33,7 +33,7 @@ struct shim_uplink *shim_uplink_create(struct shim_engine *engine, void *port)
 	return uplink;
 }
 
-struct shim_uplink *shim_peer_uplink(const struct shim_engine *engine,
+struct shim_uplink *shim_uplink_find(const struct shim_engine *engine,
 				     const struct shim_uplink *found)
 {
 	struct shim_uplink *uplink;
@@ -72,7 +72,7 @@ static void uplink_free(shim_rcu_t *head)
 	shim_free(uplink);
 }
 
-void shim_vm_rest_rx(struct shim_vm *vm)
+void shim_uplink_leave_rx(struct shim_vm *vm)
 {
 	struct shim_uplink *uplink = vm->rx_uplink;
 
@@ -105,7 +105,7 @@ static void uplink_leave(struct shim_vm *vm, const struct shim_uplink *uplink)
 			link = &limiter->next;
 	}
 	if (vm->rx_uplink == uplink)
-		shim_vm_rest_rx(vm);
+		shim_uplink_leave_rx(vm);
 	spin_unlock_bh(&vm->lock);
 }
 

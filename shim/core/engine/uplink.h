@@ -57,6 +57,13 @@ static inline u64 shim_uplink_capacity(const struct shim_uplink *uplink)
 	return clamp_t(u64, capacity, SHIM_RATE_MIN, SHIM_RATE_MAX);
 }
 
+/* Returns an uplink that was found before, NULL if it is no more.  RCU read lock. */
+struct shim_uplink *shim_uplink_find(const struct shim_engine *engine,
+				     const struct shim_uplink *found);
+
+/* Notes that a VM does not receive by its uplink any more.  vm->lock. */
+void shim_uplink_leave_rx(struct shim_vm *vm);
+
 /* Computes shares, of senders and receivers, if they must be and may be computed at now_ns. */
 void shim_uplink_divide(struct shim_uplink *uplink, u64 now_ns);
 

@@ -89,7 +89,7 @@ static void vm_unrule(struct shim_vm *vm)
 	shim_clock_remove(vm);
 	vm->stage = SHIM_VM_BEGIN;
 	vm->passed = false;
-	shim_vm_rest_rx(vm);
+	shim_uplink_leave_rx(vm);
 	shim_paths_remove(vm);
 	shim_connections_remove(vm);
 	shim_ecn_exit(vm);
@@ -334,7 +334,7 @@ void shim_vm_receives(struct shim_vm *vm, struct shim_uplink *uplink, u64 now_ns
 	if (vm->gone || !vm->clock || vm->rx_uplink == uplink)
 		goto out;
 	if (vm->rx_uplink)
-		shim_vm_rest_rx(vm);
+		shim_uplink_leave_rx(vm);
 	spin_lock(&uplink->lock);
 	if (!uplink->gone) {
 		vm->rx_uplink = uplink;
@@ -368,7 +368,7 @@ static void vm_measure_rx(struct shim_vm *vm, u64 now_ns, u64 inactive_ns)
 	vm->rx_rate = shim_mul_div(more, SHIM_NSEC_PER_SEC, elapsed_ns);
 	vm->rx_idle_ns = more ? 0 : shim_add_sat(vm->rx_idle_ns, elapsed_ns);
 	if (vm->rx_idle_ns >= inactive_ns)
-		shim_vm_rest_rx(vm);
+		shim_uplink_leave_rx(vm);
 }
 
 /* Measures what a VM sent and received since the last visit, and stops what is idle.  vm->lock. */

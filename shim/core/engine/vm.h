@@ -280,9 +280,6 @@ static inline bool shim_vm_answers_at(const struct shim_vm *vm, u64 mac)
 /* Notes that a VM receives again, or by another uplink than before.  Softirqs off. */
 void shim_vm_receives(struct shim_vm *vm, struct shim_uplink *uplink, u64 now_ns);
 
-/* Notes that a VM does not receive any more.  vm->lock. */
-void shim_vm_rest_rx(struct shim_vm *vm);
-
 /* Sees to it that a VM is timed, one of whose peers or connections has just been touched. */
 void shim_vm_wake(struct shim_vm *vm);
 

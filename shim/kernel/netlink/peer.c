@@ -117,7 +117,7 @@ static void nl_peer_read(struct shim_peer *peer, struct nl_peer *copy)
 	nl_peer_read_way(&peer->host, copy);
 	copy->time_ns = shim_now_ns();
 	spin_unlock_bh(&peer->lock);
-	uplink = shim_peer_uplink(peer->key.vm->engine, found);
+	uplink = shim_uplink_find(peer->key.vm->engine, found);
 	if (uplink)
 		copy->uplink = ((const struct ovs_shim_port *)uplink->port)->ifindex;
 }

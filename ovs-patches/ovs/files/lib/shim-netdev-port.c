@@ -479,7 +479,7 @@ read_peer(struct shim_peer *peer, void *dump_)
     to->vlan = peer->host.vlan_tci & 0xfff;
     uplink = peer->out ? peer->out : peer->in;
     spin_unlock(&peer->lock);
-    uplink = shim_peer_uplink(&shim_engine, uplink);
+    uplink = shim_uplink_find(&shim_engine, uplink);
     to->uplink = uplink ? uplink_ifindex(uplink) : 0;
     return true;
 }
