@@ -155,3 +155,18 @@ void kernel_check_payload(const u8 *data, size_t size, const u8 *message, size_t
 		    "the kernel finds %zu bytes of a message, Open vSwitch %zu", found, len);
 	let_go(&held);
 }
+
+void kernel_check_announcement(const u8 *data, size_t size, const struct shim_address *announced)
+{
+	struct shim_address own;
+	struct held held;
+	bool found;
+
+	hold(&held, data, size, 0);
+	found = ovs_shim_frame_announces(&held.skb, &held.frame, &own);
+	fuzz_expect(found == !!announced, "the kernel finds %s announcement",
+		    found ? "an" : "no");
+	fuzz_expect(!found || shim_address_equal(&own, announced),
+		    "the kernel finds another address announced");
+	let_go(&held);
+}

@@ -18,6 +18,9 @@ void kernel_check_write(const u8 *data, size_t size, const struct shim_packet *p
 /* Checks that the kernel finds `len` bytes of a message in a frame. */
 void kernel_check_payload(const u8 *data, size_t size, const u8 *message, size_t len);
 
+/* Checks that the kernel finds that a frame announces an address; NULL: none. */
+void kernel_check_announcement(const u8 *data, size_t size, const struct shim_address *announced);
+
 /* As shim_host_source() and shim_host_flow_hash(), of the kernel's packets. */
 void kernel_host_source(const struct shim_packet *packet, u8 mac[6]);
 u32 kernel_host_flow_hash(const struct shim_packet *packet);

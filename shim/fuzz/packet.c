@@ -259,6 +259,20 @@ static void receive_frame(struct journey *journey, u8 how)
 	act(journey);
 }
 
+/* Checks that both datapaths read a frame alike; wants: SHIM_LAW_*. */
+static void parse(struct journey *journey, u8 wants)
+{
+	struct shim_address announced;
+	bool announces;
+
+	shim_frame_parse(&journey->packet, wants, &journey->frame);
+	kernel_check_parse(journey->packet.data, journey->packet.size, wants,
+			   &journey->frame.packet);
+	announces = shim_frame_announces(&journey->frame, &announced);
+	kernel_check_announcement(journey->packet.data, journey->packet.size,
+				  announces ? &announced : NULL);
+}
+
 /* Lets a frame pass, one way or the other. */
 static void pass(struct fuzz_world *world, struct fuzz_input *input, bool sent)
 {
@@ -284,9 +298,7 @@ static void pass(struct fuzz_world *world, struct fuzz_input *input, bool sent)
 	wants = vm->mode.wants;
 	if (!sent && vm->mode.codepoint == SHIM_ECT_ZERO)
 		wants |= SHIM_LAW_FLOWS;
-	shim_frame_parse(&journey.packet, wants, &journey.frame);
-	kernel_check_parse(journey.packet.data, journey.packet.size, wants,
-			   &journey.frame.packet);
+	parse(&journey, wants);
 	places = places_of(&journey.frame);
 	journey.sums = fuzz_frame_sums(journey.before, journey.packet.size, &places);
 	journey.frame.packet.timed = vm->mode.wants & SHIM_VM_TIMED;

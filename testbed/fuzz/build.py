@@ -54,7 +54,7 @@ _OVS = ("-Ishim/fuzz/ovs", "-I.", "-include", "shim/fuzz/ovs/config.h")
 _KERNEL = ("-Ishim/fuzz/kernel", "-I.", "-Wno-sign-compare", "-Wno-unused-parameter")
 #: lib/shim-frame.c has its own of these.
 _NO_FRAMES = ("-Dshim_host_flow_hash=lab_flow_hash", "-Dshim_host_source=lab_source",
-              "-Dshim_host_tunnel_end=lab_tunnel_end", "-Dshim_host_ask=lab_ask")
+              "-Dshim_host_tunnel_end=lab_tunnel_end")
 
 #: The engine's surroundings, and the accounts of what it does.
 _WORLD = ("shim/fuzz/world.c", "shim/fuzz/paths.c", "shim/fuzz/path_message.c")
