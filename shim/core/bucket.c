@@ -51,9 +51,9 @@
  * is charged for all that passes and knows of no order, and TAT is never before it.  As D never
  * decreases while it is ahead, neither do departures.
  *
- * Let W be the longest that a packet may wait at a rate: the horizon, or the time of
- * SHIM_WAIT_BYTES_MIN.  None waits longer than W at R' for those by R either: the queue is full
- * until some of them have left.  With R far below R' that could be long (132 s at
+ * Let W be the longest that a packet may wait at a rate: the horizon, or the time of the bytes that
+ * may wait whatever that is.  None waits longer than W at R' for those by R either: the queue is
+ * full until some of them have left.  With R far below R' that could be long (132 s at
  * SHIM_RATE_MIN), so D is at most 2 W from c, and what leaves later is overtaken.
  *
  * Units.  Times are ticks of 1/256 ns modulo 2^64 (2.28 years).  cost is len * mult >> shift,
@@ -65,7 +65,7 @@
  * Ranges.  SHIM_RATE_MIN gives mult / 2^shift = 2.048e9 < 2^31 with shift = 1, the smallest.
  *   len * mult + 2^shift - 1 <= (2^32 - 1) * 2^32 + 2^31 - 1 < 2^64, for any u32 length
  *   cost <= 2^63, used <= SHIM_DEBT_MAX = 2^61, so fill < 2^64
- *   2 W <= 2 * 133 s, so D - c < 2^47 ticks
+ *   2 W <= 2 * 2^20 bytes at SHIM_RATE_MIN = 16,778 s, so D - c < 2^52 ticks
  * No state further ahead of now than SHIM_DEBT_MAX (104 days) is ever published: 10 ms of debt at
  * SHIM_RATE_MAX stays below it even when the rate is cut to SHIM_RATE_MIN.  What seems further
  * ahead is therefore in the past (a bucket idle until the clock wrapped) and counts as full.
@@ -174,23 +174,22 @@ u64 shim_bucket_wait(const struct shim_rate *rate, u64 tat, u64 now_ns)
 	       (missing - rate->burst_ticks) / SHIM_TICKS_PER_NS : 0;
 }
 
-/* Returns W: how long a packet of len bytes may wait, ns, at a horizon that is not 0. */
-static u64 longest_wait(const struct shim_rate *rate, u32 len, u64 horizon_ns)
+u64 shim_room_ns(const struct shim_rate *rate, struct shim_room room, u32 len)
 {
-	u64 least_ns = shim_rate_ns(rate, len > SHIM_WAIT_BYTES_MIN ? len : SHIM_WAIT_BYTES_MIN);
+	u64 least_ns = shim_rate_ns(rate, len > room.bytes ? len : room.bytes);
 
-	return least_ns > horizon_ns ? least_ns : horizon_ns;
+	return least_ns > room.horizon_ns ? least_ns : room.horizon_ns;
 }
 
 struct shim_verdict shim_bucket_ask(const struct shim_rate *rate, u64 tat, u64 now_ns, u32 len,
-				    u64 horizon_ns)
+				    struct shim_room room)
 {
-	struct shim_verdict verdict = shim_bucket_pace(rate, tat, now_ns, len, horizon_ns);
+	struct shim_verdict verdict = shim_bucket_pace(rate, tat, now_ns, len, room.horizon_ns);
 	u64 wait_ns;
 
-	if (verdict.kind == SHIM_DROP && horizon_ns) {
-		wait_ns = longest_wait(rate, len, horizon_ns);
-		if (wait_ns > horizon_ns)
+	if (verdict.kind == SHIM_DROP && room.horizon_ns) {
+		wait_ns = shim_room_ns(rate, room, len);
+		if (wait_ns > room.horizon_ns)
 			verdict = shim_bucket_pace(rate, tat, now_ns, len, wait_ns);
 	}
 	return verdict;
@@ -252,7 +251,8 @@ static u64 last_after(const struct shim_rate *rate, const struct shim_order *ord
 }
 
 u64 shim_bucket_rerate_in_order(const struct shim_rate *from, const struct shim_rate *to,
-				struct shim_order *order, u64 tat, u64 now_ns, u64 horizon_ns)
+				struct shim_order *order, u64 tat, u64 now_ns,
+				struct shim_room room)
 {
 	u64 last_ns = last_after(from, order, tat, now_ns), last, missing, most_ns = 0;
 
@@ -260,8 +260,8 @@ u64 shim_bucket_rerate_in_order(const struct shim_rate *from, const struct shim_
 		tat -= order->spare_ticks;
 	tat = shim_bucket_rerate(from, to, tat, now_ns);
 	*order = (struct shim_order){};
-	if (horizon_ns)
-		most_ns = 2 * longest_wait(to, 0, horizon_ns);
+	if (room.horizon_ns)
+		most_ns = 2 * shim_room_ns(to, room, 0);
 	last_ns = last_ns < most_ns ? last_ns : most_ns;
 	last = last_ns * SHIM_TICKS_PER_NS;
 	missing = shim_bucket_used(tat, ticks(now_ns));
@@ -274,19 +274,19 @@ u64 shim_bucket_rerate_in_order(const struct shim_rate *from, const struct shim_
 
 struct shim_verdict shim_bucket_ask_in_order(const struct shim_rate *rate,
 					     struct shim_order *order, u64 tat, u64 now_ns,
-					     u64 late_ns, u32 len, u64 horizon_ns)
+					     u64 late_ns, u32 len, struct shim_room room)
 {
 	struct shim_verdict verdict = { .tat = tat, .departure_ns = now_ns, .kind = SHIM_DROP };
 	u64 from_ns = late_ns > now_ns ? late_ns : now_ns, ahead_ns, most_ns, spare;
 
 	if (order->until_ns <= from_ns)
-		return shim_bucket_ask_behind(rate, tat, now_ns, late_ns, len, horizon_ns);
+		return shim_bucket_ask_behind(rate, tat, now_ns, late_ns, len, room);
 	spare = tat - ticks(from_ns);
 	order->spare_ticks = order->spare_ticks < spare ? order->spare_ticks : spare;
-	if (!horizon_ns)
-		return shim_bucket_ask_behind(rate, tat, now_ns, late_ns, len, horizon_ns);
+	if (!room.horizon_ns)
+		return shim_bucket_ask_behind(rate, tat, now_ns, late_ns, len, room);
 	ahead_ns = order->until_ns - now_ns;
-	most_ns = longest_wait(rate, len, horizon_ns);
+	most_ns = shim_room_ns(rate, room, len);
 	if (ahead_ns > most_ns)
 		return verdict;
 	return shim_bucket_pace(rate, tat, order->until_ns, len, most_ns - ahead_ns);

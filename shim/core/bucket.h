@@ -14,12 +14,12 @@
 #define SHIM_TICKS_PER_NS 256ULL
 
 /*
- * Bytes that may wait whatever the horizon: eleven full packets.  At a low rate a horizon in time
- * is less than one packet, and a TCP that may not have a few packets in flight gets a tenth of its
- * limit.  No more than that: a 64 KiB packet at 31 Mb/s takes four control periods, and TCP itself
- * makes smaller ones when it is slow.
+ * Full packets that may wait whatever the horizon.  At a low rate a horizon in time is less than
+ * one packet, and a TCP that may not have a few packets in flight gets a tenth of its limit.  No
+ * more than that: a 64 KiB packet at 31 Mb/s takes four control periods, and TCP itself makes
+ * smaller ones when it is slow.
  */
-#define SHIM_WAIT_BYTES_MIN (11 * 1514U)
+#define SHIM_WAIT_FRAMES 11U
 
 /* The furthest ahead of now that a state may be, in ticks: 2^61. */
 #define SHIM_DEBT_MAX 0x2000000000000000ULL
@@ -38,6 +38,12 @@ struct shim_rate {
 	u64 burst_ticks;	/* burst_bytes as time at this rate */
 	u32 burst_bytes;	/* bucket depth */
 	u32 shift;		/* see mult */
+};
+
+/* How much may wait in a bucket: what either allows. */
+struct shim_room {
+	u64 horizon_ns;		/* the longest wait; 0: nothing waits */
+	u32 bytes;		/* that may wait whatever the horizon, at most 2^20 */
 };
 
 /* What keeps packets in order behind those that wait when a rate rises; all 0: nothing. */
@@ -62,6 +68,16 @@ void shim_rate_init(struct shim_rate *rate, u64 bytes_per_s, u32 burst_bytes);
 
 /* Returns how long len bytes take at the rate, ns rounded up. */
 u64 shim_rate_ns(const struct shim_rate *rate, u32 len);
+
+/* Returns the room of a bucket for packets of up to `frame` bytes. */
+static inline struct shim_room shim_room_of(u64 horizon_ns, u32 frame)
+{
+	frame = frame > SHIM_FRAME_DEFAULT ? frame : SHIM_FRAME_DEFAULT;
+	return (struct shim_room){ .horizon_ns = horizon_ns, .bytes = SHIM_WAIT_FRAMES * frame };
+}
+
+/* Returns W: the longest that a packet of len bytes may wait where any may, ns. */
+u64 shim_room_ns(const struct shim_rate *rate, struct shim_room room, u32 len);
 
 /* Returns the state of a bucket that is full at now_ns. */
 u64 shim_bucket_full(u64 now_ns);
@@ -132,12 +148,9 @@ static inline u64 shim_bucket_charge_behind(const struct shim_rate *rate, u64 *s
 struct shim_verdict shim_bucket_pace(const struct shim_rate *rate, u64 tat,
 				     u64 now_ns, u32 len, u64 horizon_ns);
 
-/*
- * The same for a bucket of packets that may wait horizon_ns, 0: not at all; some full packets may
- * wait whatever that is.
- */
+/* The same for a bucket of packets that may wait as long as there is room. */
 struct shim_verdict shim_bucket_ask(const struct shim_rate *rate, u64 tat, u64 now_ns, u32 len,
-				    u64 horizon_ns);
+				    struct shim_room room);
 
 /*
  * The same where something else had the last packet leave at late_ns: as of then, if that is ahead,
@@ -145,13 +158,13 @@ struct shim_verdict shim_bucket_ask(const struct shim_rate *rate, u64 tat, u64 n
  */
 static inline struct shim_verdict shim_bucket_ask_behind(const struct shim_rate *rate, u64 tat,
 							 u64 now_ns, u64 late_ns, u32 len,
-							 u64 horizon_ns)
+							 struct shim_room room)
 {
 	u64 ahead_ns = late_ns > now_ns ? late_ns - now_ns : 0;
 
-	if (horizon_ns)
-		horizon_ns = horizon_ns > ahead_ns ? horizon_ns - ahead_ns : 1;
-	return shim_bucket_ask(rate, tat, now_ns + ahead_ns, len, horizon_ns);
+	if (room.horizon_ns)
+		room.horizon_ns = room.horizon_ns > ahead_ns ? room.horizon_ns - ahead_ns : 1;
+	return shim_bucket_ask(rate, tat, now_ns + ahead_ns, len, room);
 }
 
 /* Returns how long the next packet waits for those that a lower rate has wait, ns. */
@@ -193,11 +206,12 @@ static inline u64 shim_bucket_spare(u64 spare_ticks, u64 tat, u64 now_ns)
 }
 
 /*
- * The same for a bucket whose packets may wait horizon_ns, 0: not at all.  None leaves until the
- * time in *order then: they are judged by shim_bucket_ask_in_order().
+ * The same for a bucket with room for packets that wait.  None leaves until the time in *order
+ * then: they are judged by shim_bucket_ask_in_order().
  */
 u64 shim_bucket_rerate_in_order(const struct shim_rate *from, const struct shim_rate *to,
-				struct shim_order *order, u64 tat, u64 now_ns, u64 horizon_ns);
+				struct shim_order *order, u64 tat, u64 now_ns,
+				struct shim_room room);
 
 /*
  * What shim_bucket_ask_behind() says of a packet, but that it leaves in order.  *order is kept up
@@ -205,6 +219,6 @@ u64 shim_bucket_rerate_in_order(const struct shim_rate *from, const struct shim_
  */
 struct shim_verdict shim_bucket_ask_in_order(const struct shim_rate *rate,
 					     struct shim_order *order, u64 tat, u64 now_ns,
-					     u64 late_ns, u32 len, u64 horizon_ns);
+					     u64 late_ns, u32 len, struct shim_room room);
 
 #endif

@@ -25,9 +25,6 @@
 
 #include "law.h"
 
-/* Bytes of a full Ethernet packet, FCS not counted: what a mark stands for. */
-#define SHIM_MARK_BYTES 1514ULL
-
 /* What is remembered of a limiter from step to step; a member of the law's own state. */
 struct shim_climb_state {
 	u64 step_ns;		/* time of the last step */

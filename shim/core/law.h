@@ -67,6 +67,8 @@ struct shim_law_input {
 	u64 horizon_ns;		/* longest that a packet waits for its rate; 0: it does not */
 	u64 rx_share;		/* of the VM among those that receive, by weight and guarantee */
 	u64 rx_least;		/* of rx_share the VM's own, whatever it demands; 0: unknown */
+	u32 frame;		/* bytes of a full packet of the VM: what a mark stands for */
+	u32 rx_frame;		/* the same of what it receives */
 	u32 peers;		/* peers of the VM that sent or received in the last period */
 	bool peers_left;	/* some have had no step since the last call of on_period */
 	u32 peer_weight;	/* set by the operator for this peer; 0: none */

@@ -45,4 +45,10 @@ static inline u64 shim_div(u64 a, u64 b)
 #define SHIM_RATE_MIN 125ULL		/* bytes/s */
 #define SHIM_RATE_MAX 100000000000ULL	/* bytes/s */
 
+/* Bytes of a full packet where none was seen: Ethernet's, with its header, without FCS. */
+#define SHIM_FRAME_DEFAULT 1514U
+
+/* The largest that counts, bytes: a full IP packet with an Ethernet header. */
+#define SHIM_FRAME_MAX 65549U
+
 #endif

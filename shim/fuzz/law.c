@@ -63,6 +63,8 @@ static void change_input(struct fixture *fixture, struct fuzz_input *input)
 	told->peers = (u32)fuzz_u64(input);
 	told->peer_weight = (u32)fuzz_within(input, 0, 65535);
 	told->weight = (u32)fuzz_within(input, 1, 65535);
+	told->frame = (u32)fuzz_within(input, 1, SHIM_FRAME_MAX);
+	told->rx_frame = (u32)fuzz_within(input, 1, SHIM_FRAME_MAX);
 	fixture->fresh = false;
 }
 

@@ -11,8 +11,9 @@
 /* Bytes that an account may be short by: what roundings of rates and depths add up to. */
 #define SLACK_BYTES 64
 
-/* Bytes that may wait at any rate, as bucket.c has them. */
-#define WAIT_BYTES_LEAST (11 * 1514U)
+/* Full packets that may wait at any rate, and the bytes of one at least, as bucket.h has them. */
+#define WAIT_FRAMES 11U
+#define FRAME_BYTES 1514U
 
 /* What a teller told of a path. */
 struct told {
@@ -348,7 +349,8 @@ void fuzz_paths_passed(const struct fuzz_world *world, u32 vm, const struct shim
 		    bytes, (s64)(base_ns - departure_ns));
 	if (debt > 0) {
 		fuzz_expect(horizon_ns, "%u bytes passed a path that has no credit", bytes);
-		most = (fuzz_wide)max_t(u32, bytes, WAIT_BYTES_LEAST) * (s64)SHIM_NSEC_PER_SEC;
+		most = (fuzz_wide)max(bytes, WAIT_FRAMES * max(path->gate.frame, FRAME_BYTES)) *
+		       (s64)SHIM_NSEC_PER_SEC;
 		if (most < (fuzz_wide)account->rate * (fuzz_wide)horizon_ns)
 			most = (fuzz_wide)account->rate * (fuzz_wide)horizon_ns;
 		fuzz_expect(debt <= most, "%u bytes passed a path beyond the horizon of %llu ns",

@@ -11,8 +11,9 @@
 /* Bytes that an account may be short by: what roundings of rates and depths add up to. */
 #define SLACK_BYTES 64
 
-/* Bytes that may wait at any rate, as bucket.c has them. */
-#define WAIT_BYTES_LEAST (11 * 1514U)
+/* Full packets that may wait at any rate, and the bytes of one at least, as bucket.h has them. */
+#define WAIT_FRAMES 11U
+#define FRAME_BYTES 1514U
 
 /*
  * The most bytes of a small packet and of any that may go ahead, and the part of the rate, as
@@ -228,7 +229,8 @@ void fuzz_world_passed(struct fuzz_world *world, u32 vm, u32 uplink, u32 bytes, 
 	if (debt <= 0)
 		return;
 	fuzz_expect(horizon_ns, "%u bytes passed for which there is no credit", bytes);
-	most = (fuzz_wide)WAIT_BYTES_LEAST * (s64)SHIM_NSEC_PER_SEC;
+	most = (fuzz_wide)(WAIT_FRAMES * max(shim_frame_size_bytes(&limiter->frame), FRAME_BYTES)) *
+	       (s64)SHIM_NSEC_PER_SEC;
 	if (most < rate * (fuzz_wide)horizon_ns)
 		most = rate * (fuzz_wide)horizon_ns;
 	if ((fuzz_wide)departure_ns * rate < (fuzz_wide)now_ns * rate + debt) {

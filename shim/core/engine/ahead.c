@@ -7,7 +7,7 @@
  * drop for want of room, leaves at once if
  *
  *   no packet of its flow waits
- *   its turn comes within W + X, with W = max(H, time of SHIM_WAIT_BYTES_MIN at R), X = W / 8
+ *   its turn comes within W + X, with W = max(H, time of the room's bytes at R), X = W / 8
  *   fill <= W                          if L <= S: it is small
  *   fill <= (W - X) (1 - (s / Y)^2)    else, if s < Y: its flow is young
  *     s    = bytes, this packet's included, that its flow had wait or go ahead since it rested
@@ -61,7 +61,8 @@
  * With the policer nothing waits, and there is no table.
  *
  * Overflow: a packet that may go ahead has at most Y = 2^14 bytes, so n L / R < 2^48 ticks at
- * SHIM_RATE_MIN; used <= SHIM_DEBT_MAX = 2^61, and W < 2^46 ticks, times Y below 2^60.
+ * SHIM_RATE_MIN; used <= SHIM_DEBT_MAX = 2^61, and W < 2^52 ticks, of which a Y-th times Y is no
+ * more.
  */
 #include "../arith.h"
 #include "ahead.h"
@@ -83,12 +84,6 @@ struct shim_ahead *shim_ahead_create(u64 late_ns, u64 hash_factor)
 static bool ahead_known(const struct shim_packet *packet)
 {
 	return packet->version && packet->plain;
-}
-
-/* Returns W, ns. */
-static u64 ahead_most_ns(const struct shim_rate *rate, u64 horizon_ns)
-{
-	return max(horizon_ns, shim_rate_ns(rate, SHIM_WAIT_BYTES_MIN));
 }
 
 /* Returns the hash of a packet's flow, mixed so that nobody knows which flows share a set. */
@@ -149,14 +144,14 @@ static u64 ahead_young(u64 ns, u32 sent)
 {
 	u32 left = SHIM_AHEAD_YOUNG_BYTES - (sent * sent / SHIM_AHEAD_YOUNG_BYTES);
 
-	return ns * SHIM_TICKS_PER_NS * left / SHIM_AHEAD_YOUNG_BYTES;
+	return ns * SHIM_TICKS_PER_NS / SHIM_AHEAD_YOUNG_BYTES * left;
 }
 
 bool shim_ahead_passes(struct shim_ahead *ahead, u64 *ahead_tat, u64 *tat,
 		       const struct shim_rate *rate, const struct shim_packet *packet, u64 now_ns,
-		       u64 horizon_ns)
+		       struct shim_room room)
 {
-	u64 most_ns = ahead_most_ns(rate, horizon_ns), room_ns = most_ns / SHIM_AHEAD_ROOM;
+	u64 most_ns = shim_room_ns(rate, room, 0), room_ns = most_ns / SHIM_AHEAD_ROOM;
 	u64 most = most_ns * SHIM_TICKS_PER_NS, fill, last_ns = 0;
 	bool small = packet->bytes <= SHIM_AHEAD_BYTES;
 	struct shim_ahead_set *set;
@@ -193,7 +188,7 @@ bool shim_ahead_passes(struct shim_ahead *ahead, u64 *ahead_tat, u64 *tat,
 
 void shim_ahead_waits(struct shim_ahead *ahead, const struct shim_rate *rate,
 		      const struct shim_packet *packet, u64 now_ns, u64 departure_ns,
-		      u64 horizon_ns)
+		      struct shim_room room)
 {
 	struct shim_ahead_set *set;
 	u32 hash;
@@ -203,5 +198,5 @@ void shim_ahead_waits(struct shim_ahead *ahead, const struct shim_rate *rate,
 	hash = ahead_hash(ahead, packet);
 	set = ahead_set(ahead, hash);
 	ahead_note(set, ahead_find(set, hash), hash, packet->bytes, now_ns, departure_ns,
-		   ahead_most_ns(rate, horizon_ns));
+		   shim_room_ns(rate, room, 0));
 }

@@ -155,6 +155,7 @@ void shim_decide_sent(struct shim_vm *vm, struct shim_uplink *uplink,
 void shim_admit(const struct shim_passage *passage, const struct shim_packet *packet,
 		struct shim_action *action)
 {
+	shim_frame_size_note(&passage->limiter->frame, packet->bytes, packet->packets);
 	if (unlikely(passage->peer))
 		action->drop = shim_peer_admit(passage, packet, action);
 	else

@@ -34,7 +34,9 @@ void shim_gate_set(struct shim_gate *gate, u64 bytes_per_s, const struct shim_mo
 	now_ns = max(now_ns, gate->late_ns);
 	if (gate->rate.bytes_per_s)
 		gate->tat = shim_bucket_rerate_in_order(&gate->rate, &rate, &gate->order,
-							gate->tat, now_ns, mode->horizon_ns);
+							gate->tat, now_ns,
+							shim_room_of(mode->horizon_ns,
+								     gate->frame));
 	else
 		gate->tat = shim_bucket_full(now_ns);
 	gate->rate = rate;
@@ -48,7 +50,8 @@ bool shim_gate_full(struct shim_gate *gate, u32 bytes, u64 horizon_ns, u64 now_n
 	spin_lock(&gate->lock);
 	if (gate->rate.bytes_per_s)
 		verdict = shim_bucket_ask_in_order(&gate->rate, &gate->order, gate->tat, now_ns,
-						   gate->late_ns, bytes, horizon_ns);
+						   gate->late_ns, bytes,
+						   shim_room_of(horizon_ns, gate->frame));
 	spin_unlock(&gate->lock);
 	return verdict.kind == SHIM_DROP;
 }
@@ -63,11 +66,13 @@ enum shim_counter shim_gate_judge(struct shim_gate *gate, struct shim_limiter *l
 
 	spin_lock(&gate->lock);
 	drop = gate->drop;
+	gate->frame = shim_frame_size_bytes(&limiter->frame);
 	now_ns = packet->timed ? packet->now_ns : shim_now_ns();
 	/* How long something else has packets wait is not the gate's to judge. */
 	verdict = shim_bucket_ask_in_order(&gate->rate, &gate->order, gate->tat, now_ns,
 					   gate->late_ns, packet->bytes,
-					   READ_ONCE(limiter->vm->mode.horizon_ns));
+					   shim_room_of(READ_ONCE(limiter->vm->mode.horizon_ns),
+							gate->frame));
 	if (verdict.kind == SHIM_DROP) {
 		gate->held += packet->packets;
 		goto out;

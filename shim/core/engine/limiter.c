@@ -3,7 +3,7 @@
  * Limiters: one for each pair of a VM and an uplink that the VM has sent to.
  *
  * A limiter is made by the VM's first packet and lives until one of the two goes.  It is active
- * from then on, while the VM sends more than Q bytes, a full packet, within T_o or has packets that
+ * from then on, while the VM sends more than a full packet, Q bytes, within T_o or has packets that
  * wait or are dropped, and again from the packet that makes it more than Q within T_o.  Only active
  * limiters have a share and the clock's attention: an idle VM's ARP and keep-alives would else take
  * a share from its neighbours.  They pass by the rate that the limiter had last, Q in T_o at most;
@@ -32,9 +32,6 @@
 #include "../arith.h"
 #include "engine.h"
 
-/* Q, bytes with headers as on the wire: who sends no more within T_o has no use for a share. */
-#define QUIET_BYTES 1514U
-
 /* The most of a bucket that is kept for packets without a look at the clock, bytes: a packet. */
 #define LEASE_MOST 1514U
 
@@ -43,15 +40,30 @@ size_t shim_limiter_bytes(void)
 	return sizeof(struct shim_limiter) + shim_law_limiter_size();
 }
 
+/* Returns the ceiling of a limiter, bytes/s, of one that has none yet the VM's; 0: none. */
+static u64 limiter_max(const struct shim_vm *vm, const struct shim_limiter *limiter)
+{
+	return limiter && limiter->ceiling.part ? limiter->ceiling.part : vm->config.max;
+}
+
+/* Returns the guarantee, bytes/s: on each uplink the VM's, and no more than the ceiling there. */
+static u64 limiter_min(const struct shim_vm *vm, const struct shim_limiter *limiter)
+{
+	u64 max = limiter_max(vm, limiter);
+
+	return max ? min(vm->config.min, max) : vm->config.min;
+}
+
 /* Returns a VM's part by weight of an uplink whose active VMs weigh `weight`, itself included. */
-static u64 limiter_first_share(const struct shim_vm *vm, const struct shim_uplink *uplink,
-			       u64 weight)
+static u64 limiter_first_share(const struct shim_vm *vm, const struct shim_limiter *limiter,
+			       const struct shim_uplink *uplink, u64 weight)
 {
 	u64 share = shim_mul_div(shim_uplink_capacity(uplink), vm->config.weight, weight);
+	u64 max = limiter_max(vm, limiter);
 
-	if (vm->config.max)
-		share = min(share, vm->config.max);
-	return max(share, vm->config.min);
+	if (max)
+		share = min(share, max);
+	return max(share, limiter_min(vm, limiter));
 }
 
 struct shim_law_input shim_limiter_input(const struct shim_vm *vm,
@@ -67,16 +79,18 @@ struct shim_law_input shim_limiter_input(const struct shim_vm *vm,
 		.period_ns = settings->period_ns,
 		.capacity = shim_uplink_capacity(uplink),
 		.share = limiter ? READ_ONCE(limiter->share) :
-			 limiter_first_share(vm, uplink, READ_ONCE(uplink->active_weight) +
+			 limiter_first_share(vm, NULL, uplink, READ_ONCE(uplink->active_weight) +
 					     vm->config.weight),
-		.min = vm->config.min,
+		.min = limiter_min(vm, limiter),
 		.sent_rate = limiter ? limiter->sent_rate : 0,
-		.max = vm->config.max,
+		.max = limiter_max(vm, limiter),
 		.rx_rate = vm->rx_rate,
 		.horizon_ns = READ_ONCE(vm->mode.horizon_ns),
 		.rx_share = rx_share ? rx_share : shim_uplink_capacity(uplink),
 		.rx_least = READ_ONCE(vm->rx_least),
 		.peers = vm->busy_peers,
+		.frame = limiter ? shim_frame_size_bytes(&limiter->frame) : SHIM_FRAME_DEFAULT,
+		.rx_frame = shim_frame_size_bytes(&vm->rx_frame),
 		.peers_left = !vm->passed,
 		.weight = vm->config.weight,
 		.knobs = settings->knobs,
@@ -112,6 +126,18 @@ static u32 limiter_lease(const struct shim_mode *mode, u32 depth)
 	return depth >= LEASE_MOST * 64 ? LEASE_MOST : 0;
 }
 
+/* Returns Q, bytes: at least an Ethernet packet, as a limiter may have seen small ones only. */
+static u32 limiter_quiet_bytes(const struct shim_limiter *limiter)
+{
+	return max(shim_frame_size_bytes(&limiter->frame), SHIM_FRAME_DEFAULT);
+}
+
+/* Returns how much may wait, with a horizon. */
+static struct shim_room limiter_room(const struct shim_limiter *limiter, u64 horizon_ns)
+{
+	return shim_room_of(horizon_ns, shim_frame_size_bytes(&limiter->frame));
+}
+
 /* Returns how long a packet would wait, ns, but for its own length.  limiter->lock. */
 static u64 limiter_wait(const struct shim_limiter *limiter, u64 now_ns)
 {
@@ -138,7 +164,8 @@ static void limiter_set_ahead(struct shim_limiter *limiter, u64 now_ns)
 
 void shim_limiter_apply(struct shim_limiter *limiter, u64 now_ns)
 {
-	u64 bytes_per_s = clamp_t(u64, limiter->state.rate, SHIM_RATE_MIN, SHIM_RATE_MAX);
+	u64 most = limiter->ceiling.part ? limiter->ceiling.part : SHIM_RATE_MAX;
+	u64 bytes_per_s = max_t(u64, min(limiter->state.rate, most), SHIM_RATE_MIN);
 	const struct shim_mode *mode = &limiter->vm->mode;
 	u32 depth = shim_mode_depth(mode, bytes_per_s), lease = limiter_lease(mode, depth);
 	u32 whole = shim_mode_whole(mode, bytes_per_s);
@@ -160,7 +187,8 @@ void shim_limiter_apply(struct shim_limiter *limiter, u64 now_ns)
 	/* No packet judged so far is later: time must not be credited twice. */
 	now_ns = max(now_ns, shim_now_ns());
 	limiter->tat = shim_bucket_rerate_in_order(&limiter->rate, &rate, &limiter->order,
-						   limiter->tat, now_ns, mode->horizon_ns);
+						   limiter->tat, now_ns,
+						   limiter_room(limiter, mode->horizon_ns));
 	/* What went ahead is in debt by bytes, too, whatever the depth. */
 	was = limiter->rate;
 	was.burst_bytes = depth;
@@ -205,12 +233,12 @@ static enum shim_counter limiter_refuse(struct shim_limiter *limiter, u64 horizo
  * and counts it if so.  limiter->lock.
  */
 static bool limiter_ahead(struct shim_limiter *limiter, const struct shim_packet *packet,
-			  u64 now_ns, u64 horizon_ns)
+			  u64 now_ns, struct shim_room room)
 {
 	/* The settings may have become police since the table was made. */
-	if (!horizon_ns ||
+	if (!room.horizon_ns ||
 	    !shim_ahead_passes(limiter->ahead, &limiter->ahead_tat, &limiter->tat, &limiter->rate,
-			       packet, now_ns, horizon_ns))
+			       packet, now_ns, room))
 		return false;
 	limiter->tx.ahead += packet->packets;
 	return true;
@@ -224,7 +252,7 @@ static enum shim_counter limiter_judge(struct shim_limiter *limiter,
 				       const struct shim_packet *packet, u64 *departure_ns)
 {
 	const struct shim_mode *mode = &limiter->vm->mode;
-	u64 horizon_ns = READ_ONCE(mode->horizon_ns);
+	struct shim_room room = limiter_room(limiter, READ_ONCE(mode->horizon_ns));
 	struct shim_verdict verdict;
 	bool waits;
 	u64 now_ns;
@@ -233,13 +261,13 @@ static enum shim_counter limiter_judge(struct shim_limiter *limiter,
 	now_ns = max(limiter->read_ns, packet->timed ? packet->now_ns : shim_now_ns());
 	limiter->read_ns = now_ns;
 	verdict = shim_bucket_ask_in_order(&limiter->rate, &limiter->order, limiter->tat, now_ns, 0,
-					   packet->bytes, horizon_ns);
+					   packet->bytes, room);
 	waits = verdict.departure_ns > now_ns;
 	if (unlikely(limiter->ahead && (waits || verdict.kind == SHIM_DROP) &&
-		     limiter_ahead(limiter, packet, now_ns, horizon_ns)))
+		     limiter_ahead(limiter, packet, now_ns, room)))
 		return SHIM_COUNTER_NONE;
 	if (unlikely(verdict.kind == SHIM_DROP))
-		return limiter_refuse(limiter, horizon_ns, packet->packets);
+		return limiter_refuse(limiter, room.horizon_ns, packet->packets);
 	if (waits) {
 		if (unlikely(shim_waiting_full(&limiter->waiting, READ_ONCE(mode->waiting_max),
 					       now_ns, verdict.departure_ns))) {
@@ -249,7 +277,7 @@ static enum shim_counter limiter_judge(struct shim_limiter *limiter,
 		*departure_ns = max(*departure_ns, verdict.departure_ns);
 		if (unlikely(limiter->ahead))
 			shim_ahead_waits(limiter->ahead, &limiter->rate, packet, now_ns,
-					 *departure_ns, horizon_ns);
+					 *departure_ns, room);
 		limiter->tx.paced += packet->packets;
 	}
 	limiter->tat = verdict.tat;
@@ -309,7 +337,8 @@ bool shim_limiter_full(const struct shim_vm *vm, const struct shim_uplink *uplin
 	spin_lock(&limiter->lock);
 	verdict = shim_bucket_ask_in_order(&limiter->rate, &limiter->order, limiter->tat,
 					   max(limiter->read_ns, now_ns), 0,
-					   min(bytes, QUIET_BYTES), vm->mode.horizon_ns);
+					   min(bytes, limiter_quiet_bytes(limiter)),
+					   limiter_room(limiter, vm->mode.horizon_ns));
 	spin_unlock(&limiter->lock);
 	return verdict.kind == SHIM_DROP;
 }
@@ -346,17 +375,11 @@ u64 shim_limiter_rate(struct shim_limiter *limiter)
 	return bytes_per_s;
 }
 
-/* Returns how many packets a limiter has held back, modulo 2^32. */
-static u32 limiter_held(const struct shim_tx *tx)
-{
-	return (u32)(tx->paced + tx->drop_police + tx->drop_horizon + tx->drop_waiting);
-}
-
 /* Begins to look for use of a limiter anew.  vm->lock. */
 static void limiter_unused(struct shim_limiter *limiter, const struct shim_tx *tx)
 {
 	limiter->used_bytes = tx->bytes;
-	limiter->used_held = limiter_held(tx);
+	limiter->used_held = shim_tx_held(tx);
 }
 
 /*
@@ -365,8 +388,8 @@ static void limiter_unused(struct shim_limiter *limiter, const struct shim_tx *t
  */
 static bool limiter_used(struct shim_limiter *limiter, const struct shim_tx *tx, u32 bytes)
 {
-	if (limiter_held(tx) == limiter->used_held &&
-	    tx->bytes - limiter->used_bytes + bytes <= QUIET_BYTES)
+	if (shim_tx_held(tx) == limiter->used_held &&
+	    tx->bytes - limiter->used_bytes + bytes <= limiter_quiet_bytes(limiter))
 		return false;
 	limiter_unused(limiter, tx);
 	return true;
@@ -399,6 +422,7 @@ static struct shim_limiter *limiter_create(struct shim_vm *vm, struct shim_uplin
 	limiter->out = uplink;
 	limiter->vm = vm;
 	limiter->uplink = uplink;
+	shim_frame_size_init(&limiter->frame);
 	spin_lock_init(&limiter->lock);
 	INIT_LIST_HEAD(&limiter->active_node);
 	shim_rate_init(&limiter->rate, SHIM_RATE_MIN, shim_mode_depth(&vm->mode, SHIM_RATE_MIN));
@@ -422,7 +446,8 @@ static bool limiter_enter(struct shim_limiter *limiter)
 		WRITE_ONCE(uplink->active_weight, uplink->active_weight + vm->config.weight);
 		uplink->n_active++;
 		list_add_tail(&limiter->active_node, &uplink->active);
-		limiter->share = limiter_first_share(vm, uplink, uplink->active_weight);
+		limiter->share = limiter_first_share(vm, limiter, uplink,
+						     uplink->active_weight);
 		WRITE_ONCE(uplink->divide, true);
 	}
 	spin_unlock(&uplink->lock);
@@ -447,6 +472,7 @@ struct shim_limiter *shim_limiter_start(struct shim_vm *vm, struct shim_uplink *
 		*drop = SHIM_DROP_MEMORY;
 		return NULL;
 	}
+	shim_ceiling_divide(vm, limiter, now_ns);
 	if (!limiter_enter(limiter))
 		return NULL;
 	shim_limiter_counted(limiter, &tx);
@@ -528,10 +554,12 @@ void shim_limiter_period(struct shim_limiter *limiter, u64 now_ns)
 	shim_limiter_apply(limiter, now_ns);
 }
 
-void shim_limiter_measure(struct shim_limiter *limiter, u64 elapsed_ns, u64 inactive_ns)
+void shim_limiter_measure(struct shim_limiter *limiter, u64 now_ns, u64 elapsed_ns,
+			  u64 inactive_ns)
 {
 	struct shim_tx tx;
 
+	shim_frame_size_follow(&limiter->frame, now_ns);
 	shim_limiter_counted(limiter, &tx);
 	limiter->sent_rate = shim_mul_div(tx.bytes - limiter->last_bytes, SHIM_NSEC_PER_SEC,
 					  elapsed_ns);

@@ -9,6 +9,8 @@
 #include "../host.h"
 #include "../law.h"
 #include "ahead.h"
+#include "ceiling.h"
+#include "frame_size.h"
 #include "packet.h"
 #include "waiting.h"
 
@@ -27,12 +29,19 @@ struct shim_tx {
 	u64 ahead;			/* left at once, ahead of those that wait */
 };
 
+/* Returns how many packets were held back, modulo 2^32. */
+static inline u32 shim_tx_held(const struct shim_tx *tx)
+{
+	return (u32)(tx->paced + tx->drop_police + tx->drop_horizon + tx->drop_waiting);
+}
+
 struct shim_limiter {
 	/* First cache line: read for each packet. */
 	const struct shim_uplink *out;	/* as uplink; compared, never followed by packets */
 	struct shim_limiter __rcu *next;	/* of the same VM */
 	bool active;			/* in use in the last T_o */
 	u32 whole_bytes;	/* GSO packets of no more are not cut; shim_mode_whole() */
+	struct shim_frame_size frame;	/* of the VM's packets */
 
 	/* Second cache line: written for each packet, under lock. */
 	spinlock_t lock ____cacheline_aligned;	/* of bucket and tx */
@@ -54,6 +63,7 @@ struct shim_limiter {
 	struct shim_vm *vm;		/* VM it limits */
 	struct shim_uplink *uplink;	/* uplink it limits the VM on */
 	u64 share;			/* E(i) of this VM, bytes/s; written under uplink->lock */
+	struct shim_ceiling ceiling;	/* its part of the VM's ceiling */
 	u64 sent_rate;			/* over the last period, bytes/s */
 	u64 last_bytes;			/* tx.bytes at the last visit */
 	u64 used_bytes;			/* tx.bytes when it was last seen in use */
@@ -124,7 +134,8 @@ void shim_limiter_message(struct shim_limiter *limiter, const struct shim_messag
  * Measures what an active limiter let through in the elapsed_ns > 0 since the last visit; stops it
  * if it was not in use for T_o.  vm->lock.
  */
-void shim_limiter_measure(struct shim_limiter *limiter, u64 elapsed_ns, u64 inactive_ns);
+void shim_limiter_measure(struct shim_limiter *limiter, u64 now_ns, u64 elapsed_ns,
+			  u64 inactive_ns);
 
 /* Lets the law take the step of a period.  vm->lock. */
 void shim_limiter_period(struct shim_limiter *limiter, u64 now_ns);

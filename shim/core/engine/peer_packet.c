@@ -146,9 +146,10 @@ static u64 peer_horizon_ns(const struct shim_peer *peer, u64 now_ns)
  * Judges a packet by its peer's bucket, whose state is *tat then; returns SHIM_COUNTER_NONE, or why
  * it must not leave.  peer->lock.
  */
-static enum shim_counter peer_judge(struct shim_peer *peer, const struct shim_packet *packet,
-				    u64 *tat, u64 *departure_ns)
+static enum shim_counter peer_judge(struct shim_peer *peer, const struct shim_limiter *limiter,
+				    const struct shim_packet *packet, u64 *tat, u64 *departure_ns)
 {
+	struct shim_room room;
 	struct shim_verdict verdict;
 
 	if (unlikely(peer->spare_ticks))
@@ -157,8 +158,10 @@ static enum shim_counter peer_judge(struct shim_peer *peer, const struct shim_pa
 	if (!peer->rate.bytes_per_s || shim_bucket_take(&peer->rate, tat, packet->now_ns,
 							packet->bytes, peer->rate.burst_ticks))
 		return SHIM_COUNTER_NONE;
+	room = shim_room_of(peer_horizon_ns(peer, packet->now_ns),
+			    shim_frame_size_bytes(&limiter->frame));
 	verdict = shim_bucket_ask_behind(&peer->rate, *tat, packet->now_ns, peer->late_ns,
-					 packet->bytes, peer_horizon_ns(peer, packet->now_ns));
+					 packet->bytes, room);
 	if (verdict.kind == SHIM_DROP) {
 		WRITE_ONCE(peer->drops, peer->drops + packet->packets);
 		return SHIM_DROP_PEER;
@@ -218,7 +221,7 @@ enum shim_counter shim_peer_admit(const struct shim_passage *passage,
 	spin_lock(&peer->lock);
 	wake = shim_peer_touch(peer);
 	tat = peer->tat;
-	drop = peer_judge(peer, packet, &tat, &departure_ns);
+	drop = peer_judge(peer, limiter, packet, &tat, &departure_ns);
 	own_ns = departure_ns;
 	if (!drop)
 		drop = shim_gate_admit(passage->gate, limiter, packet, passage->made_ect,

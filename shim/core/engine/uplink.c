@@ -133,12 +133,13 @@ static void uplink_divide_tx(struct shim_uplink *uplink)
 	WRITE_ONCE(uplink->divide, false);
 	list_for_each_entry(limiter, &uplink->active, active_node) {
 		const struct shim_vm_config *config = &limiter->vm->config;
+		u64 max = READ_ONCE(limiter->ceiling.part), min = READ_ONCE(config->min);
 
 		if (WARN_ON_ONCE(n == uplink->n_claims))
 			return;
 		uplink->claims[n++] = (struct shim_claim){
-			.min = READ_ONCE(config->min),
-			.max = READ_ONCE(config->max),
+			.min = max ? min(min, max) : min,
+			.max = max,
 			.demand = READ_ONCE(limiter->state.demand),
 			.weight = READ_ONCE(config->weight),
 		};

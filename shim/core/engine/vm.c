@@ -57,6 +57,7 @@ struct shim_vm *shim_vm_create(struct shim_engine *engine, void *port)
 	vm->port = port;
 	vm->config = (struct shim_vm_config){ .weight = 1, .law = SHIM_LAW_NONE };
 	spin_lock_init(&vm->lock);
+	shim_frame_size_init(&vm->rx_frame);
 	shim_gate_init(&vm->shared, SHIM_DROP_SHARED);
 	shim_gate_init(&vm->unanswered, SHIM_DROP_UNANSWERED);
 	INIT_LIST_HEAD(&vm->paths);
@@ -150,6 +151,7 @@ void shim_vm_configure(struct shim_vm *vm, const struct shim_vm_config *config)
 	vm_reweigh(vm, config->weight);
 	WRITE_ONCE(vm->config.min, config->min);
 	WRITE_ONCE(vm->config.max, config->max);
+	shim_ceiling_divide(vm, NULL, now_ns);
 	vm->config.law = config->law;
 	spin_unlock_bh(&vm->lock);
 	/* What others get follows with the next tick; this VM's own follows at once. */
@@ -344,6 +346,7 @@ void shim_vm_receives(struct shim_vm *vm, struct shim_uplink *uplink, u64 now_ns
 		WRITE_ONCE(uplink->divide_rx, true);
 		vm->rx_ns = now_ns;
 		vm->rx_bytes = atomic64_read(&vm->counters[SHIM_RX_BYTES]);
+		vm->rx_packets = atomic64_read(&vm->counters[SHIM_RX_PACKETS]);
 		vm->rx_idle_ns = 0;
 		WRITE_ONCE(vm->rx_moved_ns, now_ns);
 		WRITE_ONCE(vm->receiving, true);
@@ -357,14 +360,19 @@ out:
 /* Measures what a VM received since it was last measured.  vm->lock. */
 static void vm_measure_rx(struct shim_vm *vm, u64 now_ns, u64 inactive_ns)
 {
+	u64 packets = atomic64_read(&vm->counters[SHIM_RX_PACKETS]);
 	u64 bytes = atomic64_read(&vm->counters[SHIM_RX_BYTES]);
 	u64 elapsed_ns = shim_sub_sat(now_ns, vm->rx_ns);
 	u64 more = bytes - vm->rx_bytes;
 
 	if (!elapsed_ns)
 		return;
+	if (packets != vm->rx_packets)
+		shim_frame_size_note(&vm->rx_frame, more, packets - vm->rx_packets);
+	shim_frame_size_follow(&vm->rx_frame, now_ns);
 	vm->rx_ns = now_ns;
 	vm->rx_bytes = bytes;
+	vm->rx_packets = packets;
 	vm->rx_rate = shim_mul_div(more, SHIM_NSEC_PER_SEC, elapsed_ns);
 	vm->rx_idle_ns = more ? 0 : shim_add_sat(vm->rx_idle_ns, elapsed_ns);
 	if (vm->rx_idle_ns >= inactive_ns)
@@ -383,7 +391,8 @@ static void vm_measure(struct shim_vm *vm, u64 now_ns, u64 elapsed_ns)
 	for (; limiter; limiter = rcu_dereference_protected(limiter->next,
 							    lockdep_is_held(&vm->lock)))
 		if (limiter->active)
-			shim_limiter_measure(limiter, elapsed_ns, inactive_ns);
+			shim_limiter_measure(limiter, now_ns, elapsed_ns, inactive_ns);
+	shim_ceiling_divide(vm, NULL, now_ns);
 }
 
 /* Puts in force what the laws of limiters say, after their peers had their say.  vm->lock. */

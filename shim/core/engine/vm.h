@@ -154,6 +154,10 @@ struct shim_vm {
 	u32 steps;			/* that the visit under way has taken */
 	u64 began_ns;			/* time of the tick in which that began */
 	bool passed;			/* all peers had a step since the VM's own was taken */
+	u32 ceiling_parts;		/* limiters that the ceiling was divided among last */
+	u64 ceiling_max;		/* what was divided, bytes/s */
+	u64 ceiling_ns;			/* when the window began in which use is measured */
+	bool ceiling_moved;		/* parts did, and laws have not followed yet */
 	u64 tick_ns;			/* time of the last step of its own */
 
 	/* What it receives, where that is metered. */
@@ -165,7 +169,9 @@ struct shim_vm {
 	u64 rx_ns;			/* when it was last measured what it receives */
 	u64 rx_idle_ns;			/* time in which nothing came */
 	u64 rx_bytes;			/* what had come by then */
+	u64 rx_packets;			/* the same in packets */
 	u64 rx_rate;			/* received over the last period, bytes/s */
+	struct shim_frame_size rx_frame;	/* of these packets, by their mean between visits */
 	u64 rx_share;			/* its part of what the uplink can bring, bytes/s */
 	u64 rx_least;			/* of that its own, whatever VMs demand; 0: unknown */
 	u64 rx_demand;			/* what it could receive, bytes/s; 0: whatever it may */

@@ -30,7 +30,7 @@ enum eyeq_knob {
 
 /*
  * What the law keeps of a limiter: the VM as a receiver.  `periods` is at most twice the periods of
- * a reading and 1, and these are no more than READING_BYTES.
+ * a reading and 1, and these are no more than READING_FRAMES full packets' bytes.
  */
 struct eyeq_limiter {
 	u64 grant;		/* R, bytes/s; 0: nothing received yet */

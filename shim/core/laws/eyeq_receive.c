@@ -27,11 +27,14 @@
 /* n falls by this part with each correction, as a shift: a full queue lets few peers through. */
 #define PEERS_SHIFT 5
 
-/* What may wait in a sender's limiter, whatever the horizon; its times are not changed any more. */
-#define WAITING_BYTES (11 * 1514ULL)
+/*
+ * Full packets that may wait in a sender's limiter, whatever the horizon; their times are not
+ * changed any more.
+ */
+#define WAITING_FRAMES 11
 
-/* What a reading of y covers at least at rate C: fewer packets say too little. */
-#define READING_BYTES (64 * 1514ULL)
+/* Full packets that a reading of y covers at least at rate C: fewer say too little. */
+#define READING_FRAMES 64
 
 /* An excess of more than this part of C, as a shift, is all that a meter behind a line can read. */
 #define SATURATED_SHIFT 4
@@ -47,6 +50,14 @@
 
 /* Demand of a VM that receives nothing, literal = 1: bytes/s, the least that is not 0. */
 #define DEMAND_NONE 1
+
+/* Returns the bytes of so many full packets, as received or as Ethernet has them. */
+static u64 eyeq_frames_bytes(const struct shim_law_input *input, u32 frames)
+{
+	u32 frame = input->rx_frame > SHIM_FRAME_DEFAULT ? input->rx_frame : SHIM_FRAME_DEFAULT;
+
+	return (u64)frames * frame;
+}
 
 /* Returns what receivers may take of an uplink, ppm. */
 static u64 eyeq_usable_ppm(const struct shim_law_input *input)
@@ -190,7 +201,8 @@ static void eyeq_wait(struct eyeq_limiter *own, const struct shim_law_input *inp
 		return;
 	if (rate > told)
 		rate = told;
-	waiting_ns = shim_mul_div(WAITING_BYTES, SHIM_NSEC_PER_SEC, rate);
+	waiting_ns = shim_mul_div(eyeq_frames_bytes(input, WAITING_FRAMES), SHIM_NSEC_PER_SEC,
+				  rate);
 	if (waiting_ns < input->horizon_ns)
 		waiting_ns = input->horizon_ns;
 	/* Half a period: the timer need not be exact. */
@@ -236,7 +248,7 @@ static void eyeq_correct(struct eyeq_limiter *own, const struct shim_law_input *
 static u64 eyeq_read(struct eyeq_limiter *own, const struct shim_law_input *input, u64 limit)
 {
 	u64 most = shim_mul_div(limit, input->period_ns, SHIM_NSEC_PER_SEC);
-	u64 enough = 1 + shim_div(READING_BYTES - 1, most ? most : 1);
+	u64 enough = 1 + shim_div(eyeq_frames_bytes(input, READING_FRAMES) - 1, most ? most : 1);
 
 	if (input->now_ns < own->next_ns || own->periods / 2 >= enough)
 		own->periods = 0;

@@ -3,7 +3,8 @@
  * Law hygenicc: HyGenICC, Algorithms 1 (sender) and 2 (receiver), section V.
  *
  * Hypervisors tell each other of CE marks, without a controller.  T is the period, C the uplink's
- * capacity, E the VM's share, w its weight, W the sum of weights expected to share a port.
+ * capacity, E the VM's share, w its weight, W the sum of weights expected to share a port, F the
+ * bytes of the VM's full packets.
  *
  * Receiver, for each address the VM hears from:
  *
@@ -15,8 +16,8 @@
  *
  *   start:               R = E
  *   each T, m > 0:       R = max(floor, R - min(cut, cut-most * R))
- *                        cut = m * 1514 bytes / mark-rtt + step-slow * C * w/W * f
- *                        f = m * 1514 bytes / (R * T), the part of what R allows that was marked
+ *                        cut = m * F / mark-rtt + step-slow * C * w/W * f
+ *                        f = m * F / (R * T), the part of what R allows that was marked
  *   each T:              R = min(E, R + step)
  *                        step = slow        silence < T_c, or slow * silence / T < regain * R_m
  *                        step = min(step-fast * C * w/W * 2^k, step-max * C)             else
@@ -27,8 +28,8 @@
  * With literal = 1, as the paper has it but for what its slips would do to it:
  *
  *   receiver:            report owed marks once neither echo nor report left for Feedback_Timeout
- *   each T, m > 0:       R = max(floor, R - m * 1514 bytes / mark-rtt)
- *   each T, m = 0:       R = min(E, R + 1514 bytes / mark-rtt)     lines 20 and 25 have one step
+ *   each T, m > 0:       R = max(floor, R - m * F / mark-rtt)
+ *   each T, m = 0:       R = min(E, R + F / mark-rtt)     lines 20 and 25 have one step
  *
  * A mark costs one full packet per mark-rtt, which is the text's reading of scale(): a single
  * packet's transmission over a single RTT.  A VM all of whose packets are marked thus loses its
@@ -234,7 +235,7 @@ static bool hygenicc_literal(const u64 *knobs)
 /* Returns what so many marks cut, in bytes/s: scale() of the paper for one. */
 static u64 hygenicc_scale(const struct shim_law_input *input, u64 marks)
 {
-	return shim_mul_div(shim_mul_div(marks, SHIM_MARK_BYTES, 1), SHIM_NSEC_PER_SEC,
+	return shim_mul_div(shim_mul_div(marks, input->frame, 1), SHIM_NSEC_PER_SEC,
 			    input->knobs[MARK_RTT]);
 }
 
@@ -254,7 +255,7 @@ static u64 hygenicc_step_rate(const struct shim_law_input *input, u64 ppm)
 static u64 hygenicc_cut_rate(const struct shim_limiter_state *state,
 			     const struct shim_law_input *input, u64 marks, u64 slow)
 {
-	u64 bytes = shim_mul_div(marks, SHIM_MARK_BYTES, 1);
+	u64 bytes = shim_mul_div(marks, input->frame, 1);
 	u64 allowed = shim_mul_div(state->rate, input->period_ns, SHIM_NSEC_PER_SEC);
 	u64 most = shim_mul_div(state->rate, input->knobs[CUT_MOST], SHIM_PPM);
 	u64 less = shim_add_sat(hygenicc_scale(input, marks), shim_mul_div(slow, bytes, allowed));

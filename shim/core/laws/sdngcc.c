@@ -3,14 +3,15 @@
  * Law sdngcc: SDN-GCC, Algorithm 3 (section VII.A).
  *
  * T is the period, C the uplink's capacity, E the VM's share, w its weight, W the sum of weights
- * that share the congested port.  A message brings m marks counted over an interval I.
+ * that share the congested port, F the bytes of the VM's full packets.  A message brings m marks
+ * counted over an interval I.
  *
  *   start:     R = E
  *   message:   R = max(floor, R - cut),   m > 0
- *              cut = h * cut-full * m * 1514 bytes / max(I, T)
+ *              cut = h * cut-full * m * F / max(I, T)
  *              or, with cut-full = 0,  m * cut-mark * C * T / I
  *              h = min(2^max(0, k - cut-patience), cut-haste) for the k-th message in a row that is
- *              full (m * 1514 bytes / I at least 3/4 of the rate sent), else 1
+ *              full (m * F / I at least 3/4 of the rate sent), else 1
  *              with a level L,  cut <= h * cut-full * R, and cut * (R/L)^2 where R < L
  *   level L:   R = max(floor, min(R, L))
  *   each T:    R = min(E, R + step * T/P)
@@ -24,7 +25,7 @@
  *              step >= (L - R) / level-periods         silence >= 2 P
  *   floor = min(E, max(guarantee, rmin * E))
  *
- * m * 1514 bytes / I is the rate at which the VM's full packets were marked.  A port of capacity C
+ * m * F / I is the rate at which the VM's full packets were marked.  A port of capacity C
  * that marked all it sent cuts its VMs by cut-full * C in total, whatever C, T and I, as a fully
  * marked window costs DCTCP a fixed fraction.  An I shorter than T costs its part of that. I is
  * what a v1 message says, else the time since the last message within [T, T_c].
@@ -168,7 +169,7 @@ static u64 sdngcc_full_rate(const struct shim_limiter_state *state,
 static u64 sdngcc_haste(const struct shim_limiter_state *state, struct sdngcc_limiter *own,
 			const struct shim_law_input *input, u32 marks, u64 interval_ns)
 {
-	u64 marked = shim_mul_div(marks * SHIM_MARK_BYTES, SHIM_NSEC_PER_SEC, interval_ns);
+	u64 marked = shim_mul_div((u64)marks * input->frame, SHIM_NSEC_PER_SEC, interval_ns);
 	u64 enough = sdngcc_full_rate(state, own, input);
 	u64 patience = input->knobs[SDNGCC_CUT_PATIENCE];
 	u64 most = input->knobs[SDNGCC_CUT_HASTE];
@@ -231,8 +232,8 @@ static u64 sdngcc_cut_rate(const struct shim_limiter_state *state, struct sdngcc
 	if (full) {
 		u64 least = interval_ns < input->period_ns ? input->period_ns : interval_ns;
 
-		mark = shim_mul_div(marks * SHIM_MARK_BYTES, full * (SHIM_NSEC_PER_SEC / SHIM_PPM),
-				    least);
+		mark = shim_mul_div((u64)marks * input->frame,
+				    full * (SHIM_NSEC_PER_SEC / SHIM_PPM), least);
 		most = shim_mul_div(state->rate, full, SHIM_PPM);
 		if (sdngcc_level(own, input) && mark > most)
 			mark = most;

@@ -77,6 +77,7 @@ struct ovs_shim_stray {
 	struct shim_rate rate;		/* bytes_per_s 0: not yet set */
 	struct shim_order order;	/* behind those that wait by a lower rate */
 	struct shim_waiting waiting;	/* packets paced, some of their departures */
+	struct shim_frame_size frame;	/* of these packets */
 	struct shim_tx tx;		/* what became of the packets */
 };
 

@@ -18,9 +18,9 @@
 #include "../hook.h"
 #include "netdev.h"
 
-/* Sets the rate of the bucket to what it is to be now; horizon_ns 0: police.  stray->lock. */
+/* Sets the rate of the bucket to what it is to be now.  stray->lock. */
 static void stray_rerate(struct ovs_shim_stray *stray, const struct shim_uplink *uplink,
-			 const struct shim_settings *settings, u64 horizon_ns, u64 now_ns)
+			 const struct shim_settings *settings, struct shim_room room, u64 now_ns)
 {
 	u64 bytes_per_s = shim_div(shim_uplink_capacity(uplink),
 				   READ_ONCE(uplink->active_weight) + 1);
@@ -28,14 +28,14 @@ static void stray_rerate(struct ovs_shim_stray *stray, const struct shim_uplink 
 	struct shim_rate rate;
 
 	bytes_per_s = clamp_t(u64, bytes_per_s, SHIM_RATE_MIN, SHIM_RATE_MAX);
-	if (horizon_ns)
+	if (room.horizon_ns)
 		depth = shim_mode_burst(bytes_per_s, settings->burst_us);
 	if (stray->rate.bytes_per_s == bytes_per_s && stray->rate.burst_bytes == depth)
 		return;
 	shim_rate_init(&rate, bytes_per_s, depth);
 	if (stray->rate.bytes_per_s)
 		stray->tat = shim_bucket_rerate_in_order(&stray->rate, &rate, &stray->order,
-							 stray->tat, now_ns, horizon_ns);
+							 stray->tat, now_ns, room);
 	else
 		stray->tat = shim_bucket_full(now_ns);
 	stray->rate = rate;
@@ -46,19 +46,23 @@ static bool stray_admit(struct ovs_shim_stray *stray, const struct shim_uplink *
 			const struct shim_settings *settings, const struct shim_packet *packet,
 			u64 *departure_ns)
 {
-	u64 horizon_ns = settings->limiter == SHIM_LIMITER_PACE ? settings->horizon_ns : 0;
 	struct shim_verdict verdict;
+	struct shim_room room;
 	bool admitted = false;
 	u64 now_ns;
 
 	*departure_ns = 0;
 	spin_lock(&stray->lock);
 	now_ns = ktime_get_ns();
-	stray_rerate(stray, uplink, settings, horizon_ns, now_ns);
+	shim_frame_size_note(&stray->frame, packet->bytes, packet->packets);
+	shim_frame_size_follow(&stray->frame, now_ns);
+	room = shim_room_of(settings->limiter == SHIM_LIMITER_PACE ? settings->horizon_ns : 0,
+			    shim_frame_size_bytes(&stray->frame));
+	stray_rerate(stray, uplink, settings, room, now_ns);
 	verdict = shim_bucket_ask_in_order(&stray->rate, &stray->order, stray->tat, now_ns, 0,
-					   packet->bytes, horizon_ns);
+					   packet->bytes, room);
 	if (verdict.kind == SHIM_DROP) {
-		if (horizon_ns)
+		if (room.horizon_ns)
 			stray->tx.drop_horizon += packet->packets;
 		else
 			stray->tx.drop_police += packet->packets;

@@ -27,7 +27,7 @@ class Side:
             self.values[index] = value
         self.input = self.ffi.new("struct shim_law_input *", {
             "now_ns": now_ns, "period_ns": T, "capacity": capacity, "share": share, "min": low,
-            "rx_share": capacity, "weight": weight, "knobs": self.values, "peers": 4})
+            "rx_share": capacity, "weight": weight, "knobs": self.values, "frame": 1514, "rx_frame": 1514, "peers": 4})
         self.state = binding.limiter(self.law)
         self.own = binding.own(self.law, self.state)
         self.law.init(self.state, self.input)

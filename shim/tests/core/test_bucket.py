@@ -126,22 +126,27 @@ def windows_hold(sent: List[Tuple[int, int]], bytes_per_s: int, depth: int, slac
     return True
 
 
+def room(core: Any, horizon_ns: int, frame: int = 1514) -> Any:
+    """Return what may wait: eleven packets of that size, or what the horizon allows."""
+    return core.ffi.new("struct shim_room *", {"horizon_ns": horizon_ns, "bytes": 11 * frame})[0]
+
+
 #: Several packets a bucket, of which some wait whatever the horizon.
 crowds = st.lists(st.tuples(st.one_of(st.just(0), log_uniform(1, 10**6)), st.integers(60, 1514)), min_size=5,
                   max_size=40)
 
 
 @given(bytes_per_s=rates, burst=st.integers(1514, 10000), packets=crowds, start=starts,
-       horizon_ns=st.sampled_from([0, 1000, 10**6]))
+       horizon_ns=st.sampled_from([0, 1000, 10**6]), frame=st.sampled_from([1514, 9014, 65549]))
 def test_ask_conserves(core: Any, bytes_per_s: int, burst: int, packets: List[Tuple[int, int]], start: int,
-                       horizon_ns: int) -> None:
+                       horizon_ns: int, frame: int) -> None:
     rate = make_rate(core, bytes_per_s, burst)
     now_ns, sent = start, []
     tat = core.lib.shim_bucket_full(now_ns)
-    most_ns = max(horizon_ns, core.lib.shim_rate_ns(rate, 11 * 1514))
+    most_ns = max(horizon_ns, core.lib.shim_rate_ns(rate, 11 * frame))
     for gap, length in packets:
         now_ns += gap
-        verdict = core.lib.shim_bucket_ask(rate, tat, now_ns, length, horizon_ns)
+        verdict = core.lib.shim_bucket_ask(rate, tat, now_ns, length, room(core, horizon_ns, frame))
         tat = verdict.tat
         if verdict.kind != core.lib.SHIM_DROP:
             sent.append((verdict.departure_ns, length))
@@ -300,12 +305,12 @@ class Ordered:
     def rerate(self, bytes_per_s: int) -> None:
         new = make_rate(self.core, bytes_per_s, self.burst)
         self.tat = self.core.lib.shim_bucket_rerate_in_order(self.rate, new, self.order, self.tat, self.now_ns,
-                                                             self.horizon_ns)
+                                                             room(self.core, self.horizon_ns))
         self.rate = new
 
     def send(self, length: int) -> bool:
         verdict = self.core.lib.shim_bucket_ask_in_order(self.rate, self.order, self.tat, self.now_ns, 0, length,
-                                                         self.horizon_ns)
+                                                         room(self.core, self.horizon_ns))
         if verdict.kind == self.core.lib.SHIM_DROP:
             return False
         self.tat = verdict.tat

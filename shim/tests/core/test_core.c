@@ -162,7 +162,7 @@ static void test_laws(void)
 	struct shim_message message = { .type = SHIM_MESSAGE_MARKS, .marks = 1000000,
 					.interval_ns = 5000000, .weight_total = 4 };
 	struct shim_law_input input = { .now_ns = 1, .period_ns = 5000000, .capacity = 125000000,
-					.share = 62500000, .weight = 1 };
+					.share = 62500000, .weight = 1, .frame = 1514 };
 	struct {
 		struct shim_limiter_state common;
 		u64 own[16];

@@ -31,7 +31,7 @@ class Vm:
             self.values[lib.shim_knob_find(self.law, name.encode())] = value
         self.input = self.ffi.new("struct shim_law_input *", {
             "now_ns": SECOND, "period_ns": T, "capacity": capacity, "share": share, "min": guarantee,
-            "rx_share": capacity, "weight": 1, "knobs": self.values, "peers": 1})
+            "rx_share": capacity, "weight": 1, "knobs": self.values, "frame": 1514, "rx_frame": 1514, "peers": 1})
         self.state = binding.limiter(self.law)
         self.law.init(self.state, self.input)
         self.peers: List[Any] = []

@@ -36,7 +36,7 @@ class VM:
             self.values[index] = value
         self.input = self.ffi.new("struct shim_law_input *", {
             "now_ns": now_ns, "period_ns": T, "capacity": capacity, "share": share, "min": low, "weight": weight,
-            "knobs": self.values})
+            "knobs": self.values, "frame": 1514, "rx_frame": 1514})
         self.state = binding.limiter(self.law)
         self.law.init(self.state, self.input)
         self.peers: Dict[int, Any] = {}

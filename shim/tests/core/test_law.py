@@ -34,7 +34,7 @@ class Limiter:
             self.values[index] = value
         self.input = ffi.new("struct shim_law_input *", {
             "now_ns": now_ns, "period_ns": T, "capacity": capacity, "share": share, "min": low,
-            "sent_rate": 0, "weight": weight, "knobs": self.values})
+            "sent_rate": 0, "weight": weight, "knobs": self.values, "frame": 1514, "rx_frame": 1514})
         self.state = binding.limiter(self.law)
         self.law.init(self.state, self.input)
 

@@ -33,7 +33,7 @@ class VM:
             self.values[index] = value
         self.input = self.ffi.new("struct shim_law_input *", {
             "now_ns": now_ns, "period_ns": T, "capacity": capacity, "share": share, "min": low, "weight": weight,
-            "peers": destinations, "knobs": self.values})
+            "peers": destinations, "knobs": self.values, "frame": 1514, "rx_frame": 1514})
         self.state = binding.limiter(self.law)
         self.law.init(self.state, self.input)
         self.peers = [binding.peer(self.law) for _ in range(destinations)]

@@ -31,7 +31,7 @@ class End:
             self.values[lib.shim_knob_find(self.law, knob.encode())] = value
         self.input = ffi.new("struct shim_law_input *", {
             "now_ns": SECOND, "period_ns": MS, "capacity": C, "share": share, "peers": 1, "weight": 1,
-            "knobs": self.values})
+            "knobs": self.values, "frame": 1514, "rx_frame": 1514})
         self.state = binding.limiter(self.law)
         self.peer = binding.peer(self.law)
         self.law.init(self.state, self.input)
