@@ -67,7 +67,7 @@ struct shim_law_input {
 	u64 horizon_ns;		/* longest that a packet waits for its rate; 0: it does not */
 	u64 rx_share;		/* of the VM among those that receive, by weight and guarantee */
 	u64 rx_least;		/* of rx_share the VM's own, whatever it demands; 0: unknown */
-	u32 frame;		/* bytes of a full packet of the VM: what a mark stands for */
+	u32 frame;		/* on the wire, of the VM's full packets, bytes: for a mark */
 	u32 rx_frame;		/* the same of what it receives */
 	u32 peers;		/* peers of the VM that sent or received in the last period */
 	bool peers_left;	/* some have had no step since the last call of on_period */
@@ -138,7 +138,7 @@ struct shim_law_packet {
 	u64 wait_ns;		/* sent: time it stays in the buckets */
 	u64 room_ns;		/* sent: longest such time, what would wait longer is dropped */
 	enum shim_told told;	/* received: a result */
-	u32 bytes;		/* link-layer header included, once for each packet */
+	u32 bytes;		/* on the wire */
 	u32 packets;		/* 1 but for GSO and GRO */
 	u32 marks;		/* received: packets that carry CE */
 	u16 id;			/* IPv4 identification of the first packet, the others count up */

@@ -379,6 +379,11 @@ static u32 lab_decide(struct shim_vm *vm, struct shim_uplink *uplink,
 	return action->drop ? 0 : packet->bytes;
 }
 
+void shim_lab_set_overhead(struct shim_uplink *uplink, u32 bytes)
+{
+	shim_uplink_set_overhead(uplink, bytes);
+}
+
 bool shim_lab_send(struct shim_vm *vm, struct shim_uplink *uplink,
 		   const struct shim_lab_packet *from, struct shim_lab_result *result)
 {

@@ -150,6 +150,9 @@ void shim_lab_remove_uplink(struct shim_uplink *uplink);
 /* Changes an uplink's capacity, bytes/s. */
 void shim_lab_configure_uplink(struct shim_uplink *uplink, u64 capacity);
 
+/* Changes what a packet takes of an uplink's wire beyond its bytes; 0, at first: nothing. */
+void shim_lab_set_overhead(struct shim_uplink *uplink, u32 bytes);
+
 /* Sends a packet from a VM to an uplink; returns whether all or a part of it passed. */
 bool shim_lab_send(struct shim_vm *vm, struct shim_uplink *uplink,
 		   const struct shim_lab_packet *packet, struct shim_lab_result *result);
@@ -216,6 +219,9 @@ u32 shim_lab_paths(const struct shim_vm *vm);
 
 /* Returns when the last visit of a VM began to measure, ns. */
 u64 shim_lab_visited(const struct shim_vm *vm);
+
+/* Returns what a VM received over the last period where that is metered, bytes/s. */
+u64 shim_lab_rx_rate(const struct shim_vm *vm);
 
 /* Returns how many peers a VM has. */
 u32 shim_lab_peers(const struct shim_vm *vm);

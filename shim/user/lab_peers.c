@@ -86,6 +86,11 @@ u32 shim_lab_paths(const struct shim_vm *vm)
 	return READ_ONCE(vm->n_paths);
 }
 
+u64 shim_lab_rx_rate(const struct shim_vm *vm)
+{
+	return vm->rx_rate;
+}
+
 u64 shim_lab_visited(const struct shim_vm *vm)
 {
 	return vm->tick_ns;

@@ -148,8 +148,8 @@ static u64 ahead_young(u64 ns, u32 sent)
 }
 
 bool shim_ahead_passes(struct shim_ahead *ahead, u64 *ahead_tat, u64 *tat,
-		       const struct shim_rate *rate, const struct shim_packet *packet, u64 now_ns,
-		       struct shim_room room)
+		       const struct shim_rate *rate, const struct shim_packet *packet, u32 wire,
+		       u64 now_ns, struct shim_room room)
 {
 	u64 most_ns = shim_room_ns(rate, room, 0), room_ns = most_ns / SHIM_AHEAD_ROOM;
 	u64 most = most_ns * SHIM_TICKS_PER_NS, fill, last_ns = 0;
@@ -161,8 +161,8 @@ bool shim_ahead_passes(struct shim_ahead *ahead, u64 *ahead_tat, u64 *tat,
 	if (packet->bytes > SHIM_AHEAD_YOUNG_BYTES || !ahead_known(packet))
 		return false;
 	fill = shim_bucket_used(*ahead_tat, now_ns * SHIM_TICKS_PER_NS) +
-	       SHIM_AHEAD_PART * shim_bucket_cost(rate, packet->bytes);
-	verdict = shim_bucket_pace(rate, *tat, now_ns, packet->bytes, most_ns + room_ns);
+	       SHIM_AHEAD_PART * shim_bucket_cost(rate, wire);
+	verdict = shim_bucket_pace(rate, *tat, now_ns, wire, most_ns + room_ns);
 	if (fill > most || verdict.kind == SHIM_DROP)
 		return false;
 	hash = ahead_hash(ahead, packet);

@@ -53,12 +53,12 @@ struct shim_ahead *shim_ahead_create(u64 late_ns, u64 hash_factor);
 
 /*
  * Tells whether a packet that the bucket would have wait or drop may leave at once; charges *tat,
- * the bucket's word, and *ahead_tat, that of what goes ahead, if so.  Packets may wait in `room`.
- * The limiter's lock.
+ * the bucket's word, and *ahead_tat, that of what goes ahead, if so.  Packets may wait in `room`,
+ * and this one takes `wire` bytes of the wire.  The limiter's lock.
  */
 bool shim_ahead_passes(struct shim_ahead *ahead, u64 *ahead_tat, u64 *tat,
-		       const struct shim_rate *rate, const struct shim_packet *packet, u64 now_ns,
-		       struct shim_room room);
+		       const struct shim_rate *rate, const struct shim_packet *packet, u32 wire,
+		       u64 now_ns, struct shim_room room);
 
 /* Remembers that a packet waits until departure_ns, under a rate.  The limiter's lock. */
 void shim_ahead_waits(struct shim_ahead *ahead, const struct shim_rate *rate,

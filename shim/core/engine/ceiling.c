@@ -86,6 +86,7 @@ static void ceiling_begin(struct shim_vm *vm, struct shim_limiter *newcomer, u64
 	     limiter = ceiling_after(limiter, newcomer)) {
 		shim_limiter_counted(limiter, &tx);
 		limiter->ceiling.bytes = tx.bytes;
+		limiter->ceiling.packets = tx.packets;
 		limiter->ceiling.held = shim_tx_held(&tx);
 	}
 }
@@ -106,7 +107,9 @@ static void ceiling_measure(struct shim_limiter *limiter, bool is_new, u64 most,
 	if (!is_new && !alone && !elapsed_ns)
 		return;
 	shim_limiter_counted(limiter, &tx);
-	used = shim_mul_div(tx.bytes - own->bytes, SHIM_NSEC_PER_SEC, elapsed_ns);
+	used = shim_wire_bytes(limiter->overhead, tx.bytes - own->bytes,
+			       tx.packets - own->packets);
+	used = shim_mul_div(used, SHIM_NSEC_PER_SEC, elapsed_ns);
 	held = shim_tx_held(&tx) != own->held;
 	if (is_new)
 		own->demand = max_t(u64, most / NEWCOMER_DENOMINATOR, 1);

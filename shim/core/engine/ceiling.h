@@ -15,7 +15,8 @@ struct shim_ceiling {
 	u64 part;		/* bytes/s; 0: the VM has no ceiling.  Read without a lock */
 	u64 next;		/* the same as a division under way has it; 0: not yet known */
 	u64 demand;		/* what the limiter could use of it, bytes/s */
-	u64 bytes;		/* that it had sent by the last division */
+	u64 bytes;		/* that it had sent when the window began */
+	u64 packets;		/* the same in packets */
 	u32 held;		/* packets that it had held back by then, modulo 2^32 */
 };
 

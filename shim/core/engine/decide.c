@@ -76,7 +76,7 @@ static void decide_peer(struct shim_vm *vm, struct shim_uplink *uplink,
 	}
 	/* With room in the table no peer is made for what this gate is to drop. */
 	dropped = packet->version && READ_ONCE(vm->n_peers) < passage->settings->peers_max &&
-		  shim_gate_full(&vm->unanswered, packet->bytes,
+		  shim_gate_full(&vm->unanswered, shim_limiter_wire(passage->limiter, packet),
 				 READ_ONCE(vm->mode.horizon_ns), packet->now_ns);
 	passage->gate = group || dropped ? &vm->unanswered : &vm->shared;
 	if (packet->echo_free)

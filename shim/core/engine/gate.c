@@ -60,17 +60,18 @@ enum shim_counter shim_gate_judge(struct shim_gate *gate, struct shim_limiter *l
 				  const struct shim_packet *packet, bool made_ect,
 				  u64 *departure_ns)
 {
+	u32 wire = shim_limiter_wire(limiter, packet);
 	enum shim_counter drop;
 	struct shim_verdict verdict;
 	u64 now_ns;
 
 	spin_lock(&gate->lock);
 	drop = gate->drop;
-	gate->frame = shim_frame_size_bytes(&limiter->frame);
+	gate->frame = shim_limiter_frame(limiter);
 	now_ns = packet->timed ? packet->now_ns : shim_now_ns();
 	/* How long something else has packets wait is not the gate's to judge. */
 	verdict = shim_bucket_ask_in_order(&gate->rate, &gate->order, gate->tat, now_ns,
-					   gate->late_ns, packet->bytes,
+					   gate->late_ns, wire,
 					   shim_room_of(READ_ONCE(limiter->vm->mode.horizon_ns),
 							gate->frame));
 	if (verdict.kind == SHIM_DROP) {
@@ -86,11 +87,12 @@ enum shim_counter shim_gate_judge(struct shim_gate *gate, struct shim_limiter *l
 	if (*departure_ns > verdict.departure_ns) {
 		gate->late_ns = *departure_ns;
 		gate->tat = shim_bucket_charge(&gate->rate, verdict.tat, *departure_ns,
-					       packet->bytes);
+					       wire);
 	} else if (verdict.kind == SHIM_PACE) {
 		gate->held += packet->packets;
 	}
 	gate->bytes += packet->bytes;
+	gate->wire += wire;
 	gate->packets += packet->packets;
 out:
 	spin_unlock(&gate->lock);

@@ -20,8 +20,9 @@ struct shim_gate {
 	struct shim_order order;	/* behind those that wait by a lower rate */
 	struct shim_rate rate;		/* bytes_per_s 0: not yet set */
 	u32 whole_bytes;	/* as shim_limiter.whole_bytes; U32_MAX: not yet set */
-	u32 frame;			/* bytes of a full packet of the limiter asked last */
+	u32 frame;		/* on the wire, of the limiter asked last: a full packet, bytes */
 	u64 bytes;			/* that passed, headers as on the wire */
+	u64 wire;			/* the same as they take of the wire */
 	u64 packets;			/* that passed */
 	u64 held;	/* packets that nothing else had wait as long, or dropped here */
 };

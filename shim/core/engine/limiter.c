@@ -89,8 +89,9 @@ struct shim_law_input shim_limiter_input(const struct shim_vm *vm,
 		.rx_share = rx_share ? rx_share : shim_uplink_capacity(uplink),
 		.rx_least = READ_ONCE(vm->rx_least),
 		.peers = vm->busy_peers,
-		.frame = limiter ? shim_frame_size_bytes(&limiter->frame) : SHIM_FRAME_DEFAULT,
-		.rx_frame = shim_frame_size_bytes(&vm->rx_frame),
+		.frame = limiter ? shim_limiter_frame(limiter) : SHIM_FRAME_DEFAULT,
+		.rx_frame = (u32)shim_wire_bytes(shim_vm_rx_overhead(vm),
+						 shim_frame_size_bytes(&vm->rx_frame), 1),
 		.peers_left = !vm->passed,
 		.weight = vm->config.weight,
 		.knobs = settings->knobs,
@@ -135,7 +136,7 @@ static u32 limiter_quiet_bytes(const struct shim_limiter *limiter)
 /* Returns how much may wait, with a horizon. */
 static struct shim_room limiter_room(const struct shim_limiter *limiter, u64 horizon_ns)
 {
-	return shim_room_of(horizon_ns, shim_frame_size_bytes(&limiter->frame));
+	return shim_room_of(horizon_ns, shim_limiter_frame(limiter));
 }
 
 /* Returns how long a packet would wait, ns, but for its own length.  limiter->lock. */
@@ -176,6 +177,7 @@ void shim_limiter_apply(struct shim_limiter *limiter, u64 now_ns)
 	/* What may leave in one go has room beside the lease. */
 	WRITE_ONCE(limiter->whole_bytes, min(whole, depth));
 	depth += limiter->state.burst;
+	WRITE_ONCE(limiter->overhead, READ_ONCE(limiter->uplink->overhead));
 	limiter_set_ahead(limiter, now_ns);
 	if (limiter->rate.bytes_per_s == bytes_per_s && limiter->rate.burst_bytes == depth &&
 	    limiter->lease_ticks == shim_bucket_cost(&limiter->rate, lease))
@@ -214,7 +216,8 @@ static inline bool limiter_take(struct shim_limiter *limiter, const struct shim_
 	}
 	if (unlikely(limiter->order.until_ns > now_ns))
 		return false;
-	return shim_bucket_take(&limiter->rate, &limiter->tat, now_ns, packet->bytes, within);
+	return shim_bucket_take(&limiter->rate, &limiter->tat, now_ns,
+				shim_limiter_wire(limiter, packet), within);
 }
 
 /* Says why a packet is dropped that the bucket refused, and counts it.  limiter->lock. */
@@ -238,7 +241,7 @@ static bool limiter_ahead(struct shim_limiter *limiter, const struct shim_packet
 	/* The settings may have become police since the table was made. */
 	if (!room.horizon_ns ||
 	    !shim_ahead_passes(limiter->ahead, &limiter->ahead_tat, &limiter->tat, &limiter->rate,
-			       packet, now_ns, room))
+			       packet, shim_limiter_wire(limiter, packet), now_ns, room))
 		return false;
 	limiter->tx.ahead += packet->packets;
 	return true;
@@ -261,7 +264,7 @@ static enum shim_counter limiter_judge(struct shim_limiter *limiter,
 	now_ns = max(limiter->read_ns, packet->timed ? packet->now_ns : shim_now_ns());
 	limiter->read_ns = now_ns;
 	verdict = shim_bucket_ask_in_order(&limiter->rate, &limiter->order, limiter->tat, now_ns, 0,
-					   packet->bytes, room);
+					   shim_limiter_wire(limiter, packet), room);
 	waits = verdict.departure_ns > now_ns;
 	if (unlikely(limiter->ahead && (waits || verdict.kind == SHIM_DROP) &&
 		     limiter_ahead(limiter, packet, now_ns, room)))
@@ -310,6 +313,7 @@ void shim_limiter_charge(struct shim_limiter *limiter, u32 bytes, u64 now_ns)
 	now_ns = max(now_ns, limiter->read_ns);
 	limiter->read_ns = now_ns;
 	now = now_ns * SHIM_TICKS_PER_NS;
+	bytes = (u32)shim_wire_bytes(limiter->overhead, bytes, 1);
 	owed = shim_bucket_used(limiter->tat, now) + shim_bucket_cost(&limiter->rate, bytes);
 	limiter->tat = now + min(owed, SHIM_DEBT_MAX);
 	spin_unlock(&limiter->lock);
@@ -330,14 +334,16 @@ bool shim_limiter_full(const struct shim_vm *vm, const struct shim_uplink *uplin
 {
 	struct shim_limiter *limiter = shim_limiter_active(vm, uplink);
 	struct shim_verdict verdict;
+	u32 first;
 
 	/* What goes ahead of those that wait asks for no room among these. */
 	if (!limiter || limiter->ahead)
 		return false;
+	first = min(bytes, limiter_quiet_bytes(limiter));
 	spin_lock(&limiter->lock);
 	verdict = shim_bucket_ask_in_order(&limiter->rate, &limiter->order, limiter->tat,
 					   max(limiter->read_ns, now_ns), 0,
-					   min(bytes, limiter_quiet_bytes(limiter)),
+					   (u32)shim_wire_bytes(limiter->overhead, first, 1),
 					   limiter_room(limiter, vm->mode.horizon_ns));
 	spin_unlock(&limiter->lock);
 	return verdict.kind == SHIM_DROP;
@@ -422,6 +428,7 @@ static struct shim_limiter *limiter_create(struct shim_vm *vm, struct shim_uplin
 	limiter->out = uplink;
 	limiter->vm = vm;
 	limiter->uplink = uplink;
+	limiter->overhead = READ_ONCE(uplink->overhead);
 	shim_frame_size_init(&limiter->frame);
 	spin_lock_init(&limiter->lock);
 	INIT_LIST_HEAD(&limiter->active_node);
@@ -479,6 +486,7 @@ struct shim_limiter *shim_limiter_start(struct shim_vm *vm, struct shim_uplink *
 	limiter_unused(limiter, &tx);
 	limiter->sent_rate = 0;
 	limiter->last_bytes = tx.bytes;
+	limiter->last_packets = tx.packets;
 	limiter->idle_ns = 0;
 	limiter->quiet_ns = 0;
 	limiter->outdated = false;
@@ -561,9 +569,12 @@ void shim_limiter_measure(struct shim_limiter *limiter, u64 now_ns, u64 elapsed_
 
 	shim_frame_size_follow(&limiter->frame, now_ns);
 	shim_limiter_counted(limiter, &tx);
-	limiter->sent_rate = shim_mul_div(tx.bytes - limiter->last_bytes, SHIM_NSEC_PER_SEC,
-					  elapsed_ns);
+	limiter->sent_rate = shim_mul_div(shim_wire_bytes(limiter->overhead,
+							  tx.bytes - limiter->last_bytes,
+							  tx.packets - limiter->last_packets),
+					  SHIM_NSEC_PER_SEC, elapsed_ns);
 	limiter->last_bytes = tx.bytes;
+	limiter->last_packets = tx.packets;
 	if (limiter_used(limiter, &tx, 0) || limiter->vm->receiving) {
 		limiter->idle_ns = 0;
 		return;

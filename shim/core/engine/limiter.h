@@ -13,6 +13,7 @@
 #include "frame_size.h"
 #include "packet.h"
 #include "waiting.h"
+#include "wire.h"
 
 struct shim_uplink;
 struct shim_vm;
@@ -41,6 +42,7 @@ struct shim_limiter {
 	struct shim_limiter __rcu *next;	/* of the same VM */
 	bool active;			/* in use in the last T_o */
 	u32 whole_bytes;	/* GSO packets of no more are not cut; shim_mode_whole() */
+	u32 overhead;		/* of the uplink, as of the last shim_limiter_apply() */
 	struct shim_frame_size frame;	/* of the VM's packets */
 
 	/* Second cache line: written for each packet, under lock. */
@@ -66,6 +68,7 @@ struct shim_limiter {
 	struct shim_ceiling ceiling;	/* its part of the VM's ceiling */
 	u64 sent_rate;			/* over the last period, bytes/s */
 	u64 last_bytes;			/* tx.bytes at the last visit */
+	u64 last_packets;		/* the same of tx.packets */
 	u64 used_bytes;			/* tx.bytes when it was last seen in use */
 	u64 quiet_ns;			/* inactive: when counting of bytes began; 0: not yet */
 	u64 idle_ns;			/* time since the last visit that saw it in use */
@@ -91,6 +94,20 @@ struct shim_limiter *shim_limiter_find(const struct shim_vm *vm, const struct sh
 /* Returns the same if it is active, else NULL.  vm->lock. */
 struct shim_limiter *shim_limiter_active(const struct shim_vm *vm,
 					 const struct shim_uplink *uplink);
+
+/* Returns what a packet takes of the wire behind a limiter's uplink, bytes. */
+static inline u32 shim_limiter_wire(const struct shim_limiter *limiter,
+				    const struct shim_packet *packet)
+{
+	return (u32)shim_wire_bytes(READ_ONCE(limiter->overhead), packet->bytes, packet->packets);
+}
+
+/* Returns the bytes that a full packet of a limiter takes of the wire. */
+static inline u32 shim_limiter_frame(const struct shim_limiter *limiter)
+{
+	return (u32)shim_wire_bytes(READ_ONCE(limiter->overhead),
+				    shim_frame_size_bytes(&limiter->frame), 1);
+}
 
 /*
  * Judges a packet: returns SHIM_COUNTER_NONE and in *departure_ns when it may leave (0: at once),

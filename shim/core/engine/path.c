@@ -350,6 +350,7 @@ void shim_path_read(struct shim_path *path, struct shim_path_reading *reading)
 	spin_lock(&gate->lock);
 	reading->rate = gate->rate.bytes_per_s;
 	reading->bytes = gate->bytes;
+	reading->wire = gate->wire;
 	reading->packets = gate->packets;
 	reading->held = gate->held;
 	spin_unlock(&gate->lock);
@@ -361,11 +362,11 @@ static void path_measure(struct shim_path *path, u64 elapsed_ns)
 	struct shim_path_reading now;
 
 	shim_path_read(path, &now);
-	path->sent_rate = shim_mul_div(now.bytes - path->last_bytes, SHIM_NSEC_PER_SEC,
+	path->sent_rate = shim_mul_div(now.wire - path->last_wire, SHIM_NSEC_PER_SEC,
 				       elapsed_ns);
 	path->usual_rate = path_usual(path->usual_rate, path->sent_rate, elapsed_ns);
 	path->limited = now.held != path->last_held;
-	path->last_bytes = now.bytes;
+	path->last_wire = now.wire;
 	path->last_held = now.held;
 }
 

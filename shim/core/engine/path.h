@@ -34,7 +34,7 @@ struct shim_path {
 	bool done;			/* to be removed */
 	struct shim_path *around;	/* the longest of the shorter prefixes; while building */
 	bool limited;			/* its bucket held packets back in the last period */
-	u64 last_bytes;			/* gate.bytes at the last visit */
+	u64 last_wire;			/* gate.wire at the last visit */
 	u64 last_held;			/* gate.held at the last visit */
 	u64 sent_rate;			/* over the last period, bytes/s */
 	u64 usual_rate;			/* the same as a mean over some periods */
@@ -48,6 +48,7 @@ struct shim_path_reading {
 	u64 rate;			/* in force, bytes/s */
 	u64 sent_rate;			/* over the last period, bytes/s; 0: idle */
 	u64 bytes;			/* sent, headers as on the wire */
+	u64 wire;			/* the same as they take of the wire */
 	u64 packets;			/* sent */
 	u64 held;			/* packets that its bucket let wait, or dropped */
 	u8 bits;			/* of the prefix that count; 0: the rest */

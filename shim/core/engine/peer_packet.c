@@ -107,14 +107,14 @@ bool shim_peer_answers(const struct shim_peer *peer, const struct shim_packet *p
 
 /* Hands the packet to the law before it leaves.  peer->lock. */
 static void peer_tell_sent(struct shim_peer *peer, const struct shim_settings *settings,
-			   const struct shim_packet *packet, u64 departure_ns,
+			   const struct shim_packet *packet, u32 wire, u64 departure_ns,
 			   struct shim_action *action)
 {
 	struct shim_law_packet seen = {
 		.now_ns = packet->now_ns,
 		.wait_ns = departure_ns ? shim_sub_sat(departure_ns, packet->now_ns) : 0,
 		.room_ns = READ_ONCE(peer->key.vm->mode.horizon_ns),
-		.bytes = packet->bytes,
+		.bytes = wire,
 		.packets = packet->packets,
 		.id = packet->id,
 		.id_free = packet->id_free,
@@ -147,7 +147,8 @@ static u64 peer_horizon_ns(const struct shim_peer *peer, u64 now_ns)
  * it must not leave.  peer->lock.
  */
 static enum shim_counter peer_judge(struct shim_peer *peer, const struct shim_limiter *limiter,
-				    const struct shim_packet *packet, u64 *tat, u64 *departure_ns)
+				    const struct shim_packet *packet, u32 wire, u64 *tat,
+				    u64 *departure_ns)
 {
 	struct shim_room room;
 	struct shim_verdict verdict;
@@ -156,12 +157,12 @@ static enum shim_counter peer_judge(struct shim_peer *peer, const struct shim_li
 		peer->spare_ticks = shim_bucket_spare(peer->spare_ticks, *tat,
 						      max(packet->now_ns, peer->late_ns));
 	if (!peer->rate.bytes_per_s || shim_bucket_take(&peer->rate, tat, packet->now_ns,
-							packet->bytes, peer->rate.burst_ticks))
+							wire, peer->rate.burst_ticks))
 		return SHIM_COUNTER_NONE;
 	room = shim_room_of(peer_horizon_ns(peer, packet->now_ns),
-			    shim_frame_size_bytes(&limiter->frame));
+			    shim_limiter_frame(limiter));
 	verdict = shim_bucket_ask_behind(&peer->rate, *tat, packet->now_ns, peer->late_ns,
-					 packet->bytes, room);
+					 wire, room);
 	if (verdict.kind == SHIM_DROP) {
 		WRITE_ONCE(peer->drops, peer->drops + packet->packets);
 		return SHIM_DROP_PEER;
@@ -213,6 +214,7 @@ enum shim_counter shim_peer_admit(const struct shim_passage *passage,
 				  const struct shim_packet *packet, struct shim_action *action)
 {
 	struct shim_limiter *limiter = passage->limiter;
+	u32 wire = shim_limiter_wire(limiter, packet);
 	struct shim_peer *peer = passage->peer;
 	u64 departure_ns = 0, own_ns, tat;
 	enum shim_counter drop;
@@ -221,7 +223,7 @@ enum shim_counter shim_peer_admit(const struct shim_passage *passage,
 	spin_lock(&peer->lock);
 	wake = shim_peer_touch(peer);
 	tat = peer->tat;
-	drop = peer_judge(peer, limiter, packet, &tat, &departure_ns);
+	drop = peer_judge(peer, limiter, packet, wire, &tat, &departure_ns);
 	own_ns = departure_ns;
 	if (!drop)
 		drop = shim_gate_admit(passage->gate, limiter, packet, passage->made_ect,
@@ -231,7 +233,7 @@ enum shim_counter shim_peer_admit(const struct shim_passage *passage,
 	if (departure_ns > own_ns) {
 		peer->late_ns = departure_ns;
 		tat = shim_bucket_charge_behind(&peer->rate, &peer->spare_ticks, tat, departure_ns,
-						packet->bytes);
+						wire);
 	}
 	peer->tat = tat;
 	if (peer->tx_packets)
@@ -248,7 +250,7 @@ enum shim_counter shim_peer_admit(const struct shim_passage *passage,
 		peer->asked = shim_peer_time(packet->now_ns);
 	if (!peer->direct || !peer->learned)
 		peer_learn_sent(peer, packet);
-	peer_tell_sent(peer, passage->settings, packet, departure_ns, action);
+	peer_tell_sent(peer, passage->settings, packet, wire, departure_ns, action);
 	action->departure_ns = departure_ns;
 out:
 	spin_unlock(&peer->lock);
@@ -263,7 +265,8 @@ enum shim_told shim_peer_receive(struct shim_peer *peer, struct shim_uplink *upl
 {
 	struct shim_law_packet seen = {
 		.now_ns = packet->now_ns,
-		.bytes = packet->bytes,
+		.bytes = (u32)shim_wire_bytes(READ_ONCE(uplink->overhead), packet->bytes,
+					      packet->packets),
 		.packets = packet->packets,
 		.marks = packet->ecn == SHIM_CE ? packet->packets : 0,
 		.id = packet->id,

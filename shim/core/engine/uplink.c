@@ -193,6 +193,11 @@ out:
 	spin_unlock(&uplink->lock);
 }
 
+void shim_uplink_set_overhead(struct shim_uplink *uplink, u32 overhead)
+{
+	WRITE_ONCE(uplink->overhead, overhead);
+}
+
 void shim_uplink_link_rate(struct shim_uplink *uplink, u64 link_rate)
 {
 	spin_lock_bh(&uplink->lock);

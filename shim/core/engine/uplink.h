@@ -17,6 +17,7 @@ struct shim_uplink {
 	shim_rcu_t rcu;			/* deferred free */
 	u64 configured;			/* capacity as configured, bytes/s; 0: link speed */
 	u64 link_rate;			/* link speed, bytes/s; 0: unknown */
+	u32 overhead;			/* on the wire, bytes a packet; 0: none, and no least */
 	bool gone;			/* about to be freed; lock */
 
 	spinlock_t lock;		/* of what follows; inside vm->lock */
@@ -44,6 +45,9 @@ void shim_uplink_remove(struct shim_uplink *uplink);
 
 /* Changes capacity and link speed, bytes/s.  Shares follow at once. */
 void shim_uplink_configure(struct shim_uplink *uplink, u64 configured, u64 link_rate);
+
+/* Changes what a packet takes of the wire beyond its bytes. */
+void shim_uplink_set_overhead(struct shim_uplink *uplink, u32 overhead);
 
 /* Notes another link speed, bytes/s, of a link that is up. */
 void shim_uplink_link_rate(struct shim_uplink *uplink, u64 link_rate);

@@ -357,6 +357,11 @@ out:
 	spin_unlock(&vm->lock);
 }
 
+u32 shim_vm_rx_overhead(const struct shim_vm *vm)
+{
+	return vm->rx_uplink ? READ_ONCE(vm->rx_uplink->overhead) : 0;
+}
+
 /* Measures what a VM received since it was last measured.  vm->lock. */
 static void vm_measure_rx(struct shim_vm *vm, u64 now_ns, u64 inactive_ns)
 {
@@ -364,6 +369,7 @@ static void vm_measure_rx(struct shim_vm *vm, u64 now_ns, u64 inactive_ns)
 	u64 bytes = atomic64_read(&vm->counters[SHIM_RX_BYTES]);
 	u64 elapsed_ns = shim_sub_sat(now_ns, vm->rx_ns);
 	u64 more = bytes - vm->rx_bytes;
+	u64 wire = shim_wire_bytes(shim_vm_rx_overhead(vm), more, packets - vm->rx_packets);
 
 	if (!elapsed_ns)
 		return;
@@ -373,7 +379,7 @@ static void vm_measure_rx(struct shim_vm *vm, u64 now_ns, u64 inactive_ns)
 	vm->rx_ns = now_ns;
 	vm->rx_bytes = bytes;
 	vm->rx_packets = packets;
-	vm->rx_rate = shim_mul_div(more, SHIM_NSEC_PER_SEC, elapsed_ns);
+	vm->rx_rate = shim_mul_div(wire, SHIM_NSEC_PER_SEC, elapsed_ns);
 	vm->rx_idle_ns = more ? 0 : shim_add_sat(vm->rx_idle_ns, elapsed_ns);
 	if (vm->rx_idle_ns >= inactive_ns)
 		shim_uplink_leave_rx(vm);

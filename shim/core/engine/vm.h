@@ -225,6 +225,9 @@ static inline void shim_vm_count(struct shim_vm *vm, enum shim_counter counter, 
 	atomic64_add(n, &vm->counters[counter]);
 }
 
+/* Returns what a packet that a VM receives takes of the wire beyond its bytes.  vm->lock. */
+u32 shim_vm_rx_overhead(const struct shim_vm *vm);
+
 /* Returns a new VM for the host's port, listed, without a law; NULL without memory. */
 struct shim_vm *shim_vm_create(struct shim_engine *engine, void *port);
 

@@ -449,7 +449,8 @@ def test_parts_of_large_packets_pass_one_by_one(guest: Guest) -> None:
 def test_packets_larger_than_the_bucket_have_all_of_the_rate(guest: Guest) -> None:
     guest.host.set(burst_us=0)
     told = (entry("10.1.0.0/16", 2_000_000),)
-    near, _ = guest.blast(SECOND // 2, NEAR, OTHER, refresh=told, bytes=3 * DEPTH)
+    # Eleven of them may wait at the end: 5% of half a second, 1.7% of three.
+    near, _ = guest.blast(3 * SECOND, NEAR, OTHER, refresh=told, bytes=3 * DEPTH)
     assert near == pytest.approx(2_000_000, rel=0.05)
 
 
