@@ -20,8 +20,9 @@ Percent = Annotated[float, Field(ge=0, le=100)]
 Law = Literal["none", "static", "sdngcc", "maxmin", "hygenicc", "eyeq", "seawall", "scc", "vcc", "elasticswitch"]
 # The laws that a controller steers.
 CONTROLLED = ("sdngcc", "maxmin")
-# Bytes of a full frame as queues count it.
+# Bytes of a full frame as queues count it, and as a link does: preamble, FCS and gap are 24 more.
 FRAME_BYTES = 1514
+WIRE_BYTES = FRAME_BYTES + 24
 # Outer Ethernet, IPv4 and UDP headers of a packet in a Geneve tunnel of OVN, and Geneve's own with one option.
 GENEVE_BYTES = 14 + 20 + 8 + 8 + 8
 
@@ -415,8 +416,8 @@ class Parameters(BaseModel):
 
     @property
     def inner_part(self) -> float:
-        """Part of a full frame in the fabric that is the VM's own frame; queues do not count the tags of VLANs."""
-        return FRAME_BYTES / (FRAME_BYTES + (GENEVE_BYTES if self.network == "geneve" else 0))
+        """Part of what a full frame takes of a link that is the VM's own; links do not count the tags of VLANs."""
+        return WIRE_BYTES / (WIRE_BYTES + (GENEVE_BYTES if self.network == "geneve" else 0))
 
     @property
     def vm_names(self) -> List[str]:

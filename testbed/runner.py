@@ -117,7 +117,6 @@ def _cloud(parameters: Parameters) -> Dict[str, Any]:
     """Return who owns the hypervisors' bridges, and how tenants' packets cross the fabric."""
     return {
         "agent": parameters.agent, "network": parameters.network,
-        "inner_part": round(parameters.inner_part, 6),
         "neutron": {"python": str(neutron_python()), "program": str(NEUTRON_AGENT)}
         if parameters.agent == "neutron" else None,
     }

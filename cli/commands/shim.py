@@ -306,6 +306,7 @@ def set_settings(key_file: Optional[TextIO], key_other_file: Optional[TextIO], c
 @click.option("--max", "max_rate", type=Rate(), help="Ceiling, such as 250M; 0: none.")
 @click.option("--law", help="Of this VM alone; default: that of the settings, none: no law.")
 @click.option("--capacity", type=Rate(), help="Of an uplink, such as 10G; 0: the link speed.")
+@click.option("--overhead", type=int, help="Of an uplink: bytes a packet on the wire, 1 to 1000; 0: the device's.")
 @click.option("--addresses", type=Addresses(), help="All that this VM may send from; '': none are set.")
 @click.option("--json", "as_json", is_flag=True, help="Print the port as JSON.")
 def set_port(device: str, as_json: bool, **given: Any) -> None:

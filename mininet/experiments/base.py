@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from sdngcc.controller.rates.maxmin import Claim, allot
-from sdngcc.testbed.parameters import FRAME_BYTES, ParameterError, Parameters, make_parameters, parse_settings
+from sdngcc.testbed.parameters import WIRE_BYTES, ParameterError, Parameters, make_parameters, parse_settings
 from sdngcc.testbed.statistics import jain, mean, percentile
 from sdngcc.testbed.workload import Program, Workload, three_periods
 from sdngcc.topologies.placement import LINKS_OF_GROUP
@@ -19,9 +19,9 @@ __all__ = ["Case", "Experiment", "Measure", "Program", "Run", "Verdict", "Worklo
            "TooShort", "mean_between", "settled_phase", "settling_s", "sweep", "vm_frame_mbps", "window",
            "without_law"]
 
-# Payload in a full frame as the queues count it, of TCP with timestamps and of our UDP.
-TCP_PAYLOAD = 1448 / FRAME_BYTES
-UDP_PAYLOAD = 1472 / FRAME_BYTES
+# Payload in a full frame as links count it, of TCP with timestamps and of our UDP.
+TCP_PAYLOAD = 1448 / WIRE_BYTES
+UDP_PAYLOAD = 1472 / WIRE_BYTES
 
 # VMs share fairly from when the goodputs of two windows in a row, of so many bins of 0.1 s, have this index of Jain.
 WINDOW_BINS, SETTLED_JAIN = 5, 0.95

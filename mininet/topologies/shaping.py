@@ -9,6 +9,8 @@ Three kinds of port make up the laboratory's network:
   ``mark_percent`` of the buffer on every packet is marked (ECT) or dropped (Not-ECT), or RED as given.
 * ``delay``, a ToR's port to a sender's hypervisor: the whole round-trip time by netem. Only ACKs pass here, so netem
   never meets a departure time.
+
+A line rate counts bytes as they take a cable: each packet has 24 more of preamble, FCS and gap, and 84 at least.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from typing import List, Sequence, Tuple
 
 # Bytes of a full frame as the qdiscs count them, and the unit of buffer_packets.
 PACKET_BYTES = 1500
+# What a packet takes of a cable beyond its bytes (preamble, FCS, gap), and the least that it takes with that.
+WIRE_OVERHEAD_BYTES, WIRE_LEAST_BYTES = 24, 84
 # What HTB lets leave back to back: two full frames.
 HTB_BURST_BYTES = 3000
 # An uplink's leaf: its own pacing is off.
@@ -53,7 +57,8 @@ def _line_rate(device: str, rate_mbps: int, parent: Sequence[str] = ("root",)) -
     return [
         ["qdisc", "replace", "dev", device, *parent, "handle", "1:", "htb", "default", "1"],
         ["class", "replace", "dev", device, "parent", "1:", "classid", "1:1", "htb", "rate", rate, "ceil", rate,
-         "burst", burst, "cburst", burst, "quantum", "60000"],
+         "burst", burst, "cburst", burst, "quantum", "60000", "overhead", str(WIRE_OVERHEAD_BYTES),
+         "mpu", str(WIRE_LEAST_BYTES)],
     ]
 
 

@@ -222,6 +222,8 @@ static __always_inline bool output_from_vm(struct shim_vm *vm, const struct ovs_
 		output_refuse(vm, skb, &frame.packet, SHIM_DROP_SIZE);
 		return false;
 	}
+	if (unlikely(to->outer))
+		ovs_shim_port_see_outer(to, skb);
 	output_time(vm, &frame.packet);
 	shim_decide_sent(vm, to->uplink, &frame.packet, &passage, &action);
 	if (unlikely(action.cut_bytes) && !action.drop)

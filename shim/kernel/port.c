@@ -23,6 +23,7 @@
 #include <net/vxlan.h>
 
 #include "compat.h"
+#include "frame.h"
 #include "hook.h"
 #include "netlink/netlink.h"
 #include "netlink/walk.h"
@@ -34,6 +35,10 @@
 
 /* Bytes/s in a Mb/s, the unit of link speeds. */
 #define BYTES_PER_MBIT 125000ULL
+
+/* Headers of UDP and of VXLAN or Geneve, and that of GRE with a key, bytes. */
+#define UDP_TUNNEL_BYTES 16
+#define GRE_KEY_BYTES 8
 
 /* Returns the hash of a pointer to a device, by which packets find ports: no loop, no call. */
 static inline u32 port_hash(const void *key, u32 len, u32 seed)
@@ -97,6 +102,35 @@ bool ovs_shim_is_tunnel(const struct net_device *dev)
 {
 	return netif_is_vxlan(dev) || netif_is_geneve(dev) || netif_is_gretap(dev) ||
 	       netif_is_ip6gretap(dev);
+}
+
+/*
+ * Returns what a packet takes of the wire behind a device beyond its bytes, where nothing is set:
+ * Ethernet's, and before it the headers of a tunnel, over IPv4 if it may be over either.
+ */
+static u32 port_overhead(const struct net_device *dev)
+{
+	if (netif_is_vxlan(dev) || netif_is_geneve(dev))
+		return SHIM_OVERHEAD_ETHERNET + ETH_HLEN + sizeof(struct iphdr) + UDP_TUNNEL_BYTES;
+	if (netif_is_gretap(dev))
+		return SHIM_OVERHEAD_ETHERNET + ETH_HLEN + sizeof(struct iphdr) + GRE_KEY_BYTES;
+	if (netif_is_ip6gretap(dev))
+		return SHIM_OVERHEAD_ETHERNET + ETH_HLEN + sizeof(struct ipv6hdr) + GRE_KEY_BYTES;
+	return SHIM_OVERHEAD_ETHERNET;
+}
+
+void ovs_shim_port_see_outer(const struct ovs_shim_port *port, const struct sk_buff *skb)
+{
+	const struct metadata_dst *tunnel = ovs_shim_frame_tunnel(skb);
+	u32 overhead = port->outer;
+
+	if (!tunnel)
+		return;
+	overhead += tunnel->u.tun_info.options_len;
+	if (ip_tunnel_info_af(&tunnel->u.tun_info) == AF_INET6 && !netif_is_ip6gretap(port->dev))
+		overhead += sizeof(struct ipv6hdr) - sizeof(struct iphdr);
+	if (overhead > READ_ONCE(port->uplink->overhead))
+		shim_uplink_set_overhead(port->uplink, overhead);
 }
 
 /* Tells whether a queuing discipline is of that kind. */
@@ -199,7 +233,7 @@ static int port_check_guarantees(const struct ovs_shim_net *net, const struct ne
 	if (config->role == OVS_SHIM_ROLE_VM)
 		guaranteed += config->vm.min;
 	else
-		capacity = config->capacity ?: link_rate;
+		capacity = shim_capacity_of(config->capacity, link_rate);
 	exceeded = shim_engine_exceeds(&net->engine, guaranteed, capacity, except, &least);
 	if (!exceeded)
 		return 0;
@@ -307,6 +341,11 @@ static void port_configure(struct ovs_shim_port *port, const struct ovs_shim_por
 	if (port->role == OVS_SHIM_ROLE_VM) {
 		shim_vm_configure(port->vm, &config->vm);
 	} else {
+		port->overhead = config->overhead;
+		WRITE_ONCE(port->outer, !config->overhead && ovs_shim_is_tunnel(port->dev) ?
+			   port_overhead(port->dev) : 0);
+		shim_uplink_set_overhead(port->uplink,
+					 config->overhead ?: port_overhead(port->dev));
 		shim_uplink_configure(port->uplink, config->capacity, link_rate);
 		ovs_shim_port_look(port);
 	}

@@ -39,6 +39,8 @@ struct ovs_shim_port {
 	u32 serial;			/* where it stands in net->ports; never 0 */
 	int ifindex;			/* of its device */
 	enum ovs_shim_qdisc qdisc;	/* of an uplink, as last looked at; configuration */
+	u32 overhead;			/* of an uplink, as configured; 0: by the device */
+	u32 outer;	/* of a tunnel's device with that: overhead of its shortest headers */
 	u32 vlan;			/* of a VM: protocol and tag that its packets leave with */
 	u8 tags;			/* of a VM: the fewest that a packet to a peer left with */
 	struct rcu_head rcu;		/* deferred free */
@@ -61,6 +63,7 @@ struct ovs_shim_port_config {
 	enum ovs_shim_role role;	/* VM or uplink */
 	struct shim_vm_config vm;	/* of a VM */
 	u64 capacity;			/* of an uplink: bytes/s; 0: the device's link speed */
+	u32 overhead;			/* of an uplink: bytes a packet; 0: by the device */
 	bool set_addresses;		/* of a VM: addresses are to be changed */
 	struct shim_prefixes *addresses;	/* to these; NULL: none set; owned by who asks */
 };
@@ -70,6 +73,12 @@ struct ovs_shim_net *ovs_shim_net(const struct net *net);
 
 /* Returns the port configured for a device, NULL if there is none.  RCU or configuration. */
 struct ovs_shim_port *ovs_shim_port_of(const struct net_device *dev);
+
+/*
+ * Takes in the headers of the tunnel that a packet to an uplink with `outer` goes into: IPv6 ones
+ * are longer, and there may be options.  RCU.
+ */
+void ovs_shim_port_see_outer(const struct ovs_shim_port *port, const struct sk_buff *skb);
 
 /* Tells whether a device leads into tunnels. */
 bool ovs_shim_is_tunnel(const struct net_device *dev);

@@ -116,6 +116,7 @@ class PortMessage(genlmsg):
         ("OVS_SHIM_PORT_ADDRESSES", "addresses|nested"),
         ("OVS_SHIM_PORT_QDISC", "uint32"),
         ("OVS_SHIM_PORT_MESSAGE", "cdata"),
+        ("OVS_SHIM_PORT_OVERHEAD", "uint32"),
     )
 
     class stats(nla):

@@ -126,6 +126,7 @@ class Port:
     stats: Dict[str, int] = field(default_factory=dict)  # counters by name; packets, or what the name says
     addresses: Tuple[str, ...] = ()  # VM: what it may send from, "10.0.0.1" or "10.0.0.0/24"; (): none set
     qdisc: Optional[str] = None  # uplink: "fit" or "unfit" to obey departure times, or "unknown"
+    overhead: Optional[int] = None  # uplink: bytes on the wire beyond each packet's own; to set 0: the device's
 
 
 @dataclass(frozen=True)
@@ -337,7 +338,7 @@ class ShimClient:
     def port_set(self, device: Union[str, int], *, role: Optional[str] = None, weight: Optional[int] = None,
                  min_rate: Optional[int] = None, max_rate: Optional[int] = None,
                  capacity: Optional[int] = None, law: Optional[str] = None,
-                 addresses: Optional[Sequence[str]] = None) -> None:
+                 addresses: Optional[Sequence[str]] = None, overhead: Optional[int] = None) -> None:
         """Create or change a port, all that is named or nothing; the fields of Port say what they are.
 
         device is a device name or an ifindex. Role "none" takes the port back. addresses replace those set before; none
@@ -345,7 +346,8 @@ class ShimClient:
         address.
         """
         values = {"ROLE": None if role is None else _number(ROLES, "role", role), "WEIGHT": weight,
-                  "MIN_RATE": min_rate, "MAX_RATE": max_rate, "CAPACITY": capacity, "LAW": law}
+                  "MIN_RATE": min_rate, "MAX_RATE": max_rate, "CAPACITY": capacity, "LAW": law,
+                  "OVERHEAD": overhead}
         attrs: List[Any] = [(f"OVS_SHIM_PORT_{name}", value) for name, value in values.items() if value is not None]
         if addresses is not None:
             nests = [("OVS_SHIM_ADDRESSES_ADDRESS",

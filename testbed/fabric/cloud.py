@@ -37,11 +37,6 @@ class Cloud(ABC):
         self.tunnels: bool = job["cloud"]["network"] == "geneve"
         """VMs' packets are in tunnels between the hypervisors' own addresses, and tunnels are the uplinks."""
 
-    @property
-    def inner_part(self) -> float:
-        """Part of a link's rate that is left for full frames of VMs, in tunnels or not."""
-        return float(self.job["cloud"]["inner_part"])
-
     @abstractmethod
     def bridge_words(self, host: Hypervisor) -> List[str]:
         """Return ovs-vsctl's words that make a host's bridges with their ports."""

@@ -157,8 +157,7 @@ class LinuxFabric(Fabric):
                                            f"/proc/{host.pid}/root") for host in hosts]
         if self.cloud.tunnels:
             self._widen()
-        mbps = self.job["topology"]["parameters"]["link_mbps"] * self.cloud.inner_part
-        UNDERLAY_FILE.write_text(json.dumps(underlay(topo, mbps)))
+        UNDERLAY_FILE.write_text(json.dumps(underlay(topo, self.job["topology"]["parameters"]["link_mbps"])))
         return self.network
 
     @property

@@ -95,10 +95,9 @@ class OvnCloud(Agents):
         return set(shown.split()) == {f"{host.name}-{vm}" for vm in host.vms}
 
     def _set_uplinks(self, host: Hypervisor) -> None:
-        """Make a host's tunnels uplinks of the shim; their capacity is what the tunnels' headers leave."""
+        """Make a host's tunnels uplinks of the shim, which counts their headers; they tell no link speed."""
         words: List[str] = []
         uplink = self.job["shim"]["uplink"]
-        capacity = str(round(int(uplink["shim-capacity"]) * self.inner_part))
         for name in host.switch.vsctl("--bare", "--columns=name", "find", "Interface", "type=geneve").split():
-            words += set_words("Interface", name, "other_config", {**uplink, "shim-capacity": capacity})
+            words += set_words("Interface", name, "other_config", uplink)
         host.switch.vsctl(*words)

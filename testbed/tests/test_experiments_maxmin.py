@@ -93,7 +93,7 @@ def test_parking_lot_is_built_as_its_shares_count():
         assert frozenset((hypervisor, tor)) in ends
     assert {"tor1-tor2", "tor2-tor3"} <= set(topo.marking) and topo.bottleneck == "tor1-tor2"
     run = {"parameters": settings.model_dump()}
-    payload = 1448 / 1514
+    payload = 1448 / 1538
     # Link A carries vm1, vm2, vm4, vm5; what vm1 and vm4 leave of B is vm3's, which sends DCTCP.
     assert [fair_share_mbps(run, index) for index in (0, 1, 2)] == pytest.approx(
         [250 * payload, 250 * payload, 500 * payload])

@@ -43,7 +43,7 @@ def test_rwnd_counts_retransmissions(tmp_path):
     (tmp_path / "meta.json").write_text(json.dumps({"tcp": {
         f"vm{number}": {"out_segs": 100, "retrans_segs": number} for number in (1, 2)}}))
     measured = EXPERIMENTS["rwnd"].measure(tmp_path, run_of(link_mbps=10))
-    assert measured == {"segments": 200, "retransmitted": 3, "retransmitted_percent": round(3 * 1514 * 8 / 1.2e6, 3)}
+    assert measured == {"segments": 200, "retransmitted": 3, "retransmitted_percent": round(3 * 1538 * 8 / 1.2e6, 3)}
 
 
 def test_rwnd_verdicts():

@@ -141,7 +141,7 @@ def lossy(worse=0.0, less=0.0, marks=1.0):
         else:
             error = native.setdefault(number, dice.uniform(0.3, 0.6))
             parts = [1 - error - (worse if own else 0), *[1.0 - (less if own else 0)] * 3]
-        series = {f"vm{vm + 1}": [part * 1000 * 1448 / 1514 / 4] * 160 for vm, part in enumerate(parts)}
+        series = {f"vm{vm + 1}": [part * 1000 * 1448 / 1538 / 4] * 160 for vm, part in enumerate(parts)}
         runs.append((case.label, {"parameters": case.parameters.model_dump(mode="json"),
                                   "series": {"goodput_mbps": series}}))
     return runs

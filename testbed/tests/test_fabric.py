@@ -22,7 +22,7 @@ HEAD = "t_ns vm uplink rate share sent_rate drops active congested"
 @pytest.fixture
 def fabric(tmp_path):
     """Return a fabric of two hypervisors whose devices are files."""
-    made = LinuxFabric({"fabric": "linux", "cloud": {"agent": "none", "network": "flat", "inner_part": 1.0}}, tmp_path)
+    made = LinuxFabric({"fabric": "linux", "cloud": {"agent": "none", "network": "flat"}}, tmp_path)
     for host, devices in (("hv1", {"hv1-vm1": 5, "lo": 1}), ("hv2", {"hv2-vm2": 5, "lo": 1})):
         for device, index in devices.items():
             folder = tmp_path / host / "sys/class/net" / device
@@ -52,7 +52,7 @@ def test_the_underlay_has_each_switch_host_and_link_once(name, links, tmp_path):
 
 def test_tenants_use_the_same_addresses(tmp_path):
     topo = TOPOLOGIES["dumbbell"](senders=4, receivers=2)
-    cloud = make_cloud({"cloud": {"agent": "ovn", "network": "geneve", "inner_part": 1.0}}, tmp_path)
+    cloud = make_cloud({"cloud": {"agent": "ovn", "network": "geneve"}}, tmp_path)
     cloud.address(topo)
     vms = [*topo.vms, *topo.receivers]
     assert [topo.nodeInfo(vm)["ip"] for vm in vms] == [

@@ -9,7 +9,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, at_most, fair_share_mbps, given, phase
+from sdngcc.experiments.base import (
+    TCP_PAYLOAD,
+    UDP_PAYLOAD,
+    Case,
+    Experiment,
+    Run,
+    Verdict,
+    at_least,
+    at_most,
+    fair_share_mbps,
+    given,
+    phase,
+)
 from sdngcc.experiments.own import parking_lot
 from sdngcc.testbed.collect import BIN_S, limits_mbps
 from sdngcc.testbed.parameters import Parameters, parse_settings
@@ -67,8 +79,8 @@ def measure(raw: Path, run: Run) -> Dict[str, Any]:
     """Return how long after the tagged VM's join, and the others' leave, limits were those of the new shares."""
     parameters = Parameters(**run["parameters"])
     limits = {vm: limits_mbps(raw, vm) for vm in parameters.vm_names}
-    # fair_share_mbps() is payload; a limit counts whole frames.
-    frames = {vm: fair_share_mbps(run, index) * 1514 / (1472 if parameters.protocol(index) == "udp" else 1448)
+    # fair_share_mbps() is payload; a limit counts whole frames on the wire.
+    frames = {vm: fair_share_mbps(run, index) / (UDP_PAYLOAD if parameters.protocol(index) == "udp" else TCP_PAYLOAD)
               for index, vm in enumerate(parameters.vm_names)}
     start = phase(run, "all")["start_s"]
     joined = next((at for at, _ in limits["vm1"] if at >= start), start)

@@ -11,14 +11,14 @@ from __future__ import annotations
 import sys
 from typing import List, Sequence, Tuple
 
-from sdngcc.experiments.base import Case, Experiment, Run, Verdict, at_least, near, settled_phase
+from sdngcc.experiments.base import UDP_PAYLOAD, Case, Experiment, Run, Verdict, at_least, near, settled_phase
 from sdngcc.testbed.parameters import parse_settings
 from sdngcc.testbed.workload import Program, three_periods
 
 # The law of each VM, tagged first; "default" is the run's own.
 LAWS = ("default", "hygenicc", "static", "hygenicc")
 # Ceiling of the third VM, Mb/s, and what of it arrives as payload in full datagrams.
-CEILING_MBPS, UDP_PART = 100.0, 1472 / 1514
+CEILING_MBPS, UDP_PART = 100.0, UDP_PAYLOAD
 # When the VMs get their laws, seconds from the start of the run.
 CHANGE_S = 0.1
 

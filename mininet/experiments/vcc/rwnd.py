@@ -15,7 +15,7 @@ from sdngcc.experiments.vcc.ecn_mix import QUEUE
 from sdngcc.testbed.parameters import parse_settings
 
 # A full frame as the link counts it.
-FRAME_BYTES = 1514
+FRAME_BYTES = 1538
 DEFAULTS: Dict[str, Any] = {**QUEUE, "senders": 10, "phases": (0, 30, 0)}
 CASES: Tuple[Tuple[str, Dict[str, Any]], ...] = (
     ("without ECN", {"law": "none", "guest_ecn": False}),

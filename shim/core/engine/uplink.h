@@ -10,6 +10,9 @@
 
 struct shim_engine;
 
+/* So small a part of a link's speed is left free, that a queue of the device drains. */
+#define SHIM_LINK_SPARE_DENOMINATOR 256
+
 struct shim_uplink {
 	struct shim_engine *engine;	/* its engine; never changes */
 	void *port;			/* the host's own port; never changes */
@@ -52,11 +55,20 @@ void shim_uplink_set_overhead(struct shim_uplink *uplink, u32 overhead);
 /* Notes another link speed, bytes/s, of a link that is up. */
 void shim_uplink_link_rate(struct shim_uplink *uplink, u64 link_rate);
 
+/*
+ * Returns what an uplink can carry, bytes/s, of what was configured, or of its link's speed: a part
+ * less than that, for clocks differ, and what the host sends of its own needs room.
+ */
+static inline u64 shim_capacity_of(u64 configured, u64 link_rate)
+{
+	return configured ? configured : link_rate - link_rate / SHIM_LINK_SPARE_DENOMINATOR;
+}
+
 /* Returns C of an uplink, bytes/s; never 0. */
 static inline u64 shim_uplink_capacity(const struct shim_uplink *uplink)
 {
-	u64 configured = READ_ONCE(uplink->configured);
-	u64 capacity = configured ? configured : READ_ONCE(uplink->link_rate);
+	u64 capacity = shim_capacity_of(READ_ONCE(uplink->configured),
+					READ_ONCE(uplink->link_rate));
 
 	return clamp_t(u64, capacity, SHIM_RATE_MIN, SHIM_RATE_MAX);
 }

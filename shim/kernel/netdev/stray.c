@@ -50,17 +50,19 @@ static bool stray_admit(struct ovs_shim_stray *stray, const struct shim_uplink *
 	struct shim_room room;
 	bool admitted = false;
 	u64 now_ns;
+	u32 wire;
 
 	*departure_ns = 0;
 	spin_lock(&stray->lock);
 	now_ns = ktime_get_ns();
-	shim_frame_size_note(&stray->frame, packet->bytes, packet->packets);
+	wire = (u32)shim_wire_bytes(READ_ONCE(uplink->overhead), packet->bytes, packet->packets);
+	shim_frame_size_note(&stray->frame, wire, packet->packets);
 	shim_frame_size_follow(&stray->frame, now_ns);
 	room = shim_room_of(settings->limiter == SHIM_LIMITER_PACE ? settings->horizon_ns : 0,
 			    shim_frame_size_bytes(&stray->frame));
 	stray_rerate(stray, uplink, settings, room, now_ns);
 	verdict = shim_bucket_ask_in_order(&stray->rate, &stray->order, stray->tat, now_ns, 0,
-					   packet->bytes, room);
+					   wire, room);
 	if (verdict.kind == SHIM_DROP) {
 		if (room.horizon_ns)
 			stray->tx.drop_horizon += packet->packets;

@@ -193,6 +193,14 @@ const struct ovs_shim_nl_rule ovs_shim_port_rules[] = {
 		.max = SHIM_RATE_MAX,
 	},
 	{
+		.attr = OVS_SHIM_PORT_OVERHEAD,
+		.name = "overhead",
+		.unit = " bytes",
+		.zero = "that of the device",
+		.min = 1,
+		.max = SHIM_OVERHEAD_MAX,
+	},
+	{
 		.attr = OVS_SHIM_PORT_MESSAGE,
 		.name = "message",
 		.allowed = "1 to 1336 bytes",
@@ -312,6 +320,7 @@ const struct nla_policy ovs_shim_port_policy[OVS_SHIM_PORT_MAX + 1] = {
 	[OVS_SHIM_PORT_MIN_RATE] = { .type = NLA_U64 },
 	[OVS_SHIM_PORT_MAX_RATE] = { .type = NLA_U64 },
 	[OVS_SHIM_PORT_CAPACITY] = { .type = NLA_U64 },
+	[OVS_SHIM_PORT_OVERHEAD] = { .type = NLA_U32 },
 	[OVS_SHIM_PORT_LAW] = { .type = NLA_NUL_STRING, .len = 31 },
 	[OVS_SHIM_PORT_ADDRESSES] = NLA_POLICY_NESTED(nl_addresses_policy),
 	[OVS_SHIM_PORT_MESSAGE] = { .type = NLA_BINARY },

@@ -149,6 +149,7 @@ static int nl_port_put(struct sk_buff *skb, const struct ovs_shim_port *port)
 	if (!vm &&
 	    (nla_put_u64_64bit(skb, OVS_SHIM_PORT_CAPACITY, READ_ONCE(port->uplink->configured),
 			       OVS_SHIM_PORT_PAD) ||
+	     nla_put_u32(skb, OVS_SHIM_PORT_OVERHEAD, READ_ONCE(port->uplink->overhead)) ||
 	     nla_put_u32(skb, OVS_SHIM_PORT_QDISC, READ_ONCE(port->qdisc))))
 		return -EMSGSIZE;
 	if (vm && nl_port_put_vm(skb, vm))
@@ -303,6 +304,7 @@ static int nl_port_check_role(struct genl_info *info, enum ovs_shim_role role)
 		OVS_SHIM_PORT_WEIGHT, OVS_SHIM_PORT_MIN_RATE, OVS_SHIM_PORT_MAX_RATE,
 		OVS_SHIM_PORT_LAW, OVS_SHIM_PORT_ADDRESSES,
 	};
+	static const u8 of_uplink[] = { OVS_SHIM_PORT_CAPACITY, OVS_SHIM_PORT_OVERHEAD };
 	size_t i;
 
 	for (i = 0; role == OVS_SHIM_ROLE_UPLINK && i < ARRAY_SIZE(of_vm); i++) {
@@ -313,10 +315,12 @@ static int nl_port_check_role(struct genl_info *info, enum ovs_shim_role role)
 			return -EINVAL;
 		}
 	}
-	if (role == OVS_SHIM_ROLE_VM && info->attrs[OVS_SHIM_PORT_CAPACITY]) {
-		ovs_shim_say(info->extack, "capacity: only for an uplink");
-		NL_SET_BAD_ATTR(info->extack, info->attrs[OVS_SHIM_PORT_CAPACITY]);
-		return -EINVAL;
+	for (i = 0; role == OVS_SHIM_ROLE_VM && i < ARRAY_SIZE(of_uplink); i++) {
+		if (info->attrs[of_uplink[i]]) {
+			ovs_shim_say(info->extack, "capacity, overhead: only for an uplink");
+			NL_SET_BAD_ATTR(info->extack, info->attrs[of_uplink[i]]);
+			return -EINVAL;
+		}
 	}
 	return 0;
 }
@@ -415,6 +419,8 @@ static int nl_port_change(struct ovs_shim_port_config *config, struct nlattr *co
 		config->vm.max = nla_get_u64(attrs[OVS_SHIM_PORT_MAX_RATE]);
 	if (attrs[OVS_SHIM_PORT_CAPACITY])
 		config->capacity = nla_get_u64(attrs[OVS_SHIM_PORT_CAPACITY]);
+	if (attrs[OVS_SHIM_PORT_OVERHEAD])
+		config->overhead = nla_get_u32(attrs[OVS_SHIM_PORT_OVERHEAD]);
 	if (law && !nla_strcmp(law, "default"))
 		config->vm.law = SHIM_LAW_DEFAULT;
 	else if (law)
@@ -450,8 +456,10 @@ static int nl_port_configure(struct ovs_shim_net *net, struct net_device *dev,
 	if (port && port->role == config.role) {
 		if (port->role == OVS_SHIM_ROLE_VM)
 			config.vm = port->vm->config;
-		else
+		if (port->role == OVS_SHIM_ROLE_UPLINK) {
 			config.capacity = port->uplink->configured;
+			config.overhead = port->overhead;
+		}
 	}
 	err = nl_port_change(&config, info->attrs, info->extack);
 	if (!err)

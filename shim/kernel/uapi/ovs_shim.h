@@ -158,6 +158,7 @@ enum ovs_shim_port_attr {
 	OVS_SHIM_PORT_ADDRESSES,	/* nest of OVS_SHIM_ADDRESSES_ADDRESS; empty: none; VM */
 	OVS_SHIM_PORT_QDISC,		/* u32: enum ovs_shim_qdisc; get only; uplink */
 	OVS_SHIM_PORT_MESSAGE,		/* binary, 1 to 1336 bytes: of MESSAGE only */
+	OVS_SHIM_PORT_OVERHEAD,		/* u32 bytes a packet; 0: that of the device; uplink */
 
 	__OVS_SHIM_PORT_MAX
 };

@@ -37,7 +37,8 @@ class Tunnel:
             self.values[index] = value
         self.input = ffi.new("struct shim_law_input *", {
             "now_ns": now_ns, "period_ns": T, "capacity": capacity, "share": share, "min": low, "peers": peers,
-            "peer_weight": weight_ppm // UNIT_PPM, "weight": weight, "knobs": self.values, "frame": 1514, "rx_frame": 1514})
+            "peer_weight": weight_ppm // UNIT_PPM, "weight": weight, "knobs": self.values, "frame": 1514,
+            "rx_frame": 1514})
         self.state = binding.limiter(self.law)
         self.peer = binding.peer(self.law)
         self.law.init(self.state, self.input)

@@ -96,8 +96,8 @@ def excess(arrivals: Sequence[Arrival], rate: float) -> float:
 
 
 def rate(arrivals: Sequence[Arrival], start_s: float, seconds: float) -> float:
-    """Return bytes/s within an interval."""
-    return sum(one.bytes for one in arrivals if start_s <= one.t_s < start_s + seconds) / seconds
+    """Return bytes/s on the wire within an interval: preamble, FCS and gap are 24 of each packet."""
+    return sum(one.bytes + 24 for one in arrivals if start_s <= one.t_s < start_s + seconds) / seconds
 
 
 class Host:

@@ -101,7 +101,7 @@ check_guarantees(const struct shim_device *device,
     if (want->role == OVS_SHIM_ROLE_VM) {
         guaranteed += want->min_rate;
     } else {
-        capacity = want->capacity ? want->capacity : rate;
+        capacity = shim_capacity_of(want->capacity, rate);
     }
     exceeded = shim_engine_exceeds(&shim_engine, guaranteed, capacity,
                                    port ? port->uplink : NULL, &least);
@@ -197,6 +197,8 @@ set_port(struct shim_dp *dp, struct shim_device *device,
         set_addresses(port->vm, want);
         shim_vm_configure(port->vm, &config);
     } else {
+        shim_uplink_set_overhead(port->uplink, want->overhead
+                                 ? want->overhead : SHIM_OVERHEAD_ETHERNET);
         shim_uplink_configure(port->uplink, want->capacity, rate);
         WRITE_ONCE(port->mtu, get_mtu(device->netdev));
     }
@@ -369,6 +371,7 @@ shim_netdev_dump_ports(struct shim_nl_port **ports, size_t *n)
             WRITE_ONCE(port->mtu, get_mtu(device->netdev));
             to->role = OVS_SHIM_ROLE_UPLINK;
             to->capacity = port->uplink->configured;
+            to->overhead = port->uplink->overhead;
             to->qdisc = OVS_SHIM_QDISC_FIT;
         }
     }

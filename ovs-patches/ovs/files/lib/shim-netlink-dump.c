@@ -84,6 +84,9 @@ parse_port(const struct nlattr *a, void *port_)
     case OVS_SHIM_PORT_CAPACITY:
         port->capacity = get_uint(a);
         break;
+    case OVS_SHIM_PORT_OVERHEAD:
+        port->overhead = get_uint(a);
+        break;
     case OVS_SHIM_PORT_LAW:
         ovs_strlcpy(port->law, nl_attr_get_string(a), sizeof port->law);
         break;

@@ -253,6 +253,7 @@ shim_nl_port_set(const struct shim_nl_port *port, char **reason)
         put_addresses(port, &request);
     } else {
         nl_msg_put_u64(&request, OVS_SHIM_PORT_CAPACITY, port->capacity);
+        nl_msg_put_u32(&request, OVS_SHIM_PORT_OVERHEAD, port->overhead);
     }
 
     int error = shim_nl_transact(&request, NULL, reason);

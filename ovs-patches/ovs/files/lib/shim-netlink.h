@@ -34,6 +34,7 @@ struct shim_nl_port {
     uint64_t min_rate;          /* Guarantee in bytes/s; 0 if none. */
     uint64_t max_rate;          /* Ceiling in bytes/s; 0 if none. */
     uint64_t capacity;          /* In bytes/s; 0 for the link speed. */
+    uint32_t overhead;          /* In bytes a packet; 0 for the device's. */
     char law[SHIM_LAW_SIZE];    /* Of a VM; "default" for that of settings. */
     uint32_t qdisc;             /* OVS_SHIM_QDISC_*, of an uplink. */
     uint32_t n_addresses;       /* How many are in 'addresses'. */

@@ -163,8 +163,8 @@ is_known_key(const char *key)
 {
     return (!strcmp(key, "shim-role") || !strcmp(key, "shim-weight")
             || !strcmp(key, "shim-min-rate") || !strcmp(key, "shim-max-rate")
-            || !strcmp(key, "shim-capacity") || !strcmp(key, "shim-law")
-            || !strcmp(key, "shim-addresses"));
+            || !strcmp(key, "shim-capacity") || !strcmp(key, "shim-overhead")
+            || !strcmp(key, "shim-law") || !strcmp(key, "shim-addresses"));
 }
 
 /* Completes complaints about the keys in 'origins', if there are any, by where
@@ -197,11 +197,15 @@ shim_port_configure(const struct ovsrec_interface *cfg,
                     struct ds *complaints)
 {
     static const struct shim_range weights = { 1, 65535, "", NULL };
+    static const struct shim_range overheads = {
+        1, 1000, " bytes", "that of the device"
+    };
     struct smap settings = SMAP_INITIALIZER(&settings);
     struct smap origins = SMAP_INITIALIZER(&origins);
     struct shim_nl_port new = *want;
     const struct smap_node *node;
     uint64_t weight = want->weight;
+    uint64_t overhead = want->overhead;
 
     collect_settings(cfg, port, &settings, &origins);
     drop_tenant(&settings, complaints);
@@ -224,6 +228,9 @@ shim_port_configure(const struct ovsrec_interface *cfg,
                complaints);
     parse_rate(&settings, "shim-capacity", "the link speed", &new.capacity,
                complaints);
+    shim_parse_number(&settings, "shim-overhead", &overheads, 0, 1, &overhead,
+                      complaints);
+    new.overhead = overhead;
     if (new.max_rate && new.min_rate > new.max_rate) {
         shim_complain(complaints, "shim-min-rate: %"PRIu64" bit/s is above "
                       "shim-max-rate, %"PRIu64" bit/s; %"PRIu64" and "
@@ -315,7 +322,8 @@ shim_port_differs(const struct shim_nl_port *a,
                 || a->min_rate != b->min_rate || a->max_rate != b->max_rate
                 || strcmp(a->law, b->law) || !addresses_equal(a, b));
     case OVS_SHIM_ROLE_UPLINK:
-        return a->ifindex != b->ifindex || a->capacity != b->capacity;
+        return (a->ifindex != b->ifindex || a->capacity != b->capacity
+                || a->overhead != b->overhead);
     default:
         return false;
     }
