@@ -4,7 +4,7 @@
 N is the port's capacity as set or as the switch says, h the headroom, u what the machines sent through the port over
 the last period and a what they were allowed to, dt the time since the last update; rates in bytes/s.  s = v *
 min(1, u / a) is what they would have sent without a dip.  m marks in an interval I are packets that left at the rate
-f = m * 1514 / I over the threshold, the part phi = min(1, f / v) of all.
+f = m * F / I over the threshold, the part phi = min(1, f / v) of all, where F is a packet's mean size.
 
     start:                        v = N * (1 - h)
     no marks:                     v += N * min(CREEP * dt, CREEP_MOST * dt / I), at most N * (1 - h)
@@ -32,7 +32,7 @@ rises by no more than CREEP_MOST * N in I.
 import math
 from typing import NamedTuple
 
-MARK_BYTES = 1514  # a full packet: what a mark stands for
+FRAME_BYTES = 1538.0  # a full packet of Ethernet on the wire: what a mark stands for where packets are not counted
 CUT = 1 / 16
 KEPT = 3 / 4  # of v: one period lowers it no further
 DIP = 1 / 4
@@ -70,8 +70,11 @@ class Capacity:
         self._rests = False  # without marks nothing changes
         self.allowed = self._top  # bytes/s
 
-    def update(self, sent: float, marked: Marked, elapsed_ns: int) -> float:
-        """Take what the machines sent through the port, bytes/s, and its marks since; return what is allowed now."""
+    def update(self, sent: float, marked: Marked, elapsed_ns: int, packet_bytes: float = FRAME_BYTES) -> float:
+        """Take what the machines sent through the port, bytes/s in packets of so many, and its marks since.
+
+        Return what is allowed now.
+        """
         if self._rests and not marked.marks and sent <= TOLERANCE * self.allowed:
             return self.allowed
         self._late_ns = max(0, self._late_ns - elapsed_ns)
@@ -83,7 +86,7 @@ class Capacity:
             self._wait()
         part = 0.0
         if marked.marks:
-            over = marked.marks * MARK_BYTES * SECOND_NS / max(marked.interval_ns, 1)
+            over = marked.marks * packet_bytes * SECOND_NS / max(marked.interval_ns, 1)
             part = min(1.0, over / self._estimate)
             known = self._recent or (self._recent_ns > 0 and self._is_slow())
             if known and not self._settling and not self._late_ns:

@@ -36,7 +36,7 @@ from sdngcc.controller.network.inventory import SwitchRecord, VmRecord
 from sdngcc.controller.network.tenants import Tenants
 from sdngcc.controller.network.topology import Hop, forget_place
 from sdngcc.controller.rates import hierarchy, maxmin
-from sdngcc.controller.rates.capacity import Capacity, Marked
+from sdngcc.controller.rates.capacity import FRAME_BYTES, Capacity, Marked
 from sdngcc.controller.rates.division import Notice
 from sdngcc.controller.settings import Settings
 from sdngcc.controller.wire.experimenter import VmReading
@@ -45,6 +45,7 @@ from sdngcc.controller.wire.message import RATE_MAX, RATE_MIN
 WINDOW = 3  # readings
 LATEST = 2  # of them; the first one below the limit may be of the period in which a machine stopped
 BINDING = 0.9  # of the limit
+OVERHEAD_BYTES = 24  # on the wire beyond a packet's own: counters count packets, rates the wire
 MARGIN = 1.25
 RISE = 1.01  # changes that are worth a message
 FALL = 0.9975
@@ -70,6 +71,8 @@ class _Machine:
     read_ns: int = 0  # when its last reading came
     clock_ns: int = 0  # when that was read, by the bridge's clock
     bytes: int = 0  # sent by then
+    packets: int = 0  # the same in packets
+    packet_bytes: float = FRAME_BYTES  # of its last ones, in the mean, on the wire
     sent: "collections.deque[int]" = dataclasses.field(default_factory=lambda: collections.deque(maxlen=LATEST))
     bound: "collections.deque[bool]" = dataclasses.field(default_factory=lambda: collections.deque(maxlen=WINDOW))
     drops: int = 0  # by its limiter, as last read
@@ -89,9 +92,12 @@ class _Machine:
 
         The shim says what it sent over the shim's last period, which may have ended a whole period ago.
         """
-        elapsed_ns, sent = clock_ns - self.clock_ns, reading.tx_bytes - self.bytes
+        elapsed_ns, packets = clock_ns - self.clock_ns, reading.tx_packets - self.packets
+        sent = reading.tx_bytes - self.bytes + OVERHEAD_BYTES * packets
         known = self.clock_ns > 0 and elapsed_ns >= LEAST_NS and sent >= 0
-        self.clock_ns, self.bytes = clock_ns, reading.tx_bytes
+        self.clock_ns, self.bytes, self.packets = clock_ns, reading.tx_bytes, reading.tx_packets
+        if known and packets > 0:
+            self.packet_bytes = sent / packets
         return sent * SECOND_NS // elapsed_ns if known else reading.sent_rate
 
     def demand(self) -> float:
@@ -253,11 +259,14 @@ class ExplicitRates:
     ) -> dict[Hop, float]:
         """Return what machines may send through each port of their ways, bytes/s."""
         sent: dict[Hop, float] = {}
+        packets: dict[Hop, float] = {}
         allowed: dict[Hop, float] = {}
         for place, claim in claims.items():
             reading = machines[place].reading
             for hop, part in claim.routes.items():
-                sent[hop] = sent.get(hop, 0.0) + part * machines[place].sent_rate
+                through = part * machines[place].sent_rate
+                sent[hop] = sent.get(hop, 0.0) + through
+                packets[hop] = packets.get(hop, 0.0) + through / self._machines[place].packet_bytes
                 if hop[0] == place[0] and reading:
                     # An uplink: the shares E(i) add up to what it carries, or to the ceilings of all.
                     allowed[hop] = allowed.get(hop, 0.0) + reading.share
@@ -270,7 +279,9 @@ class ExplicitRates:
                 capacity = self._capacities[hop] = Capacity(self.known_capacity(hop), headroom)
             passed_ns = 0 if self._is_silent(hop[0]) else elapsed_ns
             others = taken.get(hop, 0.0)
-            allowed[hop] = capacity.update(sent[hop] + others, marks.get(hop, Marked(0, 0)), passed_ns)
+            packet_bytes = sent[hop] / packets[hop] if packets[hop] else FRAME_BYTES
+            allowed[hop] = capacity.update(
+                sent[hop] + others, marks.get(hop, Marked(0, 0)), passed_ns, packet_bytes)
             allowed[hop] = max(RATE_MIN, allowed[hop] - others)
         return allowed
 

@@ -5,7 +5,7 @@ It is told beside marks (law ``sdngcc``): marks say when machines send too much,
 Port p carries c_p bytes/s.  Machine i of weight w_i sends s_ip through it, s_i in all, and may send R_i, its guarantee
 at least; T is the shim's period.
 
-    d_i = infinite  if s_i + MARK_BYTES / T >= WANTS * R_i, else s_ip      what i can use here
+    d_i = infinite  if s_i + FRAME_BYTES / T >= WANTS * R_i, else s_ip     what i can use here
     L_p             solves  sum of max(low_i, min(d_i, w_i * L_p)) = c_p    low_i: its guarantee * s_ip / s_i
     L_i = the least of  w_i * L_p + s_i - s_ip                             over the marked ports on its way
 
@@ -32,10 +32,10 @@ from typing import Callable, Iterator, Mapping, Optional, Sequence
 
 from sdngcc.controller.network.topology import Hop, forget_place
 from sdngcc.controller.rates import maxmin
+from sdngcc.controller.rates.capacity import FRAME_BYTES
 from sdngcc.controller.rates.division import Congestion, Notice, Source, Vm
 from sdngcc.controller.wire.message import RATE_MAX, RATE_MIN
 
-MARK_BYTES = 1514
 WANTS = 0.9
 NEAR = 0.75
 MOVED = 0.05
@@ -97,7 +97,7 @@ class Levels:
 
     def __init__(self, capacity: Callable[[Hop], float], period_ns: int) -> None:
         self._capacity = capacity
-        self._packet = MARK_BYTES * SECOND_NS / period_ns
+        self._packet = FRAME_BYTES * SECOND_NS / period_ns
         self._ports: dict[Hop, _Port] = {}
         self._machines: dict[Vm, _Machine] = {}
 
