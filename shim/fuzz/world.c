@@ -257,7 +257,26 @@ void fuzz_world_dropped(struct fuzz_world *world, u32 vm, u32 uplink, enum shim_
 		world->meters[vm][uplink].drops += packets;
 }
 
-/* Checks a limiter: guarantee <= R <= ceiling and capacity, and the account. */
+/* Checks that the rates of a VM's active limiters together keep to its ceiling. */
+static void world_check_ceiling(const struct shim_vm *vm)
+{
+	const struct shim_limiter *limiter;
+	u64 sum = 0, slack = 0;
+
+	for (limiter = vm->limiters; limiter; limiter = limiter->next) {
+		if (!limiter->active)
+			continue;
+		sum += limiter->rate.bytes_per_s;
+		slack += SHIM_RATE_MIN;
+	}
+	fuzz_expect(!vm->config.max || sum <= max(vm->config.max, vm->config.min) + slack,
+		    "R of all uplinks %llu above the ceiling %llu", sum, vm->config.max);
+}
+
+/*
+ * Checks a limiter: guarantee <= R <= its part of the ceiling and capacity, and the account.  Where
+ * a ceiling is divided R follows a part that rises with the law's next step.
+ */
 static void world_check_limiter(const struct fuzz_world *world, u32 v, u32 u,
 				const struct shim_limiter *limiter)
 {
@@ -267,8 +286,10 @@ static void world_check_limiter(const struct fuzz_world *world, u32 v, u32 u,
 	u64 least = max_t(u64, config->min, SHIM_RATE_MIN), most = capacity;
 	u64 rate = limiter->rate.bytes_per_s;
 
-	if (config->max && config->max < most)
-		most = config->max;
+	if (config->max && limiter->ceiling.part < most)
+		most = limiter->ceiling.part;
+	if (world->vms[v]->ceiling_parts > 1 && config->max)
+		least = SHIM_RATE_MIN;
 	if (most < least)
 		most = least;
 	fuzz_expect(limiter->tx.bytes == meter->bytes, "%llu bytes counted, %llu passed",
@@ -319,6 +340,7 @@ void fuzz_world_check(struct fuzz_world *world)
 			if (limiter)
 				world_check_limiter(world, v, u, limiter);
 		}
+		world_check_ceiling(vm);
 		for (rank = 0, n = 0; rank < SHIM_PEER_RANKS; rank++)
 			n += vm->n_ranks[rank];
 		fuzz_expect(n == vm->n_peers, "%u peers in ranks, %u in all", n, vm->n_peers);

@@ -19,7 +19,19 @@ from rich.console import Console
 from rich.table import Table
 
 from sdngcc.testbed.bench.datapath import machine
-from sdngcc.testbed.bench.limiter_rows import BESIDE, BULK, CONTROLS, LIMITERS, LOADS, RATES, RTT_US, TCP_BITS, Load
+from sdngcc.testbed.bench.limiter_rows import (
+    BESIDE,
+    BULK,
+    CONTROLS,
+    LIMITERS,
+    LOADS,
+    MTU_RATES,
+    MTUS,
+    RATES,
+    RTT_US,
+    TCP_BITS,
+    Load,
+)
 from sdngcc.testbed.build import Build, BuildError, Part, build, build_part, content_key, parts
 from sdngcc.testbed.machine import MachineError, run_job, scratch
 
@@ -69,6 +81,8 @@ def tables(found: Found) -> List[Table]:
     burst = _table("least depth of a bucket that lets the same through, bytes", heads)
     gaps = _table("gap between packets in packet times: median / p99", heads)
     part = _table(f"one TCP connection's part of {bits_text(TCP_BITS)}, {RTT_US} us, %", CONTROLS)
+    sizes = [_table(f"one {control} connection's part at MTU {' / '.join(map(str, MTUS))}, %",
+                    [bits_text(bits) for bits in MTU_RATES]) for control in CONTROLS]
     waits = [_table(f"beside {BULK} {control} at {bits_text(bits)}, ms above {RTT_US} us", (
         "ping p50", "p99", "max", "lost", "request p50", "p99", "max", "bulk, %")) for bits, control in BESIDE]
     for name in found:
@@ -76,6 +90,11 @@ def tables(found: Found) -> List[Table]:
         burst.add_row(name, *_cells(found, name, rates, lambda one: f"{one['burst_bytes']:,}"))
         gaps.add_row(name, *_cells(found, name, rates, lambda one: f"{one['gap_p50']:.2f} / {one['gap_p99']:.2f}"))
         part.add_row(name, *_cells(found, name, controls, lambda one: f"{100 * one['part']:.1f}"))
+        for control, table in zip(CONTROLS, sizes):
+            of = {bits: [found[name].get(Load("tcp", bits, control, mtu).name) for mtu in MTUS] for bits in MTU_RATES}
+            if any(any(parts) for parts in of.values()):
+                table.add_row(name, *(" / ".join(f"{100 * one['part']:.1f}" if one else "-" for one in parts)
+                                      for parts in of.values()))
         for (bits, control), table in zip(BESIDE, waits):
             one = found[name].get(Load("beside", bits, control).name)
             if one:
@@ -83,7 +102,7 @@ def tables(found: Found) -> List[Table]:
                               str(one["ping"]["lost"]),
                               *(f"{one['request'][key] / 1000:.2f}" for key in ("p50_us", "p99_us", "max_us")),
                               f"{100 * one['part']:.1f}")
-    return [error, burst, gaps, part, *waits]
+    return [error, burst, gaps, part, *sizes, *waits]
 
 
 def measure(limiters: Sequence[str], loads: Sequence[str], work: Path, console: Optional[Console]) -> Found:
@@ -123,7 +142,8 @@ def _choose(what: str, text: str, known: Sequence[str]) -> List[str]:
 
 @click.command()
 @click.option("--limiters", default="", metavar="NAME,...", help=f"Of {', '.join(LIMITERS)}; all if none is named.")
-@click.option("--loads", default="", metavar="NAME,...", help="rate-BITS, tcp-BITS-CONTROL, beside-BITS-CONTROL; all.")
+@click.option("--loads", default="", metavar="NAME,...",
+              help="rate-BITS, tcp-BITS-CONTROL[-mtuMTU], beside-BITS-CONTROL; all.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path),
               help="Folder for result.json; made when missing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the JSON document instead of tables.")

@@ -27,12 +27,14 @@ from sdngcc.testbed.bench.limiter_rows import (
     RTT_US,
     SMALL_NS,
     TCP_NS,
-    TCP_PAYLOAD,
     TCP_SETTLED_NS,
     UDP_PAYLOAD,
+    WIRE_BYTES,
     Limiter,
     Load,
     rate_ns,
+    tcp_ns,
+    tcp_part,
 )
 from sdngcc.testbed.statistics import spread_us
 from sdngcc.testbed.virtual.namespaces import network_namespace
@@ -93,6 +95,17 @@ class Site:
     def ofctl(self, command: str, text: str) -> None:
         """Change the bridge."""
         self.switch.ofctl("-O", "OpenFlow13", command, "br0", text)
+
+    @property
+    def overhead(self) -> int:
+        """What the limiter counts of a packet beyond its bytes."""
+        return WIRE_BYTES if self.limiter.kind == "shim" else 0
+
+    def set_mtu(self, mtu: int) -> None:
+        """Change the MTU of all devices."""
+        for number, name in ((1, "vm"), (2, "far")):
+            words(f"ip -n {name} link set e{number} mtu {mtu}")
+            words(f"ip link set s{number} mtu {mtu}")
 
     def limit(self, bits: int) -> None:
         """Put the limiter there, with an empty queue and a full bucket, bits/s."""
@@ -177,14 +190,15 @@ def rate(site: Site, load: Load) -> Dict[str, Any]:
     source = site.generate("vm", "source", "--proto", "udp", "--to", FAR, "--port", UDP_PORT, "--start", start_ns,
                            "--stop", stop_ns, "--rate", OFFERED * load.bits)
     end([sink, source])
-    found = [one for one in ring.arrivals() if one[1] == FRAME_BYTES]
+    found = [(time_ns, size + site.overhead) for time_ns, size in ring.arrivals() if size == FRAME_BYTES]
     words("ip netns exec vm ethtool -K e1 tso on gso on tx-udp-segmentation on")
     return arrivals.judge(found, load.bits / 8)
 
 
 def bulk(site: Site, load: Load, count: int, more: Sequence[subprocess.Popen[bytes]], start_ns: int) -> Dict[str, Any]:
     """Let TCP connections send, beside other programs; return their part of what the limit leaves them."""
-    stop_ns = start_ns + TCP_SETTLED_NS + TCP_NS
+    settled_ns, measured_ns = tcp_ns(load)
+    stop_ns = start_ns + settled_ns + measured_ns
     bins = (stop_ns - start_ns) // 10**8
     for name in ("vm", "far"):
         words(f"ip netns exec {name} sysctl -q -w net.ipv4.tcp_ecn={1 if load.control == 'dctcp' else 2}")
@@ -195,10 +209,9 @@ def bulk(site: Site, load: Load, count: int, more: Sequence[subprocess.Popen[byt
                            stop_ns)
     end([sink, source, *more])
     got = [int(word) for word in Path("/run/sink.txt").read_text().split()[1:]]
-    seconds = TCP_NS / 1e9
-    bits = sum(got[TCP_SETTLED_NS // 10**8:]) * 8 / seconds
+    bits = sum(got[settled_ns // 10**8:]) * 8 / (measured_ns / 1e9)
     return {"goodput_mbps": round(bits / 1e6, 2),
-            "part": round(bits / (load.bits * TCP_PAYLOAD / FRAME_BYTES), 4)}
+            "part": round(bits / (load.bits * tcp_part(load.mtu, site.overhead)), 4)}
 
 
 def tcp(site: Site, load: Load) -> Dict[str, Any]:
@@ -247,6 +260,7 @@ def main(path: Path) -> None:
         if job["loads"] and load.name not in job["loads"]:
             continue
         print(f"sdngcc-progress {time.monotonic():.3f} {job['limiter']}: {load.name}", flush=True)
+        site.set_mtu(load.mtu)
         site.limit(load.bits)
         found[load.name] = MEASURES[load.kind](site, load)
         path.with_name("result.json").write_text(json.dumps(found))

@@ -48,6 +48,13 @@ BESIDE = ((TCP_BITS, "cubic"), (TCP_BITS, "dctcp"))
 # Of a full frame without its check sequence so many bytes are payload of TCP with time stamps.
 FRAME_BYTES, TCP_PAYLOAD, UDP_PAYLOAD = 1514, 1448, 1472
 
+# MTUs beside 1500 at which TCP is measured, and the limits, bit/s: from where eleven full packets take longer than the
+# horizon to where a packet takes a microsecond.
+MTUS, MTU_RATES = (576, 9000, 9216), (10**6, 4 * 10**6, 50 * 10**6, 10**9)
+
+# What a packet takes of a cable beyond its bytes, which the shim's limits count and others' do not.
+WIRE_BYTES = 24
+
 
 class Load(NamedTuple):
     """Something to ask a limiter."""
@@ -58,15 +65,30 @@ class Load(NamedTuple):
     """The limit, bit/s."""
     control: str = ""
     """Congestion control of TCP."""
+    mtu: int = 1500
+    """Of all devices."""
 
     @property
     def name(self) -> str:
         """Its name in results."""
-        return "-".join([self.kind, str(self.bits), *([self.control] if self.control else [])])
+        more = [*([self.control] if self.control else []), *([f"mtu{self.mtu}"] if self.mtu != 1500 else [])]
+        return "-".join([self.kind, str(self.bits), *more])
 
 
 LOADS: List[Load] = [*(Load("rate", bits) for bits in RATES), *(Load("tcp", TCP_BITS, one) for one in CONTROLS),
-                     *(Load("beside", bits, control) for bits, control in BESIDE)]
+                     *(Load("beside", bits, control) for bits, control in BESIDE),
+                     *(Load("tcp", bits, one, mtu) for mtu in MTUS for bits in MTU_RATES for one in CONTROLS)]
+
+
+def tcp_part(mtu: int, overhead: int) -> float:
+    """Return what of a limit is payload of TCP with time stamps, where a limit counts so much more of each packet."""
+    return (mtu - 52) / (mtu + 14 + overhead)
+
+
+def tcp_ns(load: Load) -> Tuple[int, int]:
+    """Return for how long TCP settles and is measured: some hundred packets' time at least."""
+    packet_ns = (load.mtu + 14) * 8 * 10**9 // load.bits
+    return max(TCP_SETTLED_NS, 200 * packet_ns // 10**8 * 10**8), max(TCP_NS, 400 * packet_ns // 10**8 * 10**8)
 
 
 def rate_ns(bits: int) -> int:
