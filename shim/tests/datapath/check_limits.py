@@ -104,6 +104,29 @@ def police() -> None:
     tcp_under_limit("police", 0.90, flows=3)
 
 
+def set_mtu(mtu: int) -> None:
+    """Change the MTU of the first VM's way to the uplink's far end."""
+    run(f"ip link set s1 mtu {mtu}; ip -n v1 link set e1 mtu {mtu}; ip link set s3 mtu {mtu}; "
+        f"ip -n u link set e3 mtu {mtu}")
+
+
+@check
+def mtus() -> None:
+    """One TCP flow under 20 Mb/s gets 98% at any MTU, changed while the VM has its limiter"""
+    lab.shim.settings_set(law="static", limiter="pace")
+    lab.roles()
+    limit = 2_500_000
+    lab.shim.port_set("s1", max_rate=limit)
+    run("ip -n v1 link set e1 gso_max_segs 65535")
+    for mtu in (9000, 576, 9216, 1500):
+        set_mtu(mtu)
+        for control in ("reno", "cubic"):
+            got = mean(transfer({"v1": f"tcp:5001:{control}"}, 6)["v1"][1:])
+            part = got / (limit * (mtu - 52) / (mtu + 14 + WIRE))
+            print(f"# MTU {mtu}, {control}: {part:.3f} of what headers leave", flush=True)
+            assert 0.98 <= part <= 1.02, f"MTU {mtu}, {control}: {part:.3f} of what headers leave"
+
+
 @check
 def uncut() -> None:
     """Whole GSO packets, with 10 ms in one go: a TCP flow still gets 95%, and the wire no more than the limit"""

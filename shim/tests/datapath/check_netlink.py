@@ -26,7 +26,7 @@ lab.shim.settings_set(law="sdngcc")
 
 def state() -> object:
     """Return all that can be set."""
-    ports = [(port.name, port.role, port.weight, port.min_rate, port.max_rate, port.capacity)
+    ports = [(port.name, port.role, port.weight, port.min_rate, port.max_rate, port.capacity, port.overhead)
              for port in lab.shim.ports()]
     return lab.shim.settings_get(), ports
 
@@ -163,6 +163,8 @@ def port_ranges() -> None:
     refused(lambda: port_set("s3", law="static"), "only for a vm")
     refused(lambda: port_set("s1", law="fair"), "law", "none, static, sdngcc")
     refused(lambda: port_set("s1", capacity=10**6), "only for an uplink")
+    refused(lambda: port_set("s3", overhead=1001), "overhead", "1 to 1000")
+    refused(lambda: port_set("s1", overhead=24), "only for an uplink")
     refused(lambda: port_set("lo", role="vm"), "lo", "no port of a datapath")
     refused(lambda: port_set(9999, role="vm"), "9999", "no port of a datapath")
     lab.shim.port_del("s2")
@@ -170,6 +172,10 @@ def port_ranges() -> None:
     refused(lambda: lab.shim.port_del("s2"), "s2 has no role")
     lab.shim.port_set(ifindex("s2"), role="vm")
     equal(lab.shim.port_get("s2").weight, 1, "default weight")
+    equal(lab.shim.port_get("s3").overhead, 24, "overhead of Ethernet")
+    for overhead, in_force in ((94, 94), (None, 94), (0, 24)):
+        port_set("s3", overhead=overhead, capacity=125_000_000)
+        equal(lab.shim.port_get("s3").overhead, in_force, f"overhead set to {overhead}")
 
 
 @check

@@ -95,6 +95,8 @@ def set_up(kind: str) -> None:
     settle()
     lab.roles()
     lab.shim.port_set(KINDS[kind].device, role="uplink", capacity=CAPACITY)
+    # Preamble, FCS and gap, and in the tunnel Ethernet, IPv4, UDP and its own header, or GRE with a key.
+    equal(lab.shim.port_get(KINDS[kind].device).overhead, 66 if kind == "gre" else 74, f"{kind}: overhead")
     for one in (wire, lab.v1):
         one.flush()
 

@@ -140,6 +140,12 @@ def unusable() -> None:
     equal((ports()["s1"][2], ports()["s2"][1:3]), (75_000_000, (1, 0)), "ports")
     interface("s2", "min-rate=300000000")
     equal((complaint("s2"), ports()["s2"][1:3]), ("", (9, 37_500_000)), "after the mistake")
+    for overhead, wrong, in_force in ((94, "", 94), (1001, "shim-overhead: '1001' is not allowed, 1 to 1000 bytes", 94),
+                                      (0, "", 24)):
+        interface("s3", f"overhead={overhead}")
+        said = complaint("s3")
+        assert (wrong in said) if wrong else not said, said
+        equal(lab.shim.port_get("s3").overhead, in_force, f"overhead of {overhead}")
 
 
 @check
