@@ -142,7 +142,7 @@ def near(got: Sequence[float], wanted: Sequence[float], what: str) -> None:
 
 def parts(*mbps: float) -> Dict[str, float]:
     """Return VMs' shares of links of so many Mb/s together, in Mb/s."""
-    return {vm.name: round(part * LINK, 3) for vm, part in zip(VMS, mbps)}
+    return {vm.name: round(part * LINK, 2) for vm, part in zip(VMS, mbps)}
 
 
 def shares(uplink: str) -> Dict[str, float]:
@@ -154,7 +154,7 @@ def shares(uplink: str) -> Dict[str, float]:
     for card in CARDS:
         card.received(0)
     names = {ifindex(vm.name): vm.name for vm in VMS}
-    return {names[each.vm]: round(each.share / MBIT, 3) for each in lab.shim.limiters()
+    return {names[each.vm]: round(each.share / MBIT, 2) for each in lab.shim.limiters()
             if each.uplink == ifindex(uplink)}
 
 
@@ -180,7 +180,7 @@ def speeds() -> None:
         n1.mbps(200)
         for mbps in (200, 50, 400):
             n1.mbps(mbps)
-            equal(shares("n1"), {"t1": mbps / 2, "t2": mbps / 2}, f"shares of {mbps} Mb/s")
+            equal(shares("n1"), parts(mbps / 2, mbps / 2), f"shares of {mbps} Mb/s")
             near(wire(VMS, 2 * mbps)["n1"], [mbps / 2] * 2, f"{limiter}, {mbps} Mb/s")
     n1.plugged(False)
     equal(shares("n1"), parts(200, 200), "a link that is down keeps its speed")
@@ -402,11 +402,11 @@ def linux_lacp() -> None:
         assert min(got) > 15, f"both cables carry: {got}"
     links("link set e8 down", within="u")
     time.sleep(5)
-    equal(shares("b0"), {"t1": 60, "t2": round(10_000 * LINK - 60, 3)}, "shares with a cable pulled")
+    equal(shares("b0"), {"t1": 60, "t2": round(10_000 * LINK - 60, 2)}, "shares with a cable pulled")
     near(by_cable(one, 400, wires[1:]), [60], "a cable pulled")
     links("link set e8 up", within="u")
     time.sleep(5)
-    equal(shares("b0")["t2"], round(20_000 * LINK - 60, 3), "share with the cable in again")
+    equal(shares("b0")["t2"], round(20_000 * LINK - 60, 2), "share with the cable in again")
 
 
 @check
