@@ -122,7 +122,7 @@ def test_eleven_full_packets_wait_and_an_mtu_that_is_changed_is_followed(host: H
 
 def test_a_gso_packet_counts_as_the_packets_it_stands_for(host: Host) -> None:
     host.law("static")
-    host.set(segment=0)
+    host.set(burst_us=10_000)
     uplink, vm = host.uplink(CAPACITY), host.vm(most=MEGABIT)
     host.send(vm, uplink, HERE, THERE, bytes=40 * FULL, packets=40)
     host.pass_time(SECOND)
