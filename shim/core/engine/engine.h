@@ -84,6 +84,12 @@ static inline const struct shim_settings *shim_engine_settings(const struct shim
 	return rcu_dereference_check(engine->settings, true);
 }
 
+/* Returns what a packet that a VM receives takes of the wire beyond its bytes.  vm->lock. */
+static inline u32 shim_vm_rx_overhead(const struct shim_vm *vm)
+{
+	return vm->rx_uplink ? READ_ONCE(vm->rx_uplink->overhead) : 0;
+}
+
 /* Returns T of a clock.  RCU or configuration's lock. */
 static inline u64 shim_clock_period(const struct shim_clock *clock)
 {

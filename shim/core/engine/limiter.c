@@ -461,13 +461,13 @@ static bool limiter_enter(struct shim_limiter *limiter)
 	return good;
 }
 
-struct shim_limiter *shim_limiter_start(struct shim_vm *vm, struct shim_uplink *uplink, u32 bytes,
-					u64 now_ns, enum shim_counter *drop)
+struct shim_limiter *shim_limiter_get(struct shim_vm *vm, struct shim_uplink *uplink, u32 bytes,
+				      u64 now_ns, bool *starts, enum shim_counter *drop)
 {
 	struct shim_limiter *limiter;
-	struct shim_tx tx;
 
 	*drop = SHIM_COUNTER_NONE;
+	*starts = false;
 	if (vm->gone || !vm->clock || READ_ONCE(uplink->gone))
 		return NULL;
 	limiter = shim_limiter_find(vm, uplink);
@@ -479,9 +479,16 @@ struct shim_limiter *shim_limiter_start(struct shim_vm *vm, struct shim_uplink *
 		*drop = SHIM_DROP_MEMORY;
 		return NULL;
 	}
-	shim_ceiling_divide(vm, limiter, now_ns);
+	*starts = true;
+	return limiter;
+}
+
+bool shim_limiter_start(struct shim_limiter *limiter, u64 now_ns)
+{
+	struct shim_tx tx;
+
 	if (!limiter_enter(limiter))
-		return NULL;
+		return false;
 	shim_limiter_counted(limiter, &tx);
 	limiter_unused(limiter, &tx);
 	limiter->sent_rate = 0;
@@ -492,8 +499,8 @@ struct shim_limiter *shim_limiter_start(struct shim_vm *vm, struct shim_uplink *
 	limiter->outdated = false;
 	shim_limiter_restart(limiter, now_ns);
 	WRITE_ONCE(limiter->active, true);
-	shim_clock_add(vm, false);
-	return limiter;
+	shim_clock_add(limiter->vm, false);
+	return true;
 }
 
 void shim_limiter_stop(struct shim_limiter *limiter)

@@ -81,12 +81,15 @@ struct shim_limiter {
 #define SHIM_LIMITER_WAKE U32_MAX
 
 /*
- * Returns the limiter of vm on uplink, made if there is none, and made active if `bytes` that are
- * to be sent, or SHIM_LIMITER_WAKE, are a use of it.  NULL: *drop says why, or is SHIM_COUNTER_NONE
- * if the VM, the uplink or the law has gone.  vm->lock.
+ * Returns the limiter of vm on uplink, made if there is none; *starts: it is to become active, for
+ * `bytes` that are to be sent, or SHIM_LIMITER_WAKE, are a use of it.  NULL: *drop says why, or is
+ * SHIM_COUNTER_NONE if the VM, the uplink or the law has gone.  vm->lock.
  */
-struct shim_limiter *shim_limiter_start(struct shim_vm *vm, struct shim_uplink *uplink, u32 bytes,
-					u64 now_ns, enum shim_counter *drop);
+struct shim_limiter *shim_limiter_get(struct shim_vm *vm, struct shim_uplink *uplink, u32 bytes,
+				      u64 now_ns, bool *starts, enum shim_counter *drop);
+
+/* Makes a limiter active that is not; false if its uplink has gone.  vm->lock. */
+bool shim_limiter_start(struct shim_limiter *limiter, u64 now_ns);
 
 /* Returns the limiter of vm on uplink, active or not, NULL if none.  RCU or vm->lock. */
 struct shim_limiter *shim_limiter_find(const struct shim_vm *vm, const struct shim_uplink *uplink);

@@ -313,13 +313,17 @@ struct shim_limiter *shim_vm_start_limiter(struct shim_vm *vm, struct shim_uplin
 					   u32 bytes, u64 now_ns, enum shim_counter *drop)
 {
 	struct shim_limiter *limiter;
-	bool active;
+	bool starts;
 
 	spin_lock(&vm->lock);
-	active = shim_limiter_active(vm, uplink);
-	limiter = shim_limiter_start(vm, uplink, bytes, now_ns, drop);
-	if (limiter && limiter->active && !active && vm->mode.wants & SHIM_LAW_PEERS)
-		vm_bound(vm, now_ns);
+	limiter = shim_limiter_get(vm, uplink, bytes, now_ns, &starts, drop);
+	if (starts) {
+		shim_ceiling_divide(vm, limiter, now_ns);
+		if (!shim_limiter_start(limiter, now_ns))
+			limiter = NULL;
+		else if (vm->mode.wants & SHIM_LAW_PEERS)
+			vm_bound(vm, now_ns);
+	}
 	spin_unlock(&vm->lock);
 	return limiter;
 }
@@ -355,11 +359,6 @@ void shim_vm_receives(struct shim_vm *vm, struct shim_uplink *uplink, u64 now_ns
 	shim_clock_add(vm, false);
 out:
 	spin_unlock(&vm->lock);
-}
-
-u32 shim_vm_rx_overhead(const struct shim_vm *vm)
-{
-	return vm->rx_uplink ? READ_ONCE(vm->rx_uplink->overhead) : 0;
 }
 
 /* Measures what a VM received since it was last measured.  vm->lock. */

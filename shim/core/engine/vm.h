@@ -225,9 +225,6 @@ static inline void shim_vm_count(struct shim_vm *vm, enum shim_counter counter, 
 	atomic64_add(n, &vm->counters[counter]);
 }
 
-/* Returns what a packet that a VM receives takes of the wire beyond its bytes.  vm->lock. */
-u32 shim_vm_rx_overhead(const struct shim_vm *vm);
-
 /* Returns a new VM for the host's port, listed, without a law; NULL without memory. */
 struct shim_vm *shim_vm_create(struct shim_engine *engine, void *port);
 
@@ -260,8 +257,8 @@ bool shim_vm_touched(const struct shim_vm *vm);
 enum shim_vm_timed shim_vm_timed(const struct shim_vm *vm);
 
 /*
- * As shim_limiter_start(), which it calls with vm->lock held; bounds what peers share if the VM
- * became active.  Softirqs off.
+ * As shim_limiter_get(), and makes the limiter active if it is to become so: the VM's ceiling is
+ * divided, and what peers share is bounded.  Takes vm->lock.  Softirqs off.
  */
 struct shim_limiter *shim_vm_start_limiter(struct shim_vm *vm, struct shim_uplink *uplink,
 					   u32 bytes, u64 now_ns, enum shim_counter *drop);
