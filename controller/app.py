@@ -104,14 +104,12 @@ class SdnGcc(names.App):
         self.clouds = cloud.make(
             chosen, engine.directory, engine.counters, engine.clock, engine.tenants.directory_changed
         )
-        context = RestContext(
-            self.engine, self.policy, Live(self.engine), audit, Turns(names.hub.sleep, _REST).pause,
-            cluster=self.cluster,
-        )  # fmt: skip
+        turns = Turns(names.hub.sleep, _REST)
+        context = RestContext(self.engine, self.policy, Live(self.engine), audit, turns.pause, cluster=self.cluster)
         context.drain = self.drain
         context.tenants = self.tenants
         context.clouds = self.clouds
-        self.rest = Server(context, self.settings)
+        self.rest = Server(context, self.settings, turns)
         if self.settings.rest:
             self.rest.listen()
         self.allowed = AllowFile(self.settings.admit_file)

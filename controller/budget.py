@@ -32,6 +32,7 @@ SECOND_NS = 1_000_000_000
 STRETCH_NS = 200_000  # of processor time: what begins before that is over in a tenth of the default period
 REST = 3.0  # how long others have their turn after a stretch, beside how long it lasted
 REST_MAX_S = 0.1
+WORK_MAX_NS = 10_000_000
 _LOOKED_AT = 16  # budgets, when there is no room for another one
 
 Key = TypeVar("Key", bound=Hashable)
@@ -222,6 +223,7 @@ class Turns(Stretches):
         self._who = who
         self._working: Any = None  # who began last
         self._free_ns = 0  # when the next turn may begin
+        self._unpaid_ns = 0  # of short work that nobody waited for
 
     def begin(self) -> None:
         """Begin some work."""
@@ -237,9 +239,28 @@ class Turns(Stretches):
         if took_ns < STRETCH_NS:
             return
         self.end()
-        now_ns = self._passed()
-        lasted_ns = min(max(took_ns, now_ns - self._entered_ns), round(REST_MAX_S * 1e9))
+        self._wait(max(took_ns, self._passed() - self._entered_ns))
+        self.begin()
+
+    def finish(self) -> None:
+        """End the work; wait for a turn once what was done without one adds up to a stretch. Others run in any case.
+
+        What waited for somebody is not told from work, so no more than WORK_MAX_NS count.
+        """
+        if self._working == self._who():
+            took_ns = self._worked() - self._begun_ns
+            self.spent_ns += took_ns
+            self._unpaid_ns += min(took_ns, WORK_MAX_NS)
+            self._working = None
+        if self._unpaid_ns < STRETCH_NS:
+            self._sleep(0)
+            return
+        unpaid_ns, self._unpaid_ns = self._unpaid_ns, 0
+        self._wait(unpaid_ns)
+
+    def _wait(self, lasted_ns: int) -> None:
+        """Wait for the turn that follows a stretch."""
+        now_ns, lasted_ns = self._passed(), min(lasted_ns, round(REST_MAX_S * 1e9))
         turn_ns = max(self._free_ns, now_ns + round(self._rest * lasted_ns))
         self._free_ns = turn_ns + round((1 + self._rest) * lasted_ns)
         self._sleep((turn_ns - now_ns) / 1e9)
-        self.begin()

@@ -6,14 +6,23 @@ import falcon
 from sdngcc.controller.network import topology
 from sdngcc.controller.network.topology import Hop
 from sdngcc.controller.rest import models
-from sdngcc.controller.rest.resource import Operation, Resource, RestContext, Route, dpid_text, page, read_query, reply
+from sdngcc.controller.rest.resource import (
+    Operation,
+    Resource,
+    RestContext,
+    Route,
+    dpid_text,
+    page,
+    read_query,
+    reply_list,
+)
 
 
 def show(context: RestContext, place: Hop, port: topology.Port) -> models.Port:
     """Return a port as REST shows it."""
     engine, (dpid, number) = context.engine, place
     peer, pace = engine.topology.peer(dpid, number), context.live.paces.get(place)
-    reading = engine.source.readings(dpid).get(number)
+    reading = engine.source.reading(dpid, number)
     return models.Port(
         switch=dpid_text(dpid),
         port=number,
@@ -41,15 +50,11 @@ class Ports(Resource):
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         """List the ports that fit all filters."""
         query = read_query(request, models.PortQuery)
-        found = [
-            ((dpid, number), port)
-            for dpid, ports in sorted(self._engine.topology.ports.items())
-            for number, port in sorted(ports.items())
-            if self._fits((dpid, number), port.name, query)
-        ]
+        context = self._context
+        found = [(hop, port) for hop, port in context.ports_in_turns() if self._fits(hop, port.name, query)]
         shown, following = page(found, query, lambda item: item[0])
-        ports = [show(self._context, *item) for item in self._context.in_turns(shown)]
-        reply(response, models.Ports(ports=ports, total=len(found), next=following))
+        answer = models.Ports(ports=[], total=len(found), next=following)
+        reply_list(response, context, answer, "ports", (show(context, *item) for item in shown))
 
     def _fits(self, place: Hop, name: str, query: models.PortQuery) -> bool:
         pace = self._context.live.paces.get(place)

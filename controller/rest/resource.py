@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every resource of REST shares: the controller behind it, how requests are read and refusals said."""
 
+import bisect
 import contextlib
 import dataclasses
 import threading
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 # Items shown before other work gets its turn.
 _TURN = 4
+
+# Of a body in chunks, each of which may be a byte, read before other work gets its turn.
+_CHUNKED_BYTES = 128
 
 # Key of a request's environment: the connection it came by (server.Asking); not there without a socket.
 CONNECTION = "sdngcc.connection"
@@ -250,6 +254,20 @@ def reply(response: falcon.Response, answer: pydantic.BaseModel) -> None:
     response.data = answer.model_dump_json().encode()
 
 
+def reply_list(
+    response: falcon.Response,
+    context: RestContext,
+    answer: pydantic.BaseModel,
+    name: str,
+    items: Iterable[pydantic.BaseModel],
+) -> None:
+    """Answer with a document whose list of that name, empty so far, is made and written item by item in turns."""
+    written = [item.model_dump_json() for item in context.in_turns(items)]
+    before, _, after = answer.model_dump_json().partition(f'"{name}":[]')
+    response.content_type = falcon.MEDIA_JSON
+    response.data = f'{before}"{name}":[{",".join(written)}]{after}'.encode()
+
+
 def read_query(request: falcon.Request, model: type[Asked]) -> Asked:
     """Return the parameters of a request; one that is unknown, given twice or out of range is refused."""
     known = ", ".join(model.model_fields)
@@ -279,7 +297,7 @@ def read_body(request: falcon.Request, longest: int) -> bytes:
         if asking:
             asking.enter(Phase.BODY)
         try:
-            body = request.stream.read(longest + 1 if chunked else length or 0)
+            body = _read_chunks(request, asking, longest) if chunked else request.stream.read(length or 0)
         except (OSError, ValueError):
             body = None
         if asking:
@@ -293,6 +311,19 @@ def read_body(request: falcon.Request, longest: int) -> bytes:
     raise refuse(408, "the body did not come whole", allowed=f"{Phase.BODY.longest_s:g} s for all of it")
 
 
+def _read_chunks(request: falcon.Request, asking: Any, longest: int) -> bytes:
+    """Return a body in chunks, of no more than one byte beyond ``longest``; others run between parts of it."""
+    body = b""
+    while len(body) <= longest:
+        part = request.stream.read(min(_CHUNKED_BYTES, longest + 1 - len(body)))
+        if not part:
+            break
+        body += part
+        if asking:
+            asking.turns.pause()
+    return body
+
+
 def page(items: list[Item], query: models.PageQuery, place: Callable[[Item], tuple[int, int]]) -> tuple[
     list[Item], Optional[str]
 ]:
@@ -301,7 +332,7 @@ def page(items: list[Item], query: models.PageQuery, place: Callable[[Item], tup
     if query.after is not None:
         dpid, _, port = query.after.partition(":")
         last = (int(dpid, 16), int(port))
-        start = next((number for number, item in enumerate(items) if place(item) > last), len(items))
+        start = bisect.bisect_right(items, last, key=place)
     shown = items[start : start + query.limit]
     if start + query.limit >= len(items):
         return shown, None

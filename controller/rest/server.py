@@ -17,6 +17,7 @@ import eventlet.queue
 import eventlet.semaphore
 import eventlet.wsgi
 
+from sdngcc.controller.budget import Turns
 from sdngcc.controller.framework.admission import Admission, Channel, Reason, may_shake_hands, tell
 from sdngcc.controller.framework.handshakes import shake_hands
 from sdngcc.controller.framework.listening import listen
@@ -64,8 +65,14 @@ class _Listener:
     """
 
     def __init__(
-        self, inner: Any, context: Optional[ssl.SSLContext], connections: Connections, counters: "Counter[str]"
+        self,
+        inner: Any,
+        context: Optional[ssl.SSLContext],
+        connections: Connections,
+        counters: "Counter[str]",
+        turns: Turns,
     ) -> None:
+        self.turns = turns
         self.connections = connections
         self._counters = counters
         self._accepted = 0
@@ -160,6 +167,7 @@ class _Protocol(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
     def __init__(self, conn_state: Any, server: Any) -> None:
         self._connections: Connections = server.socket.connections
         self._admitted: Connection = server.socket.admitted.pop(conn_state[0])
+        self._turns: Turns = server.socket.turns
         try:
             if isinstance(conn_state[1], ssl.SSLSocket):
                 shake_hands(conn_state[1])
@@ -179,11 +187,13 @@ class _Protocol(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
         """Serve a request; then the next one is awaited."""
         super().handle_one_request()
         self._connections.enter(self._admitted, Phase.IDLE)
+        self._turns.finish()  # the next one may be read already, and nothing else would run before it
 
     def handle_one_response(self) -> None:
         """Answer a request whose headers are read."""
         self._connections.enter(self._admitted, Phase.ANSWER)
-        self.environ[CONNECTION] = Asking(self, self._connections, self._admitted)
+        self._turns.begin()
+        self.environ[CONNECTION] = Asking(self, self._connections, self._admitted, self._turns)
         super().handle_one_response()
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -194,7 +204,8 @@ class _Protocol(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
 class Asking:
     """What a resource may do about the connection its request came by."""
 
-    def __init__(self, protocol: Any, connections: Connections, connection: Connection) -> None:
+    def __init__(self, protocol: Any, connections: Connections, connection: Connection, turns: Turns) -> None:
+        self.turns = turns
         self._protocol = protocol
         self._connections = connections
         self._connection = connection
@@ -224,8 +235,10 @@ class Asking:
 class Server:
     """REST of a controller; raises SettingsError when a file its settings name is unusable."""
 
-    def __init__(self, context: RestContext, settings: Settings) -> None:
+    def __init__(self, context: RestContext, settings: Settings, turns: Turns) -> None:
+        """``turns`` are what context.pause takes."""
         self._settings = settings
+        self._turns = turns
         self._listener: Any = None
         tokens = settings.read_tokens()
         self._tls = settings.read_tls()
@@ -246,7 +259,9 @@ class Server:
 
     def listen(self) -> None:
         """Let clients connect; raises SettingsError where it cannot listen."""
-        self._listener = _Listener(listen("rest", self._settings.rest), self._tls, self._connections, self._counters)
+        self._listener = _Listener(
+            listen("rest", self._settings.rest), self._tls, self._connections, self._counters, self._turns
+        )  # fmt: skip
 
     def prepare(self, settings: Settings) -> Callable[[], None]:
         """Read tokens and certificate, and return what brings them into force; raises SettingsError.

@@ -164,7 +164,7 @@ class TenantList(Resource):
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         """List the tenants."""
         query, context = read_query(request, TenantQuery), self._context
-        found = context.engine.tenants.by_tenant(context.vms())
+        found = context.engine.tenants.by_tenant(context.vms_in_turns())
         names = [name for name in found if query.after is None or name > query.after]
         shown = names[: query.limit]
         reply(

@@ -26,6 +26,7 @@ from sdngcc.controller.rest.resource import (
     read_body,
     read_query,
     reply,
+    reply_list,
     vm_state,
 )
 
@@ -133,11 +134,12 @@ class Vms(Resource):
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         """List the machines that fit all filters."""
         query = read_query(request, models.VmQuery)
-        found = self._context.vms() if query.name is None else lookup.find_all(self._context, query.name)
-        found = [vm for vm in found if self._fits(vm, query)]
+        context = self._context
+        among = context.vms_in_turns() if query.name is None else lookup.find_all(context, query.name)
+        found = [vm for vm in among if self._fits(vm, query)]
         shown, following = page(found, query, lambda vm: vm.place)
-        vms = [show(self._context, vm) for vm in self._context.in_turns(shown)]
-        reply(response, models.Vms(vms=vms, total=len(found), next=following))
+        answer = models.Vms(vms=[], total=len(found), next=following)
+        reply_list(response, context, answer, "vms", (show(context, vm) for vm in shown))
 
     def _fits(self, vm: VmRecord, query: models.VmQuery) -> bool:
         relations = self._engine.relations

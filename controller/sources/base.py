@@ -126,6 +126,10 @@ class MarkSource(abc.ABC):
     def readings(self, dpid: int) -> dict[int, Reading]:
         """Return the last reading of each port of a switch."""
 
+    def reading(self, dpid: int, port: int) -> Optional[Reading]:
+        """Return the last reading of a port, None where there is none."""
+        return self.readings(dpid).get(port)
+
     def origins(self, now_ns: int) -> list[dict[str, Any]]:
         """Return what feeds a collected source, for people: name, state, age of the last news, counters."""
         return []

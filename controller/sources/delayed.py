@@ -105,6 +105,10 @@ class DelayedMarks(MarkSource):
         """Return the last reading of each port of a switch."""
         return self._inner.readings(dpid)
 
+    def reading(self, dpid: int, port: int) -> Optional[Reading]:
+        """Return the last reading of a port."""
+        return self._inner.reading(dpid, port)
+
     def origins(self, now_ns: int) -> list[dict[str, Any]]:
         """Return what feeds the inner source."""
         return self._inner.origins(now_ns)

@@ -133,18 +133,13 @@ class OpenFlowMarks(MarkSource):
     def readings(self, dpid: int) -> dict[int, Reading]:
         """Return the last reading of each port of a switch."""
         known = self._switches.get(dpid)
-        return {
-            number: Reading(
-                reading.marks if reading.kinds else None,
-                tuple(name for bit, name in KINDS.items() if reading.kinds & bit),
-                reading.packets,
-                reading.bytes,
-                reading.drops,
-                reading.backlog_bytes,
-                reading.backlog_packets,
-            )
-            for number, reading in (known.ports.items() if known else ())
-        }
+        return {number: _shown(reading) for number, reading in (known.ports.items() if known else ())}
+
+    def reading(self, dpid: int, port: int) -> Optional[Reading]:
+        """Return the last reading of a port."""
+        known = self._switches.get(dpid)
+        found = None if known is None else known.ports.get(port)
+        return None if found is None else _shown(found)
 
     def forget(self, dpid: int, port: Optional[int] = None) -> None:
         """Forget a port, or a switch: its next reading is a baseline."""
@@ -154,6 +149,19 @@ class OpenFlowMarks(MarkSource):
             self._switches[dpid].ports.pop(port, None)
             self._switches[dpid].moved_ns.pop(port, None)
             self._switches[dpid].passed.pop(port, None)
+
+
+def _shown(reading: PortReading) -> Reading:
+    """Return a reading without what it does not tell."""
+    return Reading(
+        reading.marks if reading.kinds else None,
+        tuple(name for bit, name in KINDS.items() if reading.kinds & bit),
+        reading.packets,
+        reading.bytes,
+        reading.drops,
+        reading.backlog_bytes,
+        reading.backlog_packets,
+    )
 
 
 def _passed(before: PortReading, now: PortReading) -> int:

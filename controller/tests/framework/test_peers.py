@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What databases, clients of TLS and listeners to events may cost: a switch beside them is polled as always."""
 
+import contextlib
 import json
 import socket
 import ssl
@@ -202,6 +203,65 @@ def test_handshakes_without_end_from_one_address_are_refused_and_a_switch_is_pol
             wait_for(lambda: switch.polls > 3, controller.log)
             assert controller.get("/v1/status")["connections"]["refused"][Reason.TOO_OFTEN.value] > 0
             switch.close()
+
+
+ASKED = {
+    "pipelined": b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50,
+    "refused": b"GET /v1/nothing HTTP/1.1\r\nHost: localhost\r\n\r\n" * 200,
+    "bytes as chunks": b"PUT /v1/vms/x HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                       b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\n[\r\n" * 5000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_requests_without_end_take_nothing_from_a_switch(tmp_path, asked):
+    over = threading.Event()
+
+    def ask(address):
+        while not over.is_set():
+            try:
+                with socket.create_connection(address, timeout=5) as sock:
+                    threading.Thread(target=drain, args=(sock,), daemon=True).start()
+                    while not over.is_set():
+                        sock.sendall(ASKED[asked])
+            except OSError:
+                pass
+
+    def drain(sock):
+        with contextlib.suppress(OSError):
+            while sock.recv(65_536):
+                pass
+
+    with running(tmp_path, "ryu") as controller:
+        switch = switch_of(controller)
+        host, port = controller.url[len("http://") :].split(":")
+        clients = [threading.Thread(target=ask, args=((host, int(port)),), daemon=True) for _ in range(4)]
+        for one in clients:
+            one.start()
+        for _ in range(3):
+            seen = switch.polls
+            wait_for(lambda before=seen: switch.polls > before + 20, controller.log)
+        over.set()
+        for one in clients:
+            one.join(60)
+        switch.close()
+
+
+def test_short_work_waits_for_its_turn_once_it_adds_up_and_others_run_in_any_case():
+    clock, who = Clock(), ["a"]
+    turns = Turns(clock.sleep, 2.0, lambda: clock.worked, lambda: clock.now, lambda: who[0])
+    for _ in range(20):
+        turns.begin()
+        clock.work(STRETCH_NS // 4)
+        turns.finish()
+    assert len(clock.slept) == 20 and sum(one > 0 for one in clock.slept) == 5
+    assert sum(clock.slept) * 1e9 >= 2 * 5 * STRETCH_NS
+    clock.slept.clear()
+    turns.begin()
+    who[0] = "b"
+    clock.work(10 * STRETCH_NS)
+    turns.finish()  # others worked since
+    assert clock.slept == [0]
 
 
 def streams(controller, address, count):
