@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 # Items shown before other work gets its turn.
 _TURN = 4
 
-# Of a body in chunks, each of which may be a byte, read before other work gets its turn.
-_CHUNKED_BYTES = 128
-
 # Key of a request's environment: the connection it came by (server.Asking); not there without a socket.
 CONNECTION = "sdngcc.connection"
 
@@ -297,7 +294,7 @@ def read_body(request: falcon.Request, longest: int) -> bytes:
         if asking:
             asking.enter(Phase.BODY)
         try:
-            body = _read_chunks(request, asking, longest) if chunked else request.stream.read(length or 0)
+            body = request.stream.read(longest + 1 if chunked else length or 0)
         except (OSError, ValueError):
             body = None
         if asking:
@@ -309,19 +306,6 @@ def read_body(request: falcon.Request, longest: int) -> bytes:
     if body is not None and max(len(body), length or 0) > longest:
         raise refuse(413, f"body is longer than {longest} bytes", allowed=f"up to {longest} bytes")
     raise refuse(408, "the body did not come whole", allowed=f"{Phase.BODY.longest_s:g} s for all of it")
-
-
-def _read_chunks(request: falcon.Request, asking: Any, longest: int) -> bytes:
-    """Return a body in chunks, of no more than one byte beyond ``longest``; others run between parts of it."""
-    body = b""
-    while len(body) <= longest:
-        part = request.stream.read(min(_CHUNKED_BYTES, longest + 1 - len(body)))
-        if not part:
-            break
-        body += part
-        if asking:
-            asking.turns.pause()
-    return body
 
 
 def page(items: list[Item], query: models.PageQuery, place: Callable[[Item], tuple[int, int]]) -> tuple[

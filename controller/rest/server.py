@@ -34,6 +34,7 @@ from sdngcc.controller.settings import Settings
 LOG = logging.getLogger(__name__)
 
 LINE_MAX_BYTES = 8192
+BODY_WIRE_BYTES = 1 << 20  # the longest body that is taken has an eighth; the rest is for its chunks
 _IO_TIMEOUT_S = 30  # for one read or write; Connections bounds what they add up to
 _ACCEPT_PAUSE_S = 0.1
 _EXPIRE_PERIOD_S = 0.5
@@ -161,6 +162,37 @@ def _no_room(reason: Reason, admission: Admission) -> bytes:
     )
 
 
+class _Body:
+    """What a request's body is read from: eventlet reads chunks, and the lines between them, without an end.
+
+    Others run between two of its parts. Raises ChunkReadError, a ValueError, for more than BODY_WIRE_BYTES, or a line
+    of more than LINE_MAX_BYTES.
+    """
+
+    def __init__(self, inner: Any, turns: Turns) -> None:
+        self._inner = inner
+        self._turns = turns
+        self._bytes = 0
+
+    def _take(self, data: bytes) -> bytes:
+        self._bytes += len(data)
+        if self._bytes > BODY_WIRE_BYTES:
+            raise eventlet.wsgi.ChunkReadError(f"a body of more than {BODY_WIRE_BYTES} bytes, chunks and all")
+        self._turns.pause()
+        return data
+
+    def read(self, size: int = -1) -> bytes:
+        """Return bytes as the file does."""
+        return self._take(self._inner.read(size))
+
+    def readline(self, size: int = -1) -> bytes:
+        """Return a line as the file does."""
+        line: bytes = self._inner.readline(LINE_MAX_BYTES + 1 if size < 0 else size)
+        if len(line) > LINE_MAX_BYTES:
+            raise eventlet.wsgi.ChunkReadError(f"a line of more than {LINE_MAX_BYTES} bytes in a body")
+        return self._take(line)
+
+
 class _Protocol(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
     """HTTP on one connection, which tells Connections what it waits for."""
 
@@ -193,8 +225,14 @@ class _Protocol(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
         """Answer a request whose headers are read."""
         self._connections.enter(self._admitted, Phase.ANSWER)
         self._turns.begin()
-        self.environ[CONNECTION] = Asking(self, self._connections, self._admitted, self._turns)
+        self.environ[CONNECTION] = Asking(self, self._connections, self._admitted)
         super().handle_one_response()
+
+    def get_environ(self) -> dict[str, Any]:
+        """Return the environment of a request, whose body has an end."""
+        environ: dict[str, Any] = super().get_environ()
+        environ["wsgi.input"].rfile = _Body(self.rfile, self._turns)
+        return environ
 
     def log_message(self, format: str, *args: Any) -> None:
         """Leave what the client did wrong out of the log: it would write as much there as it likes."""
@@ -204,8 +242,7 @@ class _Protocol(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
 class Asking:
     """What a resource may do about the connection its request came by."""
 
-    def __init__(self, protocol: Any, connections: Connections, connection: Connection, turns: Turns) -> None:
-        self.turns = turns
+    def __init__(self, protocol: Any, connections: Connections, connection: Connection) -> None:
         self._protocol = protocol
         self._connections = connections
         self._connection = connection

@@ -210,6 +210,14 @@ ASKED = {
     "refused": b"GET /v1/nothing HTTP/1.1\r\nHost: localhost\r\n\r\n" * 200,
     "bytes as chunks": b"PUT /v1/vms/x HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                        b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\n[\r\n" * 5000,
+    "a line between chunks": b"1",
+    "chunks that nobody reads": b"3e8\r\n" + b"x" * 1000 + b"\r\n",
+}  # fmt: skip
+
+BEGUN = {
+    "a line between chunks": b"PUT /v1/vms/x HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                             b"Transfer-Encoding: chunked\r\n\r\n1;",
+    "chunks that nobody reads": b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
 }  # fmt: skip
 
 
@@ -222,8 +230,9 @@ def test_requests_without_end_take_nothing_from_a_switch(tmp_path, asked):
             try:
                 with socket.create_connection(address, timeout=5) as sock:
                     threading.Thread(target=drain, args=(sock,), daemon=True).start()
+                    sock.sendall(BEGUN.get(asked, b""))
                     while not over.is_set():
-                        sock.sendall(ASKED[asked])
+                        sock.sendall(ASKED[asked] * (1 if len(ASKED[asked]) > 5000 else 20_000 // len(ASKED[asked])))
             except OSError:
                 pass
 
