@@ -124,6 +124,12 @@ def many_columns(monitor: str) -> Iterator[bytes]:
         yield update(monitor, {"Interface": {key: row}})
 
 
+def many_bridges(monitor: str) -> Iterator[bytes]:
+    for number in itertools.count():
+        row = _row("Bridge", 1 + number, name=f"b{number}", datapath_id=f"{number + 7:016x}", ports=["set", []])
+        yield update(monitor, {"Bridge": dict([row])})
+
+
 def brackets(monitor: str) -> Iterator[bytes]:
     yield b'{"id":null,"method":"x","params":['
     yield from itertools.repeat(b"[]," * 20_000)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdngcc.controller.databases.documents import NESTING_MAX, DocumentError, Documents, parse
+from sdngcc.controller.databases.documents import NESTING_MAX, STRING_MAX, DocumentError, Documents, parse
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -94,6 +94,13 @@ def test_a_long_document_that_is_broken_is_refused_as_a_parser_would(change):
                 parse(broken, lambda: None)
         else:
             assert parse(broken, lambda: None) == wanted
+
+
+@pytest.mark.parametrize("text", ['{"a": "%s"}', '{"%s": 1}', '["a", "%s"]'])
+def test_a_string_has_its_bound(text):
+    assert parse(text % ("x" * (STRING_MAX - 2)), lambda: None)
+    with pytest.raises(ValueError, match=f"a string of more than {STRING_MAX} characters"):
+        parse(text % ("x" * STRING_MAX), lambda: None)
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,7 @@ FLOODS = {
     hostile.rows3: "(costs_too_much.*of its part of a second|handshake_time)",
     hostile.wide_columns: "(costs_too_much.*of its part of a second|handshake_time)",
     hostile.many_columns: "(costs_too_much.*of its part of a second|handshake_time)",
+    hostile.many_bridges: "(costs_too_much.*(more than 64 bridges|of its part of a second)|handshake_time)",
     hostile.brackets: "malformed.*document of more than 131072 bytes",
     hostile.white_space: "costs_too_much.*of its part of a second",
     hostile.no_uuid: "malformed.*a row whose name is no UUID",
@@ -85,6 +86,18 @@ def test_a_database_that_costs_more_than_its_part_is_left_by_name_and_what_was_r
         # As soon as it is one that answers it is read, and its fault is forgiven after a while.
         database.flood = None
         run_until(policy, lambda: policy.read(0xA1, "tap0") is not None and state(policy) == ["connected"])
+    finally:
+        database.close()
+
+
+def test_a_database_with_more_bridges_than_a_host_has_is_left():
+    rows = dict(hostile._row("Bridge", number, name=f"b{number}", datapath_id=f"{number:016x}", ports=["set", []])
+                for number in range(1, 66))  # fmt: skip
+    database = hostile.HostileDatabase(None, initial={"Bridge": rows})
+    policy, client = policy_of(database, Bounds())
+    try:
+        run_until(policy, lambda: client.health.fault)
+        assert "costs_too_much" in client.health.fault and "more than 64 bridges" in client.health.fault
     finally:
         database.close()
 
