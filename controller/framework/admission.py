@@ -191,7 +191,6 @@ class Admission:
             self._of_known.give(address, _GIVEN_BACK, now_ns)
             del self._known[address]  # and last of all again
         else:
-            self._handshakes.give(address, _GIVEN_BACK, now_ns)
             self._of_strangers.spend(-_GIVEN_BACK, now_ns)
         if len(self._known) >= _ADDRESSES_MAX:
             del self._known[next(iter(self._known))]

@@ -84,6 +84,10 @@ def test_addresses_that_never_ended_a_handshake_well_have_a_part_together():
     why = [admission.may_shake_hands(f"10.{number >> 8}.{number & 255}.1", 0) for number in range(2000)]
     assert why.count(None) in range(STRANGERS_AT_ONCE - 10, STRANGERS_AT_ONCE + 1)
     assert "of addresses that never ended one" in why[-1]
+    every = Admission()
+    for number in range(3 * STRANGERS_AT_ONCE):  # as after a start
+        assert every.may_shake_hands(f"10.{number >> 8}.{number & 255}.1", 0) is None
+        every.shook_hands(f"10.{number >> 8}.{number & 255}.1", 0)
     # Whoever ended one well begins the next, however many others there are.
     assert all(admission.may_shake_hands(f"10.0.1.{number}", 0) is None for number in range(10))
     later = [admission.may_shake_hands(f"11.{number >> 8}.{number & 255}.1", SECOND_NS) for number in range(1000)]
