@@ -116,10 +116,10 @@ def test_measure_finds_each_stretch_in_the_sinks(tmp_path):
         for flow in job["flows"]:
             if flow["to"] != receiver:
                 continue
-            counts = [bytes_of(486.0)] * bins
+            counts = [bytes_of(478.5)] * bins
             if flow["proto"] == "udp":
                 start = round(flow["start_s"] / BIN_S)
-                part = stretch(2 * flow["on_ms"], flow["on_ms"] / 5, 486.0, 300)
+                part = stretch(2 * flow["on_ms"], flow["on_ms"] / 5, 478.5, 300)
                 counts = ([0] * start + part)[:round(flow["stop_s"] / BIN_S)]
                 counts += [0] * (bins - len(counts))
             lines.append(f"{flow['port']} {' '.join(map(str, counts))}\n")

@@ -13,9 +13,9 @@ from sdngcc.testbed.workload import three_periods
 from sdngcc.topologies import TOPOLOGIES
 
 NOWHERE = Path("/nowhere")
-ARTIFACTS = Artifacts(kernel=NOWHERE, modules=[], ovs={}, other_ovs={}, generator=NOWHERE, loop_clock=NOWHERE,
-                      congestion=NOWHERE, kernel_source=NOWHERE, kernel_build=NOWHERE, module_source=NOWHERE,
-                      beside=[], beside_source=NOWHERE, ovs_source=NOWHERE)
+ARTIFACTS = Artifacts(kernel=NOWHERE, modules=[], product=[], ovs={}, other_ovs={}, generator=NOWHERE,
+                      loop_clock=NOWHERE, congestion=NOWHERE, kernel_source=NOWHERE, kernel_build=NOWHERE,
+                      module_source=NOWHERE, beside=[], beside_source=NOWHERE, ovs_source=NOWHERE)
 
 
 def test_the_papers_setup_is_the_default():
