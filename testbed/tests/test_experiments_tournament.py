@@ -73,7 +73,7 @@ def test_flows_are_the_same_alone_and_beside_the_others():
         assert {flow["vm"] for flow in beside} == {f"vm{index + 1}" for index in range(number, 9, 4)}
     # 4 of 13 shares of weight 2 and 5 of weight 1; 80% of that in the 2 s in which flows begin.
     vm2, = flows_of(own, "data mining")[:1]
-    assert sum(size for _, size in vm2["schedule"]) * 8 / 2e6 == pytest.approx(0.8 * 1000 * 2 / 13 * 0.956, rel=0.15)
+    assert sum(size for _, size in vm2["schedule"]) * 8 / 2e6 == pytest.approx(0.8 * 1000 * 2 / 13 * 0.942, rel=0.15)
 
 
 def test_the_fourth_tenant_blasts_opens_many_connections_and_fans_out():
@@ -124,10 +124,10 @@ def pair(tmp_path):
 
 def test_flows_are_compared_by_class(pair):
     alone, own = (run["measured"]["tenants"] for _, run in pair)
-    assert alone["hadoop"]["flows"] == own["hadoop"]["ended"] == 2979
+    assert alone["hadoop"]["flows"] == own["hadoop"]["ended"] == 2931
     assert own["web search"]["ended"] == own["web search"]["flows"] - 1
     kinds = alone["hadoop"]["classes"]
-    assert sum(kind["flows"] for kind in kinds.values()) == 2979 and kinds["large"]["flows"] == 75
+    assert sum(kind["flows"] for kind in kinds.values()) == 2931 and kinds["large"]["flows"] == 72
     assert 100 < kinds["small"]["p50_us"] < kinds["middle"]["p50_us"] < kinds["large"]["p99_us"]
     row, = tournament.rows(pair).values()
     assert 1.2 < row["p50 small"] < 2 and row["p50 middle"] == 1 and row["p99 large"] is not None
@@ -148,7 +148,7 @@ def test_a_flow_that_never_began_waited_too(pair, tmp_path):
     path.write_text(path.read_text().splitlines()[0] + "\n")
     case = EXPERIMENTS["tournament"].cases(["law=maxmin"])[1]
     found = run_for(case, tmp_path / "own")["measured"]["tenants"]["web search"]
-    assert found["flows"] - found["ended"] == 70
+    assert found["flows"] - found["ended"] == 69
     # Due in the first 2 of 2.5 s, they waited for half a second at least.
     assert found["classes"]["small"]["p99_us"] > 500_000
 
