@@ -38,7 +38,7 @@ from sdngcc.testbed.tests.test_experiments import run_of
 from sdngcc.testbed.workload import Workload
 
 NOWHERE = Path("/nowhere")
-ARTIFACTS = Artifacts(kernel=NOWHERE, modules=["/k/one.ko"], ovs={}, other_ovs={}, generator=NOWHERE,
+ARTIFACTS = Artifacts(kernel=NOWHERE, modules=["/k/one.ko"], product=[], ovs={}, other_ovs={}, generator=NOWHERE,
                       loop_clock=NOWHERE, congestion=NOWHERE, kernel_source=NOWHERE, kernel_build=NOWHERE,
                       module_source=NOWHERE, beside=[], beside_source=NOWHERE, ovs_source=NOWHERE)
 
@@ -187,7 +187,7 @@ def test_a_judge_sees_the_mended_parameters():
 
 
 def test_courses_tell_worst_mean_and_when_a_network_was_fair():
-    run = {**run_of(goodput=239.1, utilisation=0.9, p99=12345), "knobs": {}}
+    run = {**run_of(goodput=235.37, utilisation=0.9, p99=12345), "knobs": {}}
     (course,) = courses_of([""], [{(MENDED, 0): run}], FORMS)
     assert course.whole == course.settled == ((1.0, 1.0),)
     assert (course.fair_s, course.used, course.queue_kb) == ((0.0,), (0.9,), (12.3,))
