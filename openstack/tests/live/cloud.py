@@ -23,6 +23,7 @@ LOGS = pathlib.Path("/var/log/neutron")
 ML2 = NEUTRON / "plugins/ml2"
 OVN = ("ovn-host", "ovn-controller", "ovn-central", "ovn-northd", "ovn-ovsdb-server-nb", "ovn-ovsdb-server-sb")
 SERVERS = ("neutron-api", "neutron-rpc-server", "neutron-ovn-maintenance-worker", "neutron-periodic-workers")
+WHOLE_SERVER = "neutron-server"
 PYTHON = os.environ.get("SDNGCC_LIVE", "")
 """The interpreter that Neutron runs with."""
 NORTH, SOUTH = "tcp:127.0.0.1:6641", "tcp:127.0.0.1:6642"
@@ -122,12 +123,12 @@ class Cloud:
 
     def _whole_server(self):
         """Make a service of neutron-server: Neutron 21's ML2/OVN does not answer below uwsgi."""
-        name = "neutron-server"
-        pathlib.Path(f"/etc/systemd/system/{name}.service").write_text(
-            f"[Service]\nUser=neutron\nTimeoutStopSec=5\nExecStart=/usr/bin/{name} "
-            f"--config-file {NEUTRON}/neutron.conf --config-file {ML2}/ml2_conf.ini --log-file {LOGS}/{name}.log\n")
+        pathlib.Path(f"/etc/systemd/system/{WHOLE_SERVER}.service").write_text(
+            f"[Service]\nUser=neutron\nTimeoutStopSec=5\nExecStart=/usr/bin/{WHOLE_SERVER} "
+            f"--config-file {NEUTRON}/neutron.conf --config-file {ML2}/ml2_conf.ini "
+            f"--log-file {LOGS}/{WHOLE_SERVER}.log\n")
         run("systemctl", "daemon-reload")
-        return name
+        return WHOLE_SERVER
 
     def _write_settings(self, drivers):
         write(NEUTRON / "neutron.conf", {
@@ -152,7 +153,9 @@ class Cloud:
                     "extension_drivers": drivers},
             "ml2_type_vlan": {"network_vlan_ranges": "physnet:100:199"},
             "ml2_type_geneve": {"vni_ranges": "1:1000", "max_header_size": 38},
-            "ovn": {"ovn_nb_connection": NORTH, "ovn_sb_connection": SOUTH},
+            "ovn": {"ovn_nb_connection": NORTH, "ovn_sb_connection": SOUTH,
+                    # Ten seconds after it has started this server writes what ports had then, deleted ones too.
+                    **({"neutron_sync_mode": "off"} if self.api == WHOLE_SERVER else {})},
         })
         # Debian 12's API tells agents what changed in a green thread, which only uwsgi's first thread drives.
         uwsgi = NEUTRON / "neutron-api-uwsgi.ini"
@@ -247,7 +250,7 @@ class Cloud:
         """Stop all of Neutron and OVN."""
         agents = [name for name in ("neutron-openvswitch-agent", "neutron-ovn-agent") if is_service(name)]
         services("stop", *agents, *filter(is_service, SERVERS), *filter(is_service, OVN))
-        run("systemctl", "stop", "neutron-server", check=False)
+        run("systemctl", "stop", WHOLE_SERVER, check=False)
         run("systemctl", "reset-failed", check=False)
 
     def log(self, service):
