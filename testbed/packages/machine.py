@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Iterator, Sequence
 
-from sdngcc.testbed.packages.roots import Root, RootError, packages_cache
+from sdngcc.testbed.packages.roots import Root, RootError
 
 # Run by sh with the root and the folder of apt's archives: what systemd needs to find.
 _BOOT = """set -eu
@@ -34,7 +34,7 @@ ln -s pts/ptmx "$root/dev/ptmx"
 mount -t tmpfs tmpfs "$root/sys/fs/cgroup"
 mount -t cgroup2 cgroup2 "$root/sys/fs/cgroup"
 mkdir -p "$root/var/cache/apt/archives"
-mount --bind "$2" "$root/var/cache/apt/archives"
+[ -z "$2" ] || mount --bind "$2" "$root/var/cache/apt/archives"
 ip link set lo up
 # Units' own mount namespaces need a root that is one, which chroot does not make.
 cd "$root"
@@ -79,11 +79,10 @@ class Machine:
 def booted(root: Root) -> Iterator[Machine]:
     """Boot a root, which has systemd, for as long as the context lasts. Raises RootError."""
     root.path("/usr/sbin/policy-rc.d").unlink(missing_ok=True)
-    archives = packages_cache() / f"archives-{root.release.suite}"
     process = subprocess.Popen(
         ["unshare", "--mount", "--pid", "--ipc", "--uts", "--net", "--cgroup", "--fork", "--kill-child", "sh", "-c",
-         _BOOT, "boot", str(root.folder), str(archives)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL)
+         _BOOT, "boot", str(root.folder), str(root.archives or "")],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         machine = Machine(root, _wait_for_init(process))
         deadline = time.monotonic() + _BOOT_S

@@ -129,9 +129,10 @@ def root_archive(release: Release, include: Sequence[str]) -> Path:
 class Root:
     """A root that is unpacked in a folder."""
 
-    def __init__(self, release: Release, folder: Path) -> None:
+    def __init__(self, release: Release, folder: Path, archives: Optional[Path] = None) -> None:
         self.release = release
         self.folder = folder
+        self.archives = archives  # where its apt keeps what it fetches; in itself without one
 
     def run(self, argv: Sequence[str], *, environment: Optional[Mapping[str, str]] = None, alone: bool = False,
             contained: bool = False, timeout_s: float = 1800,
@@ -141,8 +142,6 @@ class Root:
         contained: with no more than a container engine gives by default (plain.py).
         Raises RootError when it fails and check is set; the output, both streams together, is the result's stdout.
         """
-        archives = packages_cache() / f"archives-{self.release.suite}"
-        archives.mkdir(exist_ok=True)
         path = "/usr/bin:/bin" if contained else "/usr/sbin:/usr/bin:/sbin:/bin"
         inside = {"PATH": path, "HOME": "/root", "LC_ALL": "C.UTF-8",
                   "DEBIAN_FRONTEND": "noninteractive", **(environment or {})}
@@ -150,7 +149,7 @@ class Root:
         done = subprocess.run(
             ["unshare", *spaces, "sh", "-c", _ENTER, "enter", str(self.folder),
              *(f"{name}={value}" for name, value in inside.items()), *argv],
-            env={**os.environ, "ARCHIVES": str(archives), "ALONE": "1" if alone else "",
+            env={**os.environ, "ARCHIVES": str(self.archives or ""), "ALONE": "1" if alone else "",
                  "CONFINE": str(CONFINE) if contained else ""},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
             timeout=timeout_s)
@@ -170,13 +169,39 @@ class Root:
 
 
 @contextlib.contextmanager
+def _archives(release: Release) -> Iterator[Path]:
+    """Give a folder with links to all that was fetched for a release, and keep what comes into it.
+
+    apt locks the folder: roots side by side need one each.
+    """
+    kept = packages_cache() / f"archives-{release.suite}"
+    kept.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f"fetched-{release.suite}-", dir=packages_cache()) as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        _link_all(kept, folder)
+        try:
+            yield folder
+        finally:
+            _link_all(folder, kept)
+
+
+def _link_all(source: Path, target: Path) -> None:
+    """Link packages of a folder into another one, but for those that are there."""
+    for path in source.glob("*.deb"):
+        with contextlib.suppress(FileExistsError, FileNotFoundError):
+            os.link(path, target / path.name)
+
+
+@contextlib.contextmanager
 def root(release: Release, include: Sequence[str] = ()) -> Iterator[Root]:
     """Unpack a root for as long as the context lasts. Raises RootError when it cannot be made."""
     archive = root_archive(release, include)
-    with tempfile.TemporaryDirectory(prefix=f"sdn-gcc-{release.suite}-", dir="/var/tmp") as folder:
+    with (tempfile.TemporaryDirectory(prefix=f"sdn-gcc-{release.suite}-", dir="/var/tmp") as folder,
+          _archives(release) as archives):
         os.chmod(folder, 0o755)
         subprocess.run(["tar", "-xf", str(archive), "-C", folder, "--numeric-owner"], check=True)
-        made = Root(release, Path(folder))
+        made = Root(release, Path(folder), archives)
         # No service starts by itself in a root: there is no init that could start it.
         policy = made.path("/usr/sbin/policy-rc.d")
         policy.write_text("#!/bin/sh\nexit 101\n")

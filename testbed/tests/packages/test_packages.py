@@ -17,7 +17,7 @@ from sdngcc import __version__
 from sdngcc.controller import settings as controller
 from sdngcc.main import COMMANDS
 from sdngcc.testbed.build import ROOT
-from sdngcc.testbed.packages import container, defaults, fresh, layout, manual, version
+from sdngcc.testbed.packages import container, defaults, fresh, layout, manual, roots, version
 from sdngcc.testbed.packages.build import MODULES, configure, control, modules, series
 from sdngcc.testbed.packages.check import differences, later, newer, snapshot
 from sdngcc.testbed.packages.roots import RELEASES, missing_programs
@@ -243,6 +243,21 @@ def test_readme_has_three_commands_for_a_real_machine() -> None:
     for name in (*stock.OURS, *stock.OPEN_VSWITCH):
         assert name.removeprefix("sdngcc-") in install
     assert all(name in settings[0] for name in stock.VMS.values())
+
+
+def test_roots_side_by_side_have_a_folder_for_apt_each_and_keep_what_either_fetched(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roots, "packages_cache", lambda: tmp_path)
+    release = RELEASES["trixie"]
+    with roots._archives(release) as one, roots._archives(release) as other:
+        assert one != other
+        for folder in (one, other):
+            (folder / "same.deb").write_text("same")
+            (folder / "lock").touch()
+        (one / "one.deb").write_text("one")
+    with roots._archives(release) as third:
+        assert sorted(path.name for path in third.iterdir()) == ["one.deb", "same.deb"]
+    assert [path.name for path in tmp_path.iterdir()] == ["archives-trixie"]
 
 
 def test_what_a_fresh_root_is_told_is_readmes_two_commands() -> None:
