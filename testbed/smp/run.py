@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Optional, Tuple
 
+from sdngcc.testbed.qemu import clock
 from sdngcc.testbed.smp.build import SmpArtifacts
 from sdngcc.testbed.smp.console import Complaint, complaints
 
@@ -108,8 +109,8 @@ def initial_ram_disk(files: Dict[str, Path]) -> bytes:
 
 def command_line(artifacts: SmpArtifacts, length: Length, cpus: int, out: Path) -> List[str]:
     """Return how QEMU is called for a machine whose files are in out."""
-    parameters = [*PARAMETERS[artifacts.kind], "rdinit=/init", "panic=-1", "oops=panic", "tsc=reliable",
-                  "clocksource=tsc", "nokaslr", "mitigations=off", "watchdog_thresh=60",
+    parameters = [*PARAMETERS[artifacts.kind], "rdinit=/init", "panic=-1", "oops=panic", *clock(),
+                  "nokaslr", "mitigations=off", "watchdog_thresh=60",
                   f"STRESS_MODULE={artifacts.module.stem}",
                   f"STRESS_CONTROL={CONTROLS[artifacts.kind][0]}", f"STRESS_CONSERVE={length.conserve_s}",
                   f"STRESS_CHURN={length.churn_s}"]

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 
 import pytest
 
+from sdngcc.testbed import qemu as qemus
 from sdngcc.testbed.build import BuildError
-from sdngcc.testbed.qemu import PROGRAM, qemu, qemu_part
+from sdngcc.testbed.qemu import PROGRAM, clock, qemu, qemu_part, tsc_khz
 
 
 def install(folder: Path, version: str) -> None:
@@ -45,3 +47,15 @@ def test_an_older_one_is_replaced_by_one_that_was_fetched(tmp_path: Path, versio
 def test_a_missing_one_is_named_with_its_package() -> None:
     with pytest.raises(BuildError, match="qemu-system-x86_64 does not run: install the Debian package qemu-system-x86"):
         qemu()
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="only an x86-64 has this counter")
+def test_a_machine_is_told_the_rate_of_the_counter_that_its_clock_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    rate = tsc_khz()
+    assert rate is not None and 100_000 < rate < 10_000_000
+    tsc_khz.cache_clear()
+    again = tsc_khz()
+    assert again is not None and abs(again - rate) < rate / 1000
+    assert clock() == ("tsc=reliable", "clocksource=tsc", f"tsc_early_khz={again}")
+    monkeypatch.setattr(qemus, "tsc_khz", lambda: None)
+    assert clock() == ("tsc=reliable", "clocksource=tsc")

@@ -19,7 +19,7 @@ from typing import Dict, Iterator, List, Sequence
 
 from sdngcc.testbed.build import BuildError
 from sdngcc.testbed.packages.roots import Root, RootError
-from sdngcc.testbed.qemu import qemu
+from sdngcc.testbed.qemu import clock, qemu
 
 MEMORY = "1536M"
 DISK = "6G"
@@ -43,9 +43,9 @@ WantedBy=multi-user.target
 _SLOW = {"/etc/systemd/system.conf.d": "[Manager]\nDefaultTimeoutStartSec=900\nDefaultTimeoutStopSec=300\n",
          "/etc/systemd/system/sdngcc-controller.service.d": "[Service]\nTimeoutStartSec=900\nWatchdogSec=300\n"}
 
-# Emulated processors have clocks that agree; what attends to others' attacks on them costs time only.
-_PARAMETERS = ("root=/dev/vda", "rw", "console=ttyS0", "net.ifnames=0", "mitigations=off", "tsc=reliable",
-               "clocksource=tsc", "watchdog_thresh=60", "panic=-1", "oops=panic", "systemd.mask=apt-daily.timer",
+# What attends to others' attacks on processors costs emulated ones time only.
+_PARAMETERS = ("root=/dev/vda", "rw", "console=ttyS0", "net.ifnames=0", "mitigations=off",
+               "watchdog_thresh=60", "panic=-1", "oops=panic", "systemd.mask=apt-daily.timer",
                "systemd.mask=apt-daily-upgrade.timer", "systemd.mask=e2scrub_reap.service",
                "systemd.mask=systemd-timesyncd.service", "systemd.mask=serial-getty@ttyS0.service",
                "systemd.mask=getty@tty1.service")
@@ -133,7 +133,7 @@ def _command(emulator: Sequence[str], kernel: Path, initrd: Path, disk: Path, wi
             "-no-reboot", "-display", "none", "-serial", f"file:{console}",
             "-chardev", f"socket,id=wire,path={wire},server=on,wait=off", "-serial", "chardev:wire",
             "-drive", f"file={disk},if=virtio,format=raw,cache=unsafe", *cards, "-device", "virtio-rng-pci",
-            "-kernel", str(kernel), "-initrd", str(initrd), "-append", " ".join(_PARAMETERS)]
+            "-kernel", str(kernel), "-initrd", str(initrd), "-append", " ".join((*_PARAMETERS, *clock()))]
 
 
 @contextlib.contextmanager
