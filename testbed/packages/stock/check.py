@@ -30,8 +30,8 @@ OURS = ("sdngcc-common", "sdngcc-controller", "sdngcc-dkms")
 OPEN_VSWITCH = ("openvswitch-common", "openvswitch-switch", "python3-openvswitch")
 
 VMS = {f"10.0.0.1{number}": f"tap{number}" for number in range(4)}  # names of their devices, by address
-CAPACITY_KBPS = 4_000  # of the uplink, by its network card: little, for emulated processors carry it
-OFFERED_KBPS = 2_000  # what each VM sends if nothing limits it, without headers
+CAPACITY_KBPS = 2_000  # of the uplink, by its network card: little, for emulated processors carry it
+OFFERED_KBPS = 1_000  # what each VM sends if nothing limits it, without headers
 SHARE_KBPS = CAPACITY_KBPS / len(VMS)
 
 # How far from its share a VM may be; the filters count no Ethernet headers, and emulated processors stall at times.
