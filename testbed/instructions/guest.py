@@ -41,6 +41,10 @@ COUNT = 4096
 SEGMENT_BYTES = 1448
 WARM_BYTES, SINGLE_BYTES, GSO_BYTES = 2 << 20, 16 << 20, 64 << 20
 
+# Source and first destination by the version of IP.
+SOURCES = {4: ip_address("10.0.0.1"), 6: ip_address("fd00::1")}
+DESTINATIONS = {4: ip_address("10.1.0.0"), 6: ip_address("fd00::1:0")}
+
 # Number of the VLAN.
 VLAN = 5
 
@@ -80,8 +84,7 @@ def send(case: Case, count: int) -> int:
     pktgen("kpktgend_0", "rem_device_all")
     add_device(device)
     six = "6" if packet.version == 6 else ""
-    here, there = (ip_address("fd00::1"), ip_address("fd00::1:0")) if six else (ip_address("10.0.0.1"),
-                                                                               ip_address("10.1.0.0"))
+    here, there = SOURCES[packet.version], DESTINATIONS[packet.version]
     if packet.received:
         here, there = there, here
     last = there if packet.received else there + case.row.destinations - 1
@@ -89,7 +92,7 @@ def send(case: Case, count: int) -> int:
                  [f"dst_min {there}", f"dst_max {last}", f"src_min {here}", f"src_max {here}"])
     pktgen(device, f"count {count}", f"pkt_size {packet.bytes}", "delay 0", *addresses, "dst_mac 02:00:00:00:00:02",
            *([f"vlan_id {VLAN}"] if packet.tagged else []),
-           f"{'traffic_class' if six else 'tos'} 02", "udp_src_min 9", "udp_src_max 9")
+           f"{'traffic_class' if six else 'tos'} {packet.ecn:02}", "udp_src_min 9", "udp_src_max 9")
     pktgen("pgctrl", "start")
     found = re.search(r"Result: OK: (\d+)\(.*?usec, (\d+) \(", (PKTGEN / device).read_text())
     if not found:
@@ -151,6 +154,10 @@ def enable(case: Case) -> None:
         if case.packet.tunnel:
             client.port_set(TUNNEL, role="uplink", capacity=case.row.limit_bits // 8)
             client.port_set("vm0", role="vm")
+        if case.period_ns and case.load == PACKETS and not case.packet.received:
+            # No shim is behind the uplink: a weight has the law take the destinations for ones that answer.
+            for number in range(case.row.destinations):
+                client.peer_set("vm0", str(DESTINATIONS[case.packet.version] + number), 1)
 
 
 def receive(size: int) -> None:

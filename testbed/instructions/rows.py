@@ -35,6 +35,8 @@ class Packet(NamedTuple):
     """From the uplink to the VM."""
     tunnel: bool = False
     """Leaves in VXLAN."""
+    ecn: int = 2
+    """ECN field: ECT(0), so that what is sent stays as it is."""
 
 
 class Case(NamedTuple):
@@ -67,11 +69,12 @@ def _bases() -> List[Case]:
     """Return the rows of unpatched Open vSwitch."""
     nothing = _row("nothing")
     packets = {"stock": ("60-byte packets", Packet()), "stock-1514": ("1,514-byte packets", Packet(bytes=1514)),
-               "stock-received": ("60-byte packets to the VM", Packet(received=True)),
+               "stock-received": ("60-byte packets to the VM", Packet(received=True, ecn=0)),
+               "stock-received-ecn": ("packets of a guest with ECN to the VM", Packet(received=True)),
                "stock-ipv6": ("IPv6, 80 bytes", Packet(bytes=80, version=6)),
                "stock-tagged": ("with an 802.1Q tag", Packet(bytes=64, tagged=True)),
                "stock-vxlan": ("in VXLAN", Packet(tunnel=True)),
-               "stock-received-ipv6": ("IPv6 to the VM", Packet(bytes=80, version=6, received=True))}
+               "stock-received-ipv6": ("IPv6 to the VM", Packet(bytes=80, version=6, received=True, ecn=0))}
     found = [Case(name, f"{UNPATCHED}{what}", PACKETS, "", STOCK, nothing, packet)
              for name, (what, packet) in packets.items()]
     found.append(Case(f"stock-{MANY}", f"{UNPATCHED}{MANY:,} destinations in turn", PACKETS, "", STOCK,
@@ -92,8 +95,10 @@ def _laws() -> List[Case]:
         if law != "sdngcc":
             found.append(Case(f"{law}-{MANY}", f"law {law}, {MANY:,} destinations in turn", PACKETS, f"stock-{MANY}",
                               PATCHED, _row("shim", law, MANY), period_ns=period, budget=700))
-        found.append(Case(f"{law}-received", f"law {law}, packets to the VM", PACKETS, "stock-received", PATCHED,
-                          _row("shim", law), Packet(received=True), period, 150 if law == "sdngcc" else 200))
+        found += [Case(f"{law}-received", f"law {law}, packets to the VM", PACKETS, "stock-received", PATCHED,
+                       _row("shim", law), Packet(received=True, ecn=0), period, 150 if law == "sdngcc" else 200),
+                  Case(f"{law}-received-ecn", f"law {law}, packets of a guest with ECN to the VM", PACKETS,
+                       "stock-received-ecn", PATCHED, _row("shim", law), Packet(received=True), period)]
     for law, kinds, budget in (("sdngcc", ("1514", "ipv6", "tagged", "vxlan", "received-ipv6"), 120),
                                ("eyeq", ("ipv6", "tagged"), 200)):
         for kind in kinds:
