@@ -28,6 +28,8 @@
  *   struct shim_host_timer, shim_host_timer_init(clock), shim_host_timer_start(clock, ns),
  *   shim_host_timer_stop(clock)  (the last may sleep, and waits for the clock's tick to end)
  *   shim_now_ns()              monotonic time
+ *   shim_grace_begin()         begins a grace period, shim_grace_over(since) tells whether packets
+ *                              that were under way when that was returned are over
  *   shim_host_random(to, bytes)  fills memory with what nobody can guess
  *   struct shim_reports        reports to be sent when the tick is over
  *   struct shim_host_peer      how reports to a peer leave

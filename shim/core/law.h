@@ -36,6 +36,14 @@
 #define SHIM_LAW_RECEIVER 4	/* rx_rate and rx_share; a limiter for VMs that only receive, too */
 #define SHIM_LAW_ECN 8		/* with FLOWS: Not-ECT to stay, but for segments without payload */
 
+/*
+ * Packets that leave id and echo as they are, and of which on_tx, or on_rx, may be told later, of
+ * some at once: bits of shim_law.lends.  Sent ones wait_ns is 0 of; received ones have no mark and
+ * no echo.
+ */
+#define SHIM_LENDS_SENT 1
+#define SHIM_LENDS_RECEIVED 2
+
 /* What a guest that uses ECN is told of congestion by a packet it receives. */
 enum shim_told {
 	SHIM_TOLD_FABRIC,	/* what the fabric's marks say */
@@ -154,6 +162,7 @@ struct shim_law {
 	u32 n_knobs;
 	u32 wants;		/* SHIM_LAW_* */
 	const struct shim_knob *flows_knob;	/* 0 means that no flows are wanted; NULL: none */
+	u32 lends;		/* SHIM_LENDS_* */
 	bool obeys_rates;	/* messages of SHIM_MESSAGE_RATE mean something to it */
 	bool obeys_levels;	/* messages of SHIM_MESSAGE_LEVEL do */
 	u64 period_ns;		/* default T */
@@ -199,6 +208,11 @@ struct shim_law {
 	 * the peer's rate as it is.
 	 */
 	void (*on_rx)(struct shim_peer_state *peer, struct shim_law_packet *packet);
+	/*
+	 * Tells whether on_tx would leave echo as it is until the next mark comes.  NULL: with
+	 * SHIM_LENDS_SENT it does.
+	 */
+	bool (*echoes_nothing)(const struct shim_peer_state *peer, const u64 *knobs);
 	/* Called for each accepted report of the peer's shim. */
 	void (*on_report)(struct shim_peer_state *peer, struct shim_limiter_state *state,
 			  const struct shim_law_input *input, const struct shim_message *report);

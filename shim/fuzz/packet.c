@@ -206,7 +206,7 @@ static void send_frame(struct journey *journey, u8 how)
 		make_gso(journey, how >> 5 | (how & 0x0f) << 3);
 	journey->path = fuzz_paths_find(journey->world, journey->v, packet->version,
 					&packet->destination, NULL);
-	shim_decide_sent(vm, uplink, packet, &passage, action);
+	shim_decide_sent(vm, uplink, packet, NULL, &passage, action);
 	fuzz_expect(action->drop < SHIM_N_COUNTERS, "counter %u", action->drop);
 	fuzz_expect(action->drop != SHIM_DROP_PATH || journey->path, "dropped by no path");
 	if (!action->drop)
@@ -254,7 +254,7 @@ static void receive_frame(struct journey *journey, u8 how)
 		return;
 	if (how & 0x10)
 		make_gso(journey, how >> 5);
-	shim_decide_received(vm, uplink, packet, &journey->action);
+	shim_decide_received(vm, uplink, packet, NULL, &journey->action);
 	fuzz_expect(!journey->action.drop, "what is received is never dropped");
 	act(journey);
 }

@@ -9,6 +9,7 @@
 #define OVS_SHIM_COMPAT_H
 
 #include <linux/hrtimer.h>
+#include <linux/local_lock.h>
 #include <linux/netdevice.h>
 #include <linux/netlink.h>
 #include <linux/skbuff.h>
@@ -145,5 +146,16 @@ static inline void ovs_shim_tunnel_flags_back(struct ip_tunnel_key *back,
 		back->tun_flags |= TUNNEL_DONT_FRAGMENT;
 #endif
 }
+
+/*
+ * Whether packets run alone on their CPU while softirqs are off.  With PREEMPT_RT 6.18 can do
+ * without the lock that has them so; 6.11 brought local locks for what needs it.
+ */
+#if defined(CONFIG_PREEMPT_RT) && defined(local_lock_nested_bh) && \
+	!defined(CONFIG_PREEMPT_RT_NEEDS_BH_LOCK)
+#define OVS_SHIM_CPU_ALONE false
+#else
+#define OVS_SHIM_CPU_ALONE true
+#endif
 
 #endif

@@ -363,10 +363,7 @@ static void frame_write_ipv4(struct iphdr *ip, const struct shim_action *action)
 	ip->frag_off = field;
 }
 
-/*
- * Writes the ECN field of an IPv6 header, which has no checksum: CHECKSUM_COMPLETE changes with it.
- */
-static void frame_write_ipv6(struct sk_buff *skb, struct ipv6hdr *ip6, u8 ecn)
+void ovs_shim_frame_write_ipv6(struct sk_buff *skb, struct ipv6hdr *ip6, u8 ecn)
 {
 	const __be16 *start = (const __be16 *)ip6;
 	__be16 old = *start, new;
@@ -425,7 +422,8 @@ bool ovs_shim_frame_write(struct ovs_shim_frame *frame, const struct shim_action
 	if (packet->version == 4)
 		frame_write_ipv4((struct iphdr *)(skb->data + frame->offset), action);
 	else if (action->ecn != packet->ecn)
-		frame_write_ipv6(skb, (struct ipv6hdr *)(skb->data + frame->offset), action->ecn);
+		ovs_shim_frame_write_ipv6(skb, (struct ipv6hdr *)(skb->data + frame->offset),
+					  action->ecn);
 	if (tcp)
 		frame_write_tcp(skb, (struct tcphdr *)(skb->data + frame->payload), action);
 	/* CWR, once, is the first packet's. */

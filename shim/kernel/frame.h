@@ -38,6 +38,11 @@ void ovs_shim_frame_parse_any(struct sk_buff *skb, u8 wants, struct ovs_shim_fra
  */
 void ovs_shim_frame_parse_segment(struct sk_buff *skb, struct ovs_shim_frame *frame);
 
+/*
+ * Writes the ECN field of an IPv6 header, which has no checksum: CHECKSUM_COMPLETE changes with it.
+ */
+void ovs_shim_frame_write_ipv6(struct sk_buff *skb, struct ipv6hdr *ip6, u8 ecn);
+
 /* As ovs_shim_frame_act(), for an action that changes something. */
 bool ovs_shim_frame_write(struct ovs_shim_frame *frame, const struct shim_action *action);
 

@@ -43,6 +43,12 @@ int ovs_shim_hook_attach(const struct ovs_shim_port *port, struct netlink_ext_ac
 void ovs_shim_hook_detach(const struct ovs_shim_port *port);
 
 /*
+ * Has packets reach the shim in namespaces where a VM has a law, and not elsewhere, after a change
+ * of that.  Lock of configuration, takes RTNL.
+ */
+void ovs_shim_hook_follow(void);
+
+/*
  * Writes to *tx, which is 0, what became of packets that left by an uplink and of which it is not
  * known where they are from.  RCU.
  */

@@ -21,6 +21,7 @@
 #include "hook.h"
 #include "output.h"
 #include "ovs_shim.h"
+#include "pass.h"
 #include "port.h"
 
 void ovs_shim_lock(void)
@@ -67,6 +68,11 @@ void ovs_shim_hook_detach(const struct ovs_shim_port *port)
 {
 }
 
+/* The datapath asks for the packets of all namespaces as soon as one has a law. */
+void ovs_shim_hook_follow(void)
+{
+}
+
 /* The datapath knows of each packet where it is from. */
 void ovs_shim_hook_strays(const struct ovs_shim_port *uplink, struct shim_tx *tx)
 {
@@ -83,15 +89,29 @@ void ovs_shim_hook_send(struct sk_buff *skb)
 		vport->ops->send(skb);
 }
 
-void ovs_shim_output(struct vport *vport, struct sk_buff *skb)
+/* Sends a packet that is to be judged first. */
+static noinline void hook_judge(struct vport *vport, struct sk_buff *skb)
 {
 	const struct vport *in = OVS_CB(skb)->input_vport;
-	const struct ovs_shim_port *from = in ? ovs_shim_port_of(in->dev) : NULL;
-	bool local = in && in->port_no == OVSP_LOCAL;
+	struct ovs_shim_way way = { .from = (unsigned long)in, .to = (unsigned long)vport };
+	const struct ovs_shim_port *from;
+	bool local;
 
-	if (ovs_shim_judge(from, ovs_shim_port_of(vport->dev), local, OVS_CB(skb)->input_vlan,
-			   skb))
+	from = in ? ovs_shim_port_of_packet(in->dev) : NULL;
+	local = in && in->port_no == OVSP_LOCAL;
+	if (ovs_shim_judge(from, ovs_shim_port_of_packet(vport->dev), local,
+			   OVS_CB(skb)->input_vlan, &way, skb))
 		vport->ops->send(skb);
+}
+
+void ovs_shim_output(struct vport *vport, struct sk_buff *skb)
+{
+	unsigned long from = (unsigned long)OVS_CB(skb)->input_vport;
+
+	if (likely(ovs_shim_pass(from, (unsigned long)vport, skb)))
+		vport->ops->send(skb);
+	else
+		hook_judge(vport, skb);
 }
 
 void ovs_shim_vport_gone(struct vport *vport)

@@ -91,6 +91,18 @@ static inline u64 shim_now_ns(void)
 
 #define shim_host_random get_random_bytes
 
+/* Begins to wait for packets that are under way; returns what shim_grace_over() asks for. */
+static inline unsigned long shim_grace_begin(void)
+{
+	return start_poll_synchronize_rcu();
+}
+
+/* Tells whether packets that were under way then are over. */
+static inline bool shim_grace_over(unsigned long since)
+{
+	return poll_state_synchronize_rcu(since);
+}
+
 /* Reports to be sent when a tick is over. */
 struct shim_reports {
 	struct sk_buff_head queue;	/* packets, by skb->dev */

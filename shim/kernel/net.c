@@ -18,6 +18,7 @@
 #include "netlink/netlink.h"
 #include "netlink/walk.h"
 #include "ovs_shim.h"
+#include "pass.h"
 #include "port.h"
 
 /* Index of struct ovs_shim_net among a namespace's generic pointers. */
@@ -67,9 +68,12 @@ int ovs_shim_init(void)
 
 	if (WARN_ON(shim_law_at(SHIM_LAW_SLOTS)))
 		return -ENOSPC;
-	err = ovs_shim_ports_init();
+	err = ovs_shim_pass_init();
 	if (err)
 		return err;
+	err = ovs_shim_ports_init();
+	if (err)
+		goto error_pass;
 	err = register_pernet_device(&net_operations);
 	if (err)
 		goto error_ports;
@@ -87,6 +91,8 @@ error_net:
 	unregister_pernet_device(&net_operations);
 error_ports:
 	ovs_shim_ports_exit();
+error_pass:
+	ovs_shim_pass_exit();
 	return err;
 }
 
@@ -98,4 +104,5 @@ void ovs_shim_exit(void)
 	ovs_shim_ports_exit();
 	/* Functions of this module free what packets may have held. */
 	rcu_barrier();
+	ovs_shim_pass_exit();
 }

@@ -34,6 +34,7 @@
 #include "outer.h"
 #include "output.h"
 #include "ovs_shim.h"
+#include "pass.h"
 #include "port.h"
 #include "segment.h"
 #include "trace.h"
@@ -200,8 +201,10 @@ static inline bool output_may_announce(const struct shim_packet *packet)
  * in front of it if it is in a tunnel, and has been entered.
  */
 static __always_inline bool output_from_vm(struct shim_vm *vm, const struct ovs_shim_port *to,
-					   const struct ovs_shim_outer *outer, struct sk_buff *skb)
+					   const struct ovs_shim_outer *outer,
+					   const struct ovs_shim_way *way, struct sk_buff *skb)
 {
+	struct ovs_shim_pass *pass = NULL;
 	struct ovs_shim_frame frame __uninitialized;
 	struct shim_action action __uninitialized;
 	struct shim_passage passage __uninitialized;
@@ -225,7 +228,12 @@ static __always_inline bool output_from_vm(struct shim_vm *vm, const struct ovs_
 	if (unlikely(to->outer))
 		ovs_shim_port_see_outer(to, skb);
 	output_time(vm, &frame.packet);
-	shim_decide_sent(vm, to->uplink, &frame.packet, &passage, &action);
+	if (way)
+		pass = ovs_shim_pass_find(way, skb, &frame, vm, true);
+	shim_decide_sent(vm, to->uplink, &frame.packet, pass ? &pass->lease : NULL, &passage,
+			 &action);
+	if (pass)
+		ovs_shim_pass_note(pass, vm, true);
 	if (unlikely(action.cut_bytes) && !action.drop)
 		return output_cut(vm, skb, &frame, outer, &passage, &action);
 	return output_act(vm, skb, &frame, outer, &action);
@@ -294,8 +302,9 @@ static u8 output_wants_of_received(const struct shim_vm *vm)
 
 /* Judges a packet for a VM that no other VM sent; from, local and vlan as in output_obey(). */
 static bool output_to_vm(struct shim_vm *vm, const struct ovs_shim_port *from, bool local,
-			 u32 vlan, struct sk_buff *skb)
+			 u32 vlan, const struct ovs_shim_way *way, struct sk_buff *skb)
 {
+	struct ovs_shim_pass *pass = NULL;
 	struct ovs_shim_frame frame __uninitialized;
 	struct shim_action action __uninitialized;
 
@@ -308,17 +317,21 @@ static bool output_to_vm(struct shim_vm *vm, const struct ovs_shim_port *from, b
 	if (!from || from->role != OVS_SHIM_ROLE_UPLINK || !READ_ONCE(vm->mode.ruled))
 		return true;
 	output_time(vm, &frame.packet);
-	shim_decide_received(vm, from->uplink, &frame.packet, &action);
+	if (way && (frame.packet.ecn == SHIM_NOT_ECT || frame.packet.ecn == SHIM_ECT_ONE))
+		pass = ovs_shim_pass_find(way, skb, &frame, vm, false);
+	shim_decide_received(vm, from->uplink, &frame.packet, pass ? &pass->lease : NULL, &action);
+	if (pass)
+		ovs_shim_pass_note(pass, vm, false);
 	return output_act(vm, skb, &frame, NULL, &action);
 }
 
 bool ovs_shim_judge(const struct ovs_shim_port *from, const struct ovs_shim_port *to, bool local,
-		    u32 vlan, struct sk_buff *skb)
+		    u32 vlan, const struct ovs_shim_way *way, struct sk_buff *skb)
 {
 	if (from && from->role == OVS_SHIM_ROLE_VM)
-		return output_from_vm(from->vm, to, NULL, skb);
+		return output_from_vm(from->vm, to, NULL, way, skb);
 	if (to && to->role == OVS_SHIM_ROLE_VM)
-		return output_to_vm(to->vm, from, local, vlan, skb);
+		return output_to_vm(to->vm, from, local, vlan, way, skb);
 	return true;
 }
 
@@ -329,7 +342,7 @@ bool ovs_shim_judge_tunnelled(const struct ovs_shim_port *from, const struct ovs
 	bool on;
 
 	ovs_shim_outer_enter(skb, outer);
-	on = output_from_vm(from->vm, to, outer, skb);
+	on = output_from_vm(from->vm, to, outer, NULL, skb);
 	if (on)
 		ovs_shim_outer_leave(skb, outer);
 	return on;

@@ -11,6 +11,7 @@
 #include <linux/limits.h>
 #include <linux/netdevice.h>
 #include <linux/notifier.h>
+#include <linux/percpu.h>
 #include <linux/rhashtable.h>
 #include <linux/rtnetlink.h>
 #include <linux/slab.h>
@@ -28,6 +29,7 @@
 #include "netlink/netlink.h"
 #include "netlink/walk.h"
 #include "ovs_shim.h"
+#include "pass.h"
 #include "port.h"
 
 /* Devices that may stand on one another: the kernel allows as many (MAX_NEST_DEV). */
@@ -66,9 +68,43 @@ static const struct rhashtable_params port_table_params = {
 /* All ports; changed under configuration. */
 static struct rhashtable port_table;
 
+/* What a CPU's packets lately found for a device. */
+struct port_found {
+	const struct net_device *dev;	/* compared only */
+	struct ovs_shim_port *port;	/* its port, or NULL, in a table of that generation */
+	u32 generation;			/* of the table when it was looked at; 0: never */
+};
+
+/* Devices of which a CPU remembers what it found, as a shift. */
+#define FOUND_SHIFT 5
+
+/* By the hash of a device; the CPU's own packets, softirqs off. */
+static struct port_found __percpu *port_found;
+
+/* Changes with the table, after it where a port goes; never 0. */
+static u32 port_generation = 1;
+
+/* Has packets look at the table again: it has changed.  Configuration. */
+static void port_table_changed(void)
+{
+	u32 next = port_generation + 1;
+
+	/* Whoever sees the new generation finds the table as it is now. */
+	smp_wmb();
+	WRITE_ONCE(port_generation, next ?: 1);
+}
+
 int ovs_shim_ports_init(void)
 {
-	return rhashtable_init(&port_table, &port_table_params);
+	int err;
+
+	port_found = __alloc_percpu(sizeof(*port_found) << FOUND_SHIFT, SMP_CACHE_BYTES);
+	if (!port_found)
+		return -ENOMEM;
+	err = rhashtable_init(&port_table, &port_table_params);
+	if (err)
+		free_percpu(port_found);
+	return err;
 }
 
 struct ovs_shim_port *ovs_shim_port_of(const struct net_device *dev)
@@ -76,15 +112,37 @@ struct ovs_shim_port *ovs_shim_port_of(const struct net_device *dev)
 	return rhashtable_lookup_fast(&port_table, &dev, port_table_params);
 }
 
+struct ovs_shim_port *ovs_shim_port_of_packet(const struct net_device *dev)
+{
+	u32 generation = READ_ONCE(port_generation);
+	struct port_found *found;
+
+	found = this_cpu_ptr(port_found) + hash_ptr(dev, FOUND_SHIFT);
+	if (likely(found->dev == dev && found->generation == generation))
+		return found->port;
+	if (!OVS_SHIM_CPU_ALONE)
+		return ovs_shim_port_of(dev);
+	/* A port that goes after this is freed when the packet is over. */
+	smp_rmb();
+	found->port = ovs_shim_port_of(dev);
+	found->dev = dev;
+	found->generation = generation;
+	return found->port;
+}
+
 void ovs_shim_net_count(struct ovs_shim_net *net)
 {
 	bool run = net->engine.n_ruled;
 
+	ovs_shim_pass_reset();
 	if (run && !net->running)
 		static_branch_inc(&ovs_shim_key);
 	else if (!run && net->running)
 		static_branch_dec(&ovs_shim_key);
+	if (run == net->running)
+		return;
 	net->running = run;
+	ovs_shim_hook_follow();
 }
 
 /* Returns a device's link speed in bytes/s, 0 if it tells none.  RTNL. */
@@ -374,6 +432,7 @@ static int port_publish(struct ovs_shim_port *port, struct ovs_shim_port *old,
 		ovs_shim_hook_detach(port);
 	if (err)
 		goto error;
+	port_table_changed();
 	if (old)
 		port_free(old);
 	return 0;
@@ -435,6 +494,7 @@ void ovs_shim_port_del(struct ovs_shim_port *port)
 	struct ovs_shim_net *net = port->net;
 
 	rhashtable_remove_fast(&port_table, &port->node, port_table_params);
+	port_table_changed();
 	ovs_shim_hook_detach(port);
 	port_free(port);
 	ovs_shim_net_count(net);
@@ -507,6 +567,7 @@ void ovs_shim_ports_exit(void)
 	cancel_work_sync(&port_speed);
 	WARN_ON_ONCE(atomic_read(&port_table.nelems));
 	rhashtable_destroy(&port_table);
+	free_percpu(port_found);
 }
 
 /* Lets the work item look at a device's link speed, if it is an uplink. */

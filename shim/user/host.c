@@ -98,10 +98,14 @@ void shim_host_free_later(struct rcu_head *rcu, void *object)
 	host_wait(rcu);
 }
 
+unsigned long shim_host_graces;
+
 u32 shim_host_quiesce(void)
 {
 	struct rcu_head *rcu = xchg(&later, NULL), *next;
 	u32 n = 0;
+
+	WRITE_ONCE(shim_host_graces, shim_host_graces + 1);
 
 	for (; rcu; rcu = next) {
 		next = rcu->next;

@@ -73,6 +73,26 @@ u64 shim_host_real_ns(void);
 /* Returns monotonic time in ns. */
 u64 shim_now_ns(void);
 
+/* Grace periods so far: shim_host_quiesce() ends one; with threads, who knows their packets. */
+extern unsigned long shim_host_graces;
+
+/* Begins to wait for packets that are under way; returns what shim_grace_over() asks for. */
+static inline unsigned long shim_grace_begin(void)
+{
+	return READ_ONCE(shim_host_graces);
+}
+
+/* Tells whether packets that were under way then are over. */
+static inline bool shim_grace_over(unsigned long since)
+{
+	/* Threads may have been counted for the first one before it began. */
+#ifdef SHIM_THREADS
+	return READ_ONCE(shim_host_graces) - since > 1;
+#else
+	return READ_ONCE(shim_host_graces) != since;
+#endif
+}
+
 /* Fills memory by shim_host_seed, otherwise each time. */
 void shim_host_random(void *to, size_t bytes);
 

@@ -372,7 +372,7 @@ static u32 lab_decide(struct shim_vm *vm, struct shim_uplink *uplink,
 {
 	struct shim_passage passage;
 
-	shim_decide_sent(vm, uplink, packet, &passage, action);
+	shim_decide_sent(vm, uplink, packet, NULL, &passage, action);
 	if (!action->drop && action->cut_bytes)
 		return lab_cut(vm, &passage, packet, action);
 	lab_count(vm, action->drop, packet->packets);
@@ -433,7 +433,7 @@ bool shim_lab_receive(struct shim_vm *vm, struct shim_uplink *uplink,
 	rcu_read_lock();
 	local_bh_disable();
 	if (READ_ONCE(vm->mode.ruled))
-		shim_decide_received(vm, uplink, &packet, &action);
+		shim_decide_received(vm, uplink, &packet, NULL, &action);
 	lab_count(vm, action.drop, packet.packets);
 	local_bh_enable();
 	rcu_read_unlock();

@@ -114,9 +114,27 @@ static void decide_cut(const struct shim_passage *passage, const struct shim_pac
 		action->cut_bytes = max(whole, 1U);
 }
 
+/*
+ * Decides whether bytes may be lent for packets that are as one that is sent; those lent for others
+ * go back.
+ */
+static void decide_lease(struct shim_passage *passage, const struct shim_packet *packet,
+			 struct shim_lease *lease, u8 wants)
+{
+	const struct shim_limiter *limiter = READ_ONCE(lease->limiter);
+	const struct shim_peer *peer = READ_ONCE(lease->peer);
+
+	if (unlikely((limiter && limiter != passage->limiter) || (peer && peer != passage->peer) ||
+		     lease->vm))
+		shim_lease_end(lease, packet->now_ns);
+	passage->lease = lease;
+	passage->lends = !passage->gate && !(wants & (SHIM_LAW_FLOWS | SHIM_VM_PATHS)) &&
+			 packet->version && packet->ecn != SHIM_CE;
+}
+
 void shim_decide_sent(struct shim_vm *vm, struct shim_uplink *uplink,
-		      const struct shim_packet *packet, struct shim_passage *passage,
-		      struct shim_action *action)
+		      const struct shim_packet *packet, struct shim_lease *lease,
+		      struct shim_passage *passage, struct shim_action *action)
 {
 	u8 wants = READ_ONCE(vm->mode.wants);
 
@@ -146,21 +164,34 @@ void shim_decide_sent(struct shim_vm *vm, struct shim_uplink *uplink,
 		passage->gate = path ? &path->gate : NULL;
 	}
 	decide_ecn(vm, passage, packet, action, wants);
+	if (lease)
+		decide_lease(passage, packet, lease, wants);
 	if (unlikely(packet->gso))
 		decide_cut(passage, packet, action);
-	if (likely(!action->cut_bytes))
+	if (likely(!action->cut_bytes)) {
 		shim_admit(passage, packet, action);
+	} else if (passage->lease) {
+		/* Parts follow what was before them. */
+		shim_lease_end(passage->lease, packet->now_ns);
+		passage->lease = NULL;
+	}
 }
 
 void shim_admit(const struct shim_passage *passage, const struct shim_packet *packet,
 		struct shim_action *action)
 {
+	struct shim_borrower borrower = { .lease = passage->lease };
+	bool borrows = borrower.lease;
+
 	shim_frame_size_note(&passage->limiter->frame, packet->bytes, packet->packets);
+	if (passage->lends)
+		borrower.most = U32_MAX;
 	if (unlikely(passage->peer))
 		action->drop = shim_peer_admit(passage, packet, action);
 	else
 		action->drop = shim_gate_admit(passage->gate, passage->limiter, packet,
-					       passage->made_ect, &action->departure_ns);
+					       passage->made_ect, borrows ? &borrower : NULL,
+					       &action->departure_ns);
 }
 
 /* Tells whether an address can be a peer's: one host's. */
@@ -180,15 +211,31 @@ static void decide_meter(struct shim_vm *vm, struct shim_uplink *uplink,
 	shim_vm_receives(vm, uplink, packet->now_ns);
 }
 
+/*
+ * Tells whether packets like one that a VM receives may pass by a lease, but those with CE, ECT(0)
+ * or the reserved bit.  Where shims write ECT(0), what a guest is told depends on more.
+ */
+static bool decide_lends_received(const struct shim_vm *vm, const struct shim_packet *packet,
+				  u8 wants)
+{
+	return packet->version && !(wants & SHIM_LAW_FLOWS) &&
+	       !(READ_ONCE(vm->mode.ecn) && READ_ONCE(vm->mode.codepoint) == SHIM_ECT_ZERO);
+}
+
 void shim_decide_received(struct shim_vm *vm, struct shim_uplink *uplink,
-			  const struct shim_packet *packet, struct shim_action *action)
+			  const struct shim_packet *packet, struct shim_lease *lease,
+			  struct shim_action *action)
 {
 	const struct shim_settings *settings = shim_engine_settings(vm->engine);
 	enum shim_flow_ecn answers = SHIM_FLOW_UNKNOWN;
 	enum shim_told told = SHIM_TOLD_FABRIC;
 	u8 wants = READ_ONCE(vm->mode.wants);
 	struct shim_peer *peer = NULL;
+	bool lends;
 
+	if (lease)
+		shim_lease_end(lease, packet->now_ns);
+	lends = lease && decide_lends_received(vm, packet, wants);
 	shim_action_init(action, packet);
 	shim_vm_count(vm, SHIM_RX_PACKETS, packet->packets);
 	shim_vm_count(vm, SHIM_RX_BYTES, packet->bytes);
@@ -203,9 +250,12 @@ void shim_decide_received(struct shim_vm *vm, struct shim_uplink *uplink,
 			peer = shim_peer_get(vm, uplink, &packet->source, 0, packet->now_ns);
 		/* The reserved bit speaks to the shim, if to anybody. */
 		if (peer)
-			told = shim_peer_receive(peer, uplink, settings, packet, action);
+			told = shim_peer_receive(peer, uplink, settings, packet, lease, lends,
+						 action);
 		else if (wants & SHIM_LAW_PEERS && packet->echo_free)
 			action->echo = false;
+	} else if (lends) {
+		shim_receipts_lend(vm, lease, READ_ONCE(uplink->overhead));
 	}
 	if (unlikely(wants & SHIM_LAW_FLOWS) && packet->is_tcp) {
 		answers = shim_connection_received(vm, settings, packet, action);

@@ -9,6 +9,7 @@
 #include "packet.h"
 
 struct shim_gate;
+struct shim_lease;
 struct shim_limiter;
 struct shim_peer;
 struct shim_settings;
@@ -22,15 +23,19 @@ struct shim_passage {
 	const struct shim_settings *settings;	/* in force; NULL: no peer, no connection */
 	struct shim_gate *gate;	/* of its path, or of what has no peer; NULL: none */
 	bool made_ect;			/* the shim made it ECT */
+	bool lends;			/* what is like it may pass by a lease */
+	struct shim_lease *lease;	/* of this CPU, for packets like it; NULL: none */
 };
 
 /*
  * Decides what a packet from a VM to an uplink becomes: fills *action, and *passage for its parts
- * if it is to be cut.  Softirqs off, RCU read lock.
+ * if it is to be cut.  lease: this CPU's for packets of its kind, which the host compares, NULL: it
+ * has none; once the packet may leave at once, lease->valid tells whether the next ones may pass by
+ * it.  Softirqs off, RCU read lock.
  */
 void shim_decide_sent(struct shim_vm *vm, struct shim_uplink *uplink,
-		      const struct shim_packet *packet, struct shim_passage *passage,
-		      struct shim_action *action);
+		      const struct shim_packet *packet, struct shim_lease *lease,
+		      struct shim_passage *passage, struct shim_action *action);
 
 /*
  * Decides about a packet that needs no further look, or a part of one that was cut: charges the
@@ -40,10 +45,11 @@ void shim_admit(const struct shim_passage *passage, const struct shim_packet *pa
 		struct shim_action *action);
 
 /*
- * Decides what a packet from an uplink to a VM becomes, that is no control message.  Softirqs off,
- * RCU read lock.
+ * Decides what a packet from an uplink to a VM becomes, that is no control message; lease as in
+ * shim_decide_sent().  Softirqs off, RCU read lock.
  */
 void shim_decide_received(struct shim_vm *vm, struct shim_uplink *uplink,
-			  const struct shim_packet *packet, struct shim_action *action);
+			  const struct shim_packet *packet, struct shim_lease *lease,
+			  struct shim_action *action);
 
 #endif

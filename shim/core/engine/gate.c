@@ -58,7 +58,7 @@ bool shim_gate_full(struct shim_gate *gate, u32 bytes, u64 horizon_ns, u64 now_n
 
 enum shim_counter shim_gate_judge(struct shim_gate *gate, struct shim_limiter *limiter,
 				  const struct shim_packet *packet, bool made_ect,
-				  u64 *departure_ns)
+				  const struct shim_borrower *borrower, u64 *departure_ns)
 {
 	u32 wire = shim_limiter_wire(limiter, packet);
 	enum shim_counter drop;
@@ -80,7 +80,7 @@ enum shim_counter shim_gate_judge(struct shim_gate *gate, struct shim_limiter *l
 	}
 	if (verdict.departure_ns > now_ns)
 		*departure_ns = max(*departure_ns, verdict.departure_ns);
-	drop = shim_limiter_admit(limiter, packet, made_ect, departure_ns);
+	drop = shim_limiter_admit(limiter, packet, made_ect, borrower, departure_ns);
 	if (drop)
 		goto out;
 	gate->tat = verdict.tat;

@@ -40,7 +40,7 @@ void shim_gate_set(struct shim_gate *gate, u64 bytes_per_s, const struct shim_mo
  */
 enum shim_counter shim_gate_judge(struct shim_gate *gate, struct shim_limiter *limiter,
 				  const struct shim_packet *packet, bool made_ect,
-				  u64 *departure_ns);
+				  const struct shim_borrower *borrower, u64 *departure_ns);
 
 /*
  * Returns true if a gate would drop a packet of so many bytes that came at now_ns; horizon_ns: the
@@ -52,11 +52,12 @@ bool shim_gate_full(struct shim_gate *gate, u32 bytes, u64 horizon_ns, u64 now_n
 static inline enum shim_counter shim_gate_admit(struct shim_gate *gate,
 						struct shim_limiter *limiter,
 						const struct shim_packet *packet, bool made_ect,
+						const struct shim_borrower *borrower,
 						u64 *departure_ns)
 {
 	if (unlikely(gate))
-		return shim_gate_judge(gate, limiter, packet, made_ect, departure_ns);
-	return shim_limiter_admit(limiter, packet, made_ect, departure_ns);
+		return shim_gate_judge(gate, limiter, packet, made_ect, borrower, departure_ns);
+	return shim_limiter_admit(limiter, packet, made_ect, borrower, departure_ns);
 }
 
 #endif

@@ -145,6 +145,113 @@ static u64 limiter_wait(const struct shim_limiter *limiter, u64 now_ns)
 	return shim_bucket_wait_in_order(&limiter->rate, &limiter->order, limiter->tat, now_ns);
 }
 
+/* Counts what passed by a lease since the limiter looked.  limiter->lock. */
+static void limiter_look(struct shim_limiter *limiter, struct shim_lease *lease)
+{
+	struct shim_spent spent = shim_loans_look(&limiter->loans, lease, &lease->own);
+
+	limiter->tx.bytes += spent.bytes;
+	limiter->tx.packets += spent.packets;
+	limiter->tx.ect += spent.changed;
+	if (spent.packets)
+		shim_frame_size_note(&limiter->frame, spent.bytes, spent.packets);
+}
+
+/*
+ * Takes back what is left of a lease that the limiter has looked at.  What comes next leaves behind
+ * those that wait, all the same.  limiter->lock.
+ */
+static void limiter_take_back(struct shim_limiter *limiter, struct shim_lease *lease)
+{
+	u64 left = shim_loans_take_back(&limiter->loans, &lease->own);
+	u64 now = limiter->read_ns * SHIM_TICKS_PER_NS, used, last_ns;
+
+	WRITE_ONCE(lease->limiter, NULL);
+	used = shim_bucket_used(limiter->tat, now);
+	if (!left || !used)
+		return;
+	if (unlikely(used > limiter->rate.burst_ticks)) {
+		last_ns = limiter->read_ns + 1 +
+			  (used - limiter->rate.burst_ticks) / SHIM_TICKS_PER_NS;
+		if (limiter->order.until_ns <= limiter->read_ns)
+			limiter->order.spare_ticks = 0;
+		limiter->order.until_ns = max(limiter->order.until_ns, last_ns);
+	}
+	limiter->tat = now + used - min(used, shim_bucket_cost(&limiter->rate, left));
+}
+
+/* Takes back a lease of this CPU, if the limiter lent it.  limiter->lock. */
+static void limiter_end(struct shim_limiter *limiter, struct shim_lease *lease)
+{
+	if (lease->limiter != limiter)
+		return;
+	WRITE_ONCE(lease->valid, false);
+	limiter_look(limiter, lease);
+	limiter_take_back(limiter, lease);
+}
+
+/* Lends to a CPU whose packet has just left at once.  limiter->lock. */
+static void limiter_lend(struct shim_limiter *limiter, const struct shim_borrower *borrower,
+			 const struct shim_packet *packet)
+{
+	u32 bytes = min(borrower->most, shim_loans_room(&limiter->loans));
+	struct shim_lease *lease = borrower->lease;
+	u64 now_ns;
+
+	/* Whoever stops a limiter recalls its leases after that. */
+	if (limiter->loans.closed || !READ_ONCE(limiter->active))
+		return;
+	now_ns = max(limiter->read_ns, packet->timed ? packet->now_ns : shim_now_ns());
+	limiter->read_ns = now_ns;
+	if (bytes < shim_limiter_wire(limiter, packet) || limiter->order.until_ns > now_ns ||
+	    !shim_bucket_take(&limiter->rate, &limiter->tat, now_ns, bytes,
+			      limiter->rate.burst_ticks))
+		bytes = 0;
+	WRITE_ONCE(lease->left, bytes);
+	WRITE_ONCE(lease->valid, bytes != 0);
+	lease->limiter = limiter;
+	lease->overhead = READ_ONCE(limiter->overhead);
+	lease->received = false;
+	shim_loans_add(&limiter->loans, lease, &lease->own, bytes);
+}
+
+/* Counts what passed by all leases.  limiter->lock. */
+static void limiter_look_at_all(struct shim_limiter *limiter)
+{
+	struct shim_lease *lease;
+
+	list_for_each_entry(lease, &limiter->loans.ends, own.node)
+		limiter_look(limiter, lease);
+}
+
+/* As shim_limiter_recall().  limiter->lock. */
+static void limiter_recall(struct shim_limiter *limiter)
+{
+	struct shim_lease *lease, *next;
+
+	list_for_each_entry_safe(lease, next, &limiter->loans.ends, own.node) {
+		limiter_look(limiter, lease);
+		if (shim_loans_over(&lease->own))
+			limiter_take_back(limiter, lease);
+		else
+			shim_loans_recall(lease, &lease->own);
+	}
+}
+
+void shim_limiter_recall(struct shim_limiter *limiter)
+{
+	spin_lock(&limiter->lock);
+	limiter_recall(limiter);
+	spin_unlock(&limiter->lock);
+}
+
+void shim_limiter_end_lease(struct shim_limiter *limiter, struct shim_lease *lease)
+{
+	spin_lock(&limiter->lock);
+	limiter_end(limiter, lease);
+	spin_unlock(&limiter->lock);
+}
+
 /* Begins or ends to let packets go ahead, as the settings say.  vm->lock. */
 static void limiter_set_ahead(struct shim_limiter *limiter, u64 now_ns)
 {
@@ -170,14 +277,18 @@ void shim_limiter_apply(struct shim_limiter *limiter, u64 now_ns)
 	const struct shim_mode *mode = &limiter->vm->mode;
 	u32 depth = shim_mode_depth(mode, bytes_per_s), lease = limiter_lease(mode, depth);
 	u32 whole = shim_mode_whole(mode, bytes_per_s);
+	u32 lent = shim_mode_most(mode, depth - lease, whole);
 	struct shim_rate rate, was;
 
 	if (!mode->horizon_ns)
-		depth -= lease;
-	/* What may leave in one go has room beside the lease. */
+		depth -= lease + lent;
+	/* What may leave in one go has room beside the lease and what is lent. */
 	WRITE_ONCE(limiter->whole_bytes, min(whole, depth));
 	depth += limiter->state.burst;
-	WRITE_ONCE(limiter->overhead, READ_ONCE(limiter->uplink->overhead));
+	if (limiter->overhead != READ_ONCE(limiter->uplink->overhead)) {
+		WRITE_ONCE(limiter->overhead, READ_ONCE(limiter->uplink->overhead));
+		shim_limiter_recall(limiter);
+	}
 	limiter_set_ahead(limiter, now_ns);
 	if (limiter->rate.bytes_per_s == bytes_per_s && limiter->rate.burst_bytes == depth &&
 	    limiter->lease_ticks == shim_bucket_cost(&limiter->rate, lease))
@@ -186,6 +297,8 @@ void shim_limiter_apply(struct shim_limiter *limiter, u64 now_ns)
 		shim_host_rate_changed(limiter, bytes_per_s);
 	shim_rate_init(&rate, bytes_per_s, depth);
 	spin_lock(&limiter->lock);
+	limiter_recall(limiter);
+	limiter->loans.most = lent;
 	/* No packet judged so far is later: time must not be credited twice. */
 	now_ns = max(now_ns, shim_now_ns());
 	limiter->tat = shim_bucket_rerate_in_order(&limiter->rate, &rate, &limiter->order,
@@ -288,11 +401,14 @@ static enum shim_counter limiter_judge(struct shim_limiter *limiter,
 }
 
 enum shim_counter shim_limiter_admit(struct shim_limiter *limiter, const struct shim_packet *packet,
-				     bool made_ect, u64 *departure_ns)
+				     bool made_ect, const struct shim_borrower *borrower,
+				     u64 *departure_ns)
 {
 	enum shim_counter drop = SHIM_COUNTER_NONE;
 
 	spin_lock(&limiter->lock);
+	if (borrower)
+		limiter_end(limiter, borrower->lease);
 	if (!limiter_take(limiter, packet))
 		drop = limiter_judge(limiter, packet, departure_ns);
 	if (likely(!drop)) {
@@ -300,6 +416,8 @@ enum shim_counter shim_limiter_admit(struct shim_limiter *limiter, const struct 
 		limiter->tx.packets += packet->packets;
 		if (made_ect)
 			limiter->tx.ect += packet->packets;
+		if (borrower && borrower->most && !*departure_ns)
+			limiter_lend(limiter, borrower, packet);
 	}
 	spin_unlock(&limiter->lock);
 	return drop;
@@ -367,6 +485,7 @@ void shim_limiter_add_counted(struct shim_limiter *limiter, struct shim_tx *sum)
 void shim_limiter_counted(struct shim_limiter *limiter, struct shim_tx *tx)
 {
 	spin_lock(&limiter->lock);
+	limiter_look_at_all(limiter);
 	*tx = limiter->tx;
 	spin_unlock(&limiter->lock);
 }
@@ -431,6 +550,7 @@ static struct shim_limiter *limiter_create(struct shim_vm *vm, struct shim_uplin
 	limiter->overhead = READ_ONCE(uplink->overhead);
 	shim_frame_size_init(&limiter->frame);
 	spin_lock_init(&limiter->lock);
+	shim_loans_init(&limiter->loans, 0);
 	INIT_LIST_HEAD(&limiter->active_node);
 	shim_rate_init(&limiter->rate, SHIM_RATE_MIN, shim_mode_depth(&vm->mode, SHIM_RATE_MIN));
 	limiter->tat = shim_bucket_full(now_ns);
@@ -508,6 +628,7 @@ void shim_limiter_stop(struct shim_limiter *limiter)
 	struct shim_uplink *uplink = limiter->uplink;
 
 	WRITE_ONCE(limiter->active, false);
+	shim_limiter_recall(limiter);
 	limiter->sent_rate = 0;
 	spin_lock(&uplink->lock);
 	list_del_init(&limiter->active_node);
@@ -517,12 +638,25 @@ void shim_limiter_stop(struct shim_limiter *limiter)
 	spin_unlock(&uplink->lock);
 }
 
+/* Ends all leases, for good: packets that are under way are not waited for. */
+static void limiter_close(struct shim_limiter *limiter)
+{
+	struct shim_lease *lease, *next;
+
+	spin_lock(&limiter->lock);
+	limiter->loans.closed = true;
+	list_for_each_entry_safe(lease, next, &limiter->loans.ends, own.node)
+		limiter_end(limiter, lease);
+	spin_unlock(&limiter->lock);
+}
+
 void shim_limiter_remove(struct shim_limiter __rcu **link)
 {
 	struct shim_limiter *limiter = rcu_dereference_protected(*link, true);
 
 	if (limiter->active)
 		shim_limiter_stop(limiter);
+	limiter_close(limiter);
 	shim_limiter_add_counted(limiter, &limiter->vm->lost);
 	if (limiter->ahead)
 		shim_free_rcu(limiter->ahead, rcu);
@@ -575,6 +709,8 @@ void shim_limiter_measure(struct shim_limiter *limiter, u64 now_ns, u64 elapsed_
 	struct shim_tx tx;
 
 	shim_frame_size_follow(&limiter->frame, now_ns);
+	/* What is lent is lent for a period. */
+	shim_limiter_recall(limiter);
 	shim_limiter_counted(limiter, &tx);
 	limiter->sent_rate = shim_mul_div(shim_wire_bytes(limiter->overhead,
 							  tx.bytes - limiter->last_bytes,

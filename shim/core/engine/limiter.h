@@ -11,6 +11,7 @@
 #include "ahead.h"
 #include "ceiling.h"
 #include "frame_size.h"
+#include "lease.h"
 #include "packet.h"
 #include "waiting.h"
 #include "wire.h"
@@ -56,6 +57,7 @@ struct shim_limiter {
 	u64 ahead_tat;			/* word of what goes ahead: ahead.c */
 	struct shim_ahead *ahead;	/* flows that wait; NULL: nothing goes ahead.  RCU */
 	struct shim_waiting waiting;	/* packets paced, some of their departures */
+	struct shim_loans loans;	/* what CPUs may spend of the bucket; lease.c */
 
 	/* The rest: under vm->lock, unless said otherwise. */
 	union {
@@ -114,10 +116,19 @@ static inline u32 shim_limiter_frame(const struct shim_limiter *limiter)
 
 /*
  * Judges a packet: returns SHIM_COUNTER_NONE and in *departure_ns when it may leave (0: at once),
- * or why it must not.  Charges and counts it.  made_ect: by the shim.  Softirqs off.
+ * or why it must not.  Charges and counts it.  made_ect: by the shim.  borrower, unless NULL: what
+ * is left of its lease is taken back first, and bytes are lent anew if the packet leaves at once.
+ * Softirqs off.
  */
 enum shim_counter shim_limiter_admit(struct shim_limiter *limiter, const struct shim_packet *packet,
-				     bool made_ect, u64 *departure_ns);
+				     bool made_ect, const struct shim_borrower *borrower,
+				     u64 *departure_ns);
+
+/* Takes back what a limiter lent to a lease of this CPU, if it did.  Softirqs off. */
+void shim_limiter_end_lease(struct shim_limiter *limiter, struct shim_lease *lease);
+
+/* Ends all leases of a limiter, and takes back what nobody can be spending.  Softirqs off. */
+void shim_limiter_recall(struct shim_limiter *limiter);
 
 /* Charges a limiter for bytes that the host sends for its VM and that no bucket holds back. */
 void shim_limiter_charge(struct shim_limiter *limiter, u32 bytes, u64 now_ns);

@@ -93,14 +93,20 @@ void shim_peer_apply(struct shim_peer *peer, u64 now_ns)
 	const struct shim_mode *mode = &peer->key.vm->mode;
 	struct shim_rate old = peer->rate;
 	u64 bytes_per_s = 0;
-	u32 depth;
+	u32 depth, most, whole;
 
 	if (peer->state.rate)
 		bytes_per_s = clamp_t(u64, peer->state.rate, SHIM_RATE_MIN, SHIM_RATE_MAX);
 	depth = shim_mode_depth(mode, bytes_per_s);
-	WRITE_ONCE(peer->whole_bytes, bytes_per_s ? shim_mode_whole(mode, bytes_per_s) : U32_MAX);
+	whole = shim_mode_whole(mode, bytes_per_s);
+	most = shim_mode_most(mode, depth, whole);
+	if (!READ_ONCE(mode->horizon_ns))
+		depth -= most;
+	WRITE_ONCE(peer->whole_bytes, bytes_per_s ? min(whole, depth) : U32_MAX);
 	if (old.bytes_per_s == bytes_per_s && old.burst_bytes == depth)
 		return;
+	shim_peer_recall(peer, now_ns);
+	peer->loans.most = bytes_per_s ? most : U32_MAX;
 	if (!bytes_per_s) {
 		peer->rate = (struct shim_rate){ .burst_bytes = depth };
 		return;
@@ -213,6 +219,7 @@ void shim_peer_remove(struct shim_peer *peer)
 	shim_table_remove(&engine->peers, &peer->node, peer_table);
 	spin_lock(&peer->lock);
 	WRITE_ONCE(peer->gone, true);
+	shim_peer_close(peer, shim_now_ns());
 	touched = peer->touched;
 	spin_unlock(&peer->lock);
 	/* Whoever makes it the last one after this sees that it has gone. */
@@ -244,6 +251,7 @@ void shim_peers_remove(struct shim_vm *vm)
 static void peer_reset(struct shim_peer *peer, u64 now_ns)
 {
 	spin_lock(&peer->lock);
+	shim_peer_recall(peer, now_ns);
 	WRITE_ONCE(peer->clock, NULL);
 	memset(&peer->state, 0, sizeof(peer->state) + shim_law_peer_size());
 	shim_peer_apply(peer, now_ns);
@@ -367,6 +375,7 @@ static struct shim_peer *peer_create(const struct shim_peer_key *key, enum shim_
 	peer->rank = rank;
 	peer->began = rank == SHIM_PEER_HEARD;
 	spin_lock_init(&peer->lock);
+	shim_loans_init(&peer->loans, U32_MAX);
 	if (shim_table_insert(&vm->engine->peers, &peer->node, peer_table)) {
 		shim_free(peer);
 		goto no_memory;
@@ -535,6 +544,8 @@ static bool peer_visit(struct shim_peer *peer, u64 now_ns, struct shim_reports *
 
 	uplink = shim_uplink_find(vm->engine, found ? found : READ_ONCE(peer->in));
 	spin_lock(&peer->lock);
+	/* What is lent is lent for a period. */
+	shim_peer_recall(peer, now_ns);
 	if (peer->seen)
 		peer->seen_ns = now_ns;
 	peer->seen = false;

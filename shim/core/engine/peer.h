@@ -8,6 +8,7 @@
 #include "../bucket.h"
 #include "../host.h"
 #include "../law.h"
+#include "lease.h"
 #include "packet.h"
 
 struct shim_clock;
@@ -85,6 +86,7 @@ struct shim_peer {
 	u64 way_mac;		/* with !way_sent: MAC address that this way leads to */
 	u64 told_mac;		/* the same of the last report */
 	struct shim_host_peer host;	/* how reports leave; the host's */
+	struct shim_loans loans;	/* what CPUs may spend of the bucket, or count */
 
 	/* Under vm->lock. */
 	struct shim_replay_slot replay;	/* reports seen */
@@ -162,11 +164,25 @@ enum shim_counter shim_peer_admit(const struct shim_passage *passage,
 
 /*
  * Notes a packet that a VM receives from a peer and tells the law, which may write to *action.
- * Returns what a guest that uses ECN is told.  Softirqs off.
+ * lease: for packets like it, NULL: none; lent anew if `lends` and the law allows it.  Returns what
+ * a guest that uses ECN is told.  Softirqs off.
  */
 enum shim_told shim_peer_receive(struct shim_peer *peer, struct shim_uplink *uplink,
 				 const struct shim_settings *settings,
-				 const struct shim_packet *packet, struct shim_action *action);
+				 const struct shim_packet *packet, struct shim_lease *lease,
+				 bool lends, struct shim_action *action);
+
+/* Takes back what a peer lent to a lease of this CPU, if it did.  RCU read lock, softirqs off. */
+void shim_peer_end_lease(struct shim_peer *peer, struct shim_lease *lease, u64 now_ns);
+
+/* Counts what passed by the leases of a peer, and tells the law.  peer->lock, RCU read lock. */
+void shim_peer_look(struct shim_peer *peer, u64 now_ns);
+
+/* The same, and ends them: nothing passes by them from the next packet on. */
+void shim_peer_recall(struct shim_peer *peer, u64 now_ns);
+
+/* The same for good: packets that are under way are not waited for. */
+void shim_peer_close(struct shim_peer *peer, u64 now_ns);
 
 /* Takes the list of the peers that packets touched, to be drained.  vm->lock. */
 void shim_peers_take(struct shim_vm *vm);

@@ -210,9 +210,156 @@ static void peer_learn_received(struct shim_peer *peer, const struct shim_packet
 	shim_host_peer_learn(peer, packet, false);
 }
 
+/* Counts what passed by a lease since the peer looked, and tells the law.  peer->lock. */
+static void peer_look(struct shim_peer *peer, struct shim_lease *lease, u64 now_ns)
+{
+	struct shim_spent spent = shim_loans_look(&peer->loans, lease, &lease->far);
+	struct shim_law_packet seen = {
+		.now_ns = now_ns,
+		.bytes = spent.wire,
+		.packets = spent.packets,
+		.echo_free = true,
+	};
+	const struct shim_clock *clock = peer->clock;
+	void (*tell)(struct shim_peer_state *state, struct shim_law_packet *packet) = NULL;
+
+	if (!spent.packets)
+		return;
+	if (lease->received) {
+		peer->rx_bytes += spent.bytes;
+		WRITE_ONCE(peer->rx_packets, peer->rx_packets + spent.packets);
+	} else {
+		peer->tx_bytes += spent.bytes;
+		WRITE_ONCE(peer->tx_packets, peer->tx_packets + spent.packets);
+	}
+	if (clock)
+		tell = lease->received ? clock->law->on_rx : clock->law->on_tx;
+	if (!tell)
+		return;
+	seen.knobs = shim_engine_settings(peer->key.vm->engine)->laws[clock->index].knobs;
+	tell(&peer->state, &seen);
+}
+
+/*
+ * Takes back what is left of a lease that the peer has looked at.  What comes next leaves behind
+ * those that wait, all the same.  peer->lock.
+ */
+static void peer_take_back(struct shim_peer *peer, struct shim_lease *lease, u64 now_ns)
+{
+	u64 left = shim_loans_take_back(&peer->loans, &lease->far);
+	u64 now = now_ns * SHIM_TICKS_PER_NS, used;
+
+	WRITE_ONCE(lease->peer, NULL);
+	if (lease->received || !left || !peer->rate.bytes_per_s)
+		return;
+	used = shim_bucket_used(peer->tat, now);
+	if (unlikely(used > peer->rate.burst_ticks))
+		peer->late_ns = max(peer->late_ns, now_ns + 1 + (used - peer->rate.burst_ticks) /
+						   SHIM_TICKS_PER_NS);
+	if (used)
+		peer->tat = now + used - min(used, shim_bucket_cost(&peer->rate, left));
+}
+
+/* Takes back a lease of this CPU, if the peer lent it.  peer->lock. */
+static void peer_end_lease(struct shim_peer *peer, struct shim_lease *lease, u64 now_ns)
+{
+	if (lease->peer != peer)
+		return;
+	WRITE_ONCE(lease->valid, false);
+	peer_look(peer, lease, now_ns);
+	peer_take_back(peer, lease, now_ns);
+}
+
+void shim_peer_end_lease(struct shim_peer *peer, struct shim_lease *lease, u64 now_ns)
+{
+	spin_lock(&peer->lock);
+	peer_end_lease(peer, lease, now_ns);
+	spin_unlock(&peer->lock);
+}
+
+void shim_peer_look(struct shim_peer *peer, u64 now_ns)
+{
+	struct shim_lease *lease;
+
+	list_for_each_entry(lease, &peer->loans.ends, far.node)
+		peer_look(peer, lease, now_ns);
+}
+
+void shim_peer_recall(struct shim_peer *peer, u64 now_ns)
+{
+	struct shim_lease *lease, *next;
+
+	list_for_each_entry_safe(lease, next, &peer->loans.ends, far.node) {
+		peer_look(peer, lease, now_ns);
+		if (shim_loans_over(&lease->far))
+			peer_take_back(peer, lease, now_ns);
+		else
+			shim_loans_recall(lease, &lease->far);
+	}
+}
+
+void shim_peer_close(struct shim_peer *peer, u64 now_ns)
+{
+	struct shim_lease *lease, *next;
+
+	peer->loans.closed = true;
+	list_for_each_entry_safe(lease, next, &peer->loans.ends, far.node)
+		peer_end_lease(peer, lease, now_ns);
+}
+
+/* Tells whether a law may be told later of what passes by leases.  peer->lock. */
+static bool peer_law_lends(const struct shim_peer *peer, const struct shim_settings *settings,
+			   bool received)
+{
+	const struct shim_clock *clock = peer->clock;
+	const struct shim_law *law;
+
+	if (!clock)
+		return false;
+	law = clock->law;
+	if (received)
+		return !law->on_rx || law->lends & SHIM_LENDS_RECEIVED;
+	if (!law->on_tx)
+		return true;
+	return law->lends & SHIM_LENDS_SENT &&
+	       (!law->echoes_nothing ||
+		law->echoes_nothing(&peer->state, settings->laws[clock->index].knobs));
+}
+
+/*
+ * Returns what a peer may lend for packets like one that leaves at once and made the bucket's state
+ * tat, bytes.  peer->lock.
+ */
+static u32 peer_room(const struct shim_peer *peer, const struct shim_settings *settings,
+		     u64 tat, u64 now_ns)
+{
+	u32 room = shim_loans_room(&peer->loans);
+
+	if (!peer_law_lends(peer, settings, false))
+		return 0;
+	if (!peer->rate.bytes_per_s)
+		return room;
+	if (peer->spare_ticks || peer->late_ns > now_ns ||
+	    !shim_bucket_take(&peer->rate, &tat, now_ns, room, peer->rate.burst_ticks))
+		return 0;
+	return room;
+}
+
+/* Charges a peer for what the VM's limiter has just lent, which the peer may.  peer->lock. */
+static void peer_lend(struct shim_peer *peer, struct shim_lease *lease, bool received, u64 now_ns)
+{
+	lease->peer = peer;
+	lease->received = received;
+	if (!received && peer->rate.bytes_per_s)
+		shim_bucket_take(&peer->rate, &peer->tat, now_ns, lease->left,
+				 peer->rate.burst_ticks);
+	shim_loans_add(&peer->loans, lease, &lease->far, lease->left);
+}
+
 enum shim_counter shim_peer_admit(const struct shim_passage *passage,
 				  const struct shim_packet *packet, struct shim_action *action)
 {
+	struct shim_borrower borrower = { .lease = passage->lease };
 	struct shim_limiter *limiter = passage->limiter;
 	u32 wire = shim_limiter_wire(limiter, packet);
 	struct shim_peer *peer = passage->peer;
@@ -222,12 +369,16 @@ enum shim_counter shim_peer_admit(const struct shim_passage *passage,
 
 	spin_lock(&peer->lock);
 	wake = shim_peer_touch(peer);
+	if (borrower.lease)
+		peer_end_lease(peer, borrower.lease, packet->now_ns);
 	tat = peer->tat;
 	drop = peer_judge(peer, limiter, packet, wire, &tat, &departure_ns);
 	own_ns = departure_ns;
+	if (passage->lends && !peer->loans.closed && !drop && !departure_ns)
+		borrower.most = peer_room(peer, passage->settings, tat, packet->now_ns);
 	if (!drop)
 		drop = shim_gate_admit(passage->gate, limiter, packet, passage->made_ect,
-				       &departure_ns);
+				       borrower.lease ? &borrower : NULL, &departure_ns);
 	if (drop)
 		goto out;
 	if (departure_ns > own_ns) {
@@ -236,6 +387,8 @@ enum shim_counter shim_peer_admit(const struct shim_passage *passage,
 						wire);
 	}
 	peer->tat = tat;
+	if (borrower.lease && READ_ONCE(borrower.lease->valid))
+		peer_lend(peer, borrower.lease, false, packet->now_ns);
 	if (peer->tx_packets)
 		WRITE_ONCE(peer->used, true);
 	peer->tx_bytes += packet->bytes;
@@ -261,7 +414,8 @@ out:
 
 enum shim_told shim_peer_receive(struct shim_peer *peer, struct shim_uplink *uplink,
 				 const struct shim_settings *settings,
-				 const struct shim_packet *packet, struct shim_action *action)
+				 const struct shim_packet *packet, struct shim_lease *lease,
+				 bool lends, struct shim_action *action)
 {
 	struct shim_law_packet seen = {
 		.now_ns = packet->now_ns,
@@ -299,6 +453,14 @@ enum shim_told shim_peer_receive(struct shim_peer *peer, struct shim_uplink *upl
 		clock->law->on_rx(&peer->state, &seen);
 		action->id = seen.id;
 		action->echo = seen.echo;
+	}
+	/* What the mark says may be to be sent back. */
+	if (unlikely(seen.marks))
+		shim_peer_recall(peer, packet->now_ns);
+	if (lends && !peer->loans.closed && peer_law_lends(peer, settings, true)) {
+		shim_receipts_lend(peer->key.vm, lease, READ_ONCE(uplink->overhead));
+		if (READ_ONCE(lease->valid))
+			peer_lend(peer, lease, true, packet->now_ns);
 	}
 	spin_unlock(&peer->lock);
 	if (unlikely(wake))

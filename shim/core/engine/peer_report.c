@@ -37,6 +37,7 @@ enum shim_counter shim_peer_report(struct shim_vm *vm, const struct shim_message
 	error = shim_replay_check_report(vm->engine->reporters, &peer->replay, report);
 	spin_unlock(&vm->engine->numbers_lock);
 	if (!error) {
+		shim_peer_look(peer, now_ns);
 		vm->clock->law->on_report(&peer->state, limiter ? &limiter->state : NULL, &input,
 					  report);
 		shim_peer_apply(peer, now_ns);

@@ -84,6 +84,21 @@ static inline u32 shim_mode_whole(const struct shim_mode *mode, u64 bytes_per_s)
 	return min(shim_mode_burst(bytes_per_s, burst_us), shim_mode_depth(mode, bytes_per_s));
 }
 
+/* The least depth of a bucket that polices of which a part may be lent, bytes. */
+#define SHIM_LEND_DEPTH_MIN (64 * 1514U)
+
+/*
+ * Returns L, what a bucket of a depth may have lent at a time, bytes: where packets can wait, a
+ * quarter of the depth beside it; where they cannot, an eighth of it, of what is beyond the largest
+ * GSO packet and what may leave in one go.
+ */
+static inline u32 shim_mode_most(const struct shim_mode *mode, u32 depth, u32 whole)
+{
+	if (READ_ONCE(mode->horizon_ns))
+		return depth / 4;
+	return depth >= SHIM_LEND_DEPTH_MIN && depth > whole ? min(depth / 8, depth - whole) : 0;
+}
+
 /* How far the visit of a VM has come. */
 enum shim_vm_stage {
 	SHIM_VM_BEGIN,			/* there is none under way */
@@ -111,6 +126,12 @@ struct shim_answer {
 	u64 seen_ns;			/* time of the last one; 0: none came */
 	struct shim_peer *peer;		/* the tightest one there; NULL: it has gone */
 	u64 peer_ns;			/* time of that one's last report */
+};
+
+/* Packets for a VM that pass by leases, and are counted later. */
+struct shim_receipts {
+	spinlock_t lock;		/* of what follows; inside peer->lock */
+	struct shim_loans loans;	/* leases; nothing is charged */
 };
 
 /* What an operator asks of a VM. */
@@ -210,6 +231,8 @@ struct shim_vm {
 	u64 collected_ns;		/* when silent ones were last looked for */
 	u32 collect_left;		/* how many are still to be looked at for that */
 
+	struct shim_receipts receipts;	/* of leases for what it receives */
+
 	/* ECN. */
 	struct shim_ecn __rcu *ecn;	/* what flows to it showed; NULL: nothing.  vm->lock, RCU */
 	u32 ecn_failed;		/* unit of time when there was no memory for it; ecn.c */
@@ -288,6 +311,18 @@ void shim_vm_receives(struct shim_vm *vm, struct shim_uplink *uplink, u64 now_ns
 
 /* Sees to it that a VM is timed, one of whose peers or connections has just been touched. */
 void shim_vm_wake(struct shim_vm *vm);
+
+/* Takes back a lease of this CPU, if it is for what the VM receives.  Softirqs off. */
+void shim_receipts_end_lease(struct shim_vm *vm, struct shim_lease *lease);
+
+/*
+ * Lets packets like one that a VM received pass by a lease that no one lends; overhead: of the
+ * uplink that it came by.  Softirqs off.
+ */
+void shim_receipts_lend(struct shim_vm *vm, struct shim_lease *lease, u32 overhead);
+
+/* Counts what passed by the leases for what a VM receives.  Softirqs off. */
+void shim_receipts_look(struct shim_vm *vm);
 
 /* Fills *tx with what the limiters of a VM counted, those that are no more included. */
 void shim_vm_sent(struct shim_vm *vm, struct shim_tx *tx);

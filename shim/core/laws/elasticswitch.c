@@ -378,6 +378,7 @@ const struct shim_law shim_law_elasticswitch = {
 	.knobs = elastic_knobs,
 	.n_knobs = SHIM_COUNT(elastic_knobs),
 	.wants = SHIM_LAW_PEERS | SHIM_LAW_RECEIVER,
+	.lends = SHIM_LENDS_SENT | SHIM_LENDS_RECEIVED,
 	.period_ns = 1000000,
 	.limiter_size = sizeof(struct elasticswitch_limiter),
 	.peer_size = sizeof(struct elasticswitch_peer),

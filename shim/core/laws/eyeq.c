@@ -409,6 +409,7 @@ const struct shim_law shim_law_eyeq = {
 	.knobs = eyeq_knobs,
 	.n_knobs = SHIM_COUNT(eyeq_knobs),
 	.wants = SHIM_LAW_PEERS | SHIM_LAW_RECEIVER,
+	.lends = SHIM_LENDS_SENT | SHIM_LENDS_RECEIVED,
 	.period_ns = 200000,
 	.limiter_size = sizeof(struct eyeq_limiter),
 	.peer_size = sizeof(struct eyeq_peer),

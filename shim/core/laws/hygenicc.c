@@ -420,11 +420,20 @@ static bool hygenicc_peer_rests(const struct shim_peer_state *peer,
 	return !own->owed && !own->echoed && own->echoable < ECHO_PERIODS;
 }
 
+/* Tells whether no mark is owed that packets could carry back. */
+static bool hygenicc_echoes_nothing(const struct shim_peer_state *peer, const u64 *knobs)
+{
+	const struct hygenicc_peer *own = shim_peer_own_const(peer);
+
+	return !own->owed || !knobs[ECHO];
+}
+
 const struct shim_law shim_law_hygenicc = {
 	.name = "hygenicc",
 	.knobs = hygenicc_knobs,
 	.n_knobs = SHIM_COUNT(hygenicc_knobs),
 	.wants = SHIM_LAW_PEERS,
+	.lends = SHIM_LENDS_SENT | SHIM_LENDS_RECEIVED,
 	.period_ns = 500000,
 	.limiter_size = sizeof(struct hygenicc_limiter),
 	.peer_size = sizeof(struct hygenicc_peer),
@@ -433,6 +442,7 @@ const struct shim_law shim_law_hygenicc = {
 	.peer_init = hygenicc_peer_init,
 	.on_tx = hygenicc_tx,
 	.on_rx = hygenicc_rx,
+	.echoes_nothing = hygenicc_echoes_nothing,
 	.on_report = hygenicc_report,
 	.on_peer_period = hygenicc_peer_period,
 	.peer_rests = hygenicc_peer_rests,

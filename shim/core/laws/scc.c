@@ -524,6 +524,7 @@ const struct shim_law shim_law_scc = {
 	.knobs = scc_knobs,
 	.n_knobs = SHIM_COUNT(scc_knobs),
 	.wants = SHIM_LAW_PEERS,
+	.lends = SHIM_LENDS_SENT | SHIM_LENDS_RECEIVED,
 	.period_ns = 1000000,
 	.limiter_size = sizeof(struct scc_limiter),
 	.peer_size = sizeof(struct scc_peer),

@@ -96,10 +96,10 @@ struct ovs_shim_device *ovs_shim_device_of(const struct net_device *dev)
 	return NULL;
 }
 
-/* Tells whether a port of a namespace has a role.  Configuration. */
-static bool net_has_roles(const struct net *net)
+/* Tells whether a VM of a namespace has a law: else there is nothing to hook.  Configuration. */
+static bool net_has_law(const struct net *net)
 {
-	return !xa_empty(&ovs_shim_net(net)->ports);
+	return READ_ONCE(ovs_shim_net(net)->engine.n_ruled);
 }
 
 /* Tells whether a namespace has a datapath: its local port cannot be moved.  RCU or RTNL. */
@@ -154,11 +154,11 @@ static bool device_is_wanted(const struct net_device *dev)
 	struct net *net = dev_net(dev), *other;
 
 	if (netif_is_ovs_port(dev))
-		return net_has_roles(net);
+		return net_has_law(net);
 	if (!netif_is_ovs_master(dev))
 		return false;
 	for_each_net_rcu(other)
-		if (net_has_roles(other) && net_may_own(other, net))
+		if (net_has_law(other) && net_may_own(other, net))
 			return true;
 	return false;
 }
@@ -292,6 +292,15 @@ static void device_forget_roles(void)
 	}
 }
 
+/* Tells whether a device with a role is in a namespace where a VM has a law.  Configuration. */
+static bool device_has_law(const struct ovs_shim_device *device)
+{
+	const struct ovs_shim_port *port = rcu_dereference_protected(device->port,
+								     ovs_shim_lock_is_held());
+
+	return port && READ_ONCE(port->net->engine.n_ruled);
+}
+
 /*
  * Takes the hooks off devices that need none any more, and forgets those of them that counted
  * nothing or are no more what they were.  Configuration, RTNL, RCU not held.
@@ -304,8 +313,11 @@ static void device_unhook_unwanted(void)
 	int bucket;
 
 	hash_for_each_safe(devices, bucket, next, device, node) {
-		if (device->id >= OVS_SHIM_ORIGIN_PORTS)
+		if (device->id >= OVS_SHIM_ORIGIN_PORTS) {
+			if (!device_has_law(device))
+				device_unhook(device);
 			continue;
+		}
 		rcu_read_lock();
 		wanted = !device->gone && device_is_wanted(device->dev);
 		rcu_read_unlock();
@@ -332,6 +344,18 @@ static void device_hook_wanted(struct net *net)
 		if (wanted && dev->reg_state == NETREG_REGISTERED && IS_ERR(device_with_hooks(dev)))
 			net_warn_ratelimited("sdngcc: no hooks for %s\n", dev->name);
 	}
+}
+
+/* Gives hooks to all devices with a role that need them.  Configuration, RTNL. */
+static void device_hook_roles(void)
+{
+	struct ovs_shim_device *device;
+	int bucket;
+
+	hash_for_each(devices, bucket, device, node)
+		if (device->id >= OVS_SHIM_ORIGIN_PORTS && !device->gone && !device->hooked &&
+		    device_has_law(device) && device_hook(device))
+			net_warn_ratelimited("sdngcc: no hooks for %s\n", device->dev->name);
 }
 
 /* Turns a key on or off.  Configuration. */
@@ -363,21 +387,27 @@ static void device_count_kinds(void)
 	device_set_key(&ovs_shim_inner, inner);
 }
 
-/* The work item. */
-static void device_work(struct work_struct *unused)
+void ovs_shim_hook_follow(void)
 {
 	struct net *net;
 
-	mutex_lock(&configuration);
-	device_forget_roles();
 	rtnl_lock();
 	device_unhook_unwanted();
+	device_hook_roles();
 	down_read(&net_rwsem);
 	for_each_net(net)
 		device_hook_wanted(net);
 	up_read(&net_rwsem);
 	rtnl_unlock();
 	device_count_kinds();
+}
+
+/* The work item. */
+static void device_work(struct work_struct *unused)
+{
+	mutex_lock(&configuration);
+	device_forget_roles();
+	ovs_shim_hook_follow();
 	mutex_unlock(&configuration);
 }
 

@@ -27,6 +27,7 @@
 #include "../outer.h"
 #include "../output.h"
 #include "../ovs_shim.h"
+#include "../pass.h"
 #include "../vlan.h"
 #include "netdev.h"
 
@@ -144,12 +145,45 @@ static noinline bool hook_judge_tunnelled(struct ovs_shim_device *device,
 	return ovs_shim_stray_judge(device, to, skb);
 }
 
+/* Returns the word that tells where a packet came by that a hook saw come. */
+static inline unsigned long hook_from(const struct sk_buff *skb)
+{
+	return (u32)skb->skb_iif & (IIF_HOOKED | IIF_ID_MASK);
+}
+
+/* Returns the way of a packet that a hook saw come; ifindex: of the device that it came by. */
+static inline struct ovs_shim_way hook_way(const struct ovs_shim_device *device,
+					   const struct sk_buff *skb, int ifindex)
+{
+	return (struct ovs_shim_way){
+		.from = hook_from(skb),
+		.to = (unsigned long)device,
+		.iif = ifindex,
+	};
+}
+
+/* Lets a packet pass that a hook saw come, by what was judged of one before it. */
+static inline bool hook_passes(const struct ovs_shim_device *device, struct sk_buff *skb)
+{
+	const struct ovs_shim_pass *pass;
+
+	if (!hook_saw(skb))
+		return false;
+	pass = ovs_shim_pass(hook_from(skb), (unsigned long)device, skb);
+	if (!pass)
+		return false;
+	hook_set_id(skb, OVS_SHIM_ORIGIN_NOTHING);
+	skb->skb_iif = pass->way.iif;
+	return true;
+}
+
 /* Judges a packet that goes to a device with a role; true: it goes on. */
 static bool hook_judge(struct ovs_shim_device *device, const struct ovs_shim_port *to,
 		       struct sk_buff *skb, bool iif)
 {
 	const struct ovs_shim_port *port;
 	const struct ovs_shim_device *from;
+	struct ovs_shim_way way;
 	bool known, saw;
 	u32 vlan;
 
@@ -157,6 +191,7 @@ static bool hook_judge(struct ovs_shim_device *device, const struct ovs_shim_por
 		return hook_judge_tunnelled(device, to, skb);
 	from = hook_origin(skb, iif, &known);
 	saw = iif && hook_saw(skb);
+	way = hook_way(device, skb, from ? from->dev->ifindex : 0);
 	vlan = saw ? hook_vlan(skb) : OVS_SHIM_VLAN_UNKNOWN;
 	hook_go(skb, from);
 	/* What is in no tunnel there is the host's own. */
@@ -170,10 +205,10 @@ static bool hook_judge(struct ovs_shim_device *device, const struct ovs_shim_por
 	if (unlikely(!saw && port && port->role == to->role && to->role == OVS_SHIM_ROLE_UPLINK))
 		known = false;
 	if (likely(known))
-		return ovs_shim_judge(port, to, false, vlan, skb);
+		return ovs_shim_judge(port, to, false, vlan, saw && from ? &way : NULL, skb);
 	if (to->role == OVS_SHIM_ROLE_UPLINK)
 		return ovs_shim_stray_judge(device, to, skb);
-	return ovs_shim_judge(NULL, to, true, vlan, skb);
+	return ovs_shim_judge(NULL, to, true, vlan, NULL, skb);
 }
 
 /*
@@ -271,7 +306,7 @@ static bool hook_pass(const struct ovs_shim_device *device, struct sk_buff *skb,
 			hook_set_id(skb, READ_ONCE(from->id));
 		if (tunnel)
 			skb->mark |= ovs_shim_mark.tunnelled;
-		return ovs_shim_judge(port, NULL, false, OVS_SHIM_VLAN_UNKNOWN, skb);
+		return ovs_shim_judge(port, NULL, false, OVS_SHIM_VLAN_UNKNOWN, NULL, skb);
 	}
 	if (tunnel && !known) {
 		hook_set_id(skb, OVS_SHIM_ORIGIN_STRAY);
@@ -295,7 +330,7 @@ static unsigned int hook_port_out(void *priv, struct sk_buff *skb,
 				  const struct nf_hook_state *state)
 {
 	if (ovs_shim_enabled())
-		return hook_out(priv, skb, true) ? NF_ACCEPT : NF_STOLEN;
+		return hook_passes(priv, skb) || hook_out(priv, skb, true) ? NF_ACCEPT : NF_STOLEN;
 	hook_go(skb, NULL);
 	return NF_ACCEPT;
 }

@@ -105,6 +105,7 @@ static void nl_peer_read(struct shim_peer *peer, struct nl_peer *copy)
 	/* A plain number that vm->lock guards: any value it had is good. */
 	copy->weight = data_race(peer->weight);
 	spin_lock_bh(&peer->lock);
+	shim_peer_look(peer, shim_now_ns());
 	copy->local = peer->local;
 	copy->rate = peer->rate.bytes_per_s;
 	copy->tx_bytes = peer->tx_bytes;

@@ -49,6 +49,9 @@ static int nl_port_put_vm_stats(struct sk_buff *skb, struct shim_vm *vm)
 	int i;
 
 	shim_vm_sent(vm, &tx);
+	local_bh_disable();
+	shim_receipts_look(vm);
+	local_bh_enable();
 	if (nl_port_put_stat(skb, OVS_SHIM_STAT_TX_PACKETS, tx.packets) ||
 	    nl_port_put_stat(skb, OVS_SHIM_STAT_TX_BYTES, tx.bytes) ||
 	    nl_port_put_stat(skb, OVS_SHIM_STAT_TX_ECT, tx.ect) ||

@@ -78,7 +78,7 @@ static void *send_packets(void *argument)
 	while (!READ_ONCE(end)) {
 		for (i = 0; i < BATCH; i++) {
 			packet.now_ns = shim_now_ns();
-			shim_decide_sent(vm, uplink, &packet, &passage, &action);
+			shim_decide_sent(vm, uplink, &packet, NULL, &passage, &action);
 			passed += !action.drop;
 		}
 		sender->packets += BATCH;

@@ -145,9 +145,9 @@ static void pass(u32 vm, u32 peer, u64 turn, bool sent, u16 flags)
 	set_address(sent ? &packet.source : &packet.destination, 10, vm);
 	set_address(sent ? &packet.destination : &packet.source, 11, vm * 16 + peer);
 	if (sent)
-		shim_decide_sent(vms[vm], uplink, &packet, &passage, &action);
+		shim_decide_sent(vms[vm], uplink, &packet, NULL, &passage, &action);
 	else
-		shim_decide_received(vms[vm], uplink, &packet, &action);
+		shim_decide_received(vms[vm], uplink, &packet, NULL, &action);
 }
 
 /* Lets all clocks tick that are due, and frees what they built; returns how many did. */

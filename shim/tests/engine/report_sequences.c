@@ -68,7 +68,7 @@ static struct shim_message report_to(u8 number)
 	u32 i;
 
 	shim_action_init(&action, &packet);
-	shim_decide_received(vm, uplink, &packet, &action);
+	shim_decide_received(vm, uplink, &packet, NULL, &action);
 	shim_host_clock_ns += PERIOD_NS;
 	for (i = 0; i < SHIM_LAW_SLOTS; i++)
 		if (engine.clocks[i].timer.started)

@@ -417,7 +417,8 @@ decide_sent(struct shim_vm *vm, const struct way *way,
     }
     if (judged && !large) {
         set_time(vm, &frame->packet, way->now_ns);
-        shim_decide_sent(vm, way->to->uplink, &frame->packet, passage, action);
+        shim_decide_sent(vm, way->to->uplink, &frame->packet, NULL, passage,
+                         action);
         return;
     }
     *passage = (struct shim_passage) { .limiter = NULL };
@@ -519,7 +520,7 @@ judge_received(struct shim_vm *vm, const struct shim_dp_port *from, bool local,
         return true;
     }
     set_time(vm, &frame.packet, now_ns);
-    shim_decide_received(vm, from->uplink, &frame.packet, &action);
+    shim_decide_received(vm, from->uplink, &frame.packet, NULL, &action);
     if (action.drop) {
         count_drop(vm, &frame.packet, action.drop);
         dp_packet_delete(packet);
