@@ -67,9 +67,6 @@ true"""
 # Where the machine keeps what that was before the set-up.
 _BEFORE = "/var/lib/before-the-set-up"
 
-# By what fq has to come back when the card, or a queue of it, is new.
-_EVENTS = ("/sys/class/net/eth0", "/sys/class/net/eth0/queues/tx-0")
-
 # Lets apt remove what came by a recommendation, though another package suggests it: the root has no such packages.
 _ALL = ("-o", "APT::AutoRemove::RecommendsImportant=false", "-o", "APT::AutoRemove::SuggestsImportant=false")
 
@@ -226,10 +223,9 @@ class _Check:
         result = self.guest.run(["systemctl", "show", "-p", "Result,ExecMainStatus,UnitFileState", boot.UNIT]).split()
         require(sorted(result) == ["ExecMainStatus=0", "Result=success", "UnitFileState=enabled"],
                 f"after a boot {boot.UNIT} has {result}")
-        for event in _EVENTS:
-            self.guest.shell(f"tc qdisc del dev eth0 root; udevadm trigger --action=add {event}")
-            self._fq(f"after the event that {event} is new")
-        self.say(f"second boot: {boot.UNIT} has put fq back, and does so when the card or a queue of it comes anew")
+        self.guest.shell("tc qdisc del dev eth0 root; udevadm trigger --action=add /sys/class/net/eth0")
+        self._fq("after udev was told that eth0 is new")
+        self.say(f"second boot: {boot.UNIT} has put fq back, and does so when the card comes anew")
         self.guest.run(["sh", "/usr/local/lib/check/scene.sh", str(OFFERED_KBPS), str(CAPACITY_KBPS // 1000)])
         self._until_all_come()
         self._checked()
