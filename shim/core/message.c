@@ -3,7 +3,8 @@
  * Control messages: bytes to struct shim_message and back.
  *
  * v0 is the paper's form (SDN-GCC section VII.B): a 2-byte payload with the number of marks, from
- * the destination's address to the source VM's.  Anyone can forge it; the laboratory build knows it.
+ * the destination's address to the source VM's.  Anyone can forge it; only the laboratory build
+ * knows it.
  *
  * v1 is ours, 96 bytes in network order behind the IP header:
  *

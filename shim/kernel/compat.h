@@ -24,10 +24,8 @@
 #endif
 
 /* 6.6 gave openvswitch drop reasons of its own; a patch of it puts ours behind them. */
-#ifndef OVS_SHIM_BESIDE
-#if __has_include("../../drop.h")
+#ifdef OVS_SHIM_HAS_DROP_H
 #include "../../drop.h"
-#endif
 #endif
 
 /* Returns what the kernel's own tools tell of a packet that was dropped. */

@@ -14,3 +14,6 @@ ccflags-y += $(call shim-has,net/genetlink.h,genl_info_dump,GENL_INFO_DUMP)
 ccflags-y += $(call shim-has,net/gso.h,skb_gso_segment,GSO_H)
 ccflags-y += $(call shim-has,linux/skbuff.h,SKB_GSO_TCP_ACCECN,GSO_TCP_ACCECN)
 ccflags-y += $(call shim-has,linux/skbuff.h,SKB_GSO_TCP_FIXEDID_INNER,GSO_TCP_FIXEDID_INNER)
+
+# The reasons of drops that a patched openvswitch has, from 6.6 on.
+ccflags-y += $(if $(shim-dir),$(if $(wildcard $(shim-dir)/../drop.h),-DOVS_SHIM_HAS_DROP_H))
