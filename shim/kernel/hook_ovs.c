@@ -11,13 +11,16 @@
  * The datapath asks for each packet, so there is nothing to attach to a device.  A vport holds its
  * device; who finds a port under RCU or ovs_mutex finds it there.
  */
+#include <linux/hash.h>
 #include <linux/netdevice.h>
+#include <linux/percpu.h>
 #include <linux/skbuff.h>
 
 #include "../../datapath.h"
 #include "../../vport.h"
 #include "../../vport-internal_dev.h"
 #include "../../vport-netdev.h"
+#include "compat.h"
 #include "hook.h"
 #include "output.h"
 #include "ovs_shim.h"
@@ -89,6 +92,38 @@ void ovs_shim_hook_send(struct sk_buff *skb)
 		vport->ops->send(skb);
 }
 
+/* What a CPU's packets lately found for a device. */
+struct hook_found {
+	const struct net_device *dev;	/* compared only */
+	struct ovs_shim_port *port;	/* its port, or NULL, in a table of that generation */
+	u32 generation;			/* of the table when it was looked at; 0: never */
+};
+
+/* Devices of which a CPU remembers what it found, as a shift. */
+#define HOOK_FOUND_SHIFT 5
+
+/* By the hash of a device; the CPU's own packets, softirqs off. */
+static DEFINE_PER_CPU(struct hook_found, hook_found[1 << HOOK_FOUND_SHIFT]);
+
+/* As ovs_shim_port_of() for packets, which ask for the same devices again.  RCU, softirqs off. */
+static struct ovs_shim_port *hook_port_of(const struct net_device *dev)
+{
+	u32 generation = READ_ONCE(ovs_shim_port_generation);
+	struct hook_found *found;
+
+	if (!OVS_SHIM_CPU_ALONE)
+		return ovs_shim_port_of(dev);
+	found = this_cpu_ptr(&hook_found[hash_ptr(dev, HOOK_FOUND_SHIFT)]);
+	if (likely(found->dev == dev && found->generation == generation))
+		return found->port;
+	/* A port that goes after this is freed when the packet is over. */
+	smp_rmb();
+	found->port = ovs_shim_port_of(dev);
+	found->dev = dev;
+	found->generation = generation;
+	return found->port;
+}
+
 /* Sends a packet that is to be judged first. */
 static noinline void hook_judge(struct vport *vport, struct sk_buff *skb)
 {
@@ -97,9 +132,9 @@ static noinline void hook_judge(struct vport *vport, struct sk_buff *skb)
 	const struct ovs_shim_port *from;
 	bool local;
 
-	from = in ? ovs_shim_port_of_packet(in->dev) : NULL;
+	from = in ? hook_port_of(in->dev) : NULL;
 	local = in && in->port_no == OVSP_LOCAL;
-	if (ovs_shim_judge(from, ovs_shim_port_of_packet(vport->dev), local,
+	if (ovs_shim_judge(from, hook_port_of(vport->dev), local,
 			   OVS_CB(skb)->input_vlan, &way, skb))
 		vport->ops->send(skb);
 }

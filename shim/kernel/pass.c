@@ -25,6 +25,7 @@
 #include <linux/etherdevice.h>
 #include <net/dsfield.h>
 
+#include "../core/engine/decide.h"
 #include "../core/engine/engine.h"
 #include "compat.h"
 #include "frame.h"
@@ -197,7 +198,7 @@ struct ovs_shim_pass *ovs_shim_pass_find(const struct ovs_shim_way *way, struct 
 		pass->missed = hash;
 		return NULL;
 	}
-	shim_lease_end(&pass->lease, packet->now_ns);
+	shim_lease_finish(&pass->lease, packet->now_ns);
 	pass_take(pass, way, skb, packet, compares);
 	return pass;
 }

@@ -11,7 +11,6 @@
 #include <linux/limits.h>
 #include <linux/netdevice.h>
 #include <linux/notifier.h>
-#include <linux/percpu.h>
 #include <linux/rhashtable.h>
 #include <linux/rtnetlink.h>
 #include <linux/slab.h>
@@ -68,66 +67,27 @@ static const struct rhashtable_params port_table_params = {
 /* All ports; changed under configuration. */
 static struct rhashtable port_table;
 
-/* What a CPU's packets lately found for a device. */
-struct port_found {
-	const struct net_device *dev;	/* compared only */
-	struct ovs_shim_port *port;	/* its port, or NULL, in a table of that generation */
-	u32 generation;			/* of the table when it was looked at; 0: never */
-};
-
-/* Devices of which a CPU remembers what it found, as a shift. */
-#define FOUND_SHIFT 5
-
-/* By the hash of a device; the CPU's own packets, softirqs off. */
-static struct port_found __percpu *port_found;
-
 /* Changes with the table, after it where a port goes; never 0. */
-static u32 port_generation = 1;
+u32 ovs_shim_port_generation = 1;
 
 /* Has packets look at the table again: it has changed.  Configuration. */
 static void port_table_changed(void)
 {
-	u32 next = port_generation + 1;
+	u32 next = ovs_shim_port_generation + 1;
 
 	/* Whoever sees the new generation finds the table as it is now. */
 	smp_wmb();
-	WRITE_ONCE(port_generation, next ?: 1);
+	WRITE_ONCE(ovs_shim_port_generation, next ?: 1);
 }
 
 int ovs_shim_ports_init(void)
 {
-	int err;
-
-	port_found = __alloc_percpu(sizeof(*port_found) << FOUND_SHIFT, SMP_CACHE_BYTES);
-	if (!port_found)
-		return -ENOMEM;
-	err = rhashtable_init(&port_table, &port_table_params);
-	if (err)
-		free_percpu(port_found);
-	return err;
+	return rhashtable_init(&port_table, &port_table_params);
 }
 
 struct ovs_shim_port *ovs_shim_port_of(const struct net_device *dev)
 {
 	return rhashtable_lookup_fast(&port_table, &dev, port_table_params);
-}
-
-struct ovs_shim_port *ovs_shim_port_of_packet(const struct net_device *dev)
-{
-	u32 generation = READ_ONCE(port_generation);
-	struct port_found *found;
-
-	found = this_cpu_ptr(port_found) + hash_ptr(dev, FOUND_SHIFT);
-	if (likely(found->dev == dev && found->generation == generation))
-		return found->port;
-	if (!OVS_SHIM_CPU_ALONE)
-		return ovs_shim_port_of(dev);
-	/* A port that goes after this is freed when the packet is over. */
-	smp_rmb();
-	found->port = ovs_shim_port_of(dev);
-	found->dev = dev;
-	found->generation = generation;
-	return found->port;
 }
 
 void ovs_shim_net_count(struct ovs_shim_net *net)
@@ -567,7 +527,6 @@ void ovs_shim_ports_exit(void)
 	cancel_work_sync(&port_speed);
 	WARN_ON_ONCE(atomic_read(&port_table.nelems));
 	rhashtable_destroy(&port_table);
-	free_percpu(port_found);
 }
 
 /* Lets the work item look at a device's link speed, if it is an uplink. */

@@ -80,8 +80,8 @@ struct ovs_shim_port *ovs_shim_port_of(const struct net_device *dev);
  */
 void ovs_shim_port_see_outer(const struct ovs_shim_port *port, const struct sk_buff *skb);
 
-/* As ovs_shim_port_of() for packets, which ask for the same devices again.  RCU, softirqs off. */
-struct ovs_shim_port *ovs_shim_port_of_packet(const struct net_device *dev);
+/* Changes whenever what ovs_shim_port_of() finds for a device may be another, or is none. */
+extern u32 ovs_shim_port_generation;
 
 /* Tells whether a device leads into tunnels. */
 bool ovs_shim_is_tunnel(const struct net_device *dev);

@@ -27,7 +27,7 @@ def test_kernels_have_builds_of_their_own():
     """What depends on the kernel has another key for each; what does not has the same."""
     usual, other = parts(), parts(linux="6.12")
     differ = {name for name in usual if usual[name].key != other[name].key}
-    assert differ == {"kernel", "module", "beside", "congestion"}
+    assert differ == {"kernel", "module", "beside", "product", "congestion"}
     assert source_part("6.12").key != source_part("7.3").key
 
 

@@ -114,6 +114,23 @@ static void decide_cut(const struct shim_passage *passage, const struct shim_pac
 		action->cut_bytes = max(whole, 1U);
 }
 
+void shim_lease_finish(struct shim_lease *lease, u64 now_ns)
+{
+	struct shim_limiter *limiter = READ_ONCE(lease->limiter);
+	struct shim_peer *peer = READ_ONCE(lease->peer);
+	struct shim_vm *vm = READ_ONCE(lease->vm);
+
+	if (!limiter && !peer && !vm)
+		return;
+	WRITE_ONCE(lease->valid, false);
+	if (peer)
+		shim_peer_end_lease(peer, lease, now_ns);
+	if (limiter)
+		shim_limiter_end_lease(limiter, lease);
+	if (vm)
+		shim_receipts_end_lease(vm, lease);
+}
+
 /*
  * Decides whether bytes may be lent for packets that are as one that is sent; those lent for others
  * go back.
@@ -126,7 +143,7 @@ static void decide_lease(struct shim_passage *passage, const struct shim_packet 
 
 	if (unlikely((limiter && limiter != passage->limiter) || (peer && peer != passage->peer) ||
 		     lease->vm))
-		shim_lease_end(lease, packet->now_ns);
+		shim_lease_finish(lease, packet->now_ns);
 	passage->lease = lease;
 	passage->lends = !passage->gate && !(wants & (SHIM_LAW_FLOWS | SHIM_VM_PATHS)) &&
 			 packet->version && packet->ecn != SHIM_CE;
@@ -172,7 +189,7 @@ void shim_decide_sent(struct shim_vm *vm, struct shim_uplink *uplink,
 		shim_admit(passage, packet, action);
 	} else if (passage->lease) {
 		/* Parts follow what was before them. */
-		shim_lease_end(passage->lease, packet->now_ns);
+		shim_lease_finish(passage->lease, packet->now_ns);
 		passage->lease = NULL;
 	}
 }
@@ -234,7 +251,7 @@ void shim_decide_received(struct shim_vm *vm, struct shim_uplink *uplink,
 	bool lends;
 
 	if (lease)
-		shim_lease_end(lease, packet->now_ns);
+		shim_lease_finish(lease, packet->now_ns);
 	lends = lease && decide_lends_received(vm, packet, wants);
 	shim_action_init(action, packet);
 	shim_vm_count(vm, SHIM_RX_PACKETS, packet->packets);

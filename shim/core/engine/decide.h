@@ -52,4 +52,7 @@ void shim_decide_received(struct shim_vm *vm, struct shim_uplink *uplink,
 			  const struct shim_packet *packet, struct shim_lease *lease,
 			  struct shim_action *action);
 
+/* Ends a lease, whoever lent: all is told and given back.  The lease's CPU; RCU read lock. */
+void shim_lease_finish(struct shim_lease *lease, u64 now_ns);
+
 #endif

@@ -122,19 +122,171 @@ u32 shim_loans_take_back(struct shim_loans *loans, struct shim_lease_end *end)
 	return left;
 }
 
-void shim_lease_end(struct shim_lease *lease, u64 now_ns)
+/* Counts what passed by a lease since it was looked at.  receipts->lock. */
+static void receipts_look(struct shim_vm *vm, struct shim_lease *lease)
 {
-	struct shim_limiter *limiter = READ_ONCE(lease->limiter);
-	struct shim_peer *peer = READ_ONCE(lease->peer);
-	struct shim_vm *vm = READ_ONCE(lease->vm);
+	struct shim_spent spent = shim_loans_look(&vm->receipts.loans, lease, &lease->own);
 
-	if (!limiter && !peer && !vm)
+	if (!spent.packets)
+		return;
+	shim_vm_count(vm, SHIM_RX_PACKETS, spent.packets);
+	shim_vm_count(vm, SHIM_RX_BYTES, spent.bytes);
+	if (spent.changed)
+		shim_vm_count(vm, SHIM_RX_RESTORED, spent.changed);
+}
+
+/* Takes back a lease after a look at it.  receipts->lock. */
+static void receipts_take_back(struct shim_vm *vm, struct shim_lease *lease)
+{
+	shim_loans_take_back(&vm->receipts.loans, &lease->own);
+	WRITE_ONCE(lease->vm, NULL);
+}
+
+void shim_receipts_look(struct shim_vm *vm)
+{
+	struct shim_lease *lease;
+
+	spin_lock(&vm->receipts.lock);
+	list_for_each_entry(lease, &vm->receipts.loans.ends, own.node)
+		receipts_look(vm, lease);
+	spin_unlock(&vm->receipts.lock);
+}
+
+void shim_receipts_end_lease(struct shim_vm *vm, struct shim_lease *lease)
+{
+	spin_lock(&vm->receipts.lock);
+	if (lease->vm == vm) {
+		receipts_look(vm, lease);
+		receipts_take_back(vm, lease);
+	}
+	spin_unlock(&vm->receipts.lock);
+}
+
+void shim_receipts_lend(struct shim_vm *vm, struct shim_lease *lease, u32 overhead)
+{
+	spin_lock(&vm->receipts.lock);
+	/* Whoever takes a VM from its law recalls its leases after that. */
+	if (!vm->receipts.loans.closed && READ_ONCE(vm->mode.ruled)) {
+		WRITE_ONCE(lease->left, SHIM_LEASE_COUNTED);
+		WRITE_ONCE(lease->valid, true);
+		lease->vm = vm;
+		lease->received = true;
+		lease->overhead = overhead;
+		shim_loans_add(&vm->receipts.loans, lease, &lease->own, SHIM_LEASE_COUNTED);
+	}
+	spin_unlock(&vm->receipts.lock);
+}
+
+void shim_receipts_recall(struct shim_vm *vm, bool close)
+{
+	struct shim_lease *lease, *next;
+
+	spin_lock(&vm->receipts.lock);
+	vm->receipts.loans.closed |= close;
+	list_for_each_entry_safe(lease, next, &vm->receipts.loans.ends, own.node) {
+		receipts_look(vm, lease);
+		if (close || shim_loans_over(&lease->own)) {
+			WRITE_ONCE(lease->valid, false);
+			receipts_take_back(vm, lease);
+		} else {
+			shim_loans_recall(lease, &lease->own);
+		}
+	}
+	spin_unlock(&vm->receipts.lock);
+}
+
+/* Counts what passed by a lease since the peer looked, and tells the law.  peer->lock. */
+static void peer_look(struct shim_peer *peer, struct shim_lease *lease, u64 now_ns)
+{
+	struct shim_spent spent = shim_loans_look(&peer->loans, lease, &lease->far);
+	struct shim_law_packet seen = {
+		.now_ns = now_ns,
+		.bytes = spent.wire,
+		.packets = spent.packets,
+		.echo_free = true,
+	};
+	const struct shim_clock *clock = peer->clock;
+	void (*tell)(struct shim_peer_state *state, struct shim_law_packet *packet) = NULL;
+
+	if (!spent.packets)
+		return;
+	if (lease->received) {
+		peer->rx_bytes += spent.bytes;
+		WRITE_ONCE(peer->rx_packets, peer->rx_packets + spent.packets);
+	} else {
+		peer->tx_bytes += spent.bytes;
+		WRITE_ONCE(peer->tx_packets, peer->tx_packets + spent.packets);
+	}
+	if (clock)
+		tell = lease->received ? clock->law->on_rx : clock->law->on_tx;
+	if (!tell)
+		return;
+	seen.knobs = shim_engine_settings(peer->key.vm->engine)->laws[clock->index].knobs;
+	tell(&peer->state, &seen);
+}
+
+/*
+ * Takes back what is left of a lease that the peer has looked at.  What comes next leaves behind
+ * those that wait, all the same.  peer->lock.
+ */
+static void peer_take_back(struct shim_peer *peer, struct shim_lease *lease, u64 now_ns)
+{
+	u64 left = shim_loans_take_back(&peer->loans, &lease->far);
+	u64 now = now_ns * SHIM_TICKS_PER_NS, used;
+
+	WRITE_ONCE(lease->peer, NULL);
+	if (lease->received || !left || !peer->rate.bytes_per_s)
+		return;
+	used = shim_bucket_used(peer->tat, now);
+	if (unlikely(used > peer->rate.burst_ticks))
+		peer->late_ns = max(peer->late_ns, now_ns + 1 + (used - peer->rate.burst_ticks) /
+						   SHIM_TICKS_PER_NS);
+	if (used)
+		peer->tat = now + used - min(used, shim_bucket_cost(&peer->rate, left));
+}
+
+void shim_peer_take_lease(struct shim_peer *peer, struct shim_lease *lease, u64 now_ns)
+{
+	if (lease->peer != peer)
 		return;
 	WRITE_ONCE(lease->valid, false);
-	if (peer)
-		shim_peer_end_lease(peer, lease, now_ns);
-	if (limiter)
-		shim_limiter_end_lease(limiter, lease);
-	if (vm)
-		shim_receipts_end_lease(vm, lease);
+	peer_look(peer, lease, now_ns);
+	peer_take_back(peer, lease, now_ns);
+}
+
+void shim_peer_end_lease(struct shim_peer *peer, struct shim_lease *lease, u64 now_ns)
+{
+	spin_lock(&peer->lock);
+	shim_peer_take_lease(peer, lease, now_ns);
+	spin_unlock(&peer->lock);
+}
+
+void shim_peer_look(struct shim_peer *peer, u64 now_ns)
+{
+	struct shim_lease *lease;
+
+	list_for_each_entry(lease, &peer->loans.ends, far.node)
+		peer_look(peer, lease, now_ns);
+}
+
+void shim_peer_recall(struct shim_peer *peer, u64 now_ns)
+{
+	struct shim_lease *lease, *next;
+
+	list_for_each_entry_safe(lease, next, &peer->loans.ends, far.node) {
+		peer_look(peer, lease, now_ns);
+		if (shim_loans_over(&lease->far))
+			peer_take_back(peer, lease, now_ns);
+		else
+			shim_loans_recall(lease, &lease->far);
+	}
+}
+
+void shim_peer_close(struct shim_peer *peer, u64 now_ns)
+{
+	struct shim_lease *lease, *next;
+
+	peer->loans.closed = true;
+	list_for_each_entry_safe(lease, next, &peer->loans.ends, far.node)
+		shim_peer_take_lease(peer, lease, now_ns);
 }

@@ -107,7 +107,4 @@ bool shim_loans_over(const struct shim_lease_end *end);
  */
 u32 shim_loans_take_back(struct shim_loans *loans, struct shim_lease_end *end);
 
-/* Ends a lease, whoever lent: all is told and given back.  The lease's CPU; RCU read lock. */
-void shim_lease_end(struct shim_lease *lease, u64 now_ns);
-
 #endif

@@ -172,6 +172,9 @@ enum shim_told shim_peer_receive(struct shim_peer *peer, struct shim_uplink *upl
 				 const struct shim_packet *packet, struct shim_lease *lease,
 				 bool lends, struct shim_action *action);
 
+/* Takes back a lease of this CPU, if the peer lent it.  peer->lock. */
+void shim_peer_take_lease(struct shim_peer *peer, struct shim_lease *lease, u64 now_ns);
+
 /* Takes back what a peer lent to a lease of this CPU, if it did.  RCU read lock, softirqs off. */
 void shim_peer_end_lease(struct shim_peer *peer, struct shim_lease *lease, u64 now_ns);
 

@@ -210,103 +210,6 @@ static void peer_learn_received(struct shim_peer *peer, const struct shim_packet
 	shim_host_peer_learn(peer, packet, false);
 }
 
-/* Counts what passed by a lease since the peer looked, and tells the law.  peer->lock. */
-static void peer_look(struct shim_peer *peer, struct shim_lease *lease, u64 now_ns)
-{
-	struct shim_spent spent = shim_loans_look(&peer->loans, lease, &lease->far);
-	struct shim_law_packet seen = {
-		.now_ns = now_ns,
-		.bytes = spent.wire,
-		.packets = spent.packets,
-		.echo_free = true,
-	};
-	const struct shim_clock *clock = peer->clock;
-	void (*tell)(struct shim_peer_state *state, struct shim_law_packet *packet) = NULL;
-
-	if (!spent.packets)
-		return;
-	if (lease->received) {
-		peer->rx_bytes += spent.bytes;
-		WRITE_ONCE(peer->rx_packets, peer->rx_packets + spent.packets);
-	} else {
-		peer->tx_bytes += spent.bytes;
-		WRITE_ONCE(peer->tx_packets, peer->tx_packets + spent.packets);
-	}
-	if (clock)
-		tell = lease->received ? clock->law->on_rx : clock->law->on_tx;
-	if (!tell)
-		return;
-	seen.knobs = shim_engine_settings(peer->key.vm->engine)->laws[clock->index].knobs;
-	tell(&peer->state, &seen);
-}
-
-/*
- * Takes back what is left of a lease that the peer has looked at.  What comes next leaves behind
- * those that wait, all the same.  peer->lock.
- */
-static void peer_take_back(struct shim_peer *peer, struct shim_lease *lease, u64 now_ns)
-{
-	u64 left = shim_loans_take_back(&peer->loans, &lease->far);
-	u64 now = now_ns * SHIM_TICKS_PER_NS, used;
-
-	WRITE_ONCE(lease->peer, NULL);
-	if (lease->received || !left || !peer->rate.bytes_per_s)
-		return;
-	used = shim_bucket_used(peer->tat, now);
-	if (unlikely(used > peer->rate.burst_ticks))
-		peer->late_ns = max(peer->late_ns, now_ns + 1 + (used - peer->rate.burst_ticks) /
-						   SHIM_TICKS_PER_NS);
-	if (used)
-		peer->tat = now + used - min(used, shim_bucket_cost(&peer->rate, left));
-}
-
-/* Takes back a lease of this CPU, if the peer lent it.  peer->lock. */
-static void peer_end_lease(struct shim_peer *peer, struct shim_lease *lease, u64 now_ns)
-{
-	if (lease->peer != peer)
-		return;
-	WRITE_ONCE(lease->valid, false);
-	peer_look(peer, lease, now_ns);
-	peer_take_back(peer, lease, now_ns);
-}
-
-void shim_peer_end_lease(struct shim_peer *peer, struct shim_lease *lease, u64 now_ns)
-{
-	spin_lock(&peer->lock);
-	peer_end_lease(peer, lease, now_ns);
-	spin_unlock(&peer->lock);
-}
-
-void shim_peer_look(struct shim_peer *peer, u64 now_ns)
-{
-	struct shim_lease *lease;
-
-	list_for_each_entry(lease, &peer->loans.ends, far.node)
-		peer_look(peer, lease, now_ns);
-}
-
-void shim_peer_recall(struct shim_peer *peer, u64 now_ns)
-{
-	struct shim_lease *lease, *next;
-
-	list_for_each_entry_safe(lease, next, &peer->loans.ends, far.node) {
-		peer_look(peer, lease, now_ns);
-		if (shim_loans_over(&lease->far))
-			peer_take_back(peer, lease, now_ns);
-		else
-			shim_loans_recall(lease, &lease->far);
-	}
-}
-
-void shim_peer_close(struct shim_peer *peer, u64 now_ns)
-{
-	struct shim_lease *lease, *next;
-
-	peer->loans.closed = true;
-	list_for_each_entry_safe(lease, next, &peer->loans.ends, far.node)
-		peer_end_lease(peer, lease, now_ns);
-}
-
 /* Tells whether a law may be told later of what passes by leases.  peer->lock. */
 static bool peer_law_lends(const struct shim_peer *peer, const struct shim_settings *settings,
 			   bool received)
@@ -370,7 +273,7 @@ enum shim_counter shim_peer_admit(const struct shim_passage *passage,
 	spin_lock(&peer->lock);
 	wake = shim_peer_touch(peer);
 	if (borrower.lease)
-		peer_end_lease(peer, borrower.lease, packet->now_ns);
+		shim_peer_take_lease(peer, borrower.lease, packet->now_ns);
 	tat = peer->tat;
 	drop = peer_judge(peer, limiter, packet, wire, &tat, &departure_ns);
 	own_ns = departure_ns;

@@ -86,86 +86,12 @@ struct shim_vm *shim_vm_create(struct shim_engine *engine, void *port)
 	return vm;
 }
 
-/* Counts what passed by a lease since it was looked at.  receipts->lock. */
-static void receipts_look(struct shim_vm *vm, struct shim_lease *lease)
-{
-	struct shim_spent spent = shim_loans_look(&vm->receipts.loans, lease, &lease->own);
-
-	if (!spent.packets)
-		return;
-	shim_vm_count(vm, SHIM_RX_PACKETS, spent.packets);
-	shim_vm_count(vm, SHIM_RX_BYTES, spent.bytes);
-	if (spent.changed)
-		shim_vm_count(vm, SHIM_RX_RESTORED, spent.changed);
-}
-
-/* Takes back a lease after a look at it.  receipts->lock. */
-static void receipts_take_back(struct shim_vm *vm, struct shim_lease *lease)
-{
-	shim_loans_take_back(&vm->receipts.loans, &lease->own);
-	WRITE_ONCE(lease->vm, NULL);
-}
-
-void shim_receipts_look(struct shim_vm *vm)
-{
-	struct shim_lease *lease;
-
-	spin_lock(&vm->receipts.lock);
-	list_for_each_entry(lease, &vm->receipts.loans.ends, own.node)
-		receipts_look(vm, lease);
-	spin_unlock(&vm->receipts.lock);
-}
-
-void shim_receipts_end_lease(struct shim_vm *vm, struct shim_lease *lease)
-{
-	spin_lock(&vm->receipts.lock);
-	if (lease->vm == vm) {
-		receipts_look(vm, lease);
-		receipts_take_back(vm, lease);
-	}
-	spin_unlock(&vm->receipts.lock);
-}
-
-void shim_receipts_lend(struct shim_vm *vm, struct shim_lease *lease, u32 overhead)
-{
-	spin_lock(&vm->receipts.lock);
-	/* Whoever takes a VM from its law recalls its leases after that. */
-	if (!vm->receipts.loans.closed && READ_ONCE(vm->mode.ruled)) {
-		WRITE_ONCE(lease->left, SHIM_LEASE_COUNTED);
-		WRITE_ONCE(lease->valid, true);
-		lease->vm = vm;
-		lease->received = true;
-		lease->overhead = overhead;
-		shim_loans_add(&vm->receipts.loans, lease, &lease->own, SHIM_LEASE_COUNTED);
-	}
-	spin_unlock(&vm->receipts.lock);
-}
-
-/* Ends the leases for what a VM receives: with its next packets, or for good.  vm->lock. */
-static void receipts_recall(struct shim_vm *vm, bool close)
-{
-	struct shim_lease *lease, *next;
-
-	spin_lock(&vm->receipts.lock);
-	vm->receipts.loans.closed |= close;
-	list_for_each_entry_safe(lease, next, &vm->receipts.loans.ends, own.node) {
-		receipts_look(vm, lease);
-		if (close || shim_loans_over(&lease->own)) {
-			WRITE_ONCE(lease->valid, false);
-			receipts_take_back(vm, lease);
-		} else {
-			shim_loans_recall(lease, &lease->own);
-		}
-	}
-	spin_unlock(&vm->receipts.lock);
-}
-
 /* Ends all leases of a VM, for what it sends and receives.  vm->lock. */
 static void vm_recall(struct shim_vm *vm)
 {
 	struct shim_limiter *limiter;
 
-	receipts_recall(vm, false);
+	shim_receipts_recall(vm, false);
 	limiter = rcu_dereference_protected(vm->limiters, lockdep_is_held(&vm->lock));
 	for (; limiter; limiter = rcu_dereference_protected(limiter->next,
 							    lockdep_is_held(&vm->lock)))
@@ -196,7 +122,7 @@ void shim_vm_remove(struct shim_vm *vm)
 	WRITE_ONCE(engine->generation, engine->generation + 1);
 	spin_lock_bh(&vm->lock);
 	vm->gone = true;
-	receipts_recall(vm, true);
+	shim_receipts_recall(vm, true);
 	while (rcu_access_pointer(vm->limiters))
 		shim_limiter_remove(&vm->limiters);
 	shim_peers_remove(vm);
@@ -459,7 +385,7 @@ static void vm_measure_rx(struct shim_vm *vm, u64 now_ns, u64 inactive_ns)
 	if (!elapsed_ns)
 		return;
 	/* What passes by leases does so for a period. */
-	receipts_recall(vm, false);
+	shim_receipts_recall(vm, false);
 	packets = atomic64_read(&vm->counters[SHIM_RX_PACKETS]);
 	bytes = atomic64_read(&vm->counters[SHIM_RX_BYTES]);
 	more = bytes - vm->rx_bytes;

@@ -321,6 +321,9 @@ void shim_receipts_end_lease(struct shim_vm *vm, struct shim_lease *lease);
  */
 void shim_receipts_lend(struct shim_vm *vm, struct shim_lease *lease, u32 overhead);
 
+/* Ends the leases for what a VM receives: with its next packets, or for good.  vm->lock. */
+void shim_receipts_recall(struct shim_vm *vm, bool close);
+
 /* Counts what passed by the leases for what a VM receives.  Softirqs off. */
 void shim_receipts_look(struct shim_vm *vm);
 

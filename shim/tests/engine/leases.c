@@ -277,7 +277,7 @@ int main(int argc, char **argv)
 	expect(passing >= RATE / 2 * 0.995, "rate was lost");
 	expect(!limiter->loans.lent && !limiter->loans.n, "something is still lent");
 	for (i = 0; i < n_cpus; i++)
-		shim_lease_end(&cpus[i].lease, shim_host_clock_ns);
+		shim_lease_finish(&cpus[i].lease, shim_host_clock_ns);
 	send(&cpus[0], PACKET_MAX);
 	shim_vm_remove(vm);
 	expect(!cpus[0].lease.valid && !cpus[0].lease.limiter && !cpus[0].lease.peer,

@@ -152,8 +152,10 @@ def test_hosts_hold_vms_without_a_shim(run, edge):
     if edge == "borrow":
         assert max(second[1:]) > 300
         return
-    # A newcomer's burst takes some of the port from those that have had theirs.
-    assert second[1:] == pytest.approx([243] * 3, rel=0.02 if edge == "htb" else 0.05)
+    # A newcomer's burst takes some of the port from those that have had theirs. On the wire, as the port counts, four
+    # limits of 250 Mb/s are more than its 1,000.
+    assert second[1:] == pytest.approx([1000 / 4 * 1472 / 1538] * 3 if edge == "htb" else [243] * 3,
+                                       rel=0.02 if edge == "htb" else 0.05)
     assert first[1:] == pytest.approx([243] * 3, rel=0.02) if edge == "htb" else sum(first) > 3 * 260
     assert edge == "police" or last[0] == pytest.approx(239, rel=0.02)
 
