@@ -40,7 +40,10 @@ struct path_told {
 	u32 room;			/* paths that an index would have to have room for */
 };
 
-/* Fills in what laws know of all that a VM sends; false if it is inactive.  vm->lock. */
+/*
+ * Fills in what laws know of all that a VM sends; false if it is inactive.  Guarantee and ceiling
+ * are the VM's: a limiter's part of the ceiling binds one uplink.  vm->lock.
+ */
 static bool paths_input(struct shim_vm *vm, u64 now_ns, struct shim_law_input *input)
 {
 	struct shim_limiter *limiter;
@@ -62,6 +65,10 @@ static bool paths_input(struct shim_vm *vm, u64 now_ns, struct shim_law_input *i
 		*input = one;
 		active = true;
 	}
+	input->min = vm->config.min;
+	input->max = vm->config.max;
+	if (input->max)
+		input->min = min(input->min, input->max);
 	return active;
 }
 

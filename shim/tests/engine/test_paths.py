@@ -124,6 +124,17 @@ def test_a_ceiling_and_a_guarantee_bound_the_sum(host: Host) -> None:
     assert sum(guest.blast(SECOND // 2, NEAR, FAR, refresh=low)) >= 0.97 * 5_000_000, "less than the guarantee"
 
 
+def test_a_path_may_have_the_ceiling_of_all_uplinks(host: Host) -> None:
+    guest = Guest(host, least=5_000_000, most=20_000_000)
+    uplinks = [guest.uplink, host.uplink(CAPACITY)]
+    host.send(guest.vm, uplinks[1], HERE, OTHER)
+    rates = [host.limiter(guest.vm, uplink).rate for uplink in uplinks]
+    assert max(rates) < 20_000_000
+    guest.tell(entry("10.1.0.0/16", 50_000_000), entry("10.2.0.0/16", 10_000_000))
+    assert guest.path("10.1.0.0/16").rate == 20_000_000
+    assert guest.path("10.2.0.0/16").rate == 10_000_000
+
+
 @pytest.mark.parametrize("period_us", [500, 1000, 2000, 5000])
 def test_a_guarantee_is_had_by_one_path_alone(host: Host, period_us: int) -> None:
     """A path that waits sends nothing for some periods, and keeps its part of the guarantee."""
