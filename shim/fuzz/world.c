@@ -275,7 +275,7 @@ static void world_check_ceiling(const struct shim_vm *vm)
 
 /*
  * Checks a limiter: guarantee <= R <= its part of the ceiling and capacity, and the account.  Where
- * a ceiling is divided R follows a part that rises with the law's next step.
+ * a ceiling is divided among several, the guarantee holds up to the part.
  */
 static void world_check_limiter(const struct fuzz_world *world, u32 v, u32 u,
 				const struct shim_limiter *limiter)
@@ -289,7 +289,7 @@ static void world_check_limiter(const struct fuzz_world *world, u32 v, u32 u,
 	if (config->max && limiter->ceiling.part < most)
 		most = limiter->ceiling.part;
 	if (world->vms[v]->ceiling_parts > 1 && config->max)
-		least = SHIM_RATE_MIN;
+		least = max_t(u64, min(least, limiter->ceiling.part), SHIM_RATE_MIN);
 	if (most < least)
 		most = least;
 	fuzz_expect(limiter->tx.bytes == meter->bytes, "%llu bytes counted, %llu passed",

@@ -12,7 +12,8 @@
  *   part     max-min of M by d_i; what nobody demands is divided equally
  *
  * A limiter that uses its part so has an equal one after a window, and one that sends little leaves
- * all but that to others.  Laws follow other parts with their next step, so a window begins then.
+ * all but that to others.  Laws follow other parts with their next step, so a window begins then;
+ * the guarantee, or the part if that is less, holds at once.
  * Parts that would move by less than M / 128 stay, for shares of uplinks are divided anew when one
  * moves.  A limiter that is not active sends a full packet in T_o at most, and is not counted.
  *
@@ -165,6 +166,25 @@ static bool ceiling_moves(const struct shim_vm *vm, const struct shim_limiter *n
 	return false;
 }
 
+/*
+ * Lets a limiter whose part rises have its guarantee at once, before its law's next step: share and
+ * R are of the part before, and a law keeps R within the share.
+ */
+static void ceiling_guarantee(struct shim_limiter *limiter)
+{
+	struct shim_uplink *uplink = limiter->uplink;
+	u64 least = limiter->vm->config.min;
+
+	if (limiter->ceiling.part)
+		least = min(least, limiter->ceiling.part);
+	least = min(least, shim_uplink_capacity(uplink));
+	spin_lock(&uplink->lock);
+	if (limiter->share < least)
+		WRITE_ONCE(limiter->share, least);
+	spin_unlock(&uplink->lock);
+	limiter->state.rate = max(limiter->state.rate, least);
+}
+
 /* Puts the next parts in force that are less than those before, or else all others. */
 static void ceiling_apply(struct shim_vm *vm, struct shim_limiter *newcomer, bool less, u64 now_ns)
 {
@@ -179,8 +199,11 @@ static void ceiling_apply(struct shim_vm *vm, struct shim_limiter *newcomer, boo
 		WRITE_ONCE(own->part, own->next);
 		vm->ceiling_moved = true;
 		WRITE_ONCE(limiter->uplink->divide, true);
-		if (limiter->active)
-			shim_limiter_apply(limiter, now_ns);
+		if (!limiter->active)
+			continue;
+		if (!less)
+			ceiling_guarantee(limiter);
+		shim_limiter_apply(limiter, now_ns);
 	}
 }
 

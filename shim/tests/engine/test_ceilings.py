@@ -122,6 +122,22 @@ def test_guarantee_and_share_stay_per_uplink(host: Host) -> None:
     assert sum(host.limiter(vm, uplink).rate for uplink in uplinks) <= 80 * MEGABIT
 
 
+@pytest.mark.parametrize("law", ["static", "vcc", "maxmin"])
+def test_a_guarantee_holds_at_once_where_a_part_rises(host: Host, law: str) -> None:
+    host.set(inactive_ns=MS)
+    least, most = 60 * MEGABIT, 80 * MEGABIT
+    bond = Bond(host, most, law=law)
+    host.configure(bond.vm, least=least, most=most)
+    bond.run(100 * MS, lambda _: [most, most], 50_000)
+    assert host.limiter(bond.vm, bond.uplinks[1]).rate < least
+    rates: List[int] = []
+    while len(rates) < 100:
+        bond.run(200_000, lambda _: [0, most], 50_000)
+        if not host.limiter(bond.vm, bond.uplinks[0]).active:
+            rates.append(host.limiter(bond.vm, bond.uplinks[1]).rate)
+    assert min(rates) >= least
+
+
 @pytest.mark.parametrize("law", ["sdngcc", "maxmin", "eyeq", "hygenicc", "seawall", "scc", "vcc"])
 def test_every_law_keeps_to_it(host: Host, law: str) -> None:
     most = 100 * MEGABIT
