@@ -190,8 +190,8 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 import importlib, pkgutil, sdngcc.controller
 RIM = {
-    "app", "framework.connections", "framework.hub", "framework.listening", "framework.managers", "framework.names",
-    "rest.server",
+    "app", "framework.connections", "framework.handshakes", "framework.hub", "framework.listening",
+    "framework.managers", "framework.names", "rest.server",
 }
 done = []
 for found in pkgutil.walk_packages(sdngcc.controller.__path__, "sdngcc.controller."):
@@ -211,7 +211,7 @@ def test_only_the_rim_imports_a_framework():
     assert {"engine", "network.relations", "forwarding.forwarder", "rates.division", "sources.openflow"} <= imported
 
 
-EVENTLET = ("app.py", "connections.py", "hub.py", "launcher.py", "listening.py", "server.py")
+EVENTLET = ("app.py", "connections.py", "handshakes.py", "hub.py", "launcher.py", "listening.py", "server.py")
 
 
 def test_no_module_names_a_framework_in_an_import():
