@@ -74,7 +74,7 @@ class Counted:
 
     def __init__(self, source):
         self.source = source
-        source._inner.take = lambda dpid, marks: [PortMarks((dpid, 3), marks, 5 * MS)] if marks else []
+        source._inner.take_in_steps = lambda dpid, marks: iter([[PortMarks((dpid, 3), marks, 5 * MS)]] if marks else [])
 
     def poll(self, now_ms, marks):
         self.source.answered(DPID, now_ms * MS)
