@@ -112,10 +112,16 @@ def take_ports(data):
 
     def bridge():
         dpid = ["00000000000000a1"] if maker.flag() else maker.some(maker.text, 1)
-        return types.SimpleNamespace(datapath_id=dpid, ports=[port()] + maker.some(port))
+        made = {len(known) + number: one for number, one in enumerate([port()] + maker.some(port))}
+        known.update(made)
+        held = types.SimpleNamespace(values=[types.SimpleNamespace(value=one) for one in made])
+        return types.SimpleNamespace(datapath_id=dpid, _idl=idl, _data={"ports": held})
 
-    tables = {"Bridge": types.SimpleNamespace(rows=dict(enumerate([bridge()] + maker.some(bridge))))}
-    client = Client(types.SimpleNamespace(tables=tables))
+    known = {}  # Port rows
+    tables = {"Port": types.SimpleNamespace(rows=known)}
+    idl = types.SimpleNamespace(tables=tables)
+    tables |= {"Bridge": types.SimpleNamespace(rows=dict(enumerate([bridge()] + maker.some(bridge))))}
+    client = Client(idl)
     found = rows.Rows(maker.flag())
     found.add(client)
     view = rows.View(found, lambda one: stored.stored(one.interface, one.port))
