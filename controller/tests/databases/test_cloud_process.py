@@ -67,6 +67,8 @@ def test_names_networks_and_tenants_are_shown_and_stay_while_the_database_is_awa
     assert {one["name"] for one in controller.get("/v1/tenants")["tenants"]} == {"project-1", "gold"}
     wait_for(lambda: ovn_of(controller)["state"] == "connected", controller.log)
     assert f'sdngcc_cloud_ports{{database="{central.south.remote}",kind="ovn"}} 2.0' in controller.metrics()
+    # The switch has no shim: marks and VM state are both missing.
+    wait_for(lambda: len(controller.get("/v1/status")["not_ready"]) == 2, controller.log)
     ready = controller.get("/v1/status")["not_ready"]
 
     central.south.stop()
