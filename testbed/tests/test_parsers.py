@@ -11,7 +11,7 @@ from sdngcc.testbed.fuzz import parsers
 from sdngcc.testbed.fuzz.parsers import PROGRAMS, File, Program
 
 #: Inputs of each program: a second or two of a processor, with their seeds.
-RUNS = {"openflow": 3000, "wire": 5000, "sflow": 3000, "sflow-rt": 400, "sonic": 200, "otlp": 1500, "rest": 400,
+RUNS = {"openflow": 3000, "wire": 5000, "sflow": 20_000, "sflow-rt": 400, "sonic": 200, "otlp": 1500, "rest": 400,
         "databases": 1500, "files": 800, "tracker": 10_000, "client": 300}
 
 #: Part of the lines of a program's parsers that these reach at least; docs/reliability.md names the rest.
